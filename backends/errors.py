@@ -1,0 +1,25 @@
+"""The one base error of this folder, and its kinds."""
+
+
+class BackendError(Exception):
+    """Something about an index or a retriever that the user can put right."""
+
+
+class IndexNotFoundError(BackendError):
+    """The folder holds no index, or something that is not one of ours."""
+
+
+class IndexMismatchError(BackendError):
+    """The index was written by another schema version, encoder or parser than the one in use."""
+
+
+class IndexLockedError(BackendError):
+    """Another process is writing to this index."""
+
+
+class SourceError(BackendError):
+    """A corpus file, or a line of it, cannot be read as what it claims to be."""
+
+
+class FilterError(BackendError):
+    """A metadata filter is not well formed."""

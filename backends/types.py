@@ -1,0 +1,180 @@
+"""What crosses the borders of this folder: passages in, queries in, rankings out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float16 = NDArray[np.float16]
+Float32 = NDArray[np.float32]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+Scalar = str | int | float | bool | None
+Metadata = Mapping[str, Scalar | Sequence[Scalar]]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One unit of retrieval: a short document, or one chunk of a longer one.
+
+    Attributes:
+        id: Unique in an index.
+        title: May be empty.
+        text: Never empty.
+        metadata: Flat JSON values, or lists of them, to filter by.
+        document: The document this is a chunk of; equal to `id` for an unchunked document.
+        chunk: 0-based place within the document.
+    """
+
+    id: str
+    title: str
+    text: str
+    metadata: Metadata = field(default_factory=dict)
+    document: str = ""
+    chunk: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.document:
+            object.__setattr__(self, "document", self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedSentence:
+    """A sentence of a passage with what it mentions.
+
+    Attributes:
+        text: The sentence.
+        entities: Surfaces of its named entities in order, repeats kept.
+        phrases: Normalised noun phrases in order, repeats kept.
+        vector: (d,) float32, unit length.
+    """
+
+    text: str
+    entities: tuple[str, ...]
+    phrases: tuple[str, ...]
+    vector: Float32
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedPassage:
+    """What an index stores of a passage beside its text.
+
+    Attributes:
+        vector: (d,) float32, unit length, of title and text together.
+        sentences: Those that mention an entity or a noun phrase, in order.
+    """
+
+    vector: Float32
+    sentences: tuple[AnalysedSentence, ...]
+
+
+class PassageAnalyser(Protocol):
+    """What `build` needs to turn passages into rows; the featurizer has the real one."""
+
+    @property
+    def dimension(self) -> int:
+        """Length d of every vector."""
+        ...
+
+    @property
+    def fingerprint(self) -> Mapping[str, str]:
+        """What the stored rows depend on (encoder, parser, their versions); pinned in the index."""
+        ...
+
+    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
+        """One result per passage, in order; a pure function of each passage, whatever the batch."""
+        ...
+
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
+        """(n, d) unit vectors of entity surfaces, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A stretch of a question that may name an entity of the graph.
+
+    Attributes:
+        text: As written; for a noun phrase its normalised form.
+        kind: "entity" for the tagger's, "phrase" for a noun phrase's.
+        vector: (d,) float32 unit vector; None when it was not encoded (an exact match needs none).
+    """
+
+    text: str
+    kind: str
+    vector: Float32 | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """An analysed question.
+
+    Attributes:
+        text: As asked.
+        vector: (d,) float32, unit length.
+        tokens: Words of the question in order, for matching against the entity vocabulary.
+        mentions: Named entities and noun phrases found by the parser.
+    """
+
+    text: str
+    vector: Float32
+    tokens: tuple[str, ...] = ()
+    mentions: tuple[Mention, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One retrieved passage.
+
+    Attributes:
+        id: Of the passage.
+        score: Higher is better; comparable within one ranking only.
+        rank: 1-based.
+    """
+
+    id: str
+    score: float
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The answer of one retriever to one query.
+
+    Attributes:
+        retriever: Name of the arm.
+        hits: Best first; ties in score are broken by id.
+        candidates: How many passages the arm could have returned (after filters).
+        degraded: Why this is not what was asked for (e.g. no seed entity: dense instead), or "".
+    """
+
+    retriever: str
+    hits: tuple[Hit, ...]
+    candidates: int = 0
+    degraded: str = ""
+
+
+class Retriever(Protocol):
+    """One way of ranking the passages of one index version. Batch in, batch out, in order."""
+
+    @property
+    def name(self) -> str:
+        """Of the arm: dense, lexical or graph."""
+        ...
+
+    def search(
+        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
+    ) -> list[Ranking]:
+        """At most k hits for each query.
+
+        Args:
+            queries: Analysed questions.
+            k: At least 1; more than there are passages returns all of them.
+            allowed: (n,) mask over the version's passages in id order; a passage that is not
+                allowed takes no part: it is neither returned nor used to find another.
+        """
+        ...

@@ -1,0 +1,9 @@
+"""The one base error of this folder, and its kinds."""
+
+
+class FeaturizerError(Exception):
+    """Something about a text, a parser or an encoder that the user can put right."""
+
+
+class ModelError(FeaturizerError):
+    """A spaCy pipeline or an encoder is missing, damaged or not the one that was asked for."""

@@ -1,0 +1,1 @@
+"""Offline work: evaluation, benchmarks, training of the router."""

@@ -1,0 +1,1 @@
+"""A technical benchmark with hardly any named entity, built from docstrings."""
