@@ -1,0 +1,48 @@
+# The whole developer interface. CI runs these same targets (see .ci/run).
+#   make VENV=/somewhere/else PYTHON=python3.11 test     uses another environment or interpreter
+
+VENV ?= .venv
+PYTHON ?= python3
+WORKERS ?= 2
+BENCH ?=
+
+bin := $(VENV)/bin
+stamp := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install format check test test-all bench demo clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+install: $(stamp) ## Create the environment, with the pinned versions of constraints.txt
+
+$(stamp): pyproject.toml constraints.txt
+	test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
+	$(bin)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+format: $(stamp) ## Rewrite the code as `make check` wants it
+	$(bin)/ruff check --fix-only --quiet .
+	$(bin)/ruff format .
+
+check: $(stamp) ## Formatting, lint, strict types, layers
+	$(bin)/ruff format --check .
+	$(bin)/ruff check .
+	$(bin)/mypy
+	$(bin)/lint-imports --no-cache
+
+test: $(stamp) ## The tests that take seconds
+	$(bin)/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-all: $(stamp) ## Every test, the slow ones too
+	$(bin)/python -m pytest -n $(WORKERS)
+
+bench: $(stamp) ## The benchmarks; BENCH="name --option" for one of them
+	$(bin)/python -m training.bench $(BENCH)
+
+demo: $(stamp) ## Index the demo corpus and search it through every arm
+	$(bin)/wye demo
+
+clean: ## Remove caches and the demo index, keep the environment
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache demo-index bench-out
