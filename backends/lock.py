@@ -1,0 +1,73 @@
+"""One writer at a time: a lock that dies with its holder, and a note of who holds it.
+
+The lock itself is an OS lock on `writer.lock`, so `kill -9` leaves nothing to clean up. Beside it
+`writer.json` says who took it; it is only ever read to word the refusal, so a note that a killed
+process left behind does no harm.
+"""
+
+import json
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from backends.errors import IndexLockedError
+
+LOCK = "writer.lock"
+NOTE = "writer.json"
+
+
+@contextmanager
+def writer_lock(folder: Path) -> Iterator[None]:
+    """Hold the write lock of an index folder.
+
+    Args:
+        folder: Must exist.
+
+    Raises:
+        IndexLockedError: Another writer, in this process or in another, holds it; says who.
+    """
+    # Without `fallback_to_soft`, a file system that has no locks is an error, not a lock file
+    # which a killed process would leave behind for good.
+    lock = FileLock(folder / LOCK, blocking=False, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as refused:
+        raise IndexLockedError(
+            f"Index {folder} is being written by {_holder(folder)}. "
+            "Wait until that ends, or stop it, and try again."
+        ) from refused
+    try:
+        _sign(folder)
+        yield
+    finally:
+        (folder / NOTE).unlink(missing_ok=True)
+        lock.release()
+
+
+def _sign(folder: Path) -> None:
+    """Write who holds the lock, atomically: a refused writer may read at any moment."""
+    note = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "command": shlex.join(sys.argv),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    draft = folder / f"{NOTE}.{os.getpid()}"
+    draft.write_text(json.dumps(note), encoding="utf-8")
+    draft.replace(folder / NOTE)
+
+
+def _holder(folder: Path) -> str:
+    """Who holds the lock, in words; the note may not be there yet, or not any more."""
+    try:
+        note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+        return f"process {note['pid']} on {note['host']} since {note['since']}: {note['command']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process, which has not said which"

@@ -1,0 +1,209 @@
+"""What one row of an index holds: the Arrow schema, and passages to rows and back."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from backends.types import AnalysedPassage, AnalysedSentence, Float32, Metadata, Passage
+
+SCHEMA_VERSION = "1"
+VERSION_KEY = b"wye.schema"
+FINGERPRINT_KEY = b"wye.fingerprint"
+
+PASSAGE_COLUMNS = ("id", "document", "chunk", "title", "text", "metadata")
+
+
+def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
+    """The schema of `passages.lance`, pinned to one analyser.
+
+    Args:
+        dimension: Length d of every vector.
+        fingerprint: What the rows depend on, as the analyser states it.
+    """
+    fields = [
+        pa.field("id", pa.string()),
+        pa.field("document", pa.string()),
+        pa.field("chunk", pa.int32()),
+        pa.field("title", pa.string()),
+        pa.field("text", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("content_hash", pa.string()),
+        pa.field("vector", _vector(dimension)),
+        pa.field("sentences", pa.list_(_sentence(dimension))),
+    ]
+    return pa.schema(fields, metadata=_pins(fingerprint))
+
+
+def surface_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
+    """The schema of `entities.lance`: the vector of each surface, pinned to one analyser."""
+    fields = [pa.field("surface", pa.string()), pa.field("vector", _vector(dimension))]
+    return pa.schema(fields, metadata=_pins(fingerprint))
+
+
+def dimension_of(schema: pa.Schema) -> int:
+    """Length d of the vectors of a dataset with either schema."""
+    return int(schema.field("vector").type.list_size)
+
+
+def version_of(schema: pa.Schema) -> str | None:
+    """The schema version that a dataset states, or None if it is not one of ours."""
+    stated = (schema.metadata or {}).get(VERSION_KEY)
+    return None if stated is None else str(stated, "utf-8")
+
+
+def fingerprint_of(schema: pa.Schema) -> dict[str, str]:
+    """The analyser that a dataset of ours is pinned to."""
+    fingerprint: dict[str, str] = json.loads(schema.metadata[FINGERPRINT_KEY])
+    return fingerprint
+
+
+def metadata_json(metadata: Metadata) -> str:
+    """Metadata as canonical JSON: equal metadata give equal text.
+
+    Raises:
+        ValueError: It holds NaN or an infinity, which JSON has no word for.
+    """
+    return _canonical(dict(metadata))
+
+
+def content_hash(passage: Passage) -> str:
+    """128 bits in hex of all that a row is made from; a passage with the same one needs no work."""
+    parts = [
+        passage.document,
+        passage.chunk,
+        passage.title,
+        passage.text,
+        metadata_json(passage.metadata),
+    ]
+    return hashlib.blake2b(_canonical(parts).encode(), digest_size=16).hexdigest()
+
+
+def to_batch(
+    passages: Sequence[Passage], analysed: Sequence[AnalysedPassage], schema: pa.Schema
+) -> pa.RecordBatch:
+    """Rows for passages and what was found in them, in order.
+
+    Args:
+        passages: n passages.
+        analysed: Their n analyses.
+        schema: From `passage_schema`; its dimension is that of every vector.
+
+    Raises:
+        ValueError: A vector has another length than the index holds, or the two lists differ.
+    """
+    if len(passages) != len(analysed):
+        raise ValueError(f"{len(passages)} passages came with {len(analysed)} analyses")
+    columns = [
+        pa.array([p.id for p in passages], pa.string()),
+        pa.array([p.document for p in passages], pa.string()),
+        pa.array([p.chunk for p in passages], pa.int32()),
+        pa.array([p.title for p in passages], pa.string()),
+        pa.array([p.text for p in passages], pa.string()),
+        pa.array([metadata_json(p.metadata) for p in passages], pa.string()),
+        pa.array([content_hash(p) for p in passages], pa.string()),
+        vector_array([a.vector for a in analysed], dimension_of(schema)),
+        _sentence_lists([a.sentences for a in analysed], schema),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def vector_array(vectors: Sequence[Float32] | Float32, dimension: int) -> pa.FixedSizeListArray:
+    """Vectors of one length as an Arrow column of half floats.
+
+    Raises:
+        ValueError: A vector has another length.
+    """
+    rows = np.asarray(vectors, dtype=np.float16) if len(vectors) else np.empty((0, dimension), "f2")
+    if rows.shape != (len(vectors), dimension):
+        raise ValueError(
+            f"The analyser gave vectors of shape {rows.shape}; this index holds {dimension} numbers"
+            " for each. An analyser's `dimension` and its vectors must agree."
+        )
+    return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel(), pa.float16()), dimension)
+
+
+def to_passages(rows: pa.Table | pa.RecordBatch) -> list[Passage]:
+    """Passages of rows that have at least `PASSAGE_COLUMNS`, in order."""
+    columns = (rows.column(name).to_pylist() for name in PASSAGE_COLUMNS)
+    return [
+        Passage(id_, title, text, json.loads(metadata), document, chunk)
+        for id_, document, chunk, title, text, metadata in zip(*columns, strict=True)
+    ]
+
+
+def to_analysed(rows: pa.Table | pa.RecordBatch) -> list[AnalysedPassage]:
+    """Analyses of rows that have `vector` and `sentences`, in order; for tests and inspection."""
+    return [
+        AnalysedPassage(
+            vector=np.array(vector, np.float32),
+            sentences=tuple(
+                AnalysedSentence(
+                    text=sentence["text"],
+                    entities=tuple(sentence["entities"]),
+                    phrases=tuple(sentence["phrases"]),
+                    vector=np.array(sentence["vector"], np.float32),
+                )
+                for sentence in sentences
+            ),
+        )
+        for vector, sentences in zip(
+            rows.column("vector").to_pylist(), rows.column("sentences").to_pylist(), strict=True
+        )
+    ]
+
+
+def _sentence_lists(
+    sentences: Sequence[Sequence[AnalysedSentence]], schema: pa.Schema
+) -> pa.ListArray:
+    """The `sentences` column: one list of structs for each passage."""
+    flat = [sentence for of_passage in sentences for sentence in of_passage]
+    structs = pa.StructArray.from_arrays(
+        [
+            pa.array([s.text for s in flat], pa.string()),
+            vector_array([s.vector for s in flat], dimension_of(schema)),
+            pa.array([s.entities for s in flat], pa.list_(pa.string())),
+            pa.array([s.phrases for s in flat], pa.list_(pa.string())),
+        ],
+        fields=list(_sentence(dimension_of(schema))),
+    )
+    return pa.ListArray.from_arrays(_offsets(len(s) for s in sentences), structs)
+
+
+def _offsets(lengths: Iterable[int]) -> pa.Array:
+    """Where each list of the given lengths starts, and where the last ends."""
+    return pa.array(np.cumsum([0, *lengths], dtype=np.int32), pa.int32())
+
+
+def _vector(dimension: int) -> pa.DataType:
+    """Half floats: unit vectors lose nothing that a ranking shows, and take half the room."""
+    return pa.list_(pa.float16(), dimension)
+
+
+def _sentence(dimension: int) -> pa.StructType:
+    """A sentence that mentions something, with its mentions."""
+    return pa.struct(
+        [
+            pa.field("text", pa.string()),
+            pa.field("vector", _vector(dimension)),
+            pa.field("entities", pa.list_(pa.string())),
+            pa.field("phrases", pa.list_(pa.string())),
+        ]
+    )
+
+
+def _pins(fingerprint: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Schema metadata that `Index.open` compares."""
+    return {
+        VERSION_KEY: SCHEMA_VERSION.encode(),
+        FINGERPRINT_KEY: _canonical(dict(fingerprint)).encode(),
+    }
+
+
+def _canonical(value: object) -> str:
+    """JSON with one spelling for one value."""
+    return json.dumps(
+        value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
