@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from training.bootstrap import interval, resampled_means
+from training.errors import EvaluationError
+
+
+def test_agrees_with_drawing_one_by_one() -> None:
+    values = np.random.default_rng(1).random((7, 3))
+    generator = np.random.default_rng(5)
+    drawn = generator.integers(7, size=(40, 7))
+    slow = np.array([values[rows].mean(axis=0) for rows in drawn])
+    assert np.allclose(resampled_means(values, resamples=40, seed=5), slow)
+
+
+def test_blocks_change_nothing_but_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(2).random((9, 2))
+    whole = resampled_means(values, resamples=50, seed=3)
+    monkeypatch.setattr("training.bootstrap._CELLS", 20)
+    assert np.array_equal(resampled_means(values, resamples=50, seed=3), whole)
+
+
+def test_the_interval_of_a_known_spread() -> None:
+    values = np.random.default_rng(0).normal(10, 2, size=(400, 1))
+    found = interval(values[:, 0], resampled_means(values))
+    half = 1.96 * values.std() / np.sqrt(400)
+    assert found.mean == pytest.approx(values.mean())
+    assert found.low == pytest.approx(values.mean() - half, abs=0.02)
+    assert found.high == pytest.approx(values.mean() + half, abs=0.02)
+
+
+def test_differences_are_paired() -> None:
+    values = np.random.default_rng(0).random((50, 1))
+    means = resampled_means(np.hstack([values, values + 0.25]))
+    assert np.allclose(means[:, 1] - means[:, 0], 0.25)
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    values = np.random.default_rng(0).random((50, 2))
+    assert resampled_means(values, seed=1).tobytes() == resampled_means(values, seed=1).tobytes()
+
+
+def test_no_question_has_no_mean() -> None:
+    with pytest.raises(EvaluationError, match="No question"):
+        resampled_means(np.zeros((0, 2)))

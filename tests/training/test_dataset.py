@@ -1,0 +1,79 @@
+from pathlib import Path
+
+import pytest
+
+from training.dataset import Question, read_dataset
+from training.errors import DatasetError
+
+QUERIES = '{"_id": "q1", "text": "Who?"}\n\n{"_id": "q2", "text": "Where?", "metadata": {}}\n'
+HEADER = "query-id\tcorpus-id\tscore\n"
+
+
+def folder(
+    tmp_path: Path, queries: str | None = QUERIES, qrels: str = HEADER + "q2\tp1\t1\nq1\tp2\t2\n"
+) -> Path:
+    if queries is not None:
+        (tmp_path / "queries.jsonl").write_text(queries, encoding="utf-8")
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text(qrels, encoding="utf-8")
+    return tmp_path
+
+
+def test_questions_keep_the_order_of_their_file(tmp_path: Path) -> None:
+    dataset = read_dataset(folder(tmp_path), "test")
+    assert dataset.questions == (Question("q1", "Who?"), Question("q2", "Where?"))
+    assert dataset.judgements == {"q1": {"p2": 2}, "q2": {"p1": 1}}
+    assert dataset.name == tmp_path.name
+
+
+def test_a_header_is_optional(tmp_path: Path) -> None:
+    assert read_dataset(folder(tmp_path, qrels="q1\tp\t1\n"), "test").judgements == {"q1": {"p": 1}}
+
+
+def test_only_judged_questions_are_asked(tmp_path: Path) -> None:
+    dataset = read_dataset(folder(tmp_path, qrels="q2\tp1\t1\n"), "test")
+    assert [question.id for question in dataset.questions] == ["q2"]
+
+
+def test_a_question_without_gold_is_left_out_and_named(tmp_path: Path) -> None:
+    dataset = read_dataset(folder(tmp_path, qrels="q1\tp1\t0\nq2\tp1\t1\n"), "test")
+    assert dataset.without_gold == ("q1",)
+    assert list(dataset.judgements) == ["q2"]
+
+
+def test_limit_takes_the_first(tmp_path: Path) -> None:
+    assert [q.id for q in read_dataset(folder(tmp_path), "test", limit=1).questions] == ["q1"]
+
+
+@pytest.mark.parametrize(
+    ("queries", "qrels", "says"),
+    [
+        (None, HEADER, "no queries.jsonl"),
+        ("{\n", HEADER, "queries.jsonl:1 is not JSON"),
+        ("[1]\n", HEADER, "queries.jsonl:1 is no question"),
+        ('{"_id": 3, "text": "x"}\n', HEADER, "queries.jsonl:1 is no question"),
+        (QUERIES + QUERIES, HEADER, "queries.jsonl:4 has question 'q1' again"),
+        (QUERIES, HEADER + "q1 p1 1\n", "test.tsv:2 is no judgement"),
+        (QUERIES, HEADER + "q1\tp1\tyes\n", "test.tsv:2 is no judgement"),
+        (QUERIES, HEADER + "q9\tp1\t1\n", "test.tsv:2 judges question 'q9'"),
+        (QUERIES, HEADER + "q1\tp1\t1\nq1\tp1\t1\n", "test.tsv:3 judges passage 'p1'"),
+        (QUERIES, HEADER, "has no question with a relevant passage"),
+    ],
+)
+def test_faults_name_file_and_line(
+    tmp_path: Path, queries: str | None, qrels: str, says: str
+) -> None:
+    with pytest.raises(DatasetError, match=says):
+        read_dataset(folder(tmp_path, queries, qrels), "test")
+
+
+def test_an_unknown_split_lists_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"no split 'dev'.*its splits: test"):
+        read_dataset(folder(tmp_path), "dev")
+
+
+def test_a_file_that_is_not_utf8(tmp_path: Path) -> None:
+    place = folder(tmp_path)
+    (place / "queries.jsonl").write_bytes(b'{"_id": "q1", "text": "caf\xe9"}\n')
+    with pytest.raises(DatasetError, match="is not UTF-8"):
+        read_dataset(place, "test")

@@ -1,0 +1,146 @@
+"""Questions with judgements, read from a folder in BEIR's layout."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from training.errors import DatasetError
+
+Judgements = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question of a dataset.
+
+    Attributes:
+        id: Unique in the dataset.
+        text: As asked.
+    """
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """The judged questions of one split.
+
+    Attributes:
+        name: Of the folder.
+        split: Of the judgements: train, dev, test, or whatever files there are.
+        questions: In the order of the file; each has at least one relevant passage.
+        judgements: Question id -> passage id -> relevance; above 0 is relevant.
+        without_gold: Ids of judged questions left out because nothing is relevant to them.
+    """
+
+    name: str
+    split: str
+    questions: tuple[Question, ...]
+    judgements: Judgements
+    without_gold: tuple[str, ...] = ()
+
+
+def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
+    """Read `queries.jsonl` and `qrels/<split>.tsv` of a BEIR folder.
+
+    Args:
+        folder: Of the dataset.
+        split: Which judgements to read.
+        limit: Keep only that many questions, the first in the file.
+
+    Raises:
+        DatasetError: A file is missing, a line cannot be read, a question is there twice, a
+            judgement names an unknown question, or no question is left.
+    """
+    texts = _read_questions(folder)
+    judgements, without_gold = _read_judgements(_judgements_file(folder, split), texts)
+    questions = [Question(id_, text) for id_, text in texts.items() if id_ in judgements]
+    if limit is not None:
+        questions = questions[:limit]
+    if not questions:
+        raise DatasetError(
+            f"Split '{split}' of '{folder}' has no question with a relevant passage; "
+            "check its qrels, or choose another --split or --limit."
+        )
+    kept = {question.id: judgements[question.id] for question in questions}
+    name = folder.resolve().name
+    return Dataset(name, split, tuple(questions), kept, tuple(without_gold))
+
+
+def _read_questions(folder: Path) -> dict[str, str]:
+    path = folder / "queries.jsonl"
+    if not path.is_file():
+        raise DatasetError(
+            f"'{folder}' has no queries.jsonl; name a folder in BEIR's layout "
+            "(corpus.jsonl, queries.jsonl, qrels/<split>.tsv)."
+        )
+    texts: dict[str, str] = {}
+    for number, line in _lines(path):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DatasetError(f"{path}:{number} is not JSON ({error}); mend the line.") from None
+        id_, text = (row.get("_id"), row.get("text")) if isinstance(row, dict) else (None, None)
+        if not isinstance(id_, str) or not isinstance(text, str):
+            raise DatasetError(
+                f'{path}:{number} is no question; it needs "_id" and "text", both strings.'
+            )
+        if id_ in texts:
+            raise DatasetError(f"{path}:{number} has question '{id_}' again; ids must be unique.")
+        texts[id_] = text
+    return texts
+
+
+def _judgements_file(folder: Path, split: str) -> Path:
+    path = folder / "qrels" / f"{split}.tsv"
+    if not path.is_file():
+        splits = sorted(other.stem for other in (folder / "qrels").glob("*.tsv"))
+        found = ", ".join(splits) if splits else "none"
+        raise DatasetError(f"'{folder}' has no split '{split}' ({path}); its splits: {found}.")
+    return path
+
+
+def _read_judgements(
+    path: Path, known: Mapping[str, str]
+) -> tuple[dict[str, dict[str, int]], list[str]]:
+    judged: dict[str, dict[str, int]] = {}
+    for number, line in _lines(path):
+        fields = line.split("\t")
+        if number == 1 and fields[0] == "query-id":
+            continue
+        try:
+            question, passage, relevance = fields
+            value = int(relevance)
+        except ValueError:
+            raise DatasetError(
+                f"{path}:{number} is no judgement; it needs question id, passage id and a whole "
+                "number, with tabs between them."
+            ) from None
+        if question not in known:
+            raise DatasetError(
+                f"{path}:{number} judges question '{question}', which queries.jsonl does not have."
+            )
+        if passage in judged.setdefault(question, {}):
+            raise DatasetError(
+                f"{path}:{number} judges passage '{passage}' for question '{question}' again."
+            )
+        judged[question][passage] = value
+    gold = {id_: found for id_, found in judged.items() if any(v > 0 for v in found.values())}
+    return gold, sorted(judged.keys() - gold.keys())
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines that are not blank, with their 1-based numbers.
+
+    Raises:
+        DatasetError: The file is not UTF-8.
+    """
+    with path.open(encoding="utf-8") as file:
+        try:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, line.rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise DatasetError(f"'{path}' is not UTF-8 ({error}); convert it.") from None

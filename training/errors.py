@@ -1,0 +1,13 @@
+"""The one base error of this folder, and its kinds."""
+
+
+class TrainingError(Exception):
+    """Something about a dataset, a run or an evaluation that the user can put right."""
+
+
+class DatasetError(TrainingError):
+    """A folder that is no BEIR dataset, or a line of it that cannot be read."""
+
+
+class EvaluationError(TrainingError):
+    """An evaluation that cannot be computed as asked."""
