@@ -112,7 +112,7 @@ class Corpus:
             block = self._take(np.arange(start, min(start + _TEXT_BLOCK, len(self))), ["text"])
             yield from zip(self.titles[start:], block["text"].to_pylist(), strict=False)
 
-    def _take(self, rows: Sequence[int] | Int64, columns: list[str]) -> pa.Table:
+    def _take(self, rows: Sequence[int] | Int32 | Int64, columns: list[str]) -> pa.Table:
         """Columns of passages by row, in the order asked for."""
         places = self._places[np.asarray(rows, np.int64)]
         return self._dataset.take(pa.array(places), columns=columns)
@@ -122,7 +122,7 @@ def read_corpus(index: Index) -> Corpus:
     """Read the version that an index has in view."""
     dataset = index.snapshot()
     columns = ["id", "title", "document", "chunk", "metadata"]
-    table = dataset.to_table(columns=columns)  # in the order of the dataset, as are the scans below
+    table = dataset.to_table(columns=columns, scan_in_order=True)
     order: Int64 = pc.sort_indices(table["id"]).to_numpy().astype(np.int64)
     table = table.take(pa.array(order))
     sentences = _read_sentences(dataset, index.dimension, order)

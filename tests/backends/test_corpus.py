@@ -1,0 +1,177 @@
+"""The corpus arrays agree with a slow reading of the rows, whatever order these were stored in."""
+
+import random
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.build import ingest
+from backends.corpus import Corpus, Mentions, read_corpus
+from backends.index import Index
+from backends.types import Passage
+from training.bench.hashing import HashAnalyser
+
+ANALYSER = HashAnalyser()
+WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
+
+
+def make(folder: Path, passages: list[Passage], window: int = 1024) -> Index:
+    index = Index.create(folder, ANALYSER.dimension, ANALYSER.fingerprint)
+    ingest(index, passages, ANALYSER, batch_passages=window)
+    return index
+
+
+def some_passages(count: int, seed: int = 0) -> list[Passage]:
+    source = random.Random(seed)
+    return [
+        Passage(
+            id=f"{source.choice('aéZ😀')}{number}",
+            title=f"Title {number % 3}",
+            text=" ".join(
+                " ".join(source.choices(WORDS, k=source.randint(1, 5))) + "."
+                for _ in range(source.randint(1, 4))
+            ),
+            metadata={"n": number} if number % 2 else {},
+            document=f"doc {number // 2}",
+            chunk=number % 2,
+        )
+        for number in range(count)
+    ]
+
+
+def named(mentions: Mentions) -> list[tuple[int, str]]:
+    return [
+        (sentence, mentions.names[code])
+        for sentence, code in zip(mentions.sentence, mentions.code, strict=True)
+    ]
+
+
+def check(corpus: Corpus, passages: list[Passage]) -> None:
+    """Compare every array with one loop over passages and sentences."""
+    expected = sorted(passages, key=lambda passage: passage.id)
+    assert corpus.ids == [p.id for p in expected]
+    assert corpus.titles == [p.title for p in expected]
+    assert corpus.documents == [p.document for p in expected]
+    assert corpus.chunks.tolist() == [p.chunk for p in expected]
+    assert corpus.metadata == [p.metadata for p in expected]
+    assert list(corpus.iter_texts()) == [(p.title, p.text) for p in expected]
+    assert len(corpus) == len(expected)
+    analysed = ANALYSER.analyse(expected)
+    half = [a.vector.astype(np.float16) for a in analysed]
+    assert corpus.vectors.tolist() == [vector.astype(np.float32).tolist() for vector in half]
+    sentences = [(row, s) for row, a in enumerate(analysed) for s in a.sentences]
+    assert corpus.sentence_passage.tolist() == [row for row, _ in sentences]
+    assert corpus.sentence_vectors.tolist() == [
+        s.vector.astype(np.float16).tolist() for _, s in sentences
+    ]
+    for mentions, kind in ((corpus.entities, "entities"), (corpus.phrases, "phrases")):
+        reference = [(i, name) for i, (_, s) in enumerate(sentences) for name in getattr(s, kind)]
+        assert named(mentions) == reference
+        assert list(mentions.names) == sorted({name for _, name in reference})
+    every = list(range(len(sentences)))
+    random.Random(1).shuffle(every)
+    assert corpus.sentence_texts(every) == [sentences[i][1].text for i in every]
+
+
+def assert_same(one: Corpus, other: Corpus) -> None:
+    for name in ("ids", "titles", "documents", "metadata"):
+        assert getattr(one, name) == getattr(other, name)
+    for name in ("chunks", "vectors", "sentence_vectors", "sentence_passage"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    for name in ("entities", "phrases"):
+        assert named(getattr(one, name)) == named(getattr(other, name))
+        assert getattr(one, name).names == getattr(other, name).names
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(count=st.integers(0, 40), seed=st.integers(0, 99), window=st.integers(1, 50))
+def test_arrays_agree_with_the_slow_reading(
+    tmp_path_factory: pytest.TempPathFactory, count: int, seed: int, window: int
+) -> None:
+    passages = some_passages(count, seed)
+    random.Random(seed).shuffle(passages)
+    check(read_corpus(make(tmp_path_factory.mktemp("index"), passages, window)), passages)
+
+
+def test_shuffled_files_give_identical_arrays(tmp_path: Path) -> None:
+    passages = some_passages(60)
+    ordered = read_corpus(make(tmp_path / "ordered", passages))
+    random.Random(5).shuffle(passages)
+    assert_same(ordered, read_corpus(make(tmp_path / "shuffled", passages, window=7)))
+
+
+def test_edits_deletions_and_compaction_leave_no_trace(tmp_path: Path) -> None:
+    passages = some_passages(40)
+    expected = read_corpus(make(tmp_path / "straight", passages[:30]))
+    old = [Passage(p.id, "Old", "Carol said so.", {}, p.document, p.chunk) for p in passages]
+    index = make(tmp_path / "winding", old, window=8)
+    ingest(index, passages, ANALYSER, batch_passages=6)
+    with index.writer() as writer:
+        writer.delete([p.id for p in passages[30:]])
+        index.refresh()
+        assert_same(expected, read_corpus(index))
+        check(read_corpus(index), passages[:30])
+        writer.compact(keep=timedelta(0))
+    index.refresh()
+    check(read_corpus(index), passages[:30])
+
+
+def test_a_corpus_reads_its_own_version_after_the_index_moved_on(tmp_path: Path) -> None:
+    passages = some_passages(6)
+    index = make(tmp_path, passages)
+    corpus = read_corpus(index)
+    with index.writer() as writer:
+        writer.delete([p.id for p in passages])
+        writer.compact()
+    index.refresh()
+    assert index.count() == 0
+    check(corpus, passages)
+
+
+def test_an_empty_index_gives_empty_arrays(tmp_path: Path) -> None:
+    corpus = read_corpus(make(tmp_path, []))
+    check(corpus, [])
+    assert corpus.vectors.shape == (0, ANALYSER.dimension)
+    assert corpus.sentence_vectors.shape == (0, ANALYSER.dimension)
+    assert corpus.surface_vectors([]).shape == (0, ANALYSER.dimension)
+    assert corpus.texts([]) == []
+
+
+def test_passages_without_any_mention_are_passages_all_the_same(tmp_path: Path) -> None:
+    passages = [Passage(str(n), "", "no names.") for n in range(3)]
+    check(read_corpus(make(tmp_path, passages)), passages)
+
+
+def test_arrays_have_the_stated_types_and_lie_in_one_piece(tmp_path: Path) -> None:
+    corpus = read_corpus(make(tmp_path, some_passages(5)))
+    assert corpus.vectors.dtype == np.float32
+    assert corpus.sentence_vectors.dtype == np.float16
+    assert corpus.vectors.flags.c_contiguous
+    assert corpus.sentence_vectors.flags.c_contiguous
+    for array in (
+        corpus.chunks,
+        corpus.sentence_passage,
+        corpus.entities.sentence,
+        corpus.entities.code,
+    ):
+        assert array.dtype == np.int32
+
+
+def test_texts_come_in_the_order_asked_for(tmp_path: Path) -> None:
+    passages = sorted(some_passages(9), key=lambda passage: passage.id)
+    corpus = read_corpus(make(tmp_path, passages[::-1], window=2))
+    rows = [8, 0, 3, 3]
+    assert corpus.texts(rows) == [passages[row].text for row in rows]
+    assert corpus.texts(np.array(rows)) == corpus.texts(rows)
+
+
+def test_surface_vectors_come_from_the_cache(tmp_path: Path) -> None:
+    corpus = read_corpus(make(tmp_path, [Passage("a", "Paris (Texas)", "Anna slept.")]))
+    found = corpus.surface_vectors(["Paris", "nobody", "Anna"])
+    expected = ANALYSER.encode_surfaces(["Paris", "Anna"]).astype(np.float16)
+    np.testing.assert_array_equal(found[[0, 2]], expected)
+    assert np.isnan(found[1]).all()
