@@ -1,9 +1,10 @@
 """What this folder gives to those above it: a route, and where a fused hit came from."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from backends.types import Hit
+from backends.types import Hit, Ranking
 
 
 class Route(StrEnum):
@@ -41,3 +42,27 @@ class FusedHit(Hit):
     """
 
     sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to one question, with what is needed to see how it came about.
+
+    Attributes:
+        question: As asked.
+        route: That answered it.
+        ranking: The answer.
+        arms: Ranking of each arm that was run, by name; fusion runs several.
+        seconds: Wall time by stage (parsing, encoding, each arm, fusing). The questions of a
+            batch are worked on together, so each carries an equal share of the batch's time.
+        version: Of the index.
+        explanation: Of the graph arm, when it was asked for and the graph arm was run.
+    """
+
+    question: str
+    route: Route
+    ranking: Ranking
+    arms: Mapping[str, Ranking]
+    seconds: Mapping[str, float]
+    version: int
+    explanation: object | None = None

@@ -1,0 +1,93 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from backends.types import Hit, Ranking
+from router.types import Reply, Route
+from training.dataset import Dataset, Question
+from training.evaluation import evaluate
+from training.measures import MEASURES
+
+ANSWERS = {
+    ("dense", "one"): ["a", "b"],
+    ("dense", "two"): ["x"],
+    ("graph", "one"): ["b", "a"],
+    ("graph", "two"): ["c", "d"],
+}
+DATASET = Dataset(
+    "tiny",
+    "test",
+    (Question("q1", "one"), Question("q2", "two")),
+    {"q1": {"a": 1}, "q2": {"c": 1, "d": 1}},
+)
+
+
+class Canned:
+    """Answers from a table; counts how it was asked."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def search(self, questions: Sequence[str], route: Route, k: int) -> list[Reply]:
+        self.batches.append(len(questions))
+        return [self._reply(question, route, k) for question in questions]
+
+    def _reply(self, question: str, route: Route, k: int) -> Reply:
+        ids = ANSWERS.get((route, question), [])[:k]
+        hits = tuple(Hit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
+        degraded = "no seed" if (route, question) == (Route.GRAPH, "one") else ""
+        seconds = {"encoding": 0.002, str(route): 0.001 if question == "one" else 0.003}
+        return Reply(question, route, Ranking(route, hits, 4, degraded), {}, seconds, version=7)
+
+
+def test_means_and_paired_differences() -> None:
+    found = evaluate(Canned(), DATASET, [Route.DENSE, Route.GRAPH])
+    assert found.means["dense"]["Success@1"].mean == 0.5
+    assert found.means["graph"]["Success@1"].mean == 0.5
+    assert found.means["graph"]["all-evidence@5"].mean == 1
+    assert found.differences["graph", "dense"]["all-evidence@5"].mean == 0.5
+    assert found.version == 7
+    assert found.unanswered == ()
+
+
+def test_each_route_is_measured_apart() -> None:
+    dense, graph = evaluate(Canned(), DATASET, [Route.DENSE, Route.GRAPH]).results
+    column = MEASURES.index("R@1")
+    assert np.array_equal(dense.values[:, column], [1, 0])
+    assert np.array_equal(graph.values[:, column], [0, 0.5])
+    assert graph.degraded == {"no seed": 1}
+    assert dense.degraded == {}
+
+
+def test_latency_is_per_stage_in_milliseconds() -> None:
+    result = evaluate(Canned(), DATASET, [Route.DENSE]).results[0]
+    assert result.latency["encoding"] == pytest.approx((2, 2, 2))
+    assert result.latency["dense"][0] == pytest.approx(2)
+    assert result.latency["total"][0] == pytest.approx(4)
+
+
+def test_a_question_without_hits_is_unanswered() -> None:
+    dataset = Dataset(
+        "tiny",
+        "test",
+        (*DATASET.questions, Question("q3", "three"), Question("q4", "  ")),
+        {**DATASET.judgements, "q3": {"a": 1}, "q4": {"a": 1}},
+    )
+    found = evaluate(Canned(), dataset, [Route.DENSE])
+    assert found.unanswered == ("q3", "q4")
+    assert found.means["dense"]["Success@5"].mean == 0.25
+
+
+def test_questions_go_in_batches_after_one_to_warm_up() -> None:
+    endpoint = Canned()
+    evaluate(endpoint, DATASET, [Route.DENSE], batch=1)
+    assert endpoint.batches == [1, 1, 1]
+    endpoint.batches.clear()
+    evaluate(endpoint, DATASET, [Route.DENSE])
+    assert endpoint.batches == [1, 2]
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    first, again = (evaluate(Canned(), DATASET, [Route.DENSE], seed=3) for _ in range(2))
+    assert first.means == again.means
