@@ -1,0 +1,318 @@
+"""Dense retrieval: passages by inner product with the question's vector, through FAISS.
+
+FAISS proposes, exact arithmetic decides. What FAISS returns depends, in its last bits, on how many
+questions share a batch (it changes kernel at 20), and among equal scores it keeps an arbitrary
+one. So every kind of index only nominates candidates; their inner products are then computed
+again in float64, rounded to float32 and cut with ties by id. Scores and order are therefore the
+same in any batch, and for the exact kind no passage that belongs in the answer is ever missed.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import faiss
+import numpy as np
+
+from backends.ranking import (
+    RequestError,
+    make_ranking,
+    query_matrix,
+    require_k,
+    require_mask,
+    top_rows,
+)
+from backends.types import Float32, Int64, Mask, Query, Ranking
+
+_RESCORED_AT_ONCE = 8192
+"""Rows converted to float64 together, which bounds the memory of a search with a very large k."""
+
+
+_CODES = 256
+"""Entries of a product-quantisation code book, which cannot be learnt from fewer passages."""
+
+
+@dataclass(frozen=True, slots=True)
+class DenseSettings:
+    """How passages are found by vector.
+
+    Attributes:
+        kind: "exact" scans every vector; "hnsw" and "ivfpq" look at a part of them, for corpora
+            where a scan takes too long.
+        scan_below: The approximate kinds also scan when there are fewer passages than this (or
+            than 256): that is fast enough, and exact.
+        overfetch: Candidates an approximate kind proposes per passage asked for.
+        seed: Of the clustering of "ivfpq".
+        hnsw_links: Links per node (M of Malkov and Yashunin, arXiv 1603.09320).
+        hnsw_build: Breadth of the search that places a node (efConstruction).
+        hnsw_search: Least breadth of the search that answers a question (efSearch).
+        ivf_lists: Clusters; 0 means four times the square root of the number of passages.
+        ivf_probes: Clusters looked into per question.
+        pq_bytes: Bytes per stored code (Jégou et al. 2011), lowered to a divisor of the dimension.
+    """
+
+    kind: Literal["exact", "hnsw", "ivfpq"] = "exact"
+    scan_below: int = 10_000
+    overfetch: int = 4
+    seed: int = 0
+    hnsw_links: int = 32
+    hnsw_build: int = 200
+    hnsw_search: int = 128
+    ivf_lists: int = 0
+    ivf_probes: int = 32
+    pq_bytes: int = 64
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("exact", "hnsw", "ivfpq"):
+            raise RequestError(
+                f"There is no dense index of kind {self.kind!r}. Choose exact, hnsw or ivfpq."
+            )
+
+
+class DenseRetriever:
+    """The dense arm over one version of the index.
+
+    A filtered search scans the allowed passages whatever the kind: a walk through an HNSW graph
+    would step on passages that the filter forbids, and filters are exact in every arm.
+
+    A batch of 20 or more questions runs in OpenMP's and BLAS's threads, a single question in the
+    calling thread; `OMP_NUM_THREADS` bounds them.
+    """
+
+    name = "dense"
+
+    def __init__(
+        self, ids: Sequence[str], vectors: Float32, settings: DenseSettings | None = None
+    ) -> None:
+        """Build what the chosen kind needs; the exact kind needs nothing.
+
+        Args:
+            ids: n passage ids in ascending order.
+            vectors: (n, d) unit vectors, one row an id. Kept, not copied, when C-contiguous.
+            settings: Exact search when left out.
+
+        Raises:
+            RequestError: There are not as many vectors as ids.
+        """
+        if vectors.ndim != 2 or len(vectors) != len(ids):
+            raise RequestError(
+                f"{len(ids)} passage ids came with vectors of shape {vectors.shape}. "
+                "Give one row per id, in the same order."
+            )
+        self.ids = ids
+        self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        self.settings = settings or DenseSettings()
+        self._longest = _longest(self.vectors)
+        self._index = _build(self.vectors, self.settings)
+
+    @property
+    def index_bytes(self) -> int:
+        """Memory of the FAISS index beside the vectors themselves; 0 for an exact search."""
+        return 0 if self._index is None else int(faiss.serialize_index(self._index).nbytes)
+
+    def search(
+        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
+    ) -> list[Ranking]:
+        """At most k passages for each question; the score is the inner product as given.
+
+        A question's vector is used as it is: the score is the cosine when it has unit length.
+
+        Args:
+            queries: b analysed questions.
+            k: At least 1.
+            allowed: (n,) mask over the passages, or None for all.
+
+        Raises:
+            RequestError: k is below 1, or the mask or a vector does not fit this index.
+        """
+        require_k(k)
+        require_mask(allowed, len(self.ids))
+        vectors = query_matrix(queries, self.vectors.shape[1])
+        rows = None if allowed is None else np.flatnonzero(allowed)
+        candidates = len(self.ids) if rows is None else len(rows)
+        found = self._find(vectors, min(k, candidates), rows)
+        return [
+            make_ranking(self.name, self.ids, best, scores, candidates=candidates)
+            for best, scores in found
+        ]
+
+    def similarities(self, queries: Sequence[Query]) -> Float32:
+        """Inner products of every passage with every question.
+
+        Each question is one matrix-vector product, not a column of a matrix product, so that its
+        values do not depend on the rest of the batch.
+
+        Args:
+            queries: b analysed questions.
+
+        Returns:
+            (n, b) float32.
+
+        Raises:
+            RequestError: A vector does not fit this index.
+        """
+        vectors = query_matrix(queries, self.vectors.shape[1])
+        products = np.empty((len(vectors), len(self.ids)), dtype=np.float32)
+        for vector, row in zip(vectors, products, strict=True):
+            np.dot(self.vectors, vector, out=row)
+        return products.T
+
+    def _find(self, vectors: Float32, k: int, allowed: Int64 | None) -> list[tuple[Int64, Float32]]:
+        """The best k (at least 0, at most the allowed) rows and their scores per question."""
+        if k == 0 or len(vectors) == 0:
+            return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in vectors]
+        if self._index is None or allowed is not None:
+            return self._scan(vectors, k, allowed)
+        return self._approximate(self._index, vectors, k)
+
+    def _scan(self, vectors: Float32, k: int, allowed: Int64 | None) -> list[tuple[Int64, Float32]]:
+        """Exact search over the allowed rows (all of them for None)."""
+        total = len(self.vectors) if allowed is None else len(allowed)
+        fetched = k + 16 + k // 8
+        if fetched >= total:
+            everything = np.arange(total) if allowed is None else allowed
+            return [self._best(vector, everything, k) for vector in vectors]
+        scores, rows = _nearest(self.vectors, vectors, fetched, allowed)
+        found = []
+        for vector, score, row in zip(vectors, scores, rows, strict=True):
+            # A float32 sum of d products is off by at most d·2⁻²⁴ of the lengths. A row that was
+            # not fetched can belong to the best k only when the last fetched one is that close.
+            slack = 2 * (len(vector) + 2) * 2.0**-24 * float(np.linalg.norm(vector)) * self._longest
+            if score[-1] >= score[k - 1] - slack:
+                found.append(
+                    self._best(vector, self._within(vector, score[k - 1] - slack, allowed), k)
+                )
+            else:
+                found.append(self._best(vector, row, k))
+        return found
+
+    def _within(self, vector: Float32, least: float, allowed: Int64 | None) -> Int64:
+        """The allowed rows whose float32 inner product reaches a value."""
+        products = self.vectors @ vector
+        reaching = np.flatnonzero(products >= least)
+        return reaching if allowed is None else np.intersect1d(reaching, allowed)
+
+    def _approximate(
+        self, index: faiss.Index, vectors: Float32, k: int
+    ) -> list[tuple[Int64, Float32]]:
+        """Search with the FAISS index, and scan where it proposes fewer rows than asked for."""
+        fetched = min(k * self.settings.overfetch, len(self.vectors))
+        _, rows = index.search(vectors, fetched)
+        found = []
+        for vector, row in zip(vectors, rows, strict=True):
+            proposed = row[row >= 0]
+            if len(proposed) < k:
+                found += self._scan(vector[None, :], k, None)
+            else:
+                found.append(self._best(vector, proposed, k))
+        return found
+
+    def _best(self, vector: Float32, rows: Int64, k: int) -> tuple[Int64, Float32]:
+        """Cut rows (any order) to the best k by exact inner product, ties by row."""
+        ordered = np.sort(rows)
+        scores = _exact(self.vectors, vector, ordered)
+        best = top_rows(scores, k)
+        return ordered[best], scores[best]
+
+
+def _exact(vectors: Float32, query: Float32, rows: Int64) -> Float32:
+    """Inner products (m,) of some rows with a query, in float64 and rounded once."""
+    wide = query.astype(np.float64)
+    scores = np.empty(len(rows), dtype=np.float32)
+    for start in range(0, len(rows), _RESCORED_AT_ONCE):
+        part = slice(start, start + _RESCORED_AT_ONCE)
+        scores[part] = vectors[rows[part]].astype(np.float64) @ wide
+    return scores
+
+
+def _longest(vectors: Float32) -> float:
+    """Euclidean length of the longest row: 1 for unit vectors, up to how they were stored."""
+    if len(vectors) == 0:
+        return 0.0
+    return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max()))
+
+
+def _nearest(
+    vectors: Float32, queries: Float32, k: int, allowed: Int64 | None
+) -> tuple[Float32, Int64]:
+    """FAISS's brute-force search over the caller's array, without a copy of it.
+
+    Args:
+        vectors: (n, d) C-contiguous.
+        queries: (b, d) C-contiguous.
+        k: At most the number of allowed rows.
+        allowed: Rows that take part, or None for all.
+
+    Returns:
+        (b, k) scores and rows, best first, equal scores in any order.
+    """
+    scores = np.empty((len(queries), k), dtype=np.float32)
+    rows = np.empty((len(queries), k), dtype=np.int64)
+    selector = None if allowed is None else faiss.IDSelectorArray(allowed)
+    faiss.knn_inner_product(
+        faiss.swig_ptr(queries),
+        faiss.swig_ptr(vectors),
+        vectors.shape[1],
+        len(queries),
+        len(vectors),
+        k,
+        faiss.swig_ptr(scores),
+        faiss.swig_ptr(rows),
+        selector,
+    )
+    return scores, rows
+
+
+def _build(vectors: Float32, settings: DenseSettings) -> faiss.Index | None:
+    """The FAISS index of the settings, or None where a scan serves."""
+    if settings.kind == "exact" or len(vectors) < max(settings.scan_below, _CODES):
+        return None
+    # Concurrent insertions and reductions finish in any order: one thread makes the same index
+    # from the same vectors every time.
+    with _one_thread():
+        return _hnsw(vectors, settings) if settings.kind == "hnsw" else _ivfpq(vectors, settings)
+
+
+def _hnsw(vectors: Float32, settings: DenseSettings) -> faiss.Index:
+    index = faiss.IndexHNSWFlat(vectors.shape[1], settings.hnsw_links, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = settings.hnsw_build
+    index.hnsw.efSearch = settings.hnsw_search  # FAISS raises it to the k of a search by itself.
+    index.add(vectors)
+    return index
+
+
+def _ivfpq(vectors: Float32, settings: DenseSettings) -> faiss.Index:
+    passages, dimension = vectors.shape
+    lists = min(settings.ivf_lists or int(4 * passages**0.5), passages)
+    index = faiss.IndexIVFPQ(
+        faiss.IndexFlatIP(dimension),
+        dimension,
+        lists,
+        _divisor(dimension, settings.pq_bytes),
+        _CODES.bit_length() - 1,
+        faiss.METRIC_INNER_PRODUCT,
+    )
+    for clustering in (index.cp, index.pq.cp):
+        clustering.seed = settings.seed
+        clustering.min_points_per_centroid = 1
+    index.nprobe = settings.ivf_probes
+    index.train(vectors)
+    index.add(vectors)
+    return index
+
+
+def _divisor(dimension: int, most: int) -> int:
+    """The largest divisor of the dimension that is at most `most`."""
+    return next(parts for parts in range(min(most, dimension), 0, -1) if dimension % parts == 0)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Run FAISS on one thread; OpenMP keeps this setting per calling thread."""
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(threads)

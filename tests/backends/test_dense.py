@@ -1,0 +1,205 @@
+"""The dense arm, against a scan in float64 that sorts everything."""
+
+from collections.abc import Sequence
+
+import faiss
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.dense import DenseRetriever, DenseSettings
+from backends.ranking import RequestError
+from backends.types import Float32, Mask, Query, Ranking
+
+APPROXIMATE = [
+    DenseSettings(kind="hnsw", scan_below=0),
+    DenseSettings(kind="ivfpq", scan_below=0, ivf_lists=8, ivf_probes=8, pq_bytes=8, overfetch=8),
+]
+
+
+def ids_of(n: int) -> list[str]:
+    return [f"p{row:05}" for row in range(n)]
+
+
+def unit(generator: np.random.Generator, n: int, d: int) -> Float32:
+    rows = generator.standard_normal((n, d)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
+
+
+def questions(vectors: Float32) -> list[Query]:
+    return [Query(f"question {row}", vector) for row, vector in enumerate(vectors)]
+
+
+def slow(
+    vectors: Float32, query: Float32, k: int, allowed: Mask | None = None
+) -> list[tuple[str, float]]:
+    products = (vectors.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
+    scores = products.astype(np.float32)
+    rows = [row for row in range(len(vectors)) if allowed is None or allowed[row]]
+    rows.sort(key=lambda row: (-scores[row], row))
+    ids = ids_of(len(vectors))
+    return [(ids[row], float(scores[row])) for row in rows[:k]]
+
+
+def assert_equals_slow(ranking: Ranking, expected: Sequence[tuple[str, float]]) -> None:
+    assert [hit.id for hit in ranking.hits] == [name for name, _ in expected]
+    assert [hit.score for hit in ranking.hits] == pytest.approx(
+        [score for _, score in expected], rel=1e-6, abs=1e-7
+    )
+    assert [hit.rank for hit in ranking.hits] == list(range(1, len(expected) + 1))
+
+
+@pytest.mark.parametrize("length", [1.0, 37.5, 1e-3])
+@pytest.mark.parametrize("k", [1, 10, 200, 900])
+def test_values_and_order_equal_a_slow_scan_for_questions_of_any_length(
+    k: int, length: float
+) -> None:
+    generator = np.random.default_rng(0)
+    vectors = unit(generator, 500, 32)
+    asked = unit(generator, 5, 32) * np.float32(length)
+    rankings = DenseRetriever(ids_of(500), vectors).search(questions(asked), k)
+    for query, ranking in zip(asked, rankings, strict=True):
+        assert_equals_slow(ranking, slow(vectors, query, k))
+        assert (ranking.retriever, ranking.candidates, ranking.degraded) == ("dense", 500, "")
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 120),
+    distinct=st.integers(1, 6),
+    k=st.integers(1, 130),
+    share=st.floats(0, 1),
+)
+@settings(max_examples=150, deadline=None)
+def test_equal_scores_at_the_cut_are_resolved_by_id_with_and_without_a_filter(
+    seed: int, n: int, distinct: int, k: int, share: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    vectors = unit(generator, distinct, 8)[generator.integers(0, distinct, n)]
+    query = unit(generator, 1, 8)[0]
+    retriever = DenseRetriever(ids_of(n), vectors)
+    allowed = generator.random(n) < share
+    assert_equals_slow(retriever.search(questions(query[None]), k)[0], slow(vectors, query, k))
+    filtered = retriever.search(questions(query[None]), k, allowed)[0]
+    assert_equals_slow(filtered, slow(vectors, query, k, allowed))
+    assert filtered.candidates == allowed.sum()
+
+
+@pytest.mark.parametrize("chosen", [DenseSettings(), *APPROXIMATE], ids=lambda s: s.kind)
+@pytest.mark.parametrize("share", [0.005, 0.1, 0.9])
+def test_filters_are_exact_in_every_kind(chosen: DenseSettings, share: float) -> None:
+    generator = np.random.default_rng(1)
+    vectors = unit(generator, 1500, 16)
+    retriever = DenseRetriever(ids_of(1500), vectors, chosen)
+    asked = unit(generator, 25, 16)
+    allowed = generator.random(1500) < share
+    for query, ranking in zip(asked, retriever.search(questions(asked), 10, allowed), strict=True):
+        assert_equals_slow(ranking, slow(vectors, query, 10, allowed))
+
+
+@pytest.mark.parametrize("chosen", [DenseSettings(), *APPROXIMATE], ids=lambda s: s.kind)
+def test_a_ranking_does_not_depend_on_the_batch(chosen: DenseSettings) -> None:
+    # FAISS changes from its own kernel to BLAS at 20 questions; bytes must not.
+    generator = np.random.default_rng(2)
+    retriever = DenseRetriever(ids_of(2000), unit(generator, 2000, 64), chosen)
+    asked = questions(unit(generator, 40, 64))
+    together = retriever.search(asked, 20)
+    assert together == [retriever.search([query], 20)[0] for query in asked]
+    similarities = retriever.similarities(asked)
+    for column, query in enumerate(asked):
+        assert np.array_equal(similarities[:, column], retriever.similarities([query])[:, 0])
+
+
+@pytest.mark.parametrize("chosen", APPROXIMATE, ids=lambda s: s.kind)
+def test_approximate_kinds_find_most_of_it_with_true_scores_and_the_same_each_time(
+    chosen: DenseSettings,
+) -> None:
+    generator = np.random.default_rng(3)
+    vectors = unit(generator, 2000, 16)
+    asked = unit(generator, 30, 16) * np.float32(3)
+    first = DenseRetriever(ids_of(2000), vectors, chosen)
+    assert first.index_bytes > 0
+    rankings = first.search(questions(asked), 10)
+    found = 0
+    for query, ranking in zip(asked, rankings, strict=True):
+        truth = dict(slow(vectors, query, 2000))
+        assert len(ranking.hits) == 10
+        for hit in ranking.hits:
+            assert hit.score == pytest.approx(truth[hit.id], rel=1e-6)
+        found += len(
+            {hit.id for hit in ranking.hits} & {name for name, _ in list(truth.items())[:10]}
+        )
+    assert found / 300 >= 0.9
+    assert rankings == DenseRetriever(ids_of(2000), vectors, chosen).search(questions(asked), 10)
+
+
+def test_an_approximate_index_that_proposes_too_few_is_completed_by_a_scan() -> None:
+    generator = np.random.default_rng(4)
+    vectors = unit(generator, 600, 16)
+    chosen = DenseSettings(kind="ivfpq", scan_below=0, ivf_lists=64, ivf_probes=1, pq_bytes=8)
+    query = unit(generator, 1, 16)
+    ranking = DenseRetriever(ids_of(600), vectors, chosen).search(questions(query), 500)[0]
+    assert_equals_slow(ranking, slow(vectors, query[0], 500))
+
+
+@pytest.mark.parametrize("chosen", APPROXIMATE, ids=lambda s: s.kind)
+@pytest.mark.parametrize("n", [1, 2, 3, 50])
+def test_approximate_kinds_build_over_a_handful_of_passages(chosen: DenseSettings, n: int) -> None:
+    generator = np.random.default_rng(5)
+    vectors = unit(generator, n, 16)
+    query = unit(generator, 1, 16)
+    ranking = DenseRetriever(ids_of(n), vectors, chosen).search(questions(query), 99)[0]
+    assert_equals_slow(ranking, slow(vectors, query[0], 99))
+
+
+def test_small_corpora_are_scanned_even_when_an_approximate_kind_is_set() -> None:
+    vectors = unit(np.random.default_rng(6), 100, 8)
+    retriever = DenseRetriever(ids_of(100), vectors, DenseSettings(kind="hnsw"))
+    assert retriever.index_bytes == 0
+    assert_equals_slow(retriever.search(questions(vectors[:1]), 5)[0], slow(vectors, vectors[0], 5))
+
+
+def test_similarities_are_the_inner_products_of_all_passages() -> None:
+    generator = np.random.default_rng(7)
+    vectors = unit(generator, 200, 24)
+    asked = unit(generator, 3, 24) * np.float32(2.5)
+    similarities = DenseRetriever(ids_of(200), vectors).similarities(questions(asked))
+    assert similarities.shape == (200, 3)
+    assert similarities.dtype == np.float32
+    expected = (vectors.astype(np.float64)[:, None, :] * asked.astype(np.float64)).sum(axis=2)
+    np.testing.assert_allclose(similarities, expected, atol=1e-6)
+
+
+def test_nothing_to_search_in_or_to_ask() -> None:
+    empty = DenseRetriever([], np.empty((0, 8), np.float32))
+    query = questions(unit(np.random.default_rng(8), 1, 8))
+    assert empty.search(query, 5) == [Ranking("dense", (), 0)]
+    assert empty.search([], 5) == []
+    assert empty.similarities(query).shape == (0, 1)
+    some = DenseRetriever(ids_of(3), unit(np.random.default_rng(9), 3, 8))
+    assert some.search([], 5) == []
+    assert some.search(query, 5, np.zeros(3, np.bool_)) == [Ranking("dense", (), 0)]
+    assert some.similarities([]).shape == (3, 0)
+
+
+def test_what_cannot_be_answered_is_refused() -> None:
+    vectors = unit(np.random.default_rng(10), 3, 8)
+    retriever = DenseRetriever(ids_of(3), vectors)
+    with pytest.raises(RequestError, match="k is 0"):
+        retriever.search(questions(vectors), 0)
+    with pytest.raises(RequestError, match="3 passages"):
+        retriever.search(questions(vectors), 1, np.ones(4, np.bool_))
+    with pytest.raises(RequestError, match="vectors of 8"):
+        retriever.search(questions(vectors[:, :4]), 1)
+    with pytest.raises(RequestError, match="4 passage ids"):
+        DenseRetriever(ids_of(4), vectors)
+    with pytest.raises(RequestError, match="'flat'"):
+        DenseSettings(kind="flat")  # type: ignore[arg-type]
+
+
+def test_building_leaves_the_number_of_threads_as_it_was() -> None:
+    before = faiss.omp_get_max_threads()
+    DenseRetriever(ids_of(100), unit(np.random.default_rng(11), 100, 16), APPROXIMATE[0])
+    assert faiss.omp_get_max_threads() == before
