@@ -101,10 +101,9 @@ def ingest(
 def title_surfaces(title: str) -> tuple[str, ...]:
     """What a title names: itself, and itself without a final parenthesis, as in "Paris (Texas)"."""
     whole = title.strip()
-    if not whole.endswith(")") or "(" not in whole:
-        return (whole,) if whole else ()
-    short = whole[: whole.rindex("(")].rstrip()
-    return (whole, short) if short else (whole,)
+    start = whole.rfind("(")
+    simple = start > 0 and whole.find(")", start) == len(whole) - 1
+    return (whole, whole[:start].rstrip()) if simple else (whole,) if whole else ()
 
 
 class _Clock:

@@ -5,6 +5,7 @@ a surface that the cache has yet to learn, whenever the writer was killed. Lose 
 surfaces are merely without vectors until the next ingest encodes them again.
 """
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -79,9 +80,11 @@ class Surfaces:
         schema = surface_schema(self._dimension, self._fingerprint)
         columns = [pa.array(surfaces, pa.string()), vector_array(vectors, self._dimension)]
         rows = pa.Table.from_arrays(columns, schema=schema)
-        # "overwrite" also replaces a cache of another analyser and a half-created folder.
-        mode = "overwrite" if self._open() is None else "append"
-        lance.write_dataset(rows, self._path, mode=mode)
+        if self._open() is None:  # what is there, if anything, is of no use to anyone
+            shutil.rmtree(self._path, ignore_errors=True)
+            lance.write_dataset(rows, self._path, mode="create")
+        else:
+            lance.write_dataset(rows, self._path, mode="append")
 
     def dataset(self) -> lance.LanceDataset | None:
         """The newest version as Lance sees it, for maintenance; None while there is none."""

@@ -240,6 +240,8 @@ def test_the_report_says_where_the_time_went(index: Index) -> None:
         ("A (b) (c)", ("A (b) (c)", "A (b)")),
         ("(b)", ("(b)",)),
         ("b)", ("b)",)),
+        ("A (b", ("A (b",)),
+        ("A (b (c))", ("A (b (c))",)),
     ],
 )
 def test_titles_also_count_without_their_final_parenthesis(
