@@ -112,6 +112,13 @@ class Corpus:
             block = self._take(np.arange(start, min(start + _TEXT_BLOCK, len(self))), ["text"])
             yield from zip(self.titles[start:], block["text"].to_pylist(), strict=False)
 
+    def iter_sentence_texts(self) -> Iterator[list[str]]:
+        """Texts of all sentences in row order, a block in memory at a time."""
+        for start in range(0, len(self), _TEXT_BLOCK):
+            rows = np.arange(start, min(start + _TEXT_BLOCK, len(self)))
+            lists = self._take(rows, ["sentences"])["sentences"].combine_chunks()
+            yield lists.flatten().field("text").to_pylist()
+
     def _take(self, rows: Sequence[int] | Int32 | Int64, columns: list[str]) -> pa.Table:
         """Columns of passages by row, in the order asked for."""
         places = self._places[np.asarray(rows, np.int64)]

@@ -174,9 +174,9 @@ def build(out_dir: Path) -> dict[str, int]:
 
 def build_corpus(sources: Sequence[Source] = SOURCES) -> list[Passage]:
     """Reads every source and gives its passages sorted by object, then by chunk."""
+    if sys.flags.optimize > 1:
+        raise BuildError("Python was started with -OO, which drops the docstrings")
     documented = [item for source in sources for item in read_source(source)]
-    if not documented:
-        raise BuildError("no docstrings found: Python must not be run with -OO")
     kept = drop_boilerplate(sorted(documented, key=lambda item: item.name))
     return [passage for item in kept for passage in passages_of(item)]
 
@@ -336,6 +336,11 @@ def check_known(qrels: dict[str, dict[str, int]], known: set[str], split: str) -
         )
 
 
+def versions_match() -> bool:
+    """Tells whether the installed versions are the ones that were judged."""
+    return all(installed_version(name) == version for name, version in JUDGED_VERSIONS.items())
+
+
 def versions_note() -> str:
     """Says which versions are installed and which the judgements were made against."""
     installed = ", ".join(f"{name} {installed_version(name)}" for name in sorted(JUDGED_VERSIONS))
@@ -367,13 +372,15 @@ def write_corpus(passages: Sequence[Passage], path: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Builds the benchmark from the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description="Builds the technical benchmark.")
     parser.add_argument("out_dir", type=Path, help="the directory to write the benchmark into")
     try:
         counts = build(parser.parse_args(argv).out_dir)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    if not versions_match():
+        print(f"warning: {versions_note()} Check the judgements.", file=sys.stderr)
     print(", ".join(f"{name}: {count}" for name, count in counts.items()))
     return 0
 

@@ -55,6 +55,7 @@ _COMMENT = re.compile(r"^(\s*)\.\. (?:\[|_|\|)")
 _RULE = re.compile(r"^\s*(?:[=\-~^]{3,}|(?:[=\-]{2,}\s+)+[=\-]{2,}|\+[-=+]+\+|\|.*\|)\s*$")
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\(?[a-z0-9]\))\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`'(])")
+_SIGNATURE = re.compile(r"^[A-Za-z_]\w*\(.*\)$")
 _POINTER = re.compile(r"sphx_glr_|\bUser Guide\b|\b[Gg]lossary\b")
 _FIELD_HEAD = re.compile(r"^\*{0,2}[A-Za-z_][\w.]*(?:\s*,\s*\*{0,2}[A-Za-z_.][\w.]*)*\s*(?::.*)?$")
 
@@ -186,12 +187,11 @@ def blocks(lines: list[str]) -> list[list[str]]:
 
 
 def clean_block(block: list[str]) -> str:
-    """Turns one block of lines into plain text; "" where it is code, a table or a rule."""
-    if any(line.lstrip().startswith((">>>", "...")) for line in block):
+    """Turns one block of lines into plain text; "" where it is code, a table or a signature."""
+    if any(_RULE.match(line) or line.lstrip().startswith((">>>", "...")) for line in block):
         return ""
-    if sum(bool(_RULE.match(line)) for line in block) >= 1:
-        return ""
-    return strip_inline(" ".join(join_bullets(block)))
+    text = " ".join(join_bullets(block))
+    return "" if _SIGNATURE.match(text) else strip_inline(text)
 
 
 def join_bullets(block: list[str]) -> list[str]:
@@ -212,6 +212,7 @@ def strip_inline(text: str) -> str:
     text = _MATH_ROLE.sub(lambda m: plain_tex(m.group(1)), text)
     for pattern, replacement in _INLINE:
         text = pattern.sub(replacement, text)
+    text = re.sub(r"\\ |`|\\(?=\W)", "", text)
     return drop_pointers(re.sub(r":{2,}(?=\s|$)", ":", text).strip())
 
 

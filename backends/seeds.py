@@ -1,0 +1,129 @@
+"""Where a walk starts: the entities that a question names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.assembly import TriGraph
+from backends.corpus import Corpus
+from backends.linking import entity_key, starts_like_a_name, tokenise
+from backends.types import Float32, Query
+
+
+@dataclass(frozen=True, slots=True)
+class SeedSettings:
+    """How a question's words become entities.
+
+    Attributes:
+        vocabulary: Names of known entities are found in the question word for word, tagged or not.
+        lower_case_word: Value of a single word found so when nothing in the question's spelling
+            says that it is a name. Web questions are typed without capitals.
+        lower_case_name: The same for several words.
+        noun_phrase: Value of a noun phrase of the question that the graph knows.
+        similarity_floor: A tagged mention that the vocabulary lacks takes the entity with the most
+            similar vector, if the similarity is at least this.
+    """
+
+    vocabulary: bool = True
+    lower_case_word: float = 0.3
+    lower_case_name: float = 0.6
+    noun_phrase: float = 0.3
+    similarity_floor: float = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """An entity that the question names.
+
+    Attributes:
+        entity: Its number.
+        value: In (0, 1], what bridging starts from.
+        mention: The question's words for it.
+        origin: "name" for a tagged mention with the same key, "nearest" for a tagged mention with
+            a similar vector, "vocabulary" for words found in the vocabulary, "phrase" for a noun
+            phrase.
+    """
+
+    entity: int
+    value: float
+    mention: str
+    origin: str
+
+
+class SeedFinder:
+    """Finds seeds in analysed questions."""
+
+    def __init__(self, graph: TriGraph, corpus: Corpus, settings: SeedSettings) -> None:
+        self._graph = graph
+        self._settings = settings
+        self._surfaces = graph.display
+        self._vectors: Float32 = corpus.surface_vectors(graph.display)
+        self._vectors[np.isnan(self._vectors)] = 0
+
+    def knows(self, mention: str) -> bool:
+        """Whether the vocabulary has a mention word for word, so that it needs no vector."""
+        return self._entity(mention) >= 0
+
+    def find(self, query: Query, passages_of: NDArray[np.int64]) -> tuple[Seed, ...]:
+        """Seeds in the order in which they are found, each entity once, with its best value.
+
+        Args:
+            query: An analysed question.
+            passages_of: (at least e,) passages that may be used for each entity; one that has
+                none is no seed.
+        """
+        found = [*self._tagged(query), *self._in_vocabulary(query), *self._phrases(query)]
+        best: dict[int, Seed] = {}
+        for seed in found:
+            known = best.get(seed.entity)
+            if passages_of[seed.entity] and (known is None or known.value < seed.value):
+                best[seed.entity] = seed
+        return tuple(best.values())
+
+    def _entity(self, mention: str) -> int:
+        entity = self._graph.index.get(entity_key(mention), -1)
+        return -1 if entity >= 0 and self._graph.is_phrase[entity] else entity
+
+    def _tagged(self, query: Query) -> list[Seed]:
+        seeds = []
+        for mention in query.mentions:
+            if mention.kind != "entity":
+                continue
+            entity = self._entity(mention.text)
+            if entity >= 0:
+                seeds.append(Seed(entity, 1.0, mention.text, "name"))
+            elif mention.vector is not None and len(self._vectors):
+                similarity = self._vectors @ mention.vector
+                entity = int(similarity.argmax())
+                if similarity[entity] >= max(self._settings.similarity_floor, 1e-6):
+                    value = min(float(similarity[entity]), 1.0)
+                    seeds.append(Seed(entity, value, mention.text, "nearest"))
+        return seeds
+
+    def _in_vocabulary(self, query: Query) -> list[Seed]:
+        if not self._settings.vocabulary:
+            return []
+        tokens = tokenise(query.text)
+        seeds = []
+        for link in self._graph.names.find(tokens):
+            end = link.start + link.length
+            value = self._confidence(tokens, link.start, end)
+            seeds.append(Seed(link.entity, value, " ".join(tokens[link.start : end]), "vocabulary"))
+        return seeds
+
+    def _confidence(self, tokens: Sequence[str], start: int, end: int) -> float:
+        # The first word of a question has a capital letter whatever it is.
+        if any(starts_like_a_name(token) for token in tokens[max(start, 1) : end]):
+            return 1.0
+        single = end - start == 1
+        return self._settings.lower_case_word if single else self._settings.lower_case_name
+
+    def _phrases(self, query: Query) -> list[Seed]:
+        seeds = []
+        for mention in query.mentions:
+            entity = self._graph.index.get(entity_key(mention.text), -1)
+            if mention.kind == "phrase" and entity >= 0 and self._graph.is_phrase[entity]:
+                seeds.append(Seed(entity, self._settings.noun_phrase, mention.text, "phrase"))
+        return seeds

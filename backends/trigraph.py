@@ -1,0 +1,303 @@
+"""The graph arm: seeds, semantic bridging, and personalized PageRank from both.
+
+LinearRAG (arXiv 2510.10114) with what was measured to help on top of it. Every step of a question
+is kept in a `Trace`, so a ranking explains itself from the very numbers that made it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from backends.assembly import AssemblySettings, TriGraph, assemble
+from backends.bridging import Activation, bridge
+from backends.corpus import Corpus
+from backends.graph import (
+    Stationary,
+    Walk,
+    personalized_pagerank,
+    restrict,
+    share_of_mentions,
+    walk_on,
+)
+from backends.ranking import make_ranking, query_matrix, require_k, require_mask, top_rows
+from backends.seeds import Seed, SeedFinder, SeedSettings
+from backends.types import Float32, Mask, Query, Ranking
+
+Float64 = NDArray[np.float64]
+LexicalScores = Callable[[Sequence[Query]], Float32]
+NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
+
+
+@dataclass(frozen=True, slots=True)
+class TriGraphSettings:
+    """How the graph is built and walked. Symbols are those of LinearRAG, section 3.
+
+    Attributes:
+        assembly: What counts as an entity and as a mention.
+        seeds: How a question's mentions become entities.
+        steps: T, at most so many steps of bridging, the seeds' own included.
+        threshold: δ, values below it activate nothing.
+        sentences_per_entity: k, sentences that each active entity passes its value on through.
+        summed: An entity reached repeatedly restarts the walk with the sum of its values rather
+            than the largest.
+        similarity_weight: λ, weight of the passage's similarity in its prior.
+        lexical_weight: Weight of BM25 beside similarity in the prior, when no seed is a title.
+        lexical_weight_titled: The same when a seed is the title of a passage.
+        passage_weight: W_p, passages' share of the restart mass against entities'.
+        degree_power: An entity's restart mass is divided by its number of passages to this power.
+        title_weight: Restart mass that an activated title gives its passages, in units of its
+            squared value times the passage's similarity.
+        damping: Probability of following an edge instead of restarting.
+        tolerance: L1 residual at which the walk counts as settled.
+    """
+
+    assembly: AssemblySettings = field(default_factory=AssemblySettings)
+    seeds: SeedSettings = field(default_factory=SeedSettings)
+    steps: int = 3
+    threshold: float = 0.35
+    sentences_per_entity: int = 1
+    summed: bool = True
+    similarity_weight: float = 4.0
+    lexical_weight: float = 1.0
+    lexical_weight_titled: float = 0.3
+    passage_weight: float = 0.05
+    degree_power: float = 1.0
+    title_weight: float = 4.0
+    damping: float = 0.5
+    tolerance: float = 1e-6
+
+
+# LinearRAG as its public code runs by default. Its edges between neighbours in the file are left
+# out: in published corpora these are each other's gold evidence.
+PUBLISHED = TriGraphSettings(
+    assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases=False),
+    seeds=SeedSettings(vocabulary=False, similarity_floor=-1.0),
+    steps=3,
+    threshold=0.5,
+    similarity_weight=1.5,
+    lexical_weight=0.0,
+    lexical_weight_titled=0.0,
+    degree_power=0.0,
+    title_weight=0.0,
+)
+PRESETS = {"default": TriGraphSettings(), "published": PUBLISHED}
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Everything that led from one question to its ranking.
+
+    Attributes:
+        seeds: Where the walk started.
+        activation: What bridging reached.
+        prior: (n,) restart mass given to passages, before normalisation.
+        restart: (e + j,) restart mass given to entities, before normalisation.
+    """
+
+    seeds: tuple[Seed, ...]
+    activation: Activation
+    prior: Float64
+    restart: Float64
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The graph without the passages that a filter leaves out."""
+
+    walk: Walk
+    log_counts: sparse.csc_array  # ln(1 + N), (n, e)
+    passages_of: NDArray[np.int64]
+    allowed: Mask | None
+
+
+class TriGraphRetriever:
+    """Ranks passages by a walk over the Tri-Graph of one index version."""
+
+    name = "graph"
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        settings: TriGraphSettings,
+        lexical: LexicalScores | None = None,
+    ) -> None:
+        """Build the graph of a corpus.
+
+        Args:
+            corpus: One version of an index.
+            settings: See `TriGraphSettings`.
+            lexical: BM25 scores of queries, (n, b); needed when a lexical weight is not 0.
+        """
+        self.settings = settings
+        self.corpus = corpus
+        self.graph: TriGraph = assemble(corpus, settings.assembly)
+        self.finder = SeedFinder(self.graph, corpus, settings.seeds)
+        self._lexical = lexical
+        self._weights = share_of_mentions(self.graph.counts)
+        self._view = self._see(None)
+
+    def search(
+        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
+    ) -> list[Ranking]:
+        """At most k passages for each query, best first."""
+        require_k(k)
+        require_mask(allowed, len(self.corpus))
+        traces = self.trace(queries, allowed)
+        scores = self.settle(traces, allowed).passages
+        return [
+            self._rank(trace, scores[:, column], k, allowed) for column, trace in enumerate(traces)
+        ]
+
+    def trace(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Trace]:
+        """Seeds, activation and restart masses of each query."""
+        view = self._view if allowed is None else self._see(allowed)
+        vectors = query_matrix(queries, self.corpus.vectors.shape[1])
+        similarity = self.corpus.vectors @ vectors.T
+        lexical = self._lexical_scores(queries)
+        return [
+            self._trace(query, similarity[:, column], lexical[:, column], view)
+            for column, query in enumerate(queries)
+        ]
+
+    def settle(self, traces: Sequence[Trace], allowed: Mask | None = None) -> Stationary:
+        """Walk from the restart masses of each trace until settled."""
+        view = self._view if allowed is None else self._see(allowed)
+        prior = np.zeros((view.walk.passages, len(traces)))
+        restart = np.zeros((view.walk.entities, len(traces)))
+        for column, trace in enumerate(traces):
+            prior[:, column] = trace.prior
+            restart[:, column] = trace.restart
+        return personalized_pagerank(
+            view.walk,
+            prior,
+            restart,
+            damping=self.settings.damping,
+            tolerance=self.settings.tolerance,
+        )
+
+    def _rank(self, trace: Trace, walked: Float64, k: int, allowed: Mask | None) -> Ranking:
+        score = walked if trace.seeds else trace.prior
+        eligible = np.arange(len(score)) if allowed is None else np.flatnonzero(allowed)
+        rows = eligible[top_rows(score[eligible], k)]
+        return make_ranking(
+            self.name,
+            self.corpus.ids,
+            rows,
+            score[rows],
+            candidates=len(eligible),
+            degraded="" if trace.seeds else NO_SEED,
+        )
+
+    def _see(self, allowed: Mask | None) -> _View:
+        counts = self.graph.counts if allowed is None else restrict(self.graph.counts, allowed)
+        weights = self._weights if allowed is None else restrict(self._weights, allowed)
+        by_entity = sparse.csc_array(counts)
+        by_entity.eliminate_zeros()
+        passages_of = np.diff(by_entity.indptr).astype(np.int64)
+        by_entity.data = np.log1p(by_entity.data)
+        return _View(walk_on(weights), by_entity, passages_of, allowed)
+
+    def _lexical_scores(self, queries: Sequence[Query]) -> Float32:
+        wanted = self.settings.lexical_weight or self.settings.lexical_weight_titled
+        if self._lexical is None or not wanted:
+            return np.zeros((len(self.corpus), len(queries)), np.float32)
+        return self._lexical(queries)
+
+    def _trace(self, query: Query, similarity: Float32, lexical: Float32, view: _View) -> Trace:
+        seeds = self.finder.find(query, view.passages_of)
+        activation = self._activate(query, seeds, view)
+        near = _scaled(similarity, view.allowed)
+        prior = self._prior(near, lexical, seeds, activation, view)
+        self._add_titles(prior, near, activation)
+        restart = np.zeros(self.graph.counts.shape[1])
+        mass = activation.weight if self.settings.summed else activation.value
+        degree = np.maximum(view.passages_of[activation.entities], 1)
+        restart[activation.entities] = mass / degree**self.settings.degree_power
+        if view.allowed is not None:
+            prior[~view.allowed] = 0
+            restart[view.passages_of == 0] = 0
+        return Trace(seeds, activation, prior, restart)
+
+    def _activate(self, query: Query, seeds: tuple[Seed, ...], view: _View) -> Activation:
+        corpus = self.corpus
+
+        def similarity(sentences: NDArray[np.int64]) -> Float32:
+            near: Float32 = corpus.sentence_vectors[sentences].astype(np.float32) @ query.vector
+            if view.allowed is not None:
+                near[~view.allowed[corpus.sentence_passage[sentences]]] = -1
+            return near
+
+        return bridge(
+            self.graph.mentions,
+            {seed.entity: seed.value for seed in seeds},
+            similarity,
+            steps=self.settings.steps,
+            threshold=self.settings.threshold,
+            sentences_per_entity=self.settings.sentences_per_entity,
+        )
+
+    def _prior(
+        self,
+        near: Float64,
+        lexical: Float32,
+        seeds: tuple[Seed, ...],
+        activation: Activation,
+        view: _View,
+    ) -> Float64:
+        """(λ·sim + ln(1 + Σ a_e·ln(1 + N_e)/L_e))·W_p, with BM25 beside similarity."""
+        bonus = np.zeros(len(near))
+        for entity, value, level in zip(
+            activation.entities.tolist(),
+            activation.value.tolist(),
+            activation.level.tolist(),
+            strict=True,
+        ):
+            for_entity = slice(view.log_counts.indptr[entity], view.log_counts.indptr[entity + 1])
+            passages = view.log_counts.indices[for_entity]
+            bonus[passages] += (value / level) * view.log_counts.data[for_entity]
+        similarity = near + self._lexical_weight(seeds) * _share_of_best(lexical, view.allowed)
+        prior: Float64 = self.settings.similarity_weight * similarity + np.log1p(bonus)
+        return self.settings.passage_weight * prior
+
+    def _lexical_weight(self, seeds: tuple[Seed, ...]) -> float:
+        """BM25 matters where names do not already say what the question is about."""
+        titled = self.graph.titled.indptr
+        if any(s.value >= 1 and titled[s.entity + 1] > titled[s.entity] for s in seeds):
+            return self.settings.lexical_weight_titled
+        return self.settings.lexical_weight
+
+    def _add_titles(self, prior: Float64, near: Float64, activation: Activation) -> None:
+        """An activated title sends the walk to the passages it stands over.
+
+        Squaring the value lets a title named outright, or reached along several bridges, stand
+        out, and an uncertain one recede.
+        """
+        if not self.settings.title_weight:
+            return
+        titled = self.graph.titled
+        mass = activation.weight if self.settings.summed else activation.value
+        for entity, weight in zip(activation.entities.tolist(), mass.tolist(), strict=True):
+            passages = titled.indices[titled.indptr[entity] : titled.indptr[entity + 1]]
+            if len(passages):
+                share = self.settings.title_weight * weight**2 / len(passages)
+                prior[passages] += share * near[passages]
+
+
+def _scaled(similarity: Float32, allowed: Mask | None) -> Float64:
+    """Similarity scaled to [0, 1] over the passages that take part; all equal gives 1."""
+    own = similarity if allowed is None else similarity[allowed]
+    if not len(own):
+        return np.zeros(len(similarity))
+    low, high = float(own.min()), float(own.max())
+    if high <= low:
+        return np.ones(len(similarity))
+    return np.clip((similarity.astype(np.float64) - low) / (high - low), 0, 1)
+
+
+def _share_of_best(scores: Float32, allowed: Mask | None) -> Float64:
+    own = scores if allowed is None else scores[allowed]
+    best = float(own.max(initial=0.0))
+    return scores.astype(np.float64) / best if best > 0 else np.zeros(len(scores))

@@ -1,0 +1,266 @@
+"""Texts to analyses: the one place that runs the parser and the encoder."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from featurizer.encoder import Encoder, EncoderSettings
+from featurizer.errors import ModelError
+from featurizer.parser import DEFAULT_PIPELINE, Parser, SpacyParser
+from featurizer.types import (
+    Analysis,
+    Float32,
+    Parse,
+    PassageAnalysis,
+    QuestionMention,
+    SentenceAnalysis,
+    Span,
+)
+
+# Raise when a change here alters what is stored for the same passage and the same models.
+ANALYSIS_VERSION = "1"
+SENTENCE_VECTORS = ("pooled", "contextual", "plain")
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyserSettings:
+    """Which models, and how sentences become vectors.
+
+    Attributes:
+        pipeline: spaCy pipeline: an installed package's name or a folder.
+        processes: That parse long lists of passages; 0 takes one for each processor.
+        sentence_vectors: "pooled" takes a sentence's vector from its passage's own pass (one
+            pass instead of two); "contextual" encodes "title: sentence"; "plain" encodes the
+            sentence alone, as LinearRAG does.
+        encoder: The encoder's own settings.
+    """
+
+    pipeline: str = DEFAULT_PIPELINE
+    processes: int = 0
+    sentence_vectors: str = "pooled"
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+
+
+class Analyser:
+    """A parser and an encoder with one rule for passages and one for questions."""
+
+    def __init__(
+        self,
+        settings: AnalyserSettings,
+        *,
+        parser: Parser | None = None,
+        encoder: Encoder | None = None,
+    ) -> None:
+        """Load the models, unless they are given.
+
+        Raises:
+            ModelError: A model is missing, damaged or does not fit the settings.
+        """
+        if settings.sentence_vectors not in SENTENCE_VECTORS:
+            raise ModelError(
+                f"sentence_vectors '{settings.sentence_vectors}' is none of "
+                f"{', '.join(SENTENCE_VECTORS)}."
+            )
+        self.settings = settings
+        self.parser = parser or SpacyParser(
+            settings.pipeline, settings.processes or os.cpu_count() or 1
+        )
+        self.encoder = encoder or Encoder(settings.encoder)
+        if settings.sentence_vectors == "pooled" and not self.encoder.pools_mean:
+            raise ModelError(
+                f"The encoder '{settings.encoder.model}' does not average its tokens, so a "
+                "sentence has no vector within its passage's pass. Set "
+                "WYE_ANALYSER__SENTENCE_VECTORS=contextual."
+            )
+        self.seconds = {"parsing": 0.0, "encoding": 0.0}
+
+    @property
+    def dimension(self) -> int:
+        """Length d of every vector."""
+        return self.encoder.dimension
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What stored rows depend on; an index opened with another one is refused."""
+        return {
+            **self.parser.fingerprint,
+            **self.encoder.fingerprint,
+            "sentence_vectors": self.settings.sentence_vectors,
+            "analysis": ANALYSIS_VERSION,
+        }
+
+    def passages(self, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
+        """Analyse (title, text) pairs, in order."""
+        with self._timed("parsing"):
+            parses = self.parser.parse([text for _, text in items])
+        kept = [_kept_sentences(parse) for parse in parses]
+        with self._timed("encoding"):
+            vectors, sentence_vectors = self._encode_passages(items, [k[0] for k in kept])
+        return [
+            PassageAnalysis(
+                vectors[row],
+                tuple(
+                    SentenceAnalysis(text[start:end], entities, phrases, vector)
+                    for (start, end), entities, phrases, vector in zip(
+                        *kept[row], sentence_vectors[row], strict=True
+                    )
+                ),
+            )
+            for row, (_, text) in enumerate(items)
+        ]
+
+    def surfaces(self, texts: Sequence[str]) -> Float32:
+        """(n, d) unit vectors of entity surfaces."""
+        with self._timed("encoding"):
+            return self.encoder.encode(texts)
+
+    def questions(
+        self, texts: Sequence[str], wanted: Callable[[str], bool] | None = None
+    ) -> list[Analysis]:
+        """Analyse questions: one parse each, and one encoder call for all.
+
+        Args:
+            texts: Questions.
+            wanted: Says of an entity mention whether its vector will be needed; the graph needs
+                none for a mention that its vocabulary holds word for word. None wants none.
+        """
+        with self._timed("parsing"):
+            parses = self.parser.parse(texts)
+        mentions = [_mentions(parse) for parse in parses]
+        asked = sorted(
+            {
+                text
+                for row in mentions
+                for text, kind in row
+                if kind == "entity" and wanted is not None and wanted(text)
+            }
+        )
+        prefix = self.settings.encoder.question_prefix
+        with self._timed("encoding"):
+            vectors = self.encoder.encode([*(prefix + text for text in texts), *asked])
+        known = dict(zip(asked, vectors[len(texts) :], strict=True))
+        return [
+            Analysis(
+                parse,
+                vectors[row],
+                tuple(
+                    QuestionMention(text, kind, known.get(text) if kind == "entity" else None)
+                    for text, kind in mentions[row]
+                ),
+            )
+            for row, parse in enumerate(parses)
+        ]
+
+    def close(self) -> None:
+        """End helper processes."""
+        if isinstance(self.parser, SpacyParser):
+            self.parser.close()
+
+    def _encode_passages(
+        self, items: Sequence[tuple[str, str]], spans: Sequence[Sequence[Span]]
+    ) -> tuple[Float32, list[Float32]]:
+        prefix = self.settings.encoder.passage_prefix
+        heads = [prefix + (f"{title}\n" if title else "") for title, _ in items]
+        if self.settings.sentence_vectors == "pooled":
+            return self._encode_pooled(heads, [text for _, text in items], spans)
+        texts = [head + text for head, (_, text) in zip(heads, items, strict=True)]
+        sentences = [
+            self._sentence_text(title, text[start:end])
+            for (title, text), row in zip(items, spans, strict=True)
+            for start, end in row
+        ]
+        vectors = self.encoder.encode([*texts, *sentences])
+        parts: list[Float32] = []
+        place = len(texts)
+        for row in spans:
+            parts.append(vectors[place : place + len(row)])
+            place += len(row)
+        return vectors[: len(texts)], parts
+
+    def _encode_pooled(
+        self, heads: Sequence[str], texts: Sequence[str], spans: Sequence[Sequence[Span]]
+    ) -> tuple[Float32, list[Float32]]:
+        windows: list[str] = []
+        window_spans: list[list[Span]] = []
+        owners: list[list[int]] = []
+        for head, text, row in zip(heads, texts, spans, strict=True):
+            owners.append([])
+            for start, inside in self._windows(head, text, row):
+                owners[-1].append(len(windows))
+                windows.append(head + text[start:])
+                shift = len(head) - start
+                window_spans.append([(a + shift, b + shift) for a, b in inside])
+        vectors, parts = self.encoder.encode_spans(windows, window_spans)
+        first = [own[0] for own in owners]
+        return vectors[first], [_stack([parts[w] for w in own], self.dimension) for own in owners]
+
+    def _windows(
+        self, head: str, text: str, spans: Sequence[Span]
+    ) -> Iterator[tuple[int, list[Span]]]:
+        """Cut a passage that is longer than the encoder reads, at sentence borders.
+
+        Yields:
+            Where the window starts in the text, and the spans that belong to it: those that end
+            before the encoder's limit, or a single one that is longer than the limit itself.
+        """
+        start, left = 0, list(spans)
+        while True:
+            reach = start + self._reach(head, text[start:])
+            inside = [span for span in left if span[1] <= reach] or left[:1]
+            yield start, inside
+            left = left[len(inside) :]
+            if not left:
+                return
+            start = left[0][0]
+
+    def _reach(self, head: str, text: str) -> int:
+        # A token has at least one character and the cut is far beyond a page: short texts fit.
+        limit = self.encoder.max_tokens - 2
+        if len(head) + len(text) <= limit:
+            return len(text)
+        ends = self.encoder.token_ends((head + text)[: 20 * limit])
+        return max(1, (ends[limit - 1] if len(ends) > limit else len(head) + len(text)) - len(head))
+
+    def _sentence_text(self, title: str, sentence: str) -> str:
+        contextual = self.settings.sentence_vectors == "contextual" and title
+        return f"{title}: {sentence}" if contextual else sentence
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] += time.perf_counter() - started
+
+
+def _kept_sentences(
+    parse: Parse,
+) -> tuple[list[Span], list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Spans, entity surfaces and phrase keys of the sentences that mention anything."""
+    spans: list[Span] = []
+    entities: list[tuple[str, ...]] = []
+    phrases: list[tuple[str, ...]] = []
+    for start, end in parse.sentences:
+        named = tuple(e.text for e in parse.entities if start <= e.span[0] < end)
+        noun = tuple(p.key for p in parse.phrases if start <= p.span[0] < end)
+        if named or noun:
+            spans.append((start, end))
+            entities.append(named)
+            phrases.append(noun)
+    return spans, entities, phrases
+
+
+def _mentions(parse: Parse) -> list[tuple[str, str]]:
+    found = [(e.text, "entity") for e in parse.entities] + [
+        (p.key, "phrase") for p in parse.phrases
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _stack(parts: Sequence[Float32], dimension: int) -> Float32:
+    import numpy as np  # noqa: PLC0415
+
+    return np.concatenate(parts) if parts else np.zeros((0, dimension), np.float32)

