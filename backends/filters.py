@@ -1,0 +1,274 @@
+"""Metadata filters, written as in OpenAI's vector stores.
+
+A comparison is `{"type": "eq", "key": "year", "value": 1999}`; the types are eq, ne, gt, gte, lt,
+lte, in and nin, the last two with a list as value. A combination is `{"type": "and", "filters":
+[...]}`, or with "or". What a comparison means where the type alone leaves it open:
+
+- A passage without the key, or with null there, satisfies only ne and nin.
+- A list satisfies a comparison if one of its elements does; ne and nin are the exact opposites of
+  eq and in, so they ask that no element does.
+- Strings, numbers and booleans are never equal to one another, nor greater or less: `"1"`, `1` and
+  `true` are three things. `1` and `1.0` are one.
+- Strings are ordered by code point. Booleans have no order: asking for one is an error.
+"""
+
+import math
+import operator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.errors import FilterError
+from backends.types import Int64, Mask, Metadata, Scalar
+
+MAX_DEPTH = 8
+MAX_COMPARISONS = 256
+MAX_VALUES = 1_000
+
+Value = str | int | float | bool
+
+_ORDERS = ("gt", "gte", "lt", "lte")
+_COMPARISONS = ("eq", "ne", *_ORDERS, "in", "nin")
+_COMBINATIONS: Mapping[str, Callable[[Mask, Mask], Mask]] = {
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "eq": operator.eq,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+# Integers up to here are exact as float64.
+_EXACT = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One key against one value, or against several.
+
+    Attributes:
+        type: eq, ne, gt, gte, lt, lte, in or nin.
+        key: Of the metadata.
+        values: One; for in and nin any number.
+    """
+
+    type: str
+    key: str
+    values: tuple[Value, ...]
+
+    def mask(self, columns: "Columns") -> Mask:
+        """(n,) which passages satisfy it."""
+        negated = self.type in ("ne", "nin")
+        order = self.type if self.type in _ORDERS else "eq"
+        satisfied = np.zeros(len(columns), np.bool_)
+        column = columns.column(self.key)
+        for value in self.values:
+            satisfied[column.rows(order, value)] = True
+        return ~satisfied if negated else satisfied
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Several filters, all of which must hold, or any.
+
+    Attributes:
+        type: "and" or "or".
+        filters: At least one.
+    """
+
+    type: str
+    filters: "tuple[Filter, ...]"
+
+    def mask(self, columns: "Columns") -> Mask:
+        """(n,) which passages satisfy it."""
+        return reduce(_COMBINATIONS[self.type], (part.mask(columns) for part in self.filters))
+
+
+Filter = Comparison | Combination
+
+
+def parse_filter(value: object) -> Filter:
+    """The filter that parsed JSON describes.
+
+    Raises:
+        FilterError: It describes none; names the offending place, as in `filters[1].key`. Or it is
+            nested deeper than `MAX_DEPTH`, or compares more than `MAX_COMPARISONS` times, or to
+            more than `MAX_VALUES` values at once.
+    """
+    parsed = _parse(value, "filter", MAX_DEPTH)
+    if (count := _count(parsed)) > MAX_COMPARISONS:
+        raise FilterError(f"filter has {count} comparisons; at most {MAX_COMPARISONS} are allowed")
+    return parsed
+
+
+class Columns:
+    """Metadata of n passages turned on its side, for filters to run over; built on first use."""
+
+    def __init__(self, metadata: Sequence[Metadata]) -> None:
+        """Take the metadata.
+
+        Args:
+            metadata: Of n passages, in row order; not to be changed afterwards.
+        """
+        self._metadata = metadata
+        self._columns: dict[str, Column] = {}
+
+    def __len__(self) -> int:
+        """How many passages there are."""
+        return len(self._metadata)
+
+    def column(self, key: str) -> "Column":
+        """All values of a key; empty for a key that no passage has."""
+        if key not in self._entries:
+            return Column([], [])
+        if key not in self._columns:
+            self._columns[key] = Column(*self._entries[key])
+        return self._columns[key]
+
+    @cached_property
+    def _entries(self) -> dict[str, tuple[list[int], list[Scalar]]]:
+        """Row and value of every entry by key, lists laid out; one pass over all metadata."""
+        entries: dict[str, tuple[list[int], list[Scalar]]] = {}
+        for row, metadata in enumerate(self._metadata):
+            for key, value in metadata.items():
+                rows, values = entries.setdefault(key, ([], []))
+                several = value if isinstance(value, list | tuple) else [cast(Scalar, value)]
+                rows += [row] * len(several)
+                values += several
+        return entries
+
+
+class Column:
+    """All values of one key, by kind, ready to be compared at once."""
+
+    def __init__(self, rows: Sequence[int], values: Sequence[Scalar]) -> None:
+        """Sort values by kind; nulls are dropped.
+
+        Args:
+            rows: (m,) row of each value.
+            values: m values.
+        """
+        pairs = list(zip(rows, values, strict=True))
+        booleans = [(row, value) for row, value in pairs if isinstance(value, bool)]
+        strings = [(row, value) for row, value in pairs if isinstance(value, str)]
+        numbers = [
+            (row, value)
+            for row, value in pairs
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
+        self._boolean_rows = np.array([row for row, _ in booleans], np.int64)
+        self._booleans = np.array([value for _, value in booleans], np.bool_)
+        self._number_rows = np.array([row for row, _ in numbers], np.int64)
+        self._numbers = _numbers([value for _, value in numbers])
+        self._string_rows = np.array([row for row, _ in strings], np.int64)
+        # Codes follow the order of the names, so that comparing codes compares strings.
+        self._names = sorted({value for _, value in strings})
+        code = {name: code for code, name in enumerate(self._names)}
+        self._codes = np.array([code[value] for _, value in strings], np.int64)
+
+    def rows(self, order: str, value: Value) -> Int64:
+        """Rows that have a value which compares so to the given one; a row may come up twice.
+
+        Args:
+            order: eq, gt, gte, lt or lte.
+            value: What to compare to.
+        """
+        if isinstance(value, str):
+            return self._string_rows[self._compare_strings(order, value)]
+        if isinstance(value, bool):
+            return self._boolean_rows[np.equal(self._booleans, value)]
+        exact = isinstance(value, float) or abs(value) <= _EXACT
+        numbers = self._numbers if exact else self._numbers.astype(object)
+        hits: Mask = _OPERATORS[order](numbers, value)
+        return self._number_rows[hits]
+
+    def _compare_strings(self, order: str, value: str) -> Mask:
+        """(m,) whether strings compare so to the given one, by its place among the names."""
+        below = bisect_left(self._names, value)
+        above = bisect_right(self._names, value)
+        if order == "eq":
+            return np.equal(self._codes, below if below < above else -1)
+        if order in ("gt", "gte"):
+            return np.greater_equal(self._codes, above if order == "gt" else below)
+        return np.less(self._codes, below if order == "lt" else above)
+
+
+def _parse(value: object, path: str, depth: int) -> Filter:
+    """One node of a filter."""
+    if not isinstance(value, Mapping):
+        raise FilterError(f"{path} must be an object with a type, not {value!r:.60}")
+    kind = value.get("type")
+    if kind in _COMPARISONS:
+        return _parse_comparison(value, path)
+    if kind in tuple(_COMBINATIONS):  # not the mapping itself: what came need not be hashable
+        return _parse_combination(value, path, depth)
+    known = ", ".join([*_COMPARISONS, *_COMBINATIONS])
+    raise FilterError(f"{path}.type must be one of {known}, not {kind!r:.60}")
+
+
+def _parse_combination(node: Mapping[str, object], path: str, depth: int) -> Combination:
+    """An "and" or an "or"."""
+    _check_fields(node, ("type", "filters"), path)
+    filters = node["filters"]
+    if not isinstance(filters, list | tuple) or not filters:
+        raise FilterError(f"{path}.filters must be a list of at least one filter")
+    if depth == 0:
+        raise FilterError(f"{path} is nested deeper than {MAX_DEPTH} levels")
+    parsed = (_parse(part, f"{path}.filters[{i}]", depth - 1) for i, part in enumerate(filters))
+    return Combination(str(node["type"]), tuple(parsed))
+
+
+def _parse_comparison(node: Mapping[str, object], path: str) -> Comparison:
+    """A key against a value or values."""
+    _check_fields(node, ("type", "key", "value"), path)
+    kind, key, value = str(node["type"]), node["key"], node["value"]
+    if not isinstance(key, str):
+        raise FilterError(f"{path}.key must be a string, not {key!r:.60}")
+    if kind not in ("in", "nin"):
+        return Comparison(kind, key, (_parse_value(value, f"{path}.value", kind),))
+    if not isinstance(value, list | tuple) or len(value) > MAX_VALUES:
+        raise FilterError(f"{path}.value must be a list of at most {MAX_VALUES} values for {kind}")
+    values = (_parse_value(entry, f"{path}.value[{i}]", kind) for i, entry in enumerate(value))
+    return Comparison(kind, key, tuple(values))
+
+
+def _parse_value(value: object, path: str, kind: str) -> Value:
+    """Something to compare to."""
+    if not isinstance(value, str | int | float) or not _finite(value):
+        raise FilterError(f"{path} must be a string, a number or a boolean, not {value!r:.60}")
+    if kind in _ORDERS and isinstance(value, bool):
+        raise FilterError(f"{path} must be a string or a number: booleans have no order ({kind})")
+    return value
+
+
+def _check_fields(node: Mapping[str, object], fields: tuple[str, ...], path: str) -> None:
+    """Refuse missing fields, and unknown ones: to ignore a misspelt one would let passages in."""
+    for name in fields:
+        if name not in node:
+            raise FilterError(f"{path}.{name} is missing")
+    for name in node:
+        if name not in fields:
+            raise FilterError(f"{path} has a field {name!r:.60}; only {', '.join(fields)} belong")
+
+
+def _count(part: Filter) -> int:
+    """How many comparisons a filter makes."""
+    return sum(map(_count, part.filters)) if isinstance(part, Combination) else 1
+
+
+def _finite(value: Value) -> bool:
+    """Whether a value is not a NaN or an infinity."""
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _numbers(values: Sequence[int | float]) -> NDArray[Any]:
+    """Numbers as float64, or as Python's own where that would round one of them."""
+    exact = all(isinstance(value, float) or abs(value) <= _EXACT for value in values)
+    return np.array(values, np.float64 if exact else object)

@@ -1,0 +1,183 @@
+"""Filters agree with one obvious loop, and say where they are malformed."""
+
+import operator
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from backends.errors import FilterError
+from backends.filters import MAX_DEPTH, Columns, parse_filter
+from backends.types import Metadata
+
+Json = Any
+
+
+def kind(value: object) -> str:
+    return {bool: "b", int: "n", float: "n", str: "s", type(None): ""}[type(value)]
+
+
+def holds(order: str, ours: Json, theirs: Json) -> bool:
+    if kind(ours) != kind(theirs):
+        return False
+    compare = {
+        "eq": operator.eq,
+        "gt": operator.gt,
+        "gte": operator.ge,
+        "lt": operator.lt,
+        "lte": operator.le,
+    }
+    return bool(compare[order](ours, theirs))
+
+
+def satisfies(node: Json, metadata: Json) -> bool:
+    """The meaning of a filter, one passage at a time."""
+    if node["type"] == "and":
+        return all(satisfies(part, metadata) for part in node["filters"])
+    if node["type"] == "or":
+        return any(satisfies(part, metadata) for part in node["filters"])
+    stored = metadata.get(node["key"])
+    entries = stored if isinstance(stored, list) else [stored]
+    match node["type"]:
+        case "ne":
+            return not any(holds("eq", entry, node["value"]) for entry in entries)
+        case "in":
+            return any(holds("eq", entry, value) for entry in entries for value in node["value"])
+        case "nin":
+            return not any(
+                holds("eq", entry, value) for entry in entries for value in node["value"]
+            )
+        case order:
+            return any(holds(order, entry, node["value"]) for entry in entries)
+
+
+keys = st.sampled_from(["year", "tag"])
+numbers = st.sampled_from([0, 1, 1.0, -1, 0.5, 2**53, 2**53 + 1, -(2**70), 1e300, 2.0**53])
+strings = st.sampled_from(["", "1", "a", "b", "ab", "é", "😀", "\uffff"])
+ordered = numbers | strings
+values = ordered | st.booleans()
+stored = values | st.none() | st.lists(values | st.none(), max_size=3)
+rows = st.lists(st.dictionaries(keys, stored), max_size=8)
+
+comparisons = (
+    st.fixed_dictionaries({"type": st.sampled_from(["eq", "ne"]), "key": keys, "value": values})
+    | st.fixed_dictionaries(
+        {"type": st.sampled_from(["gt", "gte", "lt", "lte"]), "key": keys, "value": ordered}
+    )
+    | st.fixed_dictionaries(
+        {"type": st.sampled_from(["in", "nin"]), "key": keys, "value": st.lists(values, max_size=3)}
+    )
+)
+filters = st.recursive(
+    comparisons,
+    lambda inner: st.fixed_dictionaries(
+        {"type": st.sampled_from(["and", "or"]), "filters": st.lists(inner, min_size=1, max_size=3)}
+    ),
+    max_leaves=5,
+)
+
+
+@given(filters, rows)
+@example({"type": "eq", "key": "year", "value": 2**53 + 1}, [{"year": 2.0**53}])
+@example({"type": "eq", "key": "year", "value": 2.0**53}, [{"year": 2**53 + 1}])
+@example({"type": "in", "key": "year", "value": [True, 1]}, [{"year": 1}, {"year": True}])
+def test_masks_agree_with_the_slow_meaning(node: Json, metadata: list[Metadata]) -> None:
+    mask = parse_filter(node).mask(Columns(metadata))
+    assert mask.dtype == np.bool_
+    assert mask.tolist() == [satisfies(node, row) for row in metadata]
+
+
+@given(st.lists(comparisons, min_size=1, max_size=5), rows)
+def test_columns_may_be_used_again(nodes: list[Json], metadata: list[Metadata]) -> None:
+    columns = Columns(metadata)
+    for node in nodes:
+        fresh = parse_filter(node).mask(Columns(metadata))
+        np.testing.assert_array_equal(parse_filter(node).mask(columns), fresh)
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        ({"type": "eq", "key": "k", "value": 1}, [1, 0, 0, 0, 0, 1]),
+        ({"type": "ne", "key": "k", "value": 1}, [0, 1, 1, 1, 1, 0]),
+        ({"type": "eq", "key": "k", "value": "1"}, [0, 1, 0, 0, 0, 0]),
+        ({"type": "eq", "key": "k", "value": True}, [0, 0, 1, 0, 0, 0]),
+        ({"type": "gte", "key": "k", "value": 1}, [1, 0, 0, 0, 0, 1]),
+        ({"type": "gt", "key": "k", "value": 1}, [0, 0, 0, 0, 0, 1]),
+        ({"type": "lt", "key": "k", "value": "2"}, [0, 1, 0, 0, 0, 0]),
+        ({"type": "in", "key": "k", "value": [2, "1"]}, [0, 1, 0, 0, 0, 1]),
+        ({"type": "nin", "key": "k", "value": [2, "1"]}, [1, 0, 1, 1, 1, 0]),
+        ({"type": "in", "key": "k", "value": []}, [0, 0, 0, 0, 0, 0]),
+        ({"type": "eq", "key": "other", "value": 1}, [0, 0, 0, 0, 0, 0]),
+        ({"type": "nin", "key": "other", "value": [1]}, [1, 1, 1, 1, 1, 1]),
+    ],
+)
+def test_what_the_documentation_says(node: Json, expected: list[int]) -> None:
+    columns = Columns([{"k": 1}, {"k": "1"}, {"k": True}, {"k": None}, {}, {"k": [1, 2]}])
+    assert parse_filter(node).mask(columns).astype(int).tolist() == expected
+
+
+EQ = {"type": "eq", "key": "k", "value": 1}
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (None, "filter must be an object with a type, not None"),
+        ([EQ], "filter must be an object"),
+        ({}, "filter.type must be one of eq, ne, .*, and, or, not None"),
+        ({"type": ["eq"]}, "filter.type must be one of"),
+        ({"type": "like", "key": "k", "value": 1}, "not 'like'"),
+        ({"type": "eq", "value": 1}, "filter.key is missing"),
+        ({"type": "eq", "key": 3, "value": 1}, "filter.key must be a string, not 3"),
+        ({"type": "eq", "key": "k"}, "filter.value is missing"),
+        ({"type": "eq", "key": "k", "value": None}, "filter.value must be a string, a number or"),
+        ({"type": "eq", "key": "k", "value": [1]}, "filter.value must be a string, a number or"),
+        ({"type": "eq", "key": "k", "value": float("nan")}, "not nan"),
+        ({"type": "gt", "key": "k", "value": True}, "filter.value .* booleans have no order"),
+        ({"type": "in", "key": "k", "value": "a"}, "filter.value must be a list of at most 1000"),
+        ({"type": "in", "key": "k", "value": [0] * 1001}, "a list of at most 1000"),
+        ({"type": "nin", "key": "k", "value": ["a", {}]}, r"filter.value\[1\] must be a string"),
+        ({**EQ, "values": 1}, "filter has a field 'values'; only type, key, value belong"),
+        ({"type": "and"}, "filter.filters is missing"),
+        ({"type": "or", "filters": []}, "filter.filters must be a list of at least one"),
+        ({"type": "or", "filters": EQ}, "filter.filters must be a list of at least one"),
+        (
+            {"type": "and", "filters": [EQ, {"type": "or", "filters": [{"type": "eq"}]}]},
+            r"filter.filters\[1\].filters\[0\].key is missing",
+        ),
+        ({"type": "and", "filters": [EQ] * 257}, "has 257 comparisons; at most 256"),
+    ],
+)
+def test_a_malformed_filter_is_refused_with_its_place(node: object, message: str) -> None:
+    with pytest.raises(FilterError, match=message):
+        parse_filter(node)
+
+
+def nested(depth: int) -> dict[str, object]:
+    return {"type": "and", "filters": [nested(depth - 1)]} if depth else dict(EQ)
+
+
+def test_nesting_is_limited() -> None:
+    assert parse_filter(nested(MAX_DEPTH)).mask(Columns([{"k": 1}, {}])).tolist() == [True, False]
+    for depth in (MAX_DEPTH + 1, 500):
+        with pytest.raises(FilterError, match="nested deeper than 8 levels"):
+            parse_filter(nested(depth))
+
+
+def test_a_filter_is_a_value() -> None:
+    assert {parse_filter(nested(2)), parse_filter(nested(2))} == {parse_filter(nested(2))}
+
+
+def test_a_hundred_thousand_rows_take_a_moment() -> None:
+    columns = Columns([{"year": n % 100, "tag": f"t{n % 1000}"} for n in range(100_000)])
+    year = {"type": "gte", "key": "year", "value": 50}
+    tags = {"type": "in", "key": "tag", "value": [f"t{n}" for n in range(0, 200, 2)]}
+    parsed = parse_filter({"type": "and", "filters": [year, tags]})
+    assert parsed.mask(columns).sum() == 5_000
+    start = time.perf_counter()
+    parsed.mask(columns)
+    assert time.perf_counter() - start < 0.25
