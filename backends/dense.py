@@ -1,10 +1,13 @@
-"""Dense retrieval: passages by inner product with the question's vector, through FAISS.
+"""Dense retrieval: passages by inner product with the question's vector.
 
-FAISS proposes, exact arithmetic decides. What FAISS returns depends, in its last bits, on how many
-questions share a batch (it changes kernel at 20), and among equal scores it keeps an arbitrary
-one. So every kind of index only nominates candidates; their inner products are then computed
-again in float64, rounded to float32 and cut with ties by id. Scores and order are therefore the
-same in any batch, and for the exact kind no passage that belongs in the answer is ever missed.
+The exact kind is a BLAS scan of the matrix: on 2 cores it answers a single question three to four
+times sooner than FAISS's flat index and a batch no later (`training/bench/dense.py` prints both).
+FAISS serves the approximate kinds, HNSW and IVF-PQ.
+
+Candidates come from float32 kernels, whose last bits depend on the kernel and which keep an
+arbitrary one of two equal passages. So their inner products are computed again in float64, rounded
+once to float32 and cut with ties by id: scores and order are the same in any batch, and for the
+exact kind no passage that belongs in the answer is missed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,6 +31,9 @@ from backends.types import Float32, Int64, Mask, Query, Ranking
 _RESCORED_AT_ONCE = 8192
 """Rows converted to float64 together, which bounds the memory of a search with a very large k."""
 
+
+_GATHER_COST = 8
+"""Copying a scattered row costs about as much as scanning this many in place."""
 
 _CODES = 256
 """Entries of a product-quantisation code book, which cannot be learnt from fewer passages."""
@@ -76,8 +82,7 @@ class DenseRetriever:
     A filtered search scans the allowed passages whatever the kind: a walk through an HNSW graph
     would step on passages that the filter forbids, and filters are exact in every arm.
 
-    A batch of 20 or more questions runs in OpenMP's and BLAS's threads, a single question in the
-    calling thread; `OMP_NUM_THREADS` bounds them.
+    BLAS and OpenMP share the work of one call among their threads; `OMP_NUM_THREADS` bounds both.
     """
 
     name = "dense"
@@ -141,7 +146,8 @@ class DenseRetriever:
         """Inner products of every passage with every question.
 
         Each question is one matrix-vector product, not a column of a matrix product, so that its
-        values do not depend on the rest of the batch.
+        values do not depend on the rest of the batch. They are float32 sums: up to d·2⁻²⁴ off the
+        scores of `search`.
 
         Args:
             queries: b analysed questions.
@@ -160,38 +166,26 @@ class DenseRetriever:
 
     def _find(self, vectors: Float32, k: int, allowed: Int64 | None) -> list[tuple[Int64, Float32]]:
         """The best k (at least 0, at most the allowed) rows and their scores per question."""
-        if k == 0 or len(vectors) == 0:
+        if k == 0:
             return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in vectors]
         if self._index is None or allowed is not None:
-            return self._scan(vectors, k, allowed)
-        return self._approximate(self._index, vectors, k)
+            return [self._scan(vector, k, allowed) for vector in vectors]
+        return self._approximate(self._index, vectors, k) if len(vectors) else []
 
-    def _scan(self, vectors: Float32, k: int, allowed: Int64 | None) -> list[tuple[Int64, Float32]]:
-        """Exact search over the allowed rows (all of them for None)."""
-        total = len(self.vectors) if allowed is None else len(allowed)
-        fetched = k + 16 + k // 8
-        if fetched >= total:
-            everything = np.arange(total) if allowed is None else allowed
-            return [self._best(vector, everything, k) for vector in vectors]
-        scores, rows = _nearest(self.vectors, vectors, fetched, allowed)
-        found = []
-        for vector, score, row in zip(vectors, scores, rows, strict=True):
-            # A float32 sum of d products is off by at most d·2⁻²⁴ of the lengths. A row that was
-            # not fetched can belong to the best k only when the last fetched one is that close.
-            slack = 2 * (len(vector) + 2) * 2.0**-24 * float(np.linalg.norm(vector)) * self._longest
-            if score[-1] >= score[k - 1] - slack:
-                found.append(
-                    self._best(vector, self._within(vector, score[k - 1] - slack, allowed), k)
-                )
-            else:
-                found.append(self._best(vector, row, k))
-        return found
-
-    def _within(self, vector: Float32, least: float, allowed: Int64 | None) -> Int64:
-        """The allowed rows whose float32 inner product reaches a value."""
-        products = self.vectors @ vector
-        reaching = np.flatnonzero(products >= least)
-        return reaching if allowed is None else np.intersect1d(reaching, allowed)
+    def _scan(self, vector: Float32, k: int, allowed: Int64 | None) -> tuple[Int64, Float32]:
+        """Exact search over the allowed rows (all of them for None); k at most their number."""
+        if allowed is None:
+            products = self.vectors @ vector
+        elif len(allowed) * _GATHER_COST < len(self.vectors):
+            products = self.vectors[allowed] @ vector
+        else:
+            products = (self.vectors @ vector)[allowed]
+        cut = np.partition(products, len(products) - k)[len(products) - k]
+        # A float32 sum of d products is off by at most d·2⁻²⁴ of the lengths, on either side of
+        # the comparison: a row further below the cut than that cannot belong to the best k.
+        slack = 2 * (len(vector) + 2) * 2.0**-24 * float(np.linalg.norm(vector)) * self._longest
+        near = np.flatnonzero(products >= cut - slack)
+        return self._best(vector, near if allowed is None else allowed[near], k)
 
     def _approximate(
         self, index: faiss.Index, vectors: Float32, k: int
@@ -201,19 +195,16 @@ class DenseRetriever:
         _, rows = index.search(vectors, fetched)
         found = []
         for vector, row in zip(vectors, rows, strict=True):
-            proposed = row[row >= 0]
-            if len(proposed) < k:
-                found += self._scan(vector[None, :], k, None)
-            else:
-                found.append(self._best(vector, proposed, k))
+            proposed = np.sort(row[row >= 0])
+            enough = len(proposed) >= k
+            found.append(self._best(vector, proposed, k) if enough else self._scan(vector, k, None))
         return found
 
     def _best(self, vector: Float32, rows: Int64, k: int) -> tuple[Int64, Float32]:
-        """Cut rows (any order) to the best k by exact inner product, ties by row."""
-        ordered = np.sort(rows)
-        scores = _exact(self.vectors, vector, ordered)
+        """Cut ascending rows to the best k by exact inner product, ties by row."""
+        scores = _exact(self.vectors, vector, rows)
         best = top_rows(scores, k)
-        return ordered[best], scores[best]
+        return rows[best], scores[best]
 
 
 def _exact(vectors: Float32, query: Float32, rows: Int64) -> Float32:
@@ -231,37 +222,6 @@ def _longest(vectors: Float32) -> float:
     if len(vectors) == 0:
         return 0.0
     return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max()))
-
-
-def _nearest(
-    vectors: Float32, queries: Float32, k: int, allowed: Int64 | None
-) -> tuple[Float32, Int64]:
-    """FAISS's brute-force search over the caller's array, without a copy of it.
-
-    Args:
-        vectors: (n, d) C-contiguous.
-        queries: (b, d) C-contiguous.
-        k: At most the number of allowed rows.
-        allowed: Rows that take part, or None for all.
-
-    Returns:
-        (b, k) scores and rows, best first, equal scores in any order.
-    """
-    scores = np.empty((len(queries), k), dtype=np.float32)
-    rows = np.empty((len(queries), k), dtype=np.int64)
-    selector = None if allowed is None else faiss.IDSelectorArray(allowed)
-    faiss.knn_inner_product(
-        faiss.swig_ptr(queries),
-        faiss.swig_ptr(vectors),
-        vectors.shape[1],
-        len(queries),
-        len(vectors),
-        k,
-        faiss.swig_ptr(scores),
-        faiss.swig_ptr(rows),
-        selector,
-    )
-    return scores, rows
 
 
 def _build(vectors: Float32, settings: DenseSettings) -> faiss.Index | None:

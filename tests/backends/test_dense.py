@@ -101,7 +101,7 @@ def test_filters_are_exact_in_every_kind(chosen: DenseSettings, share: float) ->
 
 @pytest.mark.parametrize("chosen", [DenseSettings(), *APPROXIMATE], ids=lambda s: s.kind)
 def test_a_ranking_does_not_depend_on_the_batch(chosen: DenseSettings) -> None:
-    # FAISS changes from its own kernel to BLAS at 20 questions; bytes must not.
+    # Kernels, and with them the last bits, change with the size of a batch; bytes must not.
     generator = np.random.default_rng(2)
     retriever = DenseRetriever(ids_of(2000), unit(generator, 2000, 64), chosen)
     asked = questions(unit(generator, 40, 64))
