@@ -101,23 +101,28 @@ class Corpus:
         """Texts of sentences by their row, in the order asked for, read from disk."""
         wanted = np.asarray(sentences, np.int64)
         passages, which = np.unique(self.sentence_passage[wanted], return_inverse=True)
-        first = np.searchsorted(self.sentence_passage, passages)
-        lists = self._take(passages, ["sentences"])["sentences"].to_pylist()
-        nth = wanted - first[which]
-        return [lists[p][i]["text"] for p, i in zip(which.tolist(), nth.tolist(), strict=True)]
+        lists = self._take(passages, ["sentences"])["sentences"].combine_chunks()
+        starts = np.cumsum(lists.value_lengths().to_numpy()) - lists.value_lengths().to_numpy()
+        nth = wanted - np.searchsorted(self.sentence_passage, passages)[which]
+        found = lists.flatten().field("text").take(pa.array(starts[which] + nth, pa.int64()))
+        texts: list[str] = found.to_pylist()
+        return texts
 
     def iter_texts(self) -> Iterator[tuple[str, str]]:
         """Title and text of every passage in row order, a block in memory at a time."""
-        for start in range(0, len(self), _TEXT_BLOCK):
-            block = self._take(np.arange(start, min(start + _TEXT_BLOCK, len(self))), ["text"])
-            yield from zip(self.titles[start:], block["text"].to_pylist(), strict=False)
+        for rows in self._blocks():
+            yield from zip(self.titles[rows[0] : rows[-1] + 1], self.texts(rows), strict=True)
 
     def iter_sentence_texts(self) -> Iterator[list[str]]:
         """Texts of all sentences in row order, a block in memory at a time."""
-        for start in range(0, len(self), _TEXT_BLOCK):
-            rows = np.arange(start, min(start + _TEXT_BLOCK, len(self)))
+        for rows in self._blocks():
             lists = self._take(rows, ["sentences"])["sentences"].combine_chunks()
             yield lists.flatten().field("text").to_pylist()
+
+    def _blocks(self) -> Iterator[Int64]:
+        """All rows, some at a time."""
+        for start in range(0, len(self), _TEXT_BLOCK):
+            yield np.arange(start, min(start + _TEXT_BLOCK, len(self)), dtype=np.int64)
 
     def _take(self, rows: Sequence[int] | Int32 | Int64, columns: list[str]) -> pa.Table:
         """Columns of passages by row, in the order asked for."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import backends.corpus
 from backends.build import ingest
 from backends.corpus import Corpus, Mentions, read_corpus
 from backends.index import Index
@@ -72,6 +73,9 @@ def check(corpus: Corpus, passages: list[Passage]) -> None:
         reference = [(i, name) for i, (_, s) in enumerate(sentences) for name in getattr(s, kind)]
         assert named(mentions) == reference
         assert list(mentions.names) == sorted({name for _, name in reference})
+    assert [t for block in corpus.iter_sentence_texts() for t in block] == [
+        s.text for _, s in sentences
+    ]
     every = list(range(len(sentences)))
     random.Random(1).shuffle(every)
     assert corpus.sentence_texts(every) == [sentences[i][1].text for i in every]
@@ -92,9 +96,16 @@ def assert_same(one: Corpus, other: Corpus) -> None:
 def test_arrays_agree_with_the_slow_reading(
     tmp_path_factory: pytest.TempPathFactory, count: int, seed: int, window: int
 ) -> None:
+    # Function-scoped fixtures and hypothesis do not mix, hence no monkeypatch argument.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends.corpus, "_TEXT_BLOCK", 16)
+        compare(tmp_path_factory.mktemp("index"), count, seed, window)
+
+
+def compare(folder: Path, count: int, seed: int, window: int) -> None:
     passages = some_passages(count, seed)
     random.Random(seed).shuffle(passages)
-    check(read_corpus(make(tmp_path_factory.mktemp("index"), passages, window)), passages)
+    check(read_corpus(make(folder, passages, window)), passages)
 
 
 def test_shuffled_files_give_identical_arrays(tmp_path: Path) -> None:
