@@ -177,11 +177,11 @@ def _refuse_foreign(folder: Path) -> None:
     """Never write into a folder that holds something which we did not put there."""
     if folder.exists() and not folder.is_dir():
         raise IndexNotFoundError(f"{folder} is a file; an index is a folder. Give another path.")
-    ours = {PASSAGES, SURFACES, LOCK}
+    ours = {PASSAGES, SURFACES, LOCK, NOTE}
     others = [
         entry.name
         for entry in (sorted(folder.iterdir()) if folder.exists() else [])
-        if entry.name not in ours and not entry.name.startswith(NOTE)
+        if entry.name not in ours
     ]
     if others and not _has_versions(folder):
         raise IndexNotFoundError(

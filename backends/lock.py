@@ -52,20 +52,18 @@ def writer_lock(folder: Path) -> Iterator[None]:
 
 
 def _sign(folder: Path) -> None:
-    """Write who holds the lock, atomically: a refused writer may read at any moment."""
+    """Write who holds the lock."""
     note = {
         "pid": os.getpid(),
         "host": socket.gethostname(),
         "command": shlex.join(sys.argv),
         "since": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    draft = folder / f"{NOTE}.{os.getpid()}"
-    draft.write_text(json.dumps(note), encoding="utf-8")
-    draft.replace(folder / NOTE)
+    (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
 
 
 def _holder(folder: Path) -> str:
-    """Who holds the lock, in words; the note may not be there yet, or not any more."""
+    """Who holds the lock, in words; the note may be half written, not there yet, or gone."""
     try:
         note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
         return f"process {note['pid']} on {note['host']} since {note['since']}: {note['command']}"

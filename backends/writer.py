@@ -167,8 +167,13 @@ def _drop_superseded(dataset: lance.LanceDataset, keep: timedelta) -> None:
         if successor.written < horizon
     ]
     if superseded:
-        # Files of writers that were killed; that no other is at work the write lock guarantees.
-        dataset.cleanup_old_versions(versions=superseded, delete_unverified=True)
+        dataset.cleanup_old_versions(
+            versions=superseded,
+            # Whoever tagged a version with Lance's own tools wants it kept; that is no error.
+            error_if_tagged_old_versions=False,
+            # Also files of writers that were killed: the lock says that none is at work.
+            delete_unverified=True,
+        )
 
 
 def any_of(column: str, values: Sequence[str]) -> str:

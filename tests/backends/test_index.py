@@ -7,7 +7,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from backends.errors import IndexMismatchError, IndexNotFoundError
@@ -104,6 +104,7 @@ def test_one_id_twice_in_a_commit_is_refused(index: Index) -> None:
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example({"a\0b", "a", "it's", "''", "\\", "%_", "\n", "-- ", "א😀"})
 @given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=2))
 def test_any_id_can_be_written_fetched_and_deleted(index: Index, ids: set[str]) -> None:
     first, *others = sorted(ids)
@@ -138,6 +139,27 @@ def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: Index) -
     assert len(index.versions()) == 1
     index.refresh()
     assert index.count() == 5
+
+
+def test_a_version_that_somebody_tagged_is_kept(index: Index) -> None:
+    with index.writer() as writer:
+        writer.upsert(rows(passage("a")))
+        writer.upsert(rows(passage("b")))
+        lance.dataset(index.path / "passages.lance").tags.create("release", 2)
+        writer.compact(keep=timedelta(0))
+    index.refresh()
+    assert [version.number for version in index.versions()] == [2, index.version]
+
+
+def test_compacting_removes_what_a_killed_writer_left(index: Index) -> None:
+    left = index.path / "passages.lance" / "data" / "left.lance"
+    with index.writer() as writer:
+        writer.upsert(rows(passage("a")))
+        left.write_bytes(b"half a file")
+        writer.compact(keep=timedelta(0))
+    assert not left.exists()
+    index.refresh()
+    assert index.fetch(["a"]) == [passage("a")]
 
 
 def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: Index) -> None:
@@ -206,7 +228,7 @@ def test_a_half_created_index_is_no_index_yet_and_creating_it_again_completes_it
     (tmp_path / "passages.lance" / "data").mkdir()
     (tmp_path / "passages.lance" / "data" / "half.lance").write_bytes(b"LAN")
     (tmp_path / "writer.lock").touch()
-    (tmp_path / "writer.json.12").touch()
+    (tmp_path / "writer.json").touch()
     with pytest.raises(IndexNotFoundError, match="never finished"):
         Index.open(tmp_path)
     assert Index.create(tmp_path, 8, {}).count() == 0
