@@ -1,0 +1,206 @@
+"""The lexical arm, against the BM25 formula over dictionaries."""
+
+from collections import Counter
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends.lexical import NO_TERM, LexicalRetriever, LexicalSettings, terms
+from backends.ranking import RequestError
+from backends.types import Query, Ranking
+
+PLAIN = LexicalSettings(stemmer="none", stopwords=())
+TEXTS = [
+    "Ada Lovelace\nAda Lovelace wrote the first program.",
+    "Charles Babbage\nBabbage designed the analytical engine.",
+    "Analytical Engine\nA machine designed by Charles Babbage; Ada Lovelace wrote about it.",
+    "Emoji \N{RAINBOW}\n",
+    "",
+]
+
+
+def ids_of(n: int) -> list[str]:
+    return [f"p{row:05}" for row in range(n)]
+
+
+def ask(text: str) -> Query:
+    return Query(text, np.zeros(1, np.float32))
+
+
+def slow_bm25(texts: list[str], question: str, chosen: LexicalSettings) -> list[float]:
+    """Kamphuis et al. 2020, table 1, one passage and one term at a time."""
+    stopwords = frozenset(chosen.stopwords)
+    passages = [Counter(terms(text, chosen.stemmer, stopwords)) for text in texts]
+    n = len(texts)
+    mean = sum(sum(passage.values()) for passage in passages) / n
+    scores = []
+    for passage in passages:
+        score = 0.0
+        for term in terms(question, chosen.stemmer, stopwords):
+            df = sum(term in other for other in passages)
+            if term not in passage:
+                continue
+            tf = passage[term]
+            norm = chosen.k1 * (1 - chosen.b + chosen.b * sum(passage.values()) / mean)
+            if chosen.method == "lucene":
+                score += log(1 + (n - df + 0.5) / (df + 0.5)) * tf / (tf + norm)
+            elif chosen.method == "robertson":
+                score += log(max(1, (n - df + 0.5) / (df + 0.5))) * tf / (tf + norm)
+            else:
+                score += log(n / df) * tf * (chosen.k1 + 1) / (tf + norm)
+        scores.append(score)
+    return scores
+
+
+words = st.sampled_from(["ada", "engine", "engines", "the", "who", "Łódź", "café", "x1", "東京"])
+text = st.lists(words, max_size=12).map(" ".join)
+
+
+@given(
+    texts=st.lists(text, min_size=1, max_size=12),
+    question=text,
+    chosen=st.builds(
+        LexicalSettings,
+        k1=st.sampled_from([0.0, 0.9, 1.2, 2.0]),
+        b=st.sampled_from([0.0, 0.4, 0.75, 1.0]),
+        method=st.sampled_from(["lucene", "robertson", "atire"]),
+        stemmer=st.sampled_from(["s", "none"]),
+        stopwords=st.sampled_from([(), ("the", "who")]),
+    ),
+    k=st.integers(1, 15),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=300, deadline=None)
+def test_values_order_and_filters_equal_the_formula(
+    texts: list[str], question: str, chosen: LexicalSettings, k: int, seed: int
+) -> None:
+    n = len(texts)
+    retriever = LexicalRetriever(ids_of(n), texts, chosen)
+    expected = slow_bm25(texts, question, chosen)
+    fast = retriever.scores([ask(question), ask("")])
+    assert fast.shape == (n, 2)
+    assert fast.dtype == np.float32
+    np.testing.assert_allclose(fast[:, 0], expected, rtol=1e-5, atol=1e-6)
+    assert not fast[:, 1].any()
+
+    allowed = np.random.default_rng(seed).random(n) < 0.6
+    for mask in (None, allowed):
+        ranking = retriever.search([ask(question)], k, mask)[0]
+        # Equal in exact arithmetic, two scores may differ in float32's last bit; order and ties
+        # are checked on the retriever's own values, which were checked against the formula.
+        rows = [r for r in range(n) if fast[r, 0] > 0 and (mask is None or mask[r])]
+        rows.sort(key=lambda row: (-fast[row, 0], row))
+        assert [(hit.id, hit.score) for hit in ranking.hits] == [
+            (f"p{row:05}", float(fast[row, 0])) for row in rows[:k]
+        ]
+        assert [hit.rank for hit in ranking.hits] == list(range(1, len(ranking.hits) + 1))
+        assert ranking.candidates == len(rows)
+
+
+@given(st.text(), st.text())
+@settings(deadline=None)
+def test_any_text_can_be_indexed_and_asked(one: str, other: str) -> None:
+    retriever = LexicalRetriever(ids_of(2), [one, other])
+    ranking = retriever.search([ask(one)], 2)[0]
+    shared = set(retriever.scores([ask(one)])[:, 0].nonzero()[0].tolist())
+    assert {int(hit.id[1:]) for hit in ranking.hits} == shared
+
+
+def test_equal_passages_are_ordered_by_id_at_the_cut() -> None:
+    retriever = LexicalRetriever(ids_of(40), ["ada lovelace"] * 20 + ["ada"] * 20)
+    hits = retriever.search([ask("ada")], 25)[0].hits
+    assert [hit.id for hit in hits] == [f"p{row:05}" for row in [*range(20, 40), *range(5)]]
+
+
+def test_only_passages_that_share_a_term_are_returned() -> None:
+    retriever = LexicalRetriever(ids_of(5), TEXTS)
+    ranking = retriever.search([ask("Who designed the analytical engine?")], 10)[0]
+    assert [hit.id for hit in ranking.hits] == ["p00001", "p00002"]
+    assert (ranking.retriever, ranking.candidates, ranking.degraded) == ("lexical", 2, "")
+
+
+@pytest.mark.parametrize("question", ["", "who was it?", "zzz", "\N{RAINBOW}", "\x00\x1f"])
+def test_a_question_without_a_known_term_says_so(question: str) -> None:
+    retriever = LexicalRetriever(ids_of(5), TEXTS)
+    assert retriever.search([ask(question)], 3) == [Ranking("lexical", (), 0, NO_TERM)]
+
+
+def test_a_filter_that_leaves_nothing_is_not_a_degraded_answer() -> None:
+    retriever = LexicalRetriever(ids_of(5), TEXTS)
+    none = np.zeros(5, np.bool_)
+    assert retriever.search([ask("Lovelace")], 3, none) == [Ranking("lexical", (), 0)]
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", "\N{RAINBOW}", "the of"]])
+def test_a_corpus_without_a_term(texts: list[str]) -> None:
+    retriever = LexicalRetriever(ids_of(len(texts)), texts)
+    assert retriever.search([ask("Ada")], 3) == [Ranking("lexical", (), 0, NO_TERM)]
+    assert retriever.search([], 3) == []
+    assert retriever.scores([ask("Ada")]).shape == (len(texts), 1)
+    assert retriever.index_bytes == 0
+
+
+def test_batches_and_repeats_change_nothing() -> None:
+    queries = [ask("Ada Lovelace"), ask("engine"), ask("nothing known"), ask("Ada Lovelace")]
+    retriever = LexicalRetriever(ids_of(5), TEXTS)
+    together = retriever.search(queries, 3)
+    assert together == [retriever.search([query], 3)[0] for query in queries]
+    assert together == LexicalRetriever(ids_of(5), iter(TEXTS)).search(queries, 3)
+    assert retriever.index_bytes > 0
+
+
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    LexicalRetriever(ids_of(5), TEXTS).search([ask("Ada")], 3)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("", []),
+        ("The Queen's ships, and Elgar\u2019s", ["the", "queen", "ship", "and", "elgar"]),
+        ("Cafe\u0301 CAFÉ ﬁne Straße", ["cafe", "cafe", "fine", "strasse"]),
+        ("snake_case utf-8 3.14", ["snake", "case", "utf", "8", "3", "14"]),
+        ("東京タワー 2", ["東", "京", "タ", "ワ", "ー", "2"]),
+        ("שלום עולם", ["שלום", "עולם"]),
+        ("\N{RAINBOW}\u200d\x00 \ud800", []),
+        (
+            "cities horses dishes glass bus gas ladies",
+            ["city", "horse", "dishe", "glass", "bus", "gas", "lady"],
+        ),
+    ],
+)
+def test_terms(written: str, expected: list[str]) -> None:
+    assert terms(written) == expected
+
+
+def test_stopwords_are_compared_before_stemming() -> None:
+    assert terms("this does it", "s", frozenset(["does"])) == ["thi", "it"]
+    assert terms("this does it", "none", frozenset(["does"])) == ["this", "it"]
+
+
+def test_what_cannot_be_answered_is_refused() -> None:
+    retriever = LexicalRetriever(ids_of(5), TEXTS)
+    with pytest.raises(RequestError, match="k is 0"):
+        retriever.search([ask("Ada")], 0)
+    with pytest.raises(RequestError, match="5 passages"):
+        retriever.search([ask("Ada")], 1, np.ones(4, np.bool_))
+    with pytest.raises(RequestError, match="2 passage ids came with 5 texts"):
+        LexicalRetriever(ids_of(2), TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"k1": -1.0}, "k1=-1.0"),
+        ({"b": 1.5}, "b=1.5"),
+        ({"method": "bm25+"}, "no BM25 variant"),
+        ({"stemmer": "porter"}, "no stemmer 'porter'"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(wrong: dict[str, float], message: str) -> None:
+    with pytest.raises(RequestError, match=message.replace("+", r"\+")):
+        LexicalSettings(**wrong)  # type: ignore[arg-type]
