@@ -13,5 +13,5 @@ class QuestionError(RouterError):
     """A question without words, or a number of hits that makes no sense."""
 
 
-class SettingsError(RouterError):
+class SettingsError(RouterError, ValueError):
     """A setting with a value it cannot have, or a variable that names no setting."""

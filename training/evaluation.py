@@ -111,7 +111,9 @@ def evaluate(
     for route in routes:
         progress.start(len(dataset.questions), f"asking {route}")
         try:
-            replies = _ask(endpoint, dataset.questions, route, depth, batch, progress)
+            replies = _ask(
+                endpoint, dataset.questions, route, depth=depth, batch=batch, progress=progress
+            )
         finally:
             progress.close()
         version = next((reply.version for reply in replies.values()), version)
@@ -126,6 +128,7 @@ def _ask(
     endpoint: Endpoint,
     questions: Sequence[Question],
     route: Route,
+    *,
     depth: int,
     batch: int,
     progress: Progress,

@@ -1,0 +1,78 @@
+"""From what the featurizer finds to what the backends take; the two do not know each other."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from backends.types import (
+    AnalysedPassage,
+    AnalysedSentence,
+    Float32,
+    Mention,
+    Passage,
+    Query,
+)
+from featurizer.analyse import Analyser
+from featurizer.types import Analysis, PassageAnalysis
+
+
+class Passages:
+    """An analyser as `backends.build` wants it."""
+
+    def __init__(self, analyser: Analyser) -> None:
+        self._analyser = analyser
+
+    @property
+    def dimension(self) -> int:
+        """Length d of every vector."""
+        return self._analyser.dimension
+
+    @property
+    def fingerprint(self) -> Mapping[str, str]:
+        """What the stored rows depend on."""
+        return self._analyser.fingerprint
+
+    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
+        """One result per passage, in order."""
+        found = self._analyser.passages([(passage.title, passage.text) for passage in passages])
+        return [_passage(analysis) for analysis in found]
+
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
+        """(n, d) unit vectors of entity surfaces, in order."""
+        return self._analyser.surfaces(surfaces)
+
+
+class Questions:
+    """An analyser as the gateway wants it."""
+
+    def __init__(self, analyser: Analyser) -> None:
+        self._analyser = analyser
+
+    def analyse(
+        self, texts: Sequence[str], wanted: Callable[[str], bool] | None = None
+    ) -> list[Query]:
+        """One query per question, in order.
+
+        Args:
+            texts: Questions.
+            wanted: Whether the vector of a named entity will be needed; None needs none.
+        """
+        return [_query(analysis) for analysis in self._analyser.questions(texts, wanted)]
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall time spent so far, by stage."""
+        return self._analyser.seconds
+
+
+def _passage(found: PassageAnalysis) -> AnalysedPassage:
+    return AnalysedPassage(
+        found.vector,
+        tuple(AnalysedSentence(s.text, s.entities, s.phrases, s.vector) for s in found.sentences),
+    )
+
+
+def _query(found: Analysis) -> Query:
+    return Query(
+        text=found.parse.text,
+        vector=found.vector,
+        mentions=tuple(Mention(m.text, m.kind, m.vector) for m in found.mentions),
+    )

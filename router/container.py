@@ -1,0 +1,96 @@
+"""The composition root: settings and a folder in, a gateway or something to write to out."""
+
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from backends.index import Index
+from featurizer.analyse import Analyser
+from router.adapters import Passages, Questions
+from router.gateway import Gateway
+from router.settings import Settings
+from router.snapshot import Snapshot
+
+
+class Container:
+    """An index with all that searching it takes; each part is made when first needed."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        """Open an index.
+
+        Args:
+            settings: Each part gets its slice.
+            folder: Of the index.
+
+        Raises:
+            IndexNotFoundError: There is none.
+            IndexMismatchError: Another schema version wrote it.
+        """
+        self.settings = settings
+        self.index = Index.open(folder)
+
+    @cached_property
+    def analyser(self) -> Analyser:
+        """The models, known to be those of the index.
+
+        How sentences of passages were encoded does not bear on questions, so it follows the index.
+
+        Raises:
+            ModelError: A model is missing or damaged.
+            IndexMismatchError: The index was written with other models.
+        """
+        own = self.settings.analyser
+        stored = self.index.fingerprint.get("sentence_vectors", own.sentence_vectors)
+        analyser = Analyser(replace(own, sentence_vectors=stored))
+        self.index.check(analyser.fingerprint)
+        return analyser
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The version in view."""
+        return Snapshot(self.index, self.settings)
+
+    @cached_property
+    def gateway(self) -> Gateway:
+        """What answers questions."""
+        return Gateway(
+            arms=lambda: self.snapshot,
+            analyses=lambda: Questions(self.analyser),
+            fusion=self.settings.fusion,
+        )
+
+    def refresh(self) -> bool:
+        """Move to the newest version; True if there was a newer one."""
+        newer = self.index.refresh()
+        if newer:
+            self.__dict__.pop("snapshot", None)
+        return newer
+
+    def close(self) -> None:
+        """End what the models started."""
+        if "analyser" in self.__dict__:
+            self.analyser.close()
+
+
+class Ingestion:
+    """An index to write to, with the models that fill it."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        """Load the models, and make the index if there is none.
+
+        Args:
+            settings: Of the analyser.
+            folder: Of the index.
+
+        Raises:
+            ModelError: A model is missing or damaged.
+            IndexNotFoundError: The folder holds something else.
+            IndexMismatchError: The index there was written with other models.
+        """
+        self.analyser = Analyser(settings.analyser)
+        self.passages = Passages(self.analyser)
+        self.index = Index.create(folder, self.passages.dimension, self.passages.fingerprint)
+
+    def close(self) -> None:
+        """End what the models started."""
+        self.analyser.close()
