@@ -127,7 +127,7 @@ def _number(corpus: Corpus, settings: AssemblySettings) -> _Names:
             for key in title_keys(title):
                 title_passage.append(passage)
                 titles.append(key)
-    kept = {key for key, good in zip(phrases, recurring.tolist(), strict=True) if good}
+    kept = {key for key, good in zip(phrases, recurring.tolist(), strict=True) if good and key}
     keys = sorted({*surfaces, *titles, *kept} - {""})
     index = {key: entity for entity, key in enumerate(keys)}
     return _Names(

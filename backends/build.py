@@ -54,6 +54,7 @@ def ingest(
     analyser: PassageAnalyser,
     *,
     batch_passages: int = WINDOW,
+    entity_vectors: bool = False,
     progress: Progress | None = None,
 ) -> IngestReport:
     """Bring an index up to date with a stream of passages.
@@ -69,6 +70,7 @@ def ingest(
             come late are deleted and written anew. Of two passages with one id the first counts.
         analyser: The one that the index is pinned to.
         batch_passages: Passages to a window.
+        entity_vectors: Keep a vector of every entity surface too, for graphs that link by vector.
         progress: Told of every passage that is done.
 
     Raises:
@@ -83,7 +85,7 @@ def ingest(
     interrupted = False
     try:
         with index.writer() as writer:
-            run = _Ingest(writer, analyser, clock)
+            run = _Ingest(writer, analyser, clock, entity_vectors=entity_vectors)
             for window in _windows(clock.reading(passages), batch_passages):
                 report = run.commit(window, report)
                 progress.advance(len(window))
@@ -135,7 +137,10 @@ class _Clock:
 class _Ingest:
     """One ingest under way: what is stored, what came up, and which document is at hand."""
 
-    def __init__(self, writer: Writer, analyser: PassageAnalyser, clock: _Clock) -> None:
+    def __init__(
+        self, writer: Writer, analyser: PassageAnalyser, clock: _Clock, *, entity_vectors: bool
+    ) -> None:
+        self._entity_vectors = entity_vectors
         self._writer = writer
         self._analyser = analyser
         self._clock = clock
@@ -149,7 +154,7 @@ class _Ingest:
                 self._hashes[id_] = hash_
                 self._ids.setdefault(document, []).append(id_)
             self._surfaces = writer.surfaces.known()
-        if self._hashes and not self._surfaces:  # someone deleted the cache
+        if self._hashes and not self._surfaces:  # new to this index, or someone deleted the cache
             self._learn(_stored_surfaces(writer))
 
     def commit(self, window: Sequence[Passage], report: IngestReport) -> IngestReport:
@@ -206,7 +211,9 @@ class _Ingest:
             return self._writer.upsert(to_batch(fresh, analysed, self._writer.schema), stale)
 
     def _learn(self, surfaces: Iterable[str]) -> None:
-        """Encode the surfaces that the cache lacks."""
+        """Encode the surfaces that the cache lacks, if vectors of surfaces are wanted."""
+        if not self._entity_vectors:
+            return
         for block in _windows(
             (s for s in dict.fromkeys(surfaces) if s not in self._surfaces), 8 * WINDOW
         ):

@@ -26,23 +26,38 @@ MAX_STEPS = 1000
 class Walk:
     """One step of the random walk, in both directions.
 
+    Most entities stand in a single passage: all their mass comes back to it. They are folded into
+    `returned`, so that a step touches only entities that lead somewhere else.
+
     Attributes:
-        to_passages: (n, e) CSR float64; column j spreads entity j's mass over its passages.
+        from_entities: (e, n) CSR float64; row j spreads entity j's mass over its passages.
         to_entities: (e, n) CSR float64; column i spreads passage i's mass over its entities.
+        shared_to_passages: (n, c) CSR; the columns of entities that several passages share.
+        shared_to_entities: (c, n) CSR; their rows.
+        returned: (n,) share of a passage's mass that its own entities give back in two steps.
     """
 
-    to_passages: sparse.csr_array
+    from_entities: sparse.csr_array
     to_entities: sparse.csr_array
+    shared_to_passages: sparse.csr_array
+    shared_to_entities: sparse.csr_array
+    returned: Float64
 
     @property
     def passages(self) -> int:
         """Number n of passage nodes."""
-        return int(self.to_passages.shape[0])
+        return int(self.to_entities.shape[1])
 
     @property
     def entities(self) -> int:
         """Number e of entity nodes."""
-        return int(self.to_passages.shape[1])
+        return int(self.to_entities.shape[0])
+
+    def two_steps(self, mass: Float64) -> Float64:
+        """Where (n, b) mass on passages is after going to entities and back."""
+        moved: Float64 = self.shared_to_passages @ (self.shared_to_entities @ mass)
+        moved += self.returned[:, None] * mass
+        return moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +66,11 @@ class Stationary:
 
     Attributes:
         passages: (n, b) probability mass.
-        entities: (e, b) probability mass.
         residual: (b,) L1 norm of what is left of the passage equations.
         steps: Iterations taken.
     """
 
     passages: Float64
-    entities: Float64
     residual: Float64
     steps: int
 
@@ -85,9 +98,16 @@ def walk_on(weights: sparse.csr_array) -> Walk:
     """
     by_passage = np.asarray(weights.sum(axis=1), np.float64).ravel()
     by_entity = np.asarray(weights.sum(axis=0), np.float64).ravel()
+    to_passages = sparse.csr_array(weights @ sparse.diags_array(_reciprocal(by_entity)))
+    to_entities = sparse.csr_array(weights.T.tocsr() @ sparse.diags_array(_reciprocal(by_passage)))
+    shared = np.diff(weights.tocsc().indptr) > 1
+    own = sparse.csc_array(to_passages)[:, ~shared] @ to_entities[~shared]
     return Walk(
-        sparse.csr_array(weights @ sparse.diags_array(_reciprocal(by_entity))),
-        sparse.csr_array(weights.T.tocsr() @ sparse.diags_array(_reciprocal(by_passage))),
+        sparse.csr_array(to_passages.T.tocsr()),
+        to_entities,
+        sparse.csr_array(sparse.csc_array(to_passages)[:, shared]),
+        sparse.csr_array(to_entities[shared]),
+        np.asarray(own.diagonal(), np.float64),
     )
 
 
@@ -104,18 +124,18 @@ def restrict(weights: sparse.csr_array, allowed: NDArray[np.bool_]) -> sparse.cs
 def personalized_pagerank(
     walk: Walk,
     restart_passages: Float64,
-    restart_entities: Float64,
+    restart_entities: sparse.csc_array,
     *,
     damping: float,
     tolerance: float = 1e-6,
 ) -> Stationary:
-    """Personalized PageRank of b restart vectors at once.
+    """Personalized PageRank of b restart vectors at once, on the passages.
 
     Args:
         walk: The graph.
         restart_passages: (n, b) non-negative.
-        restart_entities: (e, b) non-negative; each column is normalised together with that of the
-            passages. An all-zero column stays all zero.
+        restart_entities: (e, b) CSC, non-negative; each column is normalised together with that of
+            the passages. An all-zero column stays all zero.
         damping: Probability in [0, 1) of following an edge rather than restarting.
         tolerance: Largest L1 residual that may remain in any column.
 
@@ -124,14 +144,31 @@ def personalized_pagerank(
     """
     if not 0 <= damping < 1:
         raise ValueError(f"damping must be in [0, 1), not {damping}")
-    totals = restart_passages.sum(axis=0) + restart_entities.sum(axis=0)
-    scale = _reciprocal(totals) * (1 - damping)
-    from_passages = restart_passages * scale
-    from_entities = restart_entities * scale
-    source = from_passages + damping * (walk.to_passages @ from_entities)
-    passages, residual, steps = _chebyshev(walk, source, damping, tolerance)
-    entities = from_entities + damping * (walk.to_entities @ passages)
-    return Stationary(passages, entities, residual, steps)
+    totals = restart_passages.sum(axis=0) + np.asarray(restart_entities.sum(axis=0)).ravel()
+    arriving = (restart_entities.T @ walk.from_entities).toarray().T
+    source = (restart_passages + damping * arriving) * (_reciprocal(totals) * (1 - damping))
+    return Stationary(*_chebyshev(walk, source, damping, tolerance))
+
+
+def entity_mass(
+    walk: Walk,
+    passages: Float64,
+    restart_entities: sparse.csc_array,
+    totals: Float64,
+    damping: float,
+) -> Float64:
+    """What settles on the entities once the passages' mass is known: (e, b).
+
+    Args:
+        walk: The graph.
+        passages: (n, b) settled mass.
+        restart_entities: (e, b) CSC as given to `personalized_pagerank`.
+        totals: (b,) sum of each whole restart vector.
+        damping: As there.
+    """
+    restarted = restart_entities.toarray() * (_reciprocal(totals) * (1 - damping))
+    mass: Float64 = restarted + damping * (walk.to_entities @ passages)
+    return mass
 
 
 def _chebyshev(
@@ -142,31 +179,26 @@ def _chebyshev(
     Follows Saad, Iterative Methods for Sparse Linear Systems (2003), algorithm 12.1, with the
     eigenvalue bounds [1 - d^2, 1]. The start x = source is the walk's first two steps.
     """
-    two_steps = damping * damping
-    if two_steps == 0:
+    decay = damping * damping
+    if decay == 0:
         return source.copy(), np.zeros(source.shape[1]), 0
-    centre, radius = 1 - two_steps / 2, two_steps / 2
+    centre, radius = 1 - decay / 2, decay / 2
     ratio = centre / radius
     rho = 1 / ratio
     solution = source.copy()
-    residual = two_steps * _there_and_back(walk, solution)
+    residual = decay * walk.two_steps(solution)
     step = residual / centre
-    for steps in range(1, MAX_STEPS):
+    for steps in range(MAX_STEPS):
         error = np.abs(residual).sum(axis=0)
         if error.max(initial=0.0) <= tolerance:
-            return solution, error, steps - 1
+            return solution, error, steps
         solution += step
         residual -= step
-        residual += two_steps * _there_and_back(walk, step)
+        residual += decay * walk.two_steps(step)
         rho_next = 1 / (2 * ratio - rho)
         step = rho_next * rho * step + (2 * rho_next / radius) * residual
         rho = rho_next
     return solution, np.abs(residual).sum(axis=0), MAX_STEPS
-
-
-def _there_and_back(walk: Walk, mass: Float64) -> Float64:
-    moved: Float64 = walk.to_passages @ (walk.to_entities @ mass)
-    return moved
 
 
 def _reciprocal(values: Float64) -> Float64:

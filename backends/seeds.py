@@ -8,8 +8,12 @@ from numpy.typing import NDArray
 
 from backends.assembly import TriGraph
 from backends.corpus import Corpus
+from backends.errors import BackendError
 from backends.linking import entity_key, starts_like_a_name, tokenise
 from backends.types import Float32, Query
+
+# A seed has a positive value whatever the floor.
+MIN_VALUE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +26,17 @@ class SeedSettings:
             says that it is a name. Web questions are typed without capitals.
         lower_case_name: The same for several words.
         noun_phrase: Value of a noun phrase of the question that the graph knows.
-        similarity_floor: A tagged mention that the vocabulary lacks takes the entity with the most
-            similar vector, if the similarity is at least this.
+        nearest: A tagged mention that the vocabulary lacks takes the entity with the most similar
+            vector, as in LinearRAG. Needs an index with entity vectors, which took a third of the
+            indexing time and changed no result measurably, so it is off by default.
+        similarity_floor: The least similarity for that.
     """
 
     vocabulary: bool = True
     lower_case_word: float = 0.3
     lower_case_name: float = 0.6
     noun_phrase: float = 0.3
+    nearest: bool = False
     similarity_floor: float = 0.8
 
 
@@ -56,15 +63,18 @@ class SeedFinder:
     """Finds seeds in analysed questions."""
 
     def __init__(self, graph: TriGraph, corpus: Corpus, settings: SeedSettings) -> None:
+        """Prepare for one graph.
+
+        Raises:
+            BackendError: Vectors of entities are wanted, and the index has none.
+        """
         self._graph = graph
         self._settings = settings
-        self._surfaces = graph.display
-        self._vectors: Float32 = corpus.surface_vectors(graph.display)
-        self._vectors[np.isnan(self._vectors)] = 0
+        self._vectors = _entity_vectors(graph, corpus) if settings.nearest else None
 
-    def knows(self, mention: str) -> bool:
-        """Whether the vocabulary has a mention word for word, so that it needs no vector."""
-        return self._entity(mention) >= 0
+    def needs_vector(self, mention: str) -> bool:
+        """Whether a tagged mention can only be linked by its vector."""
+        return self._vectors is not None and self._entity(mention) < 0
 
     def find(self, query: Query, passages_of: NDArray[np.int64]) -> tuple[Seed, ...]:
         """Seeds in the order in which they are found, each entity once, with its best value.
@@ -94,11 +104,11 @@ class SeedFinder:
             entity = self._entity(mention.text)
             if entity >= 0:
                 seeds.append(Seed(entity, 1.0, mention.text, "name"))
-            elif mention.vector is not None and len(self._vectors):
+            elif self._vectors is not None and mention.vector is not None:
                 similarity = self._vectors @ mention.vector
                 entity = int(similarity.argmax())
-                if similarity[entity] >= max(self._settings.similarity_floor, 1e-6):
-                    value = min(float(similarity[entity]), 1.0)
+                value = min(float(similarity[entity]), 1.0)
+                if value >= max(self._settings.similarity_floor, MIN_VALUE):
                     seeds.append(Seed(entity, value, mention.text, "nearest"))
         return seeds
 
@@ -127,3 +137,15 @@ class SeedFinder:
             if mention.kind == "phrase" and entity >= 0 and self._graph.is_phrase[entity]:
                 seeds.append(Seed(entity, self._settings.noun_phrase, mention.text, "phrase"))
         return seeds
+
+
+def _entity_vectors(graph: TriGraph, corpus: Corpus) -> Float32:
+    vectors = corpus.surface_vectors(graph.display)
+    missing = np.isnan(vectors).any(axis=1)
+    if len(vectors) and missing.all():
+        raise BackendError(
+            "This index holds no entity vectors, which the graph setting seeds.nearest needs. "
+            "Index the corpus again with --entity-vectors, or leave the setting off."
+        )
+    vectors[missing] = 0
+    return vectors

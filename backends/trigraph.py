@@ -74,7 +74,7 @@ class TriGraphSettings:
 # out: in published corpora these are each other's gold evidence.
 PUBLISHED = TriGraphSettings(
     assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases=False),
-    seeds=SeedSettings(vocabulary=False, similarity_floor=-1.0),
+    seeds=SeedSettings(vocabulary=False, nearest=True, similarity_floor=0.0),
     steps=3,
     threshold=0.5,
     similarity_weight=1.5,
@@ -94,7 +94,7 @@ class Trace:
         seeds: Where the walk started.
         activation: What bridging reached.
         prior: (n,) restart mass given to passages, before normalisation.
-        restart: (e + j,) restart mass given to entities, before normalisation.
+        restart: (a,) restart mass given to the activated entities, before normalisation.
     """
 
     seeds: tuple[Seed, ...]
@@ -155,21 +155,27 @@ class TriGraphRetriever:
         """Seeds, activation and restart masses of each query."""
         view = self._view if allowed is None else self._see(allowed)
         vectors = query_matrix(queries, self.corpus.vectors.shape[1])
-        similarity = self.corpus.vectors @ vectors.T
+        similarity = vectors @ self.corpus.vectors.T
         lexical = self._lexical_scores(queries)
         return [
-            self._trace(query, similarity[:, column], lexical[:, column], view)
-            for column, query in enumerate(queries)
+            self._trace(query, similarity[row], lexical[row], view)
+            for row, query in enumerate(queries)
         ]
 
     def settle(self, traces: Sequence[Trace], allowed: Mask | None = None) -> Stationary:
         """Walk from the restart masses of each trace until settled."""
         view = self._view if allowed is None else self._see(allowed)
         prior = np.zeros((view.walk.passages, len(traces)))
-        restart = np.zeros((view.walk.entities, len(traces)))
         for column, trace in enumerate(traces):
             prior[:, column] = trace.prior
-            restart[:, column] = trace.restart
+        restart = sparse.csc_array(
+            (
+                np.concatenate([np.empty(0), *(trace.restart for trace in traces)]),
+                np.concatenate([np.empty(0, np.int64), *(t.activation.entities for t in traces)]),
+                np.cumsum([0, *(len(trace.restart) for trace in traces)]),
+            ),
+            shape=(view.walk.entities, len(traces)),
+        )
         return personalized_pagerank(
             view.walk,
             prior,
@@ -203,8 +209,8 @@ class TriGraphRetriever:
     def _lexical_scores(self, queries: Sequence[Query]) -> Float32:
         wanted = self.settings.lexical_weight or self.settings.lexical_weight_titled
         if self._lexical is None or not wanted:
-            return np.zeros((len(self.corpus), len(queries)), np.float32)
-        return self._lexical(queries)
+            return np.zeros((len(queries), len(self.corpus)), np.float32)
+        return np.ascontiguousarray(self._lexical(queries).T)
 
     def _trace(self, query: Query, similarity: Float32, lexical: Float32, view: _View) -> Trace:
         seeds = self.finder.find(query, view.passages_of)
@@ -212,13 +218,12 @@ class TriGraphRetriever:
         near = _scaled(similarity, view.allowed)
         prior = self._prior(near, lexical, seeds, activation, view)
         self._add_titles(prior, near, activation)
-        restart = np.zeros(self.graph.counts.shape[1])
         mass = activation.weight if self.settings.summed else activation.value
-        degree = np.maximum(view.passages_of[activation.entities], 1)
-        restart[activation.entities] = mass / degree**self.settings.degree_power
+        degree = view.passages_of[activation.entities]
+        shared = np.maximum(degree, 1) ** self.settings.degree_power
+        restart = np.where(degree > 0, mass / shared, 0)
         if view.allowed is not None:
             prior[~view.allowed] = 0
-            restart[view.passages_of == 0] = 0
         return Trace(seeds, activation, prior, restart)
 
     def _activate(self, query: Query, seeds: tuple[Seed, ...], view: _View) -> Activation:

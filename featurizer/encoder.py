@@ -111,7 +111,7 @@ class Encoder:
     def pools_mean(self) -> bool:
         """Whether a text's vector is the mean of its tokens', so that a span's can be too."""
         pooling = [m for m in self._model if type(m).__name__ == "Pooling"]
-        return len(pooling) == 1 and str(pooling[0].get_pooling_mode_str()) == "mean"
+        return len(pooling) == 1 and str(pooling[0].pooling_mode) == "mean"
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """(n, d) unit vectors, in order."""

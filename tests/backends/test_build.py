@@ -160,7 +160,7 @@ def test_nothing_at_all_is_fine(index: Index, analyser: Counting) -> None:
 
 
 def test_every_mentioned_surface_and_title_gets_a_vector(index: Index, analyser: Counting) -> None:
-    ingest(index, corpus(2), analyser)
+    ingest(index, corpus(2), analyser, entity_vectors=True)
     expected = {"Anna", "Bob0", "Bob1", "Title 0", "Title 0 (film)", "Title 1", "Title 1 (film)"}
     assert index.surfaces.known() == expected
     assert analyser.encode_surfaces(["Bob1"]) == pytest.approx(
@@ -169,12 +169,19 @@ def test_every_mentioned_surface_and_title_gets_a_vector(index: Index, analyser:
 
 
 def test_a_lost_surface_cache_is_filled_again(index: Index, analyser: Counting) -> None:
-    ingest(index, corpus(3), analyser)
+    ingest(index, corpus(3), analyser, entity_vectors=True)
     known = index.surfaces.known()
     lance.LanceDataset.drop(index.path / "entities.lance")
-    report = ingest(index, corpus(3), analyser)
+    report = ingest(index, corpus(3), analyser, entity_vectors=True)
     assert report.unchanged == 3
     assert index.surfaces.known() == known
+
+
+def test_entity_vectors_are_made_on_demand_only(index: Index, analyser: Counting) -> None:
+    ingest(index, corpus(2), analyser)
+    assert index.surfaces.known() == set()
+    ingest(index, corpus(2), analyser, entity_vectors=True)
+    assert "Bob1" in index.surfaces.known()
 
 
 def test_ctrl_c_keeps_the_windows_that_were_stored(index: Index, analyser: Counting) -> None:

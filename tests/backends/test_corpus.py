@@ -22,7 +22,7 @@ WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
 
 def make(folder: Path, passages: list[Passage], window: int = 1024) -> Index:
     index = Index.create(folder, ANALYSER.dimension, ANALYSER.fingerprint)
-    ingest(index, passages, ANALYSER, batch_passages=window)
+    ingest(index, passages, ANALYSER, batch_passages=window, entity_vectors=True)
     return index
 
 
@@ -120,7 +120,7 @@ def test_edits_deletions_and_compaction_leave_no_trace(tmp_path: Path) -> None:
     expected = read_corpus(make(tmp_path / "straight", passages[:30]))
     old = [Passage(p.id, "Old", "Carol said so.", {}, p.document, p.chunk) for p in passages]
     index = make(tmp_path / "winding", old, window=8)
-    ingest(index, passages, ANALYSER, batch_passages=6)
+    ingest(index, passages, ANALYSER, batch_passages=6, entity_vectors=True)
     with index.writer() as writer:
         writer.delete([p.id for p in passages[30:]])
         index.refresh()

@@ -188,7 +188,7 @@ def _ingest(passages: list[Passage], folder: Path, delay: float, keep: timedelta
     """Ingest, then tidy up."""
     analyser = HashAnalyser(delay=delay)
     index = Index.create(folder, analyser.dimension, analyser.fingerprint)
-    ingest(index, passages, analyser, batch_passages=WINDOW)
+    ingest(index, passages, analyser, batch_passages=WINDOW, entity_vectors=True)
     with index.writer() as writer:
         writer.compact(keep)
 
