@@ -116,7 +116,9 @@ class LexicalRetriever:
         """Memory of the term weights and of the vocabulary; 0 for a corpus without a term."""
         if not self._vocabulary:
             return 0
-        weights = sum(self._model.scores[part].nbytes for part in ("data", "indices", "indptr"))
+        weights = sum(
+            int(self._model.scores[part].nbytes) for part in ("data", "indices", "indptr")
+        )
         return weights + getsizeof(self._vocabulary) + sum(map(getsizeof, self._vocabulary))
 
     def search(
