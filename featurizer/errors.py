@@ -7,3 +7,7 @@ class FeaturizerError(Exception):
 
 class ModelError(FeaturizerError):
     """A spaCy pipeline or an encoder is missing, damaged or not the one that was asked for."""
+
+
+class TreeError(FeaturizerError):
+    """A bracket string that describes no tree."""

@@ -1,0 +1,168 @@
+"""Training with Stanza's own model, batches and dynamic oracle, under our schedule.
+
+Stanza's loop lowers its rate when the score of a Java scorer stops rising; this one needs no
+Java, warms up, decays linearly and keeps a running mean of the weights.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from stanza.models import constituency_parser
+from stanza.models.common.foundation_cache import FoundationCache
+from stanza.models.common.utils import set_random_seed
+from stanza.models.constituency import parser_training
+from stanza.models.constituency.in_order_oracle import InOrderOracle
+from stanza.models.constituency.parse_tree import Tree as StanzaTree
+
+from featurizer.tree import Tree
+from training.constituency.brackets import score
+from training.constituency.recipe import Recipe
+
+# What a Stanza model is made of has no types; Any marks the border.
+Trainer = Any
+
+
+def fit(
+    recipe: Recipe,
+    train: Sequence[Tree],
+    dev: Sequence[Tree],
+    pretrain: Path,
+    out: Path,
+    report: Callable[[str], None],
+) -> Trainer:
+    """Train, and save the epoch that is best on dev.
+
+    Args:
+        recipe: Hyper-parameters.
+        train: Trees with predicted tags.
+        dev: Trees with predicted tags; they choose the epoch.
+        pretrain: Word vectors in Stanza's format.
+        out: The checkpoint to write.
+        report: Is told a line an epoch.
+
+    Returns:
+        Stanza's trainer, holding the last epoch's weights.
+    """
+    args = constituency_parser.parse_args(
+        recipe.stanza_arguments(str(pretrain), str(out.parent))
+    )
+    set_random_seed(recipe.seed)
+    trees = [to_stanza(tree) for tree in train]
+    trainer, sequences, _, _ = parser_training.build_trainer(
+        args, trees, [to_stanza(tree) for tree in dev], [], FoundationCache(), str(out)
+    )
+    data = parser_training.compose_train_data(trees, sequences)
+    steps = recipe.epochs * -(-recipe.epoch_trees // recipe.batch)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        trainer.optimizer,
+        lambda step: min((step + 1) / recipe.warm_up, (steps - step) / (steps - recipe.warm_up)),
+    )
+    mean = RunningMean(trainer.model, recipe.average)
+    best = -1.0
+    left_over: list[Any] = []
+    for epoch in range(1, recipe.epochs + 1):
+        started = time.perf_counter()
+        left_over, chosen = parser_training.next_epoch_data(left_over, data, recipe.epoch_trees)
+        # Batches of equal length waste no steps on finished trees.
+        chosen.sort(key=lambda item: len(item.gold_sequence))
+        loss = _epoch(trainer, epoch, chosen, args, scheduler, mean)
+        with mean.in_place():
+            f1 = score(zip(parse(trainer.model, dev), dev, strict=True)).f1
+            if f1 > best:
+                best = f1
+                trainer.best_f1, trainer.best_epoch, trainer.epochs_trained = f1, epoch, epoch
+                trainer.save(str(out), save_optimizer=False)
+        seconds = time.perf_counter() - started
+        report(f"epoch {epoch:2}  loss {loss:9.1f}  dev F1 {f1:.2f}  {seconds:.0f} s")
+    return trainer
+
+
+def _epoch(
+    trainer: Trainer,
+    epoch: int,
+    items: Sequence[Any],
+    args: dict[str, Any],
+    scheduler: torch.optim.lr_scheduler.LambdaLR,
+    mean: "RunningMean",
+) -> float:
+    trainer.train()
+    tensors = {t: torch.tensor([i]) for i, t in enumerate(trainer.transitions)}
+    loss_function = torch.nn.CrossEntropyLoss(reduction="sum")
+    oracle = InOrderOracle(trainer.root_labels, None, None, None)
+    starts = list(range(0, len(items), args["train_batch_size"]))
+    random.shuffle(starts)
+    total = 0.0
+    for number, start in enumerate(starts):
+        batch = items[start : start + args["train_batch_size"]]
+        stats = parser_training.train_model_one_batch(
+            epoch, number, trainer.model, batch, tensors, lambda x: x, loss_function, oracle, args
+        )
+        # A batch whose loss overflowed is skipped, as Stanza does.
+        if stats.nans == 0:
+            trainer.optimizer.step()
+        trainer.optimizer.zero_grad()
+        scheduler.step()
+        mean.update()
+        total += stats.epoch_loss
+    return total / len(items)
+
+
+class RunningMean:
+    """Exponential mean of a model's weights: the same parser with less noise of the last steps."""
+
+    def __init__(self, model: torch.nn.Module, decay: float) -> None:
+        """Start at the current weights."""
+        self._weights = [p for p in model.parameters() if p.requires_grad]
+        self._mean = [p.detach().clone() for p in self._weights]
+        self._decay = decay
+        self._steps = 0
+
+    def update(self) -> None:
+        """Take in the current weights."""
+        self._steps += 1
+        # Early on a fixed decay would mostly remember the initial weights.
+        decay = min(self._decay, self._steps / (self._steps + 10))
+        for mean, weight in zip(self._mean, self._weights, strict=True):
+            mean.lerp_(weight.detach(), 1 - decay)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """The model has the mean weights inside the block, and its own again after it."""
+        own = [p.detach().clone() for p in self._weights]
+        self._set(self._mean)
+        try:
+            yield
+        finally:
+            self._set(own)
+
+    def _set(self, values: Sequence[torch.Tensor]) -> None:
+        with torch.no_grad():
+            for weight, value in zip(self._weights, values, strict=True):
+                weight.copy_(value)
+
+
+def parse(model: Any, trees: Sequence[Tree]) -> list[Tree]:
+    """The model's trees of the tagged words of given trees, by Stanza's own parser."""
+    return parse_tagged(model, [tree.tagged_words() for tree in trees])
+
+
+def parse_tagged(model: Any, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree]:
+    """Trees of (word, tag) sentences, by Stanza's own parser."""
+    return [from_stanza(tree) for tree in model.parse_tagged_words(list(sentences), 50)]
+
+
+def to_stanza(tree: Tree) -> StanzaTree:
+    """Our tree as Stanza's."""
+    if tree.is_leaf:
+        return StanzaTree(tree.label)
+    return StanzaTree(tree.label, [to_stanza(child) for child in tree.children])
+
+
+def from_stanza(tree: StanzaTree) -> Tree:
+    """Stanza's tree as ours."""
+    return Tree(tree.label, tuple(from_stanza(child) for child in tree.children))

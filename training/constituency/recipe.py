@@ -1,0 +1,95 @@
+"""What decides a trained model: everything that `manifest.json` has to tell."""
+
+from dataclasses import dataclass
+
+from featurizer.encoder import DEFAULT_ENCODER
+from featurizer.parser import DEFAULT_PIPELINE
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Data and hyper-parameters of a constituency model.
+
+    Attributes:
+        pipeline: spaCy pipeline whose tags the model is trained on.
+        encoder: Whose input embeddings become the word vectors.
+        vector_size: Dimensions of the word vectors.
+        most_words: Longer sentences are left out of training.
+        made_questions: Number of rule-made questions.
+        hidden: Width of the word and constituent LSTMs.
+        transition_hidden: Width of the transition LSTM.
+        transition_size: Dimensions of a transition's embedding.
+        delta_size: Dimensions of a word's trained embedding.
+        tag_size: Dimensions of a tag's embedding.
+        word_dropout: Share of the word inputs' values dropped.
+        predict_dropout: Share of the output layers' inputs dropped.
+        lstm_input_dropout: Share of the stacks' inputs dropped.
+        rare_words: Share of the vocabulary that is sometimes shown as unknown.
+        batch: Trees a step.
+        epochs: Epochs of `epoch_trees` trees.
+        epoch_trees: Trees an epoch.
+        learning_rate: Highest; reached after `warm_up` steps, then falling linearly to 0.
+        warm_up: Steps.
+        weight_decay: AdamW's.
+        average: Decay a step of the running mean of the weights, which is what is kept.
+        seed: Of data, initial weights and order.
+    """
+
+    pipeline: str = DEFAULT_PIPELINE
+    encoder: str = DEFAULT_ENCODER
+    vector_size: int = 100
+    most_words: int = 40
+    made_questions: int = 2500
+    hidden: int = 160
+    transition_hidden: int = 32
+    transition_size: int = 20
+    delta_size: int = 32
+    tag_size: int = 24
+    word_dropout: float = 0.3
+    predict_dropout: float = 0.2
+    lstm_input_dropout: float = 0.2
+    rare_words: float = 0.05
+    batch: int = 30
+    epochs: int = 14
+    epoch_trees: int = 6000
+    learning_rate: float = 2e-3
+    warm_up: int = 200
+    weight_decay: float = 0.01
+    average: float = 0.995
+    seed: int = 7
+
+    def stanza_arguments(self, pretrain: str, save_dir: str) -> list[str]:
+        """The same as Stanza's command line takes it.
+
+        Args:
+            pretrain: File of word vectors.
+            save_dir: Folder that Stanza may write to.
+        """
+        values: dict[str, object] = {
+            "--wordvec_pretrain_file": pretrain,
+            "--save_dir": save_dir,
+            "--lang": "en",
+            "--shorthand": "en_gum",
+            "--transition_scheme": "in_order",
+            "--num_lstm_layers": 1,
+            "--num_output_layers": 2,
+            "--hidden_size": self.hidden,
+            "--transition_hidden_size": self.transition_hidden,
+            "--transition_embedding_dim": self.transition_size,
+            "--delta_embedding_dim": self.delta_size,
+            "--tag_embedding_dim": self.tag_size,
+            "--word_dropout": self.word_dropout,
+            "--predict_dropout": self.predict_dropout,
+            "--lstm_input_dropout": self.lstm_input_dropout,
+            "--rare_word_threshold": self.rare_words,
+            "--train_batch_size": self.batch,
+            "--epochs": self.epochs,
+            "--epoch_size": self.epoch_trees,
+            "--optim": "adamw",
+            "--learning_rate": self.learning_rate,
+            "--learning_weight_decay": self.weight_decay,
+            "--seed": self.seed,
+            "--device": "cpu",
+        }
+        flags = ["--mode", "train", "--no_retag", "--no_multistage", "--no_strict_check_constituents"]
+        return flags + [str(part) for pair in values.items() for part in pair]
