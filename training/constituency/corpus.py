@@ -37,7 +37,9 @@ def load_corpus(folder: Path, recipe: Recipe, tagger: Tagger) -> Corpus:
     ]
     made = make_questions(train, recipe.made_questions, recipe.seed)
     typed = [
-        small for tree in train + made if is_question(tree) and (small := as_typed(tree)) is not None
+        small
+        for tree in train + made
+        if is_question(tree) and (small := as_typed(tree)) is not None
     ]
     # Half of the rule-made questions as typed keeps prose in the majority.
     whole = [tree for tree in train if is_question(tree)]

@@ -48,9 +48,7 @@ def fit(
     Returns:
         Stanza's trainer, holding the last epoch's weights.
     """
-    args = constituency_parser.parse_args(
-        recipe.stanza_arguments(str(pretrain), str(out.parent))
-    )
+    args = constituency_parser.parse_args(recipe.stanza_arguments(str(pretrain), str(out.parent)))
     set_random_seed(recipe.seed)
     trees = [to_stanza(tree) for tree in train]
     trainer, sequences, _, _ = parser_training.build_trainer(

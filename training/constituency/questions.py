@@ -13,6 +13,11 @@ from collections.abc import Mapping, Sequence
 from featurizer.tree import Tree, parse_brackets
 from training.constituency.treebank import short_phrases
 
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 _SLOT = re.compile(r"<([a-z_]+)>")
 
 _QUESTIONS = (
@@ -157,32 +162,32 @@ _GRAMMAR: Mapping[str, Sequence[str]] = {
     "order": ("later", "earlier"),
     "wh_adverb": ("When", "Where"),
     "which": ("Which", "What"),
-    "given": tuple("Ada Bruno Clara David Elena Felix Greta Hugo Irene Jonas Karim Lucia".split())
-    + tuple("Mary Nils Olga Pablo Rosa Samuel Tariq Ursula Viktor Wanda Yusuf Zoe".split()),
-    "family": tuple("Abbott Berger Castillo Dunn Eriksen Ferrari Grant Hansen Ito Jensen".split())
-    + tuple("Keller Lindqvist Moreau Novak Okafor Petrov Quinn Rossi Sharma Turner".split()),
+    "given": _words("Ada Bruno Clara David Elena Felix Greta Hugo Irene Jonas Karim Lucia")
+    + _words("Mary Nils Olga Pablo Rosa Samuel Tariq Ursula Viktor Wanda Yusuf Zoe"),
+    "family": _words("Abbott Berger Castillo Dunn Eriksen Ferrari Grant Hansen Ito Jensen")
+    + _words("Keller Lindqvist Moreau Novak Okafor Petrov Quinn Rossi Sharma Turner"),
     "letter": ("A.", "E.", "J.", "M.", "R.", "T."),
-    "name_word": tuple("Amber Bridge Crown Dawn Empire Forest Garden Harbor Island Jade".split())
-    + tuple("King Lantern Midnight North Ocean Palace Queen River Storm Tower Winter".split()),
-    "town": tuple("Lisbon Boston Kyoto Prague Nairobi Lima Oslo Cairo Vienna Seville".split()),
-    "land": tuple("Portugal Canada Japan Kenya Peru Norway Egypt Austria Spain India".split()),
-    "office": tuple("director author founder composer mayor president captain editor".split())
-    + tuple("performer producer creator architect king governor".split()),
-    "relative": tuple("mother father wife husband son daughter brother grandfather".split())
+    "name_word": _words("Amber Bridge Crown Dawn Empire Forest Garden Harbor Island Jade")
+    + _words("King Lantern Midnight North Ocean Palace Queen River Storm Tower Winter"),
+    "town": _words("Lisbon Boston Kyoto Prague Nairobi Lima Oslo Cairo Vienna Seville"),
+    "land": _words("Portugal Canada Japan Kenya Peru Norway Egypt Austria Spain India"),
+    "office": _words("director author founder composer mayor president captain editor")
+    + _words("performer producer creator architect king governor"),
+    "relative": _words("mother father wife husband son daughter brother grandfather")
     + ("spouse", "child"),
-    "property": tuple("capital population name height date size cause color currency type".split())
-    + tuple("nationality meaning birthplace origin".split()),
-    "work": tuple("film novel song album book series game play painting magazine".split()),
-    "kind": tuple("country city year company band team university county language river".split()),
-    "count": tuple("people members episodes cities states players chapters songs".split()),
-    "made": tuple("wrote directed founded won built invented discovered designed sang led".split()),
+    "property": _words("capital population name height date size cause color currency type")
+    + _words("nationality meaning birthplace origin"),
+    "work": _words("film novel song album book series game play painting magazine"),
+    "kind": _words("country city year company band team university county language river"),
+    "count": _words("people members episodes cities states players chapters songs"),
+    "made": _words("wrote directed founded won built invented discovered designed sang led"),
     "came": ("died", "appeared", "started"),
     "lived": ("died", "studied", "lived", "worked"),
     "live": ("die", "study", "live", "work"),
-    "act": tuple("write direct found win build invent discover design remove find change".split()),
-    "done": tuple("built written published released founded made filmed located".split()),
+    "act": _words("write direct found win build invent discover design remove find change"),
+    "done": _words("built written published released founded made filmed located"),
     "prep": ("in", "on", "by", "from"),
-    "quality": tuple("important expensive famous red larger dangerous popular".split()),
+    "quality": _words("important expensive famous red larger dangerous popular"),
     "degree": ("old", "tall", "big", "long", "far", "deep"),
     "year": ("1789", "1848", "1905", "1926", "1969", "1984", "2001", "2014"),
 }

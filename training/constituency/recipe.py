@@ -91,5 +91,11 @@ class Recipe:
             "--seed": self.seed,
             "--device": "cpu",
         }
-        flags = ["--mode", "train", "--no_retag", "--no_multistage", "--no_strict_check_constituents"]
+        flags = [
+            "--mode",
+            "train",
+            "--no_retag",
+            "--no_multistage",
+            "--no_strict_check_constituents",
+        ]
         return flags + [str(part) for pair in values.items() for part in pair]

@@ -1,0 +1,53 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from featurizer.errors import TreeError
+from featurizer.tree import Tree, parse_brackets
+
+words = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1, max_size=6)
+labels = st.sampled_from(["S", "NP", "VP", "-LRB-", "PRP$"])
+trees = st.recursive(
+    st.builds(lambda tag, word: Tree(tag, (Tree(word),)), labels, words),
+    lambda below: st.builds(Tree, labels, st.lists(below, min_size=1, max_size=4).map(tuple)),
+    max_leaves=12,
+)
+
+
+@given(trees)
+def test_what_is_written_is_read_again(tree):
+    # A word that is spelled like an escape is read as what the escape stands for.
+    plain = str(tree)
+    assert str(parse_brackets(plain)) == plain
+    if not any("-" in word or "(" in word or ")" in word for word in tree.words()):
+        assert parse_brackets(plain) == tree
+
+
+def test_parentheses_are_escaped_as_words_and_kept_as_tags():
+    tree = Tree("NP", (Tree("-LRB-", (Tree("("),)), Tree("NN", (Tree("a b"),))))
+    assert str(tree) == "(NP (-LRB- -LRB-) (NN a_b))"
+    assert parse_brackets("(NP (-LRB- -LRB-) (NN ab))").words() == ("(", "ab")
+
+
+def test_words_tags_and_nodes_come_in_the_order_of_the_text():
+    tree = parse_brackets("(ROOT (S (NP (PRP it)) (VP (VBZ rains))))")
+    assert tree.words() == ("it", "rains")
+    assert tree.tagged_words() == (("it", "PRP"), ("rains", "VBZ"))
+    assert [node.label for node in tree.nodes()][:4] == ["ROOT", "S", "NP", "PRP"]
+
+
+def test_penn_treebank_files_have_an_outer_bracket_without_a_label():
+    assert parse_brackets("( (S (NN a)))").label == "ROOT"
+
+
+def test_nesting_deeper_than_pythons_stack():
+    deep = parse_brackets("(S " * 5000 + "(NN a)" + ")" * 5000)
+    assert str(deep).count("(S ") == 5000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "(S", "(S (NN a)) (S (NN b))", "a", "(S)", "(S (NN a)))", ")"]
+)
+def test_other_strings_are_refused(text):
+    with pytest.raises(TreeError):
+        parse_brackets(text)
