@@ -11,3 +11,11 @@ class ModelError(FeaturizerError):
 
 class TreeError(FeaturizerError):
     """A bracket string that describes no tree."""
+
+
+class UnsupportedModelError(ModelError):
+    """A constituency model that our decoder cannot run but Stanza itself can."""
+
+
+class ParseError(FeaturizerError):
+    """A sentence for which the constituency model finds no tree."""
