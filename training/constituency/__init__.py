@@ -1,0 +1,1 @@
+"""Training of the compact constituency model that ships in `models/`."""
