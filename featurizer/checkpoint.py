@@ -195,8 +195,6 @@ def _build(params: Mapping[str, Any], pretrain: Mapping[str, Any], digest: str) 
         for name, tensor in params["model"].items()
         if tensor.is_floating_point()
     }
-    shared = "constituent_open_embedding.weight"
-    opens = weights[shared if config["combined_dummy_embedding"] else "dummy_embedding.weight"]
     layers = range(config["num_output_layers"])
     return Checkpoint(
         transitions=tuple(map(Transition.from_repr, params["transitions"])),
@@ -217,7 +215,7 @@ def _build(params: Mapping[str, Any], pretrain: Mapping[str, Any], digest: str) 
         transition_start=weights["transition_stack.start_embedding"],
         transition_lstm=_lstm(weights, "transition_stack.lstm"),
         open_rows={tuple(labels): row for row, labels in enumerate(params["constituent_opens"])},
-        opens=opens,
+        opens=weights["dummy_embedding.weight"],
         constituent_start=weights["constituent_stack.start_embedding"],
         constituent_lstm=_lstm(weights, "constituent_stack.lstm"),
         compose=_linear(weights, "reduce_linear"),

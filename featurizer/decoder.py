@@ -147,7 +147,7 @@ class Decoder:
         """The parent's vector; takes its children and the mark of its opening off the list."""
         weights, bias = self._model.compose
         # From the top: all children but the first, the mark, the first child.
-        children = vectors[len(vectors) - number + 1 :] + [vectors[-number - 1]]
+        children = [*vectors[len(vectors) - number + 1 :], vectors[-number - 1]]
         del vectors[-number - 1 :]
         largest = children[0] if number == 1 else np.maximum.reduce(children)
         return self._nonlinear(largest @ weights + bias)

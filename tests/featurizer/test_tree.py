@@ -15,7 +15,7 @@ trees = st.recursive(
 
 
 @given(trees)
-def test_what_is_written_is_read_again(tree):
+def test_what_is_written_is_read_again(tree: Tree) -> None:
     # A word that is spelled like an escape is read as what the escape stands for.
     plain = str(tree)
     assert str(parse_brackets(plain)) == plain
@@ -23,24 +23,24 @@ def test_what_is_written_is_read_again(tree):
         assert parse_brackets(plain) == tree
 
 
-def test_parentheses_are_escaped_as_words_and_kept_as_tags():
+def test_parentheses_are_escaped_as_words_and_kept_as_tags() -> None:
     tree = Tree("NP", (Tree("-LRB-", (Tree("("),)), Tree("NN", (Tree("a b"),))))
     assert str(tree) == "(NP (-LRB- -LRB-) (NN a_b))"
     assert parse_brackets("(NP (-LRB- -LRB-) (NN ab))").words() == ("(", "ab")
 
 
-def test_words_tags_and_nodes_come_in_the_order_of_the_text():
+def test_words_tags_and_nodes_come_in_the_order_of_the_text() -> None:
     tree = parse_brackets("(ROOT (S (NP (PRP it)) (VP (VBZ rains))))")
     assert tree.words() == ("it", "rains")
     assert tree.tagged_words() == (("it", "PRP"), ("rains", "VBZ"))
     assert [node.label for node in tree.nodes()][:4] == ["ROOT", "S", "NP", "PRP"]
 
 
-def test_penn_treebank_files_have_an_outer_bracket_without_a_label():
+def test_penn_treebank_files_have_an_outer_bracket_without_a_label() -> None:
     assert parse_brackets("( (S (NN a)))").label == "ROOT"
 
 
-def test_nesting_deeper_than_pythons_stack():
+def test_nesting_deeper_than_pythons_stack() -> None:
     deep = parse_brackets("(S " * 5000 + "(NN a)" + ")" * 5000)
     assert str(deep).count("(S ") == 5000
 
@@ -48,6 +48,6 @@ def test_nesting_deeper_than_pythons_stack():
 @pytest.mark.parametrize(
     "text", ["", "(S", "(S (NN a)) (S (NN b))", "a", "(S)", "(S (NN a)))", ")"]
 )
-def test_other_strings_are_refused(text):
+def test_other_strings_are_refused(text: str) -> None:
     with pytest.raises(TreeError):
         parse_brackets(text)

@@ -15,14 +15,15 @@ from training.constituency.recipe import Recipe
 from training.constituency.tagging import Tagger
 from training.errors import TrainingError
 
+_DEFAULT = Recipe()
 Folder = Annotated[Path, typer.Option(file_okay=False)]
 
 
 def main(
     data: Folder,
     out: Folder,
-    epochs: Annotated[int, typer.Option(help="Epochs to train.")] = Recipe.epochs,
-    seed: Annotated[int, typer.Option(help="Of data, weights and order.")] = Recipe.seed,
+    epochs: Annotated[int, typer.Option(help="Epochs to train.")] = _DEFAULT.epochs,
+    seed: Annotated[int, typer.Option(help="Of data, weights and order.")] = _DEFAULT.seed,
     judge_only: Annotated[bool, typer.Option(help="Score the model that is in --out.")] = False,
 ) -> None:
     """Train a constituency parser, write its files, and measure it for its card."""
@@ -68,7 +69,14 @@ def train(data: Path, out: Path, recipe: Recipe, tagger: Tagger) -> None:
     save_for_stanza(compress(recipe.encoder, recipe.vector_size), out / VECTORS)
     with tempfile.TemporaryDirectory() as scratch:
         checkpoint = Path(scratch) / "checkpoint.pt"
-        fit(recipe, corpus.train, corpus.dev, out / VECTORS, checkpoint, say)
+        fit(
+            recipe,
+            corpus.train,
+            corpus.dev,
+            pretrain=out / VECTORS,
+            out=checkpoint,
+            report=say,
+        )
         export(checkpoint, out / MODEL)
 
 

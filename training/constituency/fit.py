@@ -23,14 +23,16 @@ from featurizer.tree import Tree
 from training.constituency.brackets import score
 from training.constituency.recipe import Recipe
 
-# What a Stanza model is made of has no types; Any marks the border.
+# What Stanza is made of has no types; these names mark the border.
 Trainer = Any
+Model = Any
 
 
 def fit(
     recipe: Recipe,
     train: Sequence[Tree],
     dev: Sequence[Tree],
+    *,
     pretrain: Path,
     out: Path,
     report: Callable[[str], None],
@@ -68,7 +70,7 @@ def fit(
         left_over, chosen = parser_training.next_epoch_data(left_over, data, recipe.epoch_trees)
         # Batches of equal length waste no steps on finished trees.
         chosen.sort(key=lambda item: len(item.gold_sequence))
-        loss = _epoch(trainer, epoch, chosen, args, scheduler, mean)
+        loss = _epoch(trainer, epoch, chosen, args=args, scheduler=scheduler, mean=mean)
         with mean.in_place():
             f1 = score(zip(parse(trainer.model, dev), dev, strict=True)).f1
             if f1 > best:
@@ -84,6 +86,7 @@ def _epoch(
     trainer: Trainer,
     epoch: int,
     items: Sequence[Any],
+    *,
     args: dict[str, Any],
     scheduler: torch.optim.lr_scheduler.LambdaLR,
     mean: "RunningMean",
@@ -144,12 +147,12 @@ class RunningMean:
                 weight.copy_(value)
 
 
-def parse(model: Any, trees: Sequence[Tree]) -> list[Tree]:
+def parse(model: Model, trees: Sequence[Tree]) -> list[Tree]:
     """The model's trees of the tagged words of given trees, by Stanza's own parser."""
     return parse_tagged(model, [tree.tagged_words() for tree in trees])
 
 
-def parse_tagged(model: Any, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree]:
+def parse_tagged(model: Model, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree]:
     """Trees of (word, tag) sentences, by Stanza's own parser."""
     return [from_stanza(tree) for tree in model.parse_tagged_words(list(sentences), 50)]
 

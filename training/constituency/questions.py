@@ -162,21 +162,30 @@ _GRAMMAR: Mapping[str, Sequence[str]] = {
     "order": ("later", "earlier"),
     "wh_adverb": ("When", "Where"),
     "which": ("Which", "What"),
-    "given": _words("Ada Bruno Clara David Elena Felix Greta Hugo Irene Jonas Karim Lucia")
-    + _words("Mary Nils Olga Pablo Rosa Samuel Tariq Ursula Viktor Wanda Yusuf Zoe"),
-    "family": _words("Abbott Berger Castillo Dunn Eriksen Ferrari Grant Hansen Ito Jensen")
-    + _words("Keller Lindqvist Moreau Novak Okafor Petrov Quinn Rossi Sharma Turner"),
+    "given": _words(
+        "Ada Bruno Clara David Elena Felix Greta Hugo Irene Jonas Karim Lucia "
+        "Mary Nils Olga Pablo Rosa Samuel Tariq Ursula Viktor Wanda Yusuf Zoe"
+    ),
+    "family": _words(
+        "Abbott Berger Castillo Dunn Eriksen Ferrari Grant Hansen Ito Jensen "
+        "Keller Lindqvist Moreau Novak Okafor Petrov Quinn Rossi Sharma Turner"
+    ),
     "letter": ("A.", "E.", "J.", "M.", "R.", "T."),
-    "name_word": _words("Amber Bridge Crown Dawn Empire Forest Garden Harbor Island Jade")
-    + _words("King Lantern Midnight North Ocean Palace Queen River Storm Tower Winter"),
+    "name_word": _words(
+        "Amber Bridge Crown Dawn Empire Forest Garden Harbor Island Jade "
+        "King Lantern Midnight North Ocean Palace Queen River Storm Tower Winter"
+    ),
     "town": _words("Lisbon Boston Kyoto Prague Nairobi Lima Oslo Cairo Vienna Seville"),
     "land": _words("Portugal Canada Japan Kenya Peru Norway Egypt Austria Spain India"),
-    "office": _words("director author founder composer mayor president captain editor")
-    + _words("performer producer creator architect king governor"),
-    "relative": _words("mother father wife husband son daughter brother grandfather")
-    + ("spouse", "child"),
-    "property": _words("capital population name height date size cause color currency type")
-    + _words("nationality meaning birthplace origin"),
+    "office": _words(
+        "director author founder composer mayor president captain editor "
+        "performer producer creator architect king governor"
+    ),
+    "relative": _words("mother father wife husband son daughter brother grandfather spouse child"),
+    "property": _words(
+        "capital population name height date size cause color currency type "
+        "nationality meaning birthplace origin"
+    ),
     "work": _words("film novel song album book series game play painting magazine"),
     "kind": _words("country city year company band team university county language river"),
     "count": _words("people members episodes cities states players chapters songs"),

@@ -1,0 +1,137 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from featurizer.checkpoint import read_checkpoint
+from featurizer.decoder import Decoder
+from featurizer.errors import ModelError, ParseError, UnsupportedModelError
+from featurizer.tree import parse_brackets
+
+Maker = Callable[..., tuple[Path, Path]]
+SHIPPED = Path(__file__).parents[2] / "models" / "constituency-en-gum"
+GOLDEN = Path(__file__).with_name("parsed_questions.jsonl")
+
+words = st.sampled_from(["The", "boat", "ferry", "of course", "(", "Ωmega", " ", "lantern"])
+tags = st.sampled_from(["DT", "NN", "VB", "XX"])
+sentences = st.lists(st.tuples(words, tags), min_size=1, max_size=9)
+one_model = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+@one_model
+@given(sentences, st.integers(0, 5))
+def test_a_tree_holds_the_words_and_tags_it_was_given(
+    make_model: Maker, sentence: list[tuple[str, str]], seed: int
+) -> None:
+    decoder = Decoder(read_checkpoint(*make_model(seed)))
+    try:
+        tree = decoder.parse(sentence)
+    except ParseError:  # random weights may go round in circles
+        return
+    assert tree.label == "ROOT"
+    assert tree.tagged_words() == tuple(sentence)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("nonlinearity", ["relu", "tanh"])
+def test_trees_are_stanzas_own(make_model: Maker, seed: int, nonlinearity: str) -> None:
+    pytest.importorskip("stanza", reason="Stanza is an optional extra")
+    from stanza.models.constituency.trainer import Trainer  # noqa: PLC0415
+
+    model, vectors = make_model(seed, nonlinearity=nonlinearity, combined_dummy_embedding=seed > 5)
+    decoder = Decoder(read_checkpoint(model, vectors))
+    content = read_params(model)
+    args = {"wordvec_pretrain_file": str(vectors), "device": "cpu"}
+    reference = Trainer.model_from_params(content, None, args)
+    drawn = [
+        [("The", "DT"), ("boat", "NN"), ("(", "XX"), ("of course", "NN")],
+        [("ferry", "NN")],
+        [("the", "DT"), ("Boat", "VB"), ("rows", "VB"), ("a", "DT"), ("lantern", "NN"), ("?", ".")],
+    ]
+    for sentence in drawn:
+        theirs = [str(tree) for tree in reference.parse_tagged_words([sentence], 1)]
+        try:
+            ours = [stanza_style(str(decoder.parse(sentence)))]
+        except ParseError:
+            ours = []
+        assert ours == [stanza_style(text) for text in theirs]
+
+
+def read_params(model: Path) -> dict[str, object]:
+    import torch  # noqa: PLC0415
+
+    content: dict[str, dict[str, object]] = torch.load(model, weights_only=True)
+    return content["params"]
+
+
+def stanza_style(text: str) -> str:
+    return text.replace("of course", "of_course")
+
+
+@pytest.mark.skipif(not SHIPPED.is_dir(), reason="the model is not in this checkout")
+def test_the_shipped_model_gives_the_trees_that_stanza_gave() -> None:
+    decoder = Decoder(read_checkpoint(SHIPPED / "model.pt", SHIPPED / "vectors.pt"))
+    for line in GOLDEN.read_text(encoding="utf-8").splitlines():
+        tree = parse_brackets(json.loads(line)["tree"])
+        assert str(decoder.parse(tree.tagged_words())) == str(tree)
+
+
+def test_a_sentence_without_words_is_refused(make_model: Maker) -> None:
+    with pytest.raises(ParseError, match="without words"):
+        Decoder(read_checkpoint(*make_model())).parse([])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("transition_scheme", "TOP_DOWN"),
+        ("constituency_composition", "BILSTM"),
+        ("bert_model", "some/encoder"),
+        ("charlm_forward_file", "forward.pt"),
+        ("num_lstm_layers", 2),
+        ("sentence_boundary_vectors", "NONE"),
+        ("pattn_num_layers", 3),
+        ("nonlinearity", "gelu"),
+        ("reversed", True),
+        ("maxout_k", 2),
+        ("use_rattn", True),
+    ],
+)
+def test_what_only_stanza_can_run_is_named(make_model: Maker, key: str, value: object) -> None:
+    with pytest.raises(UnsupportedModelError, match=f"{key}={value}.*Stanza can"):
+        read_checkpoint(*make_model(**{key: value}))
+
+
+def test_missing_and_foreign_files_are_model_errors(make_model: Maker, tmp_path: Path) -> None:
+    model, vectors = make_model()
+    with pytest.raises(ModelError, match="No constituency model file"):
+        read_checkpoint(tmp_path / "none.pt", vectors)
+    (tmp_path / "text.pt").write_text("no weights")
+    with pytest.raises(ModelError, match="cannot be read"):
+        read_checkpoint(tmp_path / "text.pt", vectors)
+    with pytest.raises(ModelError, match="is no Stanza constituency model"):
+        read_checkpoint(vectors, model)
+
+
+def test_the_digest_names_the_files(make_model: Maker) -> None:
+    first, again = read_checkpoint(*make_model(0)), read_checkpoint(*make_model(0))
+    assert first.digest == again.digest
+    assert first.digest != read_checkpoint(*make_model(1)).digest
+
+
+def test_decoding_imports_neither_stanza_nor_what_it_brings(make_model: Maker) -> None:
+    model, vectors = make_model()
+    code = (
+        "import sys; from pathlib import Path; from featurizer.checkpoint import read_checkpoint;"
+        "from featurizer.decoder import Decoder;"
+        f"Decoder(read_checkpoint(Path({str(model)!r}), Path({str(vectors)!r})));"
+        "print([m for m in ('stanza', 'udapi', 'udtools') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
