@@ -20,7 +20,9 @@ GOLDEN = Path(__file__).with_name("parsed_questions.jsonl")
 words = st.sampled_from(["The", "boat", "ferry", "of course", "(", "Ωmega", " ", "lantern"])
 tags = st.sampled_from(["DT", "NN", "VB", "XX"])
 sentences = st.lists(st.tuples(words, tags), min_size=1, max_size=9)
-one_model = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+one_model = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None
+)
 
 
 @one_model

@@ -1,0 +1,29 @@
+import pytest
+
+from featurizer.tree import parse_brackets
+from training.constituency.brackets import BracketScore, brackets, score
+
+GOLD = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VP (VBZ waits)) (. .)))")
+FLAT = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VBZ waits) (. .)))")
+
+
+def test_root_tags_and_punctuation_are_not_scored() -> None:
+    assert dict(brackets(GOLD)) == {("S", 0, 3): 1, ("NP", 0, 2): 1, ("VP", 2, 3): 1}
+
+
+def test_chains_of_one_label_count_as_often_as_they_stand() -> None:
+    twice = parse_brackets("(ROOT (NP (NP (NN rain))))")
+    assert brackets(twice)["NP", 0, 1] == 2
+
+
+def test_f1_is_over_the_whole_corpus() -> None:
+    result = score([(FLAT, GOLD), (GOLD, GOLD)])
+    assert result == BracketScore(matched=5, predicted=5, gold=6, exact=1, sentences=2)
+    assert result.precision == 100
+    assert result.recall == pytest.approx(100 * 5 / 6)
+    assert result.f1 == pytest.approx(100 * 10 / 11)
+
+
+def test_nothing_scores_nothing() -> None:
+    empty = score([])
+    assert (empty.precision, empty.recall, empty.f1) == (0, 0, 0)

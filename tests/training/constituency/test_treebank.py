@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pytest
+
+from featurizer.tree import parse_brackets
+from training.constituency.treebank import as_typed, is_question, read_trees, retag, short_phrases
+from training.errors import TrainingError
+
+QUESTION = parse_brackets("(ROOT (SBARQ (WHADVP (WRB Where)) (SQ (VBZ is) (NP (NNP Oslo))) (. ?)))")
+
+
+def test_typed_questions_lose_their_capitals_and_their_mark() -> None:
+    typed = as_typed(QUESTION)
+    assert typed is not None
+    assert typed.words() == ("where", "is", "oslo")
+    assert as_typed(parse_brackets("(ROOT (. ?))")) is None
+
+
+def test_retagging_keeps_words_and_phrases() -> None:
+    changed = retag(QUESTION, ["A", "B", "C", "D"])
+    assert [tag for _, tag in changed.tagged_words()] == ["A", "B", "C", "D"]
+    assert changed.words() == QUESTION.words()
+
+
+def test_questions_are_told_by_their_nodes() -> None:
+    assert is_question(QUESTION)
+    assert not is_question(parse_brackets("(ROOT (NP (NN rain)))"))
+
+
+def test_short_phrases_hold_no_punctuation_and_no_clause() -> None:
+    trees = [
+        parse_brackets("(ROOT (NP (NP (NN rain)) (, ,) (NP (NN wind))))"),
+        parse_brackets("(ROOT (NP (NN hail) (SBAR (WHNP (WDT that)) (S (VP (VBZ hurts))))))"),
+    ]
+    assert [str(phrase) for phrase in short_phrases(trees, "NP", 4)] == [
+        "(NP (NN rain))",
+        "(NP (NN wind))",
+    ]
+
+
+def test_a_treebank_has_one_tree_a_line(tmp_path: Path) -> None:
+    (tmp_path / "a.mrg").write_text(f"{QUESTION}\n\n{QUESTION}\n")
+    assert read_trees(tmp_path / "a.mrg") == [QUESTION, QUESTION]
+    with pytest.raises(TrainingError, match="No treebank"):
+        read_trees(tmp_path / "b.mrg")
