@@ -136,7 +136,7 @@ def read_checkpoint(model: Path, vectors: Path) -> Checkpoint:
     try:
         params = content["params"]
         _check_supported(model, params)
-        return _build(params, pretrain, _digest(model, vectors))
+        return _build(params, pretrain, file_digest(model, vectors))
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(
             f"{model} with {vectors} is no Stanza constituency model with its word vectors: "
@@ -181,7 +181,8 @@ def _check_supported(path: Path, params: Mapping[str, Any]) -> None:
         )
 
 
-def _digest(*paths: Path) -> str:
+def file_digest(*paths: Path) -> str:
+    """SHA-256 of the files' bytes, one after the other."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(path.read_bytes())

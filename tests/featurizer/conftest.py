@@ -21,7 +21,7 @@ def make_model(tmp_path: Path) -> Maker:
 
     def make(seed: int = 0, **config: object) -> tuple[Path, Path]:
         model, vectors = tmp_path / f"model-{seed}.pt", tmp_path / "vectors.pt"
-        torch.save({"params": _params(seed, config)}, model)
+        torch.save({"params": _params(seed, config), **_HISTORY}, model)
         torch.save(_pretrain(), vectors)
         return model, vectors
 
@@ -94,6 +94,16 @@ def _lstm(name: str, inputs: int, hidden: int, suffix: str = "") -> dict[str, Se
         f"{name}.bias_hh_l0{suffix}": (4 * hidden,),
     }
 
+
+_HISTORY: dict[str, object] = {
+    "epochs_trained": 1,
+    "batches_trained": 1,
+    "best_f1": 0.0,
+    "best_epoch": 1,
+    "model_type": "LSTM",
+    "first_optimizer": False,
+    "bert_lora": None,
+}
 
 _CONFIG: dict[str, object] = {
     "bert_finetune": False,

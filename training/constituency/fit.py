@@ -20,6 +20,7 @@ from stanza.models.constituency.in_order_oracle import InOrderOracle
 from stanza.models.constituency.parse_tree import Tree as StanzaTree
 
 from featurizer.tree import Tree
+from featurizer.tree_parser import from_stanza
 from training.constituency.brackets import score
 from training.constituency.recipe import Recipe
 
@@ -162,8 +163,3 @@ def to_stanza(tree: Tree) -> StanzaTree:
     if tree.is_leaf:
         return StanzaTree(tree.label)
     return StanzaTree(tree.label, [to_stanza(child) for child in tree.children])
-
-
-def from_stanza(tree: StanzaTree) -> Tree:
-    """Stanza's tree as ours."""
-    return Tree(tree.label, tuple(from_stanza(child) for child in tree.children))

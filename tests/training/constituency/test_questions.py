@@ -27,4 +27,6 @@ def test_each_is_a_different_question_without_slots_left() -> None:
 def test_no_phrase_stands_alone_under_its_own_label() -> None:
     for tree in make_questions(PROSE, 300, seed=2):
         for node in tree.nodes():
-            assert node.is_preterminal or not (len(node.children) == 1 and node.children[0].label == node.label)
+            assert node.is_preterminal or not (
+                len(node.children) == 1 and node.children[0].label == node.label
+            )

@@ -1,0 +1,96 @@
+"""Opening a constituency model: by our decoder, or by Stanza when only Stanza can run it."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from featurizer.checkpoint import file_digest, read_checkpoint
+from featurizer.decoder import Decoder
+from featurizer.errors import ModelError, ParseError, UnsupportedModelError
+from featurizer.tree import Tree
+
+log = logging.getLogger(__name__)
+
+
+class TreeParser(Protocol):
+    """Tagged words in, tree out."""
+
+    @property
+    def digest(self) -> str:
+        """Identity of the model: the hash of its files."""
+        ...
+
+    def parse(self, words: Sequence[tuple[str, str]]) -> Tree:
+        """The tree of one sentence of (word, tag) pairs; ParseError when there is none."""
+        ...
+
+
+class StanzaParser:
+    """Stanza's own parser, about ten times slower than the decoder."""
+
+    def __init__(self, model: Path, vectors: Path) -> None:
+        """Load the model.
+
+        Args:
+            model: Stanza's .pt file.
+            vectors: Stanza's pretrain .pt file.
+
+        Raises:
+            ModelError: Stanza is not installed, or cannot load the model.
+        """
+        try:
+            # Only here: importing Stanza imports udtools and udapi, which are under the GPL.
+            from stanza.models.constituency.trainer import Trainer  # noqa: PLC0415
+        except ImportError as error:
+            raise ModelError(
+                f"{model} needs Stanza, which is not installed ({error}): "
+                "pip install 'wye[stanza]'."
+            ) from error
+        args = {"wordvec_pretrain_file": str(vectors), "device": "cpu"}
+        try:
+            self._model: Any = Trainer.load(str(model), args=args).model
+        except (OSError, KeyError, RuntimeError, ValueError) as error:
+            raise ModelError(f"Stanza cannot load {model} with {vectors}: {error}") from error
+        self._digest = file_digest(model, vectors)
+
+    @property
+    def digest(self) -> str:
+        """Identity of the model: the hash of its files."""
+        return self._digest
+
+    def parse(self, words: Sequence[tuple[str, str]]) -> Tree:
+        """The tree of one sentence.
+
+        Raises:
+            ParseError: There are no words, or the model finds no tree.
+        """
+        if not words:
+            raise ParseError("A sentence without words has no tree.")
+        trees = self._model.parse_tagged_words([list(words)], 1)
+        if not trees:
+            raise ParseError(f"Stanza finds no tree for '{' '.join(w for w, _ in words)[:80]}'.")
+        return from_stanza(trees[0])
+
+
+def open_tree_parser(model: Path, vectors: Path) -> TreeParser:
+    """The fastest parser that can run the model; a fallback to Stanza is logged as a warning.
+
+    Args:
+        model: Stanza's .pt file.
+        vectors: Stanza's pretrain .pt file.
+
+    Raises:
+        ModelError: Nothing here can run the model.
+    """
+    try:
+        return Decoder(read_checkpoint(model, vectors))
+    except UnsupportedModelError as error:
+        parser = StanzaParser(model, vectors)
+        log.warning("%s Falling back to Stanza.", error)
+        return parser
+
+
+def from_stanza(tree: Any) -> Tree:  # noqa: ANN401 - Stanza has no types
+    """Stanza's tree as ours."""
+    return Tree(tree.label, tuple(from_stanza(child) for child in tree.children))
