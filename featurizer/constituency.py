@@ -193,31 +193,28 @@ def count_units(trees: Sequence[Tree]) -> Units:
         trees: One for each sentence, each with a node ROOT on top.
     """
     nodes = [node for tree in trees for node in _number(tree)]
-
-    def count(unit: Callable[[_Node], bool]) -> int:
-        return sum(map(unit, nodes))
-
+    # Words stand under tags and tags under phrases, so no unit is looked for in both.
+    tags = [node for node in nodes if not node.children]
+    phrases = [node for node in nodes if node.children]
     return Units(
-        words=sum(_is_word(node) for node in nodes),
-        sentences=count(lambda node: node.label == "ROOT"),
-        clauses=count(is_clause) + count(is_fragment_clause),
-        dependent_clauses=count(is_dependent_clause),
-        t_units=count(is_t_unit) + count(is_fragment_t_unit),
-        complex_t_units=count(is_complex_t_unit),
-        coordinate_phrases=count(is_coordinate_phrase),
-        complex_nominals=count(is_modified_noun)
-        + count(is_nominal_clause)
-        + count(is_verbal_subject),
-        verb_phrases=count(is_verb_phrase) + count(is_inverted_verb),
+        words=sum(map(_is_word, tags)),
+        sentences=sum(node.label == "ROOT" for node in phrases),
+        clauses=_count(phrases, is_clause, is_fragment_clause),
+        dependent_clauses=_count(phrases, is_dependent_clause),
+        t_units=_count(phrases, is_t_unit, is_fragment_t_unit),
+        complex_t_units=_count(phrases, is_complex_t_unit),
+        coordinate_phrases=_count(phrases, is_coordinate_phrase),
+        complex_nominals=_count(phrases, is_modified_noun, is_nominal_clause, is_verbal_subject),
+        verb_phrases=_count(phrases, is_verb_phrase) + _count(tags, is_inverted_verb),
     )
+
+
+def _count(nodes: Sequence[_Node], *units: Callable[[_Node], bool]) -> int:
+    return sum(unit(node) for unit in units for node in nodes)
 
 
 def _is_word(node: _Node) -> bool:
-    return (
-        node.tree.is_preterminal
-        and _WORD_TAG.fullmatch(node.label) is not None
-        and node.label not in _YOUNGER_PUNCTUATION
-    )
+    return _WORD_TAG.fullmatch(node.label) is not None and node.label not in _YOUNGER_PUNCTUATION
 
 
 def is_verb_phrase(node: _Node) -> bool:
