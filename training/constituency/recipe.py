@@ -24,7 +24,9 @@ class Recipe:
         word_dropout: Share of the word inputs' values dropped.
         predict_dropout: Share of the output layers' inputs dropped.
         lstm_input_dropout: Share of the stacks' inputs dropped.
-        rare_words: Share of the vocabulary that is sometimes shown as unknown.
+        rare_words: Share of the vocabulary, the rarest words, that is sometimes shown as unknown.
+        unknown: How often such a word is. Stanza's 2 % of few words leave the vector of unknown
+            words untrained, and one word in ten of a new text is unknown.
         batch: Trees a step.
         epochs: Epochs of `epoch_trees` trees.
         epoch_trees: Trees an epoch.
@@ -37,7 +39,7 @@ class Recipe:
 
     pipeline: str = DEFAULT_PIPELINE
     encoder: str = DEFAULT_ENCODER
-    vector_size: int = 100
+    vector_size: int = 200
     most_words: int = 40
     made_questions: int = 2500
     hidden: int = 160
@@ -48,7 +50,8 @@ class Recipe:
     word_dropout: float = 0.3
     predict_dropout: float = 0.2
     lstm_input_dropout: float = 0.2
-    rare_words: float = 0.05
+    rare_words: float = 0.5
+    unknown: float = 0.25
     batch: int = 30
     epochs: int = 14
     epoch_trees: int = 6000
@@ -82,6 +85,7 @@ class Recipe:
             "--predict_dropout": self.predict_dropout,
             "--lstm_input_dropout": self.lstm_input_dropout,
             "--rare_word_threshold": self.rare_words,
+            "--rare_word_unknown_frequency": self.unknown,
             "--train_batch_size": self.batch,
             "--epochs": self.epochs,
             "--epoch_size": self.epoch_trees,
