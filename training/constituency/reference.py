@@ -1,0 +1,34 @@
+"""`python -m training.constituency.reference`: Stanza's own trees of a list of questions.
+
+The file it writes is what the tests hold the decoder against where Stanza is not installed.
+"""
+
+import importlib
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from featurizer.parser import DEFAULT_PIPELINE
+from featurizer.tree_parser import StanzaParser
+from training.constituency.judge import MODEL, VECTORS
+
+
+def main(
+    model: Annotated[Path, typer.Option(help="Folder of the model.", file_okay=False)],
+    questions: Annotated[Path, typer.Option(help="One question a line.", dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="The file to write.", dir_okay=False)],
+) -> None:
+    """Write the model's digest on the first line and one bracketed tree on each other line."""
+    parser = StanzaParser(model / MODEL, model / VECTORS)
+    tagger = importlib.import_module(DEFAULT_PIPELINE).load()
+    lines = [json.dumps({"digest": parser.digest})]
+    for question in questions.read_text(encoding="utf-8").splitlines():
+        tree = parser.parse([(token.text, token.tag_) for token in tagger(question)])
+        lines.append(json.dumps({"tree": str(tree)}, ensure_ascii=False))
+    out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)
