@@ -1,4 +1,4 @@
-"""Lu's nine production units and fourteen indices of syntactic complexity, over trees.
+"""Lu's nine production units of syntactic complexity, over trees.
 
 X. Lu, "Automatic analysis of syntactic complexity in second language writing", International
 Journal of Corpus Linguistics 15(4), 2010. Each unit is the set of nodes that the published Tregex
@@ -49,82 +49,6 @@ class Units:
     coordinate_phrases: int
     complex_nominals: int
     verb_phrases: int
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """One of Lu's fourteen ratios of units.
-
-    Attributes:
-        name: As published, e.g. "DC/T".
-        doc: Its meaning.
-        above: The unit counted.
-        below: The unit it is counted for.
-    """
-
-    name: str
-    doc: str
-    above: Callable[[Units], int]
-    below: Callable[[Units], int]
-
-    def value(self, units: Units) -> float:
-        """The ratio; 0 when there is nothing to divide by."""
-        below = self.below(units)
-        return self.above(units) / below if below else 0.0
-
-
-def _words(units: Units) -> int:
-    return units.words
-
-
-def _sentences(units: Units) -> int:
-    return units.sentences
-
-
-def _clauses(units: Units) -> int:
-    return units.clauses
-
-
-def _dependent(units: Units) -> int:
-    return units.dependent_clauses
-
-
-def _t_units(units: Units) -> int:
-    return units.t_units
-
-
-def _complex_t_units(units: Units) -> int:
-    return units.complex_t_units
-
-
-def _coordinate(units: Units) -> int:
-    return units.coordinate_phrases
-
-
-def _nominals(units: Units) -> int:
-    return units.complex_nominals
-
-
-def _verb_phrases(units: Units) -> int:
-    return units.verb_phrases
-
-
-INDICES = (
-    Index("MLS", "Mean length of a sentence, in words.", _words, _sentences),
-    Index("MLT", "Mean length of a T-unit, in words.", _words, _t_units),
-    Index("MLC", "Mean length of a clause, in words.", _words, _clauses),
-    Index("C/S", "Clauses a sentence.", _clauses, _sentences),
-    Index("VP/T", "Verb phrases a T-unit.", _verb_phrases, _t_units),
-    Index("C/T", "Clauses a T-unit.", _clauses, _t_units),
-    Index("DC/C", "Dependent clauses a clause.", _dependent, _clauses),
-    Index("DC/T", "Dependent clauses a T-unit.", _dependent, _t_units),
-    Index("T/S", "T-units a sentence.", _t_units, _sentences),
-    Index("CT/T", "Share of the T-units that are complex.", _complex_t_units, _t_units),
-    Index("CP/T", "Coordinate phrases a T-unit.", _coordinate, _t_units),
-    Index("CP/C", "Coordinate phrases a clause.", _coordinate, _clauses),
-    Index("CN/T", "Complex nominals a T-unit.", _nominals, _t_units),
-    Index("CN/C", "Complex nominals a clause.", _nominals, _clauses),
-)
 
 
 class _Node:

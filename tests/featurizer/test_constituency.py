@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from featurizer.constituency import INDICES, Units, count_units
+from featurizer.constituency import Units, count_units
 from featurizer.tree import parse_brackets
 
 ORACLE = Path(__file__).parents[2].parent / "shared" / "data" / "l2sca_oracle.jsonl"
@@ -170,14 +170,3 @@ def test_hyphens_brackets_and_money_signs_are_no_words() -> None:
         [parse_brackets("(ROOT (NP (-LRB- -LRB-) (NN x) (HYPH -) (PRP$ my) ($ $)))")]
     )
     assert found.words == 2
-
-
-def test_indices_are_ratios_and_nothing_by_nothing_is_zero() -> None:
-    found = replace(NO_UNITS, words=12, sentences=2, clauses=3, t_units=2, dependent_clauses=1)
-    values = {index.name: index.value(found) for index in INDICES}
-    assert len(values) == 14
-    assert values["MLS"] == 6
-    assert values["MLC"] == 4
-    assert values["DC/C"] == pytest.approx(1 / 3)
-    assert values["C/T"] == 1.5
-    assert all(index.value(NO_UNITS) == 0 for index in INDICES)
