@@ -19,14 +19,14 @@ vectors. `featurizer.decoder` runs it in numpy; Stanza itself can load the same 
 |---|---|---|---|---|---|
 {rows}
 
-Labelled brackets as EVALB counts them: the root and punctuation left out, gold tags for nothing
-but punctuation; the parser saw the tags of {tagger}. The treebank's own trees are parser output
-from gold tags, so F1 is agreement with that parser. Only dev was used to choose (the epoch);
+Labelled brackets as EVALB counts them: the root and punctuation left out. The parser saw tags of
+{tagger} on the treebank's tokens; gold tags only told what punctuation is. The
+treebank's own trees are parser output from gold tags, so F1 is agreement with that parser. Only dev was used to choose (the epoch);
 test and the held-out questions, whose texts are not in the training data, were only scored.
 
 - Size: {megabytes:.1f} MB (`{model}` and `{vectors}`, vectors in float16).
 - Loading: {load:.2f} s, PyTorch already imported. Parsing a question of 6 to 14 words: {ms:.1f} ms
-  (median, one core of the machine that trained the model).
+  (median, one thread, on the machine that trained the model).
 
 ## Data and licences
 
@@ -39,6 +39,8 @@ test and the held-out questions, whose texts are not in the training data, were 
   phrases of the training split; every question of the split again as people type it.
 - Word vectors: {size} principal components of {encoder}'s input embeddings of whole words
   (Apache-2.0).
+- The files of this folder may be used under CC BY-SA 4.0, the strictest of these licences; the code
+  around them is under its own.
 - The vocabulary leaves out addresses, handles and telephone numbers.
 
 ## Known weaknesses
@@ -92,6 +94,7 @@ def write_card(out: Path, recipe: Recipe, judgement: Judgement, tagger: str) -> 
         },
         "tagger": tagger,
         "recipe": asdict(recipe),
+        "epoch": judgement.epoch,
         "bracket_f1": {name: round(s.f1, 2) for name, s in judgement.scores.items()},
         "trained_with": {
             package: importlib.metadata.version(package) for package in ("stanza", "torch", "spacy")

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from featurizer.checkpoint import read_checkpoint
 from featurizer.decoder import Decoder
 from featurizer.tree import Tree
@@ -26,12 +28,14 @@ class Judgement:
         load_seconds: Reading both files and preparing the weights.
         question_ms: Median time of a held-out question of 6 to 14 words.
         megabytes: Of both files, in 10^6 bytes.
+        epoch: Whose weights these are.
     """
 
     scores: dict[str, BracketScore]
     load_seconds: float
     question_ms: float
     megabytes: float
+    epoch: int
 
 
 def judge(model: Path, data: Path, tagger: Tagger) -> Judgement:
@@ -62,6 +66,7 @@ def judge(model: Path, data: Path, tagger: Tagger) -> Judgement:
         load_seconds,
         question_milliseconds(decoder, questions, tagger),
         sum(file.stat().st_size for file in files) / 1e6,
+        torch.load(model / MODEL, map_location="cpu", weights_only=True)["best_epoch"],
     )
 
 
