@@ -21,8 +21,9 @@ vectors. `featurizer.decoder` runs it in numpy; Stanza itself can load the same 
 
 Labelled brackets as EVALB counts them: the root and punctuation left out. The parser saw tags of
 {tagger} on the treebank's tokens; gold tags only told what punctuation is. The
-treebank's own trees are parser output from gold tags, so F1 is agreement with that parser. Only dev was used to choose (the epoch);
-test and the held-out questions, whose texts are not in the training data, were only scored.
+treebank's own trees are parser output from gold tags, so F1 is agreement with that parser.
+Only dev was used to choose (the epoch); test and the held-out questions, whose texts are not in the
+training data, were only scored.
 
 - Size: {megabytes:.1f} MB (`{model}` and `{vectors}`, vectors in float16).
 - Loading: {load:.2f} s, PyTorch already imported. Parsing a question of 6 to 14 words: {ms:.1f} ms
