@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Float64 = NDArray[np.float64]
+from backends.types import Float64
+
 MAX_STEPS = 1000
 
 

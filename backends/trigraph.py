@@ -14,6 +14,12 @@ from scipy import sparse
 from backends.assembly import AssemblySettings, TriGraph, assemble
 from backends.bridging import Activation, bridge
 from backends.corpus import Corpus
+from backends.explanation import (
+    Explanation,
+    explain_entities,
+    explain_passages,
+    explain_seeds,
+)
 from backends.graph import (
     Stationary,
     Walk,
@@ -24,9 +30,8 @@ from backends.graph import (
 )
 from backends.ranking import make_ranking, query_matrix, require_k, require_mask, top_rows
 from backends.seeds import Seed, SeedFinder, SeedSettings
-from backends.types import Float32, Mask, Query, Ranking
+from backends.types import Float32, Float64, Mask, Query, Ranking
 
-Float64 = NDArray[np.float64]
 LexicalScores = Callable[[Sequence[Query]], Float32]
 NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
 
@@ -182,6 +187,28 @@ class TriGraphRetriever:
             restart,
             damping=self.settings.damping,
             tolerance=self.settings.tolerance,
+        )
+
+    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
+        """Say how the passages of a ranking came to their places, from the walk's own numbers.
+
+        Args:
+            query: The question that was asked.
+            ranking: Of this arm or of another; passages that this version lacks are left out.
+            allowed: The mask it was searched with.
+        """
+        (trace,) = self.trace([query], allowed)
+        settled = self.settle([trace], allowed).passages[:, 0]
+        total = trace.prior.sum() + trace.restart.sum()
+        shares = np.stack([trace.prior / (total or 1), settled / (settled.sum() or 1)])
+        row_of = {id_: row for row, id_ in enumerate(self.corpus.ids)}
+        known = [hit.id for hit in ranking.hits if hit.id in row_of]
+        return Explanation(
+            explain_seeds(self.graph, trace.seeds),
+            explain_entities(self.graph, self.corpus, trace.activation),
+            explain_passages(
+                self.graph, known, [row_of[i] for i in known], trace.activation, shares
+            ),
         )
 
     def _rank(self, trace: Trace, walked: Float64, k: int, allowed: Mask | None) -> Ranking:
