@@ -7,6 +7,7 @@ only where they are consecutive chunks of one document.
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +23,8 @@ MIN_SINGLE_WORD = 4
 MIN_PHRASE_PASSAGES = 2
 MAX_PHRASE_PASSAGES = 20
 MAX_PHRASE_SHARE = 0.02
+# Named entities to noun phrases below which "auto" takes the noun phrases in.
+FEW_ENTITIES = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,14 @@ class AssemblySettings:
         title_entities: A passage's title is an entity of the passage and of each of its sentences.
         link_text: A sentence mentions every known entity whose name stands in it word for word,
             tagged or not.
-        noun_phrases: Noun phrases that recur are entities as well.
+        noun_phrases: Whether noun phrases that recur are entities as well: "on", "off", or "auto",
+            which means on in a corpus with fewer than one named entity to four noun phrases
+            (technical texts have one to ten, encyclopaedic ones two to three).
     """
 
     title_entities: bool = True
     link_text: bool = True
-    noun_phrases: bool = False
+    noun_phrases: Literal["auto", "on", "off"] = "auto"
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,8 @@ def assemble(corpus: Corpus, settings: AssemblySettings) -> TriGraph:
 def _number(corpus: Corpus, settings: AssemblySettings) -> _Names:
     surfaces = [entity_key(surface) for surface in corpus.entities.names]
     phrases = [entity_key(name) for name in corpus.phrases.names]
-    recurring = _recurring(corpus) if settings.noun_phrases else np.zeros(len(phrases), bool)
+    wanted = _wants_phrases(corpus, settings)
+    recurring = _recurring(corpus) if wanted else np.zeros(len(phrases), bool)
     title_passage: list[int] = []
     titles: list[str] = []
     if settings.title_entities:
@@ -138,6 +144,12 @@ def _number(corpus: Corpus, settings: AssemblySettings) -> _Names:
         np.array(title_passage, np.int64),
         np.array([index[key] for key in titles], np.int64),
     )
+
+
+def _wants_phrases(corpus: Corpus, settings: AssemblySettings) -> bool:
+    if settings.noun_phrases == "auto":
+        return len(corpus.entities.code) < FEW_ENTITIES * len(corpus.phrases.code)
+    return settings.noun_phrases == "on"
 
 
 def _recurring(corpus: Corpus) -> Mask:

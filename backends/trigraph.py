@@ -78,7 +78,7 @@ class TriGraphSettings:
 # LinearRAG as its public code runs by default. Its edges between neighbours in the file are left
 # out: in published corpora these are each other's gold evidence.
 PUBLISHED = TriGraphSettings(
-    assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases=False),
+    assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases="off"),
     seeds=SeedSettings(vocabulary=False, nearest=True, similarity_floor=0.0),
     steps=3,
     threshold=0.5,
