@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
+from backends.explanation import Explanation
 from backends.trigraph import TriGraphRetriever
 from backends.types import Mask, Query, Ranking, Retriever
 from router.errors import QuestionError
@@ -47,15 +48,6 @@ class Arms(Protocol):
 
     def allowed(self, filter_: object | None) -> Mask | None:
         """The passages that a metadata filter lets through."""
-        ...
-
-
-@runtime_checkable
-class Explains(Protocol):
-    """An arm that can say how it came to a ranking."""
-
-    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> object:
-        """Why these passages, and why in this order."""
         ...
 
 
@@ -101,7 +93,7 @@ class Gateway:
             QuestionError: A question is empty, or k is below 1.
             FilterError: The filter is not well formed.
         """
-        _check(questions, k)
+        check(questions, k)
         arms = self._arms()
         if not len(arms):
             return [_of_empty_index(question, route, arms.version) for question in questions]
@@ -178,7 +170,12 @@ class _Clock:
         self.seconds[str(name)] = perf_counter() - start
 
 
-def _check(questions: Sequence[str], k: int) -> None:
+def check(questions: Sequence[str], k: int) -> None:
+    """Refuse what no route can answer; `search` does so itself.
+
+    Raises:
+        QuestionError: A question is empty, or k is below 1.
+    """
     if k < 1:
         raise QuestionError(f"k is {k}; ask for at least 1 hit.")
     for number, question in enumerate(questions, start=1):
@@ -193,5 +190,5 @@ def _of_empty_index(question: str, route: Route, version: int) -> Reply:
 
 def _explain(
     arm: Retriever | None, query: Query, ranking: Ranking, allowed: Mask | None
-) -> object | None:
-    return arm.explain(query, ranking, allowed) if isinstance(arm, Explains) else None
+) -> Explanation | None:
+    return arm.explain(query, ranking, allowed) if isinstance(arm, TriGraphRetriever) else None
