@@ -16,7 +16,7 @@ from service.commands.index import index
 from service.commands.info import info
 from service.commands.search import search
 from service.errors import ServiceError
-from service.terminal import Bar, messages
+from service.terminal import Bar, say
 
 GROUP = "wye.commands"
 USER_ERROR = 2
@@ -57,10 +57,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         app(arguments, prog_name="wye")
     except errors as error:
-        messages().print(f"Error: {error}")
+        say(f"Error: {error}")
         return USER_ERROR
     except KeyboardInterrupt:
-        messages().print("Interrupted. Everything that was committed before is kept.")
+        say("Interrupted. Everything that was committed before is kept.")
         return INTERRUPTED
     except SystemExit as end:  # how Typer ends a command, and how it refuses its arguments
         return end.code if isinstance(end.code, int) else 0

@@ -14,15 +14,30 @@ from rich.progress import (
 )
 from rich.text import Text
 
+# Where lines end when the output goes to a file or another program.
+FILE_WIDTH = 120
+
 
 def output() -> Console:
     """For results. Nothing is guessed to be markup, a number or an emoji in people's texts."""
-    return Console(highlight=False, markup=False, emoji=False)
+    return _console(stderr=False)
 
 
 def messages() -> Console:
     """For everything that is no result."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return _console(stderr=True)
+
+
+def say(message: str) -> None:
+    """Print a message as one line, whatever the width: it may be searched for."""
+    messages().print(message, soft_wrap=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
+    return console
 
 
 class Bar:

@@ -59,13 +59,11 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
         Prints means with 95 % bootstrap intervals, paired differences, and latency. The exit code
         is 0 only when every question was answered.
         """
-        from rich.console import Console
-
         from router.container import Container
         from router.settings import load_settings
         from training.dataset import read_dataset
         from training.evaluation import evaluate as evaluate_routes
-        from training.report import latency, metrics, show, write_run
+        from training.report import latency, metrics, show, wide_console, write_run
         from training.runs import write_json
 
         asked = parse_routes(routes)
@@ -86,16 +84,14 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
             )
         finally:
             container.close()
-        show(Console(highlight=False), found)
+        show(wide_console(), found)
         if run_dir is not None:
             write_run(run_dir, found)
         if json is not None:
             write_json(json, {**metrics(found), "latency": latency(found)})
         if found.unanswered:
             ids = ", ".join(found.unanswered)
-            Console(stderr=True, highlight=False, markup=False).print(
-                f"{len(found.unanswered)} questions were left without an answer: {ids}"
-            )
+            typer.echo(f"{len(found.unanswered)} questions went unanswered: {ids}", err=True)
             raise typer.Exit(UNANSWERED)
 
     return TrainingError

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -9,6 +10,16 @@ from training.bootstrap import Interval
 from training.evaluation import PERCENTILES, Evaluation
 from training.measures import MEASURES
 from training.runs import write_json, write_trec
+
+FILE_WIDTH = 120
+
+
+def wide_console() -> Console:
+    """Standard output, with room for the tables where it is no terminal."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
+    return console
 
 
 def show(console: Console, found: Evaluation) -> None:
@@ -82,36 +93,31 @@ def write_run(folder: Path, found: Evaluation) -> None:
 
 def _means(found: Evaluation) -> Table:
     data = found.dataset
-    table = Table(
-        title=f"{data.name}, {data.split}: {len(data.questions)} questions, "
-        f"index version {found.version}, 95 % bootstrap intervals",
-        title_justify="left",
+    table = _table(
+        f"{data.name}, {data.split}: {len(data.questions)} questions, "
+        f"index version {found.version}, 95 % bootstrap intervals"
     )
-    table.add_column("measure")
+    table.add_column("measure", no_wrap=True)
     for result in found.results:
         table.add_column(result.route, justify="right")
     for name in MEASURES:
         cells = (found.means[result.route][name] for result in found.results)
-        table.add_row(name, *(f"{c.mean:.3f} [{c.low:.3f}, {c.high:.3f}]" for c in cells))
+        table.add_row(name, *(f"{_bare(c.mean)} [{_bare(c.low)} {_bare(c.high)}]" for c in cells))
     return table
 
 
 def _differences(found: Evaluation) -> Table:
-    table = Table(
-        title="Paired differences; * where the 95 % interval excludes 0", title_justify="left"
-    )
-    table.add_column("measure")
+    table = _table("Paired differences; * where the 95 % interval excludes 0")
+    table.add_column("measure", no_wrap=True)
     for route, other in found.differences:
-        table.add_column(f"{route} - {other}", justify="right")
+        table.add_column(f"{route}\n- {other}", justify="right")
     for name in MEASURES:
         table.add_row(name, *(_signed(by[name]) for by in found.differences.values()))
     return table
 
 
 def _latency(found: Evaluation) -> Table:
-    table = Table(
-        title=f"Milliseconds a question, asked in batches of {found.batch}", title_justify="left"
-    )
+    table = _table(f"Milliseconds a question, asked in batches of {found.batch}")
     table.add_column("route")
     table.add_column("stage")
     for percentile in PERCENTILES:
@@ -121,6 +127,15 @@ def _latency(found: Evaluation) -> Table:
             table.add_row(result.route, stage, *(f"{value:.2f}" for value in times))
         table.add_section()
     return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+
+
+def _bare(share: float) -> str:
+    """A share without the 0 that all of them begin with, so that four routes fit on a line."""
+    return f"{share:.3f}".removeprefix("0") if share < 1 else f"{share:.2f}"
 
 
 def _signed(cell: Interval) -> str:

@@ -6,7 +6,7 @@ import typer
 
 from service.commands.options import FilterOption, IndexOption, folder_of, parse_json
 from service.errors import ServiceError
-from service.terminal import messages, output
+from service.terminal import output, say
 
 SHOWN_IDS = 10
 
@@ -37,7 +37,7 @@ def delete(
         raise ServiceError("Delete what? Give ids, --document or --filter.")
     found = matching(folder, wanted) if dry_run else remove(folder, wanted)
     if missing := sorted({*wanted.ids} - {*found}):
-        messages().print(f"Not in the index: {_listed(missing)}.")
+        say(f"Not in the index: {_listed(missing)}.")
     verb = "Would delete" if dry_run else "Deleted"
     said = f": {_listed(found)}" if found else ""
     output().print(f"{verb} {len(found):,} passage{'s' * (len(found) != 1)}{said}.")

@@ -10,7 +10,7 @@ import typer
 
 from service.commands.options import IndexOption, JsonOption, folder_of
 from service.errors import ServiceError
-from service.terminal import Bar, messages, output
+from service.terminal import Bar, messages, output, say
 
 if TYPE_CHECKING:
     from backends.build import IngestReport
@@ -154,12 +154,12 @@ class BadLines:
             refuse(bad)
         self._count += 1
         if self._count <= SHOWN_BAD_LINES:
-            messages().print(f"Skipped: {bad}")
+            say(f"Skipped: {bad}")
 
     def summarise(self) -> None:
         """Say how many there were beyond those shown."""
         if self._count > SHOWN_BAD_LINES:
-            messages().print(f"Skipped: {self._count - SHOWN_BAD_LINES} more.")
+            say(f"Skipped: {self._count - SHOWN_BAD_LINES} more.")
 
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:
@@ -180,6 +180,4 @@ def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool)
     stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items())
     output().print(f"{folder}, version {report.version}: {said or 'nothing to do'} ({stages}).")
     if report.interrupted:
-        messages().print(
-            "Interrupted. What is counted above is kept; run the same command to do the rest."
-        )
+        say("Interrupted. What is counted above is kept; run the same command to do the rest.")
