@@ -10,7 +10,7 @@ import numpy as np
 from backends.explanation import Explanation
 from backends.trigraph import TriGraphRetriever
 from backends.types import Mask, Query, Ranking, Retriever
-from router.errors import QuestionError
+from router.errors import FusionError, QuestionError
 from router.fusion import fuse
 from router.fusion_settings import FusionSettings
 from router.types import Reply, Route
@@ -91,9 +91,12 @@ class Gateway:
 
         Raises:
             QuestionError: A question is empty, or k is below 1.
+            FusionError: Every list to fuse weighs 0.
             FilterError: The filter is not well formed.
         """
         check(questions, k)
+        if not questions:
+            return []
         arms = self._arms()
         if not len(arms):
             return [_of_empty_index(question, route, arms.version) for question in questions]
@@ -131,8 +134,13 @@ class Gateway:
         """The arms to run; a list that weighs nothing need not be made."""
         if route != Route.FUSION:
             return [route]
-        arms = [Route(name) for name in self._fusion.lists]
-        return [arm for arm in arms if self._fusion.weight(arm) != 0]
+        arms = [Route(name) for name in self._fusion.lists if self._fusion.weight(name) != 0]
+        if not arms:
+            raise FusionError(
+                "Nothing is left to fuse: every list of WYE_FUSION__LISTS weighs 0. "
+                "Give one a weight with WYE_FUSION__S or WYE_FUSION__WEIGHTS__<ARM>."
+            )
+        return arms
 
     def _analyse(
         self, questions: Sequence[str], retrievers: Mapping[Route, Retriever], clock: "_Clock"

@@ -59,11 +59,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except errors as error:
         say(f"Error: {error}")
         return USER_ERROR
-    except KeyboardInterrupt:
-        say("Interrupted. Everything that was committed before is kept.")
-        return INTERRUPTED
-    except SystemExit as end:  # how Typer ends a command, and how it refuses its arguments
-        return end.code if isinstance(end.code, int) else 0
+    except SystemExit as end:  # how Typer ends a command, refuses its arguments, and obeys Ctrl-C
+        code = end.code if isinstance(end.code, int) else 0
+        if code == INTERRUPTED:
+            say("Interrupted. All that was committed is kept; the same command does the rest.")
+        return code
     return 0
 
 
@@ -72,12 +72,19 @@ def main() -> None:
     sys.exit(run())
 
 
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - as Typer calls it
+    if wanted:
+        typer.echo(version("wye"))
+        raise typer.Exit
+
+
 def _options(
     *,
     show_version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version and stop.", is_eager=True, callback=_print_version
+        ),
     ] = False,
 ) -> None:
-    if show_version:
-        typer.echo(version("wye"))
-        raise typer.Exit
+    """What `wye` takes before the name of a command."""

@@ -179,5 +179,3 @@ def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool)
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items())
     output().print(f"{folder}, version {report.version}: {said or 'nothing to do'} ({stages}).")
-    if report.interrupted:
-        say("Interrupted. What is counted above is kept; run the same command to do the rest.")
