@@ -34,7 +34,7 @@ class SeedSettings:
 
     vocabulary: bool = True
     lower_case_word: float = 0.3
-    lower_case_name: float = 0.6
+    lower_case_name: float = 0.8
     noun_phrase: float = 0.3
     nearest: bool = False
     similarity_floor: float = 0.8

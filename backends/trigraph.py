@@ -33,6 +33,8 @@ from backends.seeds import Seed, SeedFinder, SeedSettings
 from backends.types import Float32, Float64, Mask, Query, Ranking
 
 LexicalScores = Callable[[Sequence[Query]], Float32]
+# Power of a passage's closeness to the question where its title may not have been meant.
+DOUBT = 4
 NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
 
 
@@ -244,7 +246,7 @@ class TriGraphRetriever:
         activation = self._activate(query, seeds, view)
         near = _scaled(similarity, view.allowed)
         prior = self._prior(near, lexical, seeds, activation, view)
-        self._add_titles(prior, near, activation)
+        self._add_titles(prior, near, seeds, activation)
         mass = activation.weight if self.settings.summed else activation.value
         degree = view.passages_of[activation.entities]
         shared = np.maximum(degree, 1) ** self.settings.degree_power
@@ -301,21 +303,26 @@ class TriGraphRetriever:
             return self.settings.lexical_weight_titled
         return self.settings.lexical_weight
 
-    def _add_titles(self, prior: Float64, near: Float64, activation: Activation) -> None:
+    def _add_titles(
+        self, prior: Float64, near: Float64, seeds: tuple[Seed, ...], activation: Activation
+    ) -> None:
         """An activated title sends the walk to the passages it stands over.
 
         Squaring the value lets a title named outright, or reached along several bridges, stand
-        out, and an uncertain one recede.
+        out, and an uncertain one recede. Where only lower-case words of the question matched the
+        title, its passage must be close to the question as well.
         """
         if not self.settings.title_weight:
             return
         titled = self.graph.titled
+        doubtful = {seed.entity for seed in seeds if seed.value < 1}
         mass = activation.weight if self.settings.summed else activation.value
         for entity, weight in zip(activation.entities.tolist(), mass.tolist(), strict=True):
             passages = titled.indices[titled.indptr[entity] : titled.indptr[entity + 1]]
             if len(passages):
                 share = self.settings.title_weight * weight**2 / len(passages)
-                prior[passages] += share * near[passages]
+                closeness = near[passages]
+                prior[passages] += share * closeness ** (DOUBT if entity in doubtful else 1)
 
 
 def _scaled(similarity: Float32, allowed: Mask | None) -> Float64:
