@@ -30,6 +30,7 @@ from backends.graph import (
 )
 from backends.ranking import make_ranking, query_matrix, require_k, require_mask, top_rows
 from backends.seeds import Seed, SeedFinder, SeedSettings
+from backends.similarity import half_products, products
 from backends.types import Float32, Float64, Mask, Query, Ranking
 
 LexicalScores = Callable[[Sequence[Query]], Float32]
@@ -162,10 +163,9 @@ class TriGraphRetriever:
         """Seeds, activation and restart masses of each query."""
         view = self._view if allowed is None else self._see(allowed)
         vectors = query_matrix(queries, self.corpus.vectors.shape[1])
-        similarity = vectors @ self.corpus.vectors.T
         lexical = self._lexical_scores(queries)
         return [
-            self._trace(query, similarity[row], lexical[row], view)
+            self._trace(query, products(self.corpus.vectors, vectors[row]), lexical[row], view)
             for row, query in enumerate(queries)
         ]
 
@@ -259,7 +259,7 @@ class TriGraphRetriever:
         corpus = self.corpus
 
         def similarity(sentences: NDArray[np.int64]) -> Float32:
-            near: Float32 = corpus.sentence_vectors[sentences].astype(np.float32) @ query.vector
+            near = half_products(corpus.sentence_vectors, sentences, query.vector)
             if view.allowed is not None:
                 near[~view.allowed[corpus.sentence_passage[sentences]]] = -1
             return near
