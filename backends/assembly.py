@@ -14,7 +14,7 @@ from scipy import sparse
 
 from backends.bridging import MentionGraph
 from backends.corpus import Corpus
-from backends.linking import FUNCTION_WORDS, NameTrie, entity_key, title_keys, tokenise
+from backends.linking import NameTrie, entity_key, is_telling, title_keys
 from backends.types import Int32, Int64, Mask
 
 # A capital letter at the start of a sentence proves nothing for a shorter single word.
@@ -95,7 +95,7 @@ def assemble(corpus: Corpus, settings: AssemblySettings) -> TriGraph:
     named[names.surface[names.surface >= 0]] = True
     named[names.title_entity] = True
     trie = NameTrie(
-        (key, entity) for key, entity in names.index.items() if named[entity] and _can_name(key)
+        (key, entity) for key, entity in names.index.items() if named[entity] and is_telling(key)
     )
     tagged = _entries(corpus.entities.sentence, names.surface[corpus.entities.code])
     titled = _title_entries(corpus, names)
@@ -159,12 +159,6 @@ def _recurring(corpus: Corpus) -> Mask:
     frequency = np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
     most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * len(corpus))
     return (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
-
-
-def _can_name(key: str) -> bool:
-    """Whether finding this key in a text means anything: function words alone do not."""
-    tokens = tokenise(key)
-    return len(key) > 1 and not all(token in FUNCTION_WORDS for token in tokens)
 
 
 def _entries(sentence: Int32, entity: Int64) -> Int64:

@@ -28,12 +28,21 @@ FUNCTION_WORDS = frozenset(
 
 
 def entity_key(surface: str) -> str:
-    """The form under which two surfaces are one entity: case, spaces, quotes, possessive ignored.
+    """The form under which two surfaces are one entity.
 
+    Case, spaces, quotes, a possessive and a leading "the" do not count: "The Thames' " and
+    "Thames" are one river. The article stays where nothing telling is left without it ("The Who").
     Empty for a surface that has nothing else.
     """
     key = _SPACES.sub(" ", surface.casefold().replace(_APOSTROPHE, "'")).strip(_EDGES)
-    return key.removesuffix("'s").rstrip(_EDGES)
+    key = key.removesuffix("'s").rstrip(_EDGES)
+    bare = key.removeprefix("the ").lstrip(_EDGES)
+    return bare if is_telling(bare) else key
+
+
+def is_telling(key: str) -> bool:
+    """Whether a key has more than one character and more than function words."""
+    return len(key) > 1 and not all(token in FUNCTION_WORDS for token in tokenise(key))
 
 
 def title_keys(title: str) -> tuple[str, ...]:

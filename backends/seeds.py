@@ -133,7 +133,8 @@ class SeedFinder:
         # The first word of a question has a capital letter whatever it is.
         if any(starts_like_a_name(token) for token in tokens[max(start, 1) : end]):
             return 1.0
-        single = end - start == 1
+        # An article before the word is part of the name: "the godfather".
+        single = end - start == 1 and (start == 0 or tokens[start - 1].casefold() != "the")
         return self._settings.lower_case_word if single else self._settings.lower_case_name
 
     def _phrases(self, query: Query) -> list[Seed]:
