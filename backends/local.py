@@ -9,13 +9,14 @@ mass, so no more than 1 / ((1 - d) * threshold) edges are ever followed, however
 The walk is that of `backends.graph`, and so is the result, up to the bound.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
 
-from backends.graph import Walk
+from backends.graph import Stationary, Walk
 from backends.types import Float64, Int32, Int64
 
 
@@ -54,6 +55,18 @@ class LocalWalk:
 
     passages: Edges
     entities: Edges
+    _rooms: "list[_Room]" = field(default_factory=list, repr=False, compare=False)
+
+    @contextmanager
+    def room(self) -> "Iterator[_Room]":
+        """Room for one walk at a time, kept for the next: fresh pages cost more than a walk."""
+        try:
+            room = self._rooms.pop()
+        except IndexError:
+            room = _Room(_Side(self.passages), _Side(self.entities))
+        yield room
+        # A walk that failed half way would have left its mass behind.
+        self._rooms.append(room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +103,6 @@ class Settled:
     edges: int
 
 
-class Workspace:
-    """Room for one walk at a time; clean whenever none is under way. Not for two threads."""
-
-    def __init__(self, walk: LocalWalk) -> None:
-        """Take (n + e) 20 bytes."""
-        self.passages = _Side(walk.passages)
-        self.entities = _Side(walk.entities)
-
-
 def local_walk(walk: Walk) -> LocalWalk:
     """Lay out a walk for pushing; shares the arrays it can."""
     return LocalWalk(
@@ -112,7 +116,6 @@ def settle(
     *,
     damping: float,
     threshold: float,
-    workspace: Workspace | None = None,
 ) -> list[Settled]:
     """Personalized PageRank of several restart vectors, one after the other.
 
@@ -121,38 +124,100 @@ def settle(
         restarts: Each is normalised; one without mass settles nowhere.
         damping: Probability in [0, 1) of following an edge rather than restarting.
         threshold: Above 0. A node with m edges holds up to m times this much of the mass.
-        workspace: To use again from call to call, since taking new room costs time on large graphs.
 
     Raises:
         ValueError: Damping or threshold is out of range.
     """
+    _require(damping, threshold)
+    with walk.room() as room:
+        return [_settle(room, restart, damping, threshold) for restart in restarts]
+
+
+def personalized_pagerank(
+    walk: LocalWalk,
+    restart_passages: Float64,
+    restart_entities: sparse.csc_array,
+    *,
+    damping: float,
+    threshold: float,
+) -> Stationary:
+    """What `backends.graph.personalized_pagerank` computes, where the restart is dense.
+
+    Every passage keeps what it restarts with; only those that have enough of it push. So the work
+    beyond one look at each passage follows the passages that stand out.
+
+    Args:
+        walk: The graph.
+        restart_passages: (n, b) non-negative.
+        restart_entities: (e, b) CSC, non-negative, without duplicates.
+        damping: Probability in [0, 1) of following an edge rather than restarting.
+        threshold: Above 0. A node with m edges holds up to m times this share of the largest
+            restart mass that any node of its column has. A share of the largest and not of the
+            sum, which grows with the corpus while what stands out does not.
+
+    Returns:
+        Lower bounds of the passages' mass; `residual` bounds what is missing from each column,
+        and `steps` is the number of edges followed.
+
+    Raises:
+        ValueError: Damping or threshold is out of range.
+    """
+    _require(damping, threshold)
+    degree = np.diff(walk.passages.starts)
+    settled = np.zeros_like(restart_passages)
+    missing = np.zeros(restart_passages.shape[1])
+    edges = 0
+    for column in range(restart_passages.shape[1]):
+        prior = restart_passages[:, column]
+        own = slice(restart_entities.indptr[column], restart_entities.indptr[column + 1])
+        entities, values = restart_entities.indices[own], restart_entities.data[own]
+        total = float(prior.sum() + values.sum())
+        if total <= 0:
+            continue
+        level = threshold * max(prior.max(initial=0.0), values.max(initial=0.0))
+        rows = np.flatnonzero(prior > level * degree)
+        pushed = float(prior[rows].sum())
+        started = Restart(rows, prior[rows], entities.astype(np.int64), values)
+        share = pushed + float(values.sum())
+        mass = prior * ((1 - damping) / total)
+        mass[rows] = 0
+        held = float(prior.sum()) - pushed
+        missing[column] = damping**2 / (1 + damping) * held / total
+        if share > 0:
+            with walk.room() as room:
+                walked = _settle(room, started, damping, level / share)
+            mass[walked.passages] += walked.mass * (share / total)
+            missing[column] += walked.error * share / total
+            edges += walked.edges
+        settled[:, column] = mass
+    return Stationary(settled, missing, edges)
+
+
+def _require(damping: float, threshold: float) -> None:
     if not 0 <= damping < 1:
         raise ValueError(f"damping must be in [0, 1), not {damping}")
     if not threshold > 0:
         raise ValueError(f"threshold must be above 0, not {threshold}")
-    room = workspace or Workspace(walk)
-    return [_settle(room, restart, damping, threshold) for restart in restarts]
 
 
-def _settle(room: Workspace, restart: Restart, damping: float, threshold: float) -> Settled:
+def _settle(room: "_Room", restart: Restart, damping: float, threshold: float) -> Settled:
     passages, entities = room.passages, room.entities
     total = float(restart.passage_mass.sum() + restart.entity_mass.sum())
     if total <= 0:
         return Settled(np.empty(0, np.int64), np.empty(0), 0.0, 0)
-    try:
-        entities.start(restart.entities, restart.entity_mass / total)
-        passages.start(restart.passages, restart.passage_mass / total)
-        edges = 0
-        while len(passages.fresh) or len(entities.fresh):
-            edges += entities.push_to(passages, damping, threshold)
-            edges += passages.push_to(entities, damping, threshold)
-        return _read(room, damping, edges)
-    finally:
-        passages.clean()
-        entities.clean()
+    entities.start(restart.entities, restart.entity_mass / total)
+    passages.start(restart.passages, restart.passage_mass / total)
+    edges = 0
+    while len(passages.fresh) or len(entities.fresh):
+        edges += entities.push_to(passages, damping, threshold)
+        edges += passages.push_to(entities, damping, threshold)
+    found = _read(room, damping, edges)
+    passages.clean()
+    entities.clean()
+    return found
 
 
-def _read(room: Workspace, damping: float, edges: int) -> Settled:
+def _read(room: "_Room", damping: float, edges: int) -> Settled:
     """What settled, and how much at most is missing.
 
     Of a held residual r its node keeps (1 - d) r for certain. The rest goes on, and of all that
@@ -227,3 +292,11 @@ class _Side:
             self.settled[nodes] = 0
         self.touched = []
         self.fresh = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Both sides during one walk; clean whenever none is under way. Not for two threads at once."""
+
+    passages: _Side
+    entities: _Side

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from backends import reference
+from backends import local, reference
 from backends.graph import Walk, personalized_pagerank, walk_on
-from backends.local import LocalWalk, Restart, Settled, Workspace, local_walk, settle
+from backends.local import LocalWalk, Restart, Settled, local_walk, settle
 
 DAMPING = 0.5
 
@@ -144,19 +144,44 @@ def test_a_single_passage_with_a_single_entity() -> None:
     assert one(laid_out(weights), restart, 1e-12).mass == pytest.approx([1 / (1 + DAMPING)])
 
 
-def test_a_workspace_is_clean_after_each_walk() -> None:
+def test_walks_leave_nothing_behind() -> None:
     rng = np.random.default_rng(3)
     weights = random_weights(rng, 40, 30, 0.1)
     walk = laid_out(weights)
     restarts = [random_restart(rng, 40, 30) for _ in range(6)]
-    alone = [one(walk, restart, 1e-6) for restart in restarts]
-    room = Workspace(walk)
+    alone = [one(laid_out(weights), restart, 1e-6) for restart in restarts]
     for _ in range(2):
-        together = settle(walk, restarts, damping=DAMPING, threshold=1e-6, workspace=room)
+        together = settle(walk, restarts, damping=DAMPING, threshold=1e-6)
         for one_of_them, own in zip(together, alone, strict=True):
             assert one_of_them.passages.tobytes() == own.passages.tobytes()
             assert one_of_them.mass.tobytes() == own.mass.tobytes()
             assert one_of_them.error == own.error
+
+
+@given(seeds, st.integers(0, 4), st.floats(1e-6, 0.5))
+def test_dense_restarts_settle_within_the_bound(seed: int, columns: int, threshold: float) -> None:
+    rng = np.random.default_rng(seed)
+    walk = walk_on(random_weights(rng, 25, 20, 0.15))
+    passages = rng.random((25, columns)) ** 8 * (rng.random((1, columns)) < 0.8)
+    entities = sparse.csc_array(rng.random((20, columns)) * (rng.random((20, columns)) < 0.2))
+    full = personalized_pagerank(walk, passages, entities, damping=DAMPING, tolerance=1e-14)
+    found = local.personalized_pagerank(
+        local_walk(walk), passages, entities, damping=DAMPING, threshold=threshold
+    )
+    missing = full.passages - found.passages
+    assert missing.min(initial=0.0) >= -1e-12
+    assert (missing.sum(axis=0) <= found.residual + 1e-12).all()
+
+
+def test_dense_restarts_with_a_small_threshold_give_what_full_sweeps_give() -> None:
+    rng = np.random.default_rng(5)
+    walk = walk_on(random_weights(rng, 60, 40, 0.1))
+    passages, entities = rng.random((60, 3)), sparse.csc_array((40, 3))
+    full = personalized_pagerank(walk, passages, entities, damping=DAMPING, tolerance=1e-14)
+    found = local.personalized_pagerank(
+        local_walk(walk), passages, entities, damping=DAMPING, threshold=1e-13
+    )
+    np.testing.assert_allclose(found.passages, full.passages, rtol=0, atol=1e-11)
 
 
 def test_settings_out_of_range_are_refused() -> None:
