@@ -72,7 +72,7 @@ def main() -> None:
     sys.exit(run())
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001 - as Typer calls it
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(version("wye"))
         raise typer.Exit
