@@ -118,6 +118,7 @@ class _View:
     walk: Walk
     log_counts: sparse.csc_array  # ln(1 + N), (n, e)
     passages_of: NDArray[np.int64]
+    titled: sparse.csr_array
     allowed: Mask | None
 
 
@@ -233,7 +234,11 @@ class TriGraphRetriever:
         by_entity.eliminate_zeros()
         passages_of = np.diff(by_entity.indptr).astype(np.int64)
         by_entity.data = np.log1p(by_entity.data)
-        return _View(walk_on(weights), by_entity, passages_of, allowed)
+        titled = self.graph.titled
+        if allowed is not None:
+            titled = sparse.csr_array(restrict(titled.T.tocsr(), allowed).T)
+            titled.eliminate_zeros()
+        return _View(walk_on(weights), by_entity, passages_of, titled, allowed)
 
     def _lexical_scores(self, queries: Sequence[Query]) -> Float32:
         wanted = self.settings.lexical_weight or self.settings.lexical_weight_titled
@@ -246,7 +251,7 @@ class TriGraphRetriever:
         activation = self._activate(query, seeds, view)
         near = _scaled(similarity, view.allowed)
         prior = self._prior(near, lexical, seeds, activation, view)
-        self._add_titles(prior, near, seeds, activation)
+        self._add_titles(prior, near, seeds, activation, view)
         mass = activation.weight if self.settings.summed else activation.value
         degree = view.passages_of[activation.entities]
         shared = np.maximum(degree, 1) ** self.settings.degree_power
@@ -292,19 +297,26 @@ class TriGraphRetriever:
             for_entity = slice(view.log_counts.indptr[entity], view.log_counts.indptr[entity + 1])
             passages = view.log_counts.indices[for_entity]
             bonus[passages] += (value / level) * view.log_counts.data[for_entity]
-        similarity = near + self._lexical_weight(seeds) * _share_of_best(lexical, view.allowed)
+        similarity = near + self._lexical_weight(seeds, view) * _share_of_best(
+            lexical, view.allowed
+        )
         prior: Float64 = self.settings.similarity_weight * similarity + np.log1p(bonus)
         return self.settings.passage_weight * prior
 
-    def _lexical_weight(self, seeds: tuple[Seed, ...]) -> float:
+    def _lexical_weight(self, seeds: tuple[Seed, ...], view: _View) -> float:
         """BM25 matters where names do not already say what the question is about."""
-        titled = self.graph.titled.indptr
+        titled = view.titled.indptr
         if any(s.value >= 1 and titled[s.entity + 1] > titled[s.entity] for s in seeds):
             return self.settings.lexical_weight_titled
         return self.settings.lexical_weight
 
     def _add_titles(
-        self, prior: Float64, near: Float64, seeds: tuple[Seed, ...], activation: Activation
+        self,
+        prior: Float64,
+        near: Float64,
+        seeds: tuple[Seed, ...],
+        activation: Activation,
+        view: _View,
     ) -> None:
         """An activated title sends the walk to the passages it stands over.
 
@@ -314,7 +326,7 @@ class TriGraphRetriever:
         """
         if not self.settings.title_weight:
             return
-        titled = self.graph.titled
+        titled = view.titled
         doubtful = {seed.entity for seed in seeds if seed.value < 1}
         mass = activation.weight if self.settings.summed else activation.value
         for entity, weight in zip(activation.entities.tolist(), mass.tolist(), strict=True):
