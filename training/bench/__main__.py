@@ -4,7 +4,6 @@ Without a name, those that need nothing but this repository run one after anothe
 their own. With a name, `training.bench.NAME` runs with the arguments that follow.
 """
 
-import runpy
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -47,14 +46,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(usage())
         return 0
     if not arguments:
-        return sum(_run(standard) for standard in STANDARD)
+        return sum(_run(standard.name, standard.arguments) != 0 for standard in STANDARD)
     name, *rest = arguments
     if not name.isidentifier() or find_spec(f"{PACKAGE}.{name}") is None:
         print(f"There is no benchmark '{name}'.\n\n{usage()}", file=sys.stderr)
         return 2
-    sys.argv = [name, *rest]
-    runpy.run_module(f"{PACKAGE}.{name}", run_name="__main__", alter_sys=True)
-    return 0
+    return _run(name, rest)
 
 
 def usage() -> str:
@@ -65,11 +62,11 @@ def usage() -> str:
     return "\n".join(lines)
 
 
-def _run(standard: Standard) -> bool:
-    """Run one in a process of its own; True if it failed."""
-    command = [sys.executable, "-m", f"{PACKAGE}.{standard.name}", *standard.arguments]
+def _run(name: str, arguments: Sequence[str]) -> int:
+    """Run one in a process of its own; its exit code."""
+    command = [sys.executable, "-m", f"{PACKAGE}.{name}", *arguments]
     print(f"\n$ python {' '.join(command[1:])}", flush=True)
-    return subprocess.run(command, check=False).returncode != 0
+    return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":
