@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from backends.types import Float32, Int32, Int64
+from backends.types import Float32, Float64, Int32, Int64
 
 Similarity = Callable[[Int64], Float32]
 
@@ -45,8 +45,8 @@ class Activation:
     """
 
     entities: Int64
-    value: Float32
-    weight: Float32
+    value: Float64
+    weight: Float64
     level: Int64
     bridges: Mapping[int, Bridge] = field(default_factory=dict)
 
