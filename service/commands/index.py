@@ -177,5 +177,6 @@ def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool)
         "skipped": skipped,
     }
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    nothing = "nothing yet" if report.interrupted else "nothing to do"
     stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items())
-    output().print(f"{folder}, version {report.version}: {said or 'nothing to do'} ({stages}).")
+    output().print(f"{folder}, version {report.version}: {said or nothing} ({stages}).")

@@ -57,9 +57,7 @@ def test_every_relative_link_resolves(document: Path) -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    assert read("SETTINGS.md") == markdown(Settings), (
-        "Run `python -m router.variables > SETTINGS.md`."
-    )
+    assert read("SETTINGS.md") == markdown(Settings), "Run `make docs`."
 
 
 def test_the_readme_names_the_commands_that_ci_runs() -> None:
