@@ -6,8 +6,8 @@ sentence-transformers, spaCy and its pipeline). Nothing of it is imported here, 
 `index` and `retrieve` run, with the defaults of its configuration.
 
 Passages are given to it as "title newline text" in the order of the file. It links neighbours in
-that order, and public multi-hop corpora hold the evidence of one question side by side; `--shuffle
-SEED` shows what it finds without that. Processor seconds are printed beside wall seconds: on one
+that order, and public multi-hop corpora, as published, hold the evidence of one question side by
+side: what it finds then says little about a corpus of one's own. `--shuffle SEED` breaks the order. Processor seconds are printed beside wall seconds: on one
 thread they are what an otherwise idle machine would need.
 """
 
@@ -154,7 +154,8 @@ def _print(result: dict[str, Any]) -> None:
         table.row(f"{name}, per 1,000 passages", *(cell / thousands for cell in cells))
     print()
     table = report.Table(["question, milliseconds", "p50", "p95", "p99"])
-    table.row("retrieve", *report.percentiles(result["question_seconds"]))
+    table.row("wall", *report.percentiles(result["question_seconds"]))
+    table.row("processor", *report.percentiles(result["question_cpu_seconds"]))
     print()
     table = report.Table(["split", "questions", *SHOWN])
     for split, means in result["measures"].items():
