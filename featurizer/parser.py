@@ -24,7 +24,7 @@ UNNAMED_LABELS = frozenset({"ORDINAL", "CARDINAL"})
 # keeps memory flat and costs nothing but a sentence boundary at the cut.
 PIECE_CHARACTERS = 20_000
 # Below this, starting processes (each loads the pipeline) costs more than it saves.
-PARALLEL_FROM = 512
+PARALLEL_FROM = 256
 
 
 class Parser(Protocol):

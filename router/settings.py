@@ -35,7 +35,7 @@ class IngestSettings:
         entity_vectors: Keep a vector of every entity's name, which WYE_GRAPH__SEEDS__NEAREST needs.
     """
 
-    batch_passages: int = 1024
+    batch_passages: int = 512
     entity_vectors: bool = False
 
     def __post_init__(self) -> None:
