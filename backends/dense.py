@@ -2,7 +2,7 @@
 
 The exact kind is a scan: of the question's own thread when it comes alone, a matrix product when
 there are several. `training/bench/dense.py` prints it beside FAISS's flat index, which needs as
-long for one question, two to ten times as long for each of a batch, and a copy of the vectors.
+long for one question, three times as long for each of a batch, and a copy of the vectors.
 FAISS serves the approximate kinds, HNSW and IVF-PQ.
 
 Whatever finds candidates, their scores are those of `backends.similarity`, which depend on nothing
