@@ -1,6 +1,7 @@
 """Surfaces to entities: when two names are the same, and where a text mentions a known one."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,14 +10,21 @@ import numpy as np
 from backends.types import Int32, Int64
 
 _SPACES = re.compile(r"\s+")
-_APOSTROPHE = "\N{RIGHT SINGLE QUOTATION MARK}"
-_EDGES = " \t\n\"'`.,;:!?()[]{}\N{LEFT SINGLE QUOTATION MARK}" + "".join(
-    ("\N{LEFT DOUBLE QUOTATION MARK}", "\N{RIGHT DOUBLE QUOTATION MARK}", _APOSTROPHE, "«»„")
+_STRAIGHT = (
+    ("\N{RIGHT SINGLE QUOTATION MARK}", "'"),
+    ("\N{LEFT SINGLE QUOTATION MARK}", "'"),
+    ("\N{LEFT DOUBLE QUOTATION MARK}", '"'),
+    ("\N{RIGHT DOUBLE QUOTATION MARK}", '"'),
 )
+_EDGES = " \t\n\"'`.,;:!?()[]{}«»„"
 _PARENTHETICAL = re.compile(r"\s*\([^()]*\)\s*$")
 # Words with inner apostrophes, full stops or hyphens stay whole, but for a possessive; any other
-# sign stands alone.
-_TOKEN = re.compile(r"'s\b|\w+(?:['.\-](?!s\b)\w+)*|[^\w\s]")
+# sign stands alone. An accent belongs to its letter even where no single character holds both, as
+# in the lower-case form of a dotted capital I.
+_IN_WORD = r"[\w\u0300-\u036f]"
+_WORD = rf"\w{_IN_WORD}*"
+_POSSESSIVE = rf"'(?i:s)(?!{_IN_WORD})"
+_TOKEN = re.compile(rf"{_POSSESSIVE}|{_WORD}(?:(?!{_POSSESSIVE})['.\-]{_WORD})*|[^\w\s]")
 MAX_WORDS = 8
 FUNCTION_WORDS = frozenset(
     """a about after all also an and any are as at be been before but by can could did do does for
@@ -34,10 +42,12 @@ def entity_key(surface: str) -> str:
     "Thames" are one river. The article stays where nothing telling is left without it ("The Who").
     Empty for a surface that has nothing else.
     """
-    key = _SPACES.sub(" ", surface.casefold().replace(_APOSTROPHE, "'")).strip(_EDGES)
+    key = _SPACES.sub(" ", _plain(surface).casefold()).strip(_EDGES)
     key = key.removesuffix("'s").rstrip(_EDGES)
-    bare = key.removeprefix("the ").lstrip(_EDGES)
-    return bare if is_telling(bare) else key
+    if key.startswith("the "):
+        bare = key.removeprefix("the ").lstrip(_EDGES)
+        return bare if is_telling(bare) else key
+    return key
 
 
 def is_telling(key: str) -> bool:
@@ -53,7 +63,17 @@ def title_keys(title: str) -> tuple[str, ...]:
 
 def tokenise(text: str) -> list[str]:
     """Tokens of a text in their own case."""
-    return _TOKEN.findall(text.replace(_APOSTROPHE, "'"))
+    return _TOKEN.findall(_plain(text))
+
+
+def _plain(text: str) -> str:
+    """Accented letters as one character where there is one, quotes as on a typewriter."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFC", text)
+    for curly, straight in _STRAIGHT:
+        text = text.replace(curly, straight)
+    return text
 
 
 @dataclass(frozen=True, slots=True)
