@@ -21,6 +21,8 @@ from scipy import sparse
 from backends.types import Float64
 
 MAX_STEPS = 1000
+COLUMNS = 16
+"""Walks that advance together: more share each look at the graph, but overflow the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +148,18 @@ def personalized_pagerank(
     if not 0 <= damping < 1:
         raise ValueError(f"damping must be in [0, 1), not {damping}")
     totals = _column_sums(restart_passages) + np.asarray(restart_entities.sum(axis=0)).ravel()
-    arriving = (restart_entities.T @ walk.from_entities).toarray().T
-    source = (restart_passages + damping * arriving) * (_reciprocal(totals) * (1 - damping))
-    return Stationary(*_chebyshev(walk, source, damping, tolerance))
+    source = np.ascontiguousarray((restart_entities.T @ walk.from_entities).toarray().T)
+    source *= damping
+    source += restart_passages
+    source *= _reciprocal(totals) * (1 - damping)
+    residual, steps = np.zeros(len(totals)), 0
+    for start in range(0, len(totals), COLUMNS):
+        part = slice(start, start + COLUMNS)
+        source[:, part], residual[part], taken = _chebyshev(
+            walk, np.ascontiguousarray(source[:, part]), damping, tolerance
+        )
+        steps = max(steps, taken)
+    return Stationary(source, residual, steps)
 
 
 def entity_mass(
@@ -192,8 +203,9 @@ def _chebyshev(
     residual = decay * walk.two_steps(solution)
     step = residual / centre
     moving = np.ones(source.shape[1], bool)
+    scratch = np.empty_like(residual)
     for steps in range(MAX_STEPS):
-        error = _column_sums(np.abs(residual))
+        error = _column_sums(np.abs(residual, out=scratch))
         left[moving] = error[moving]
         settled = moving & (error <= tolerance)
         if settled.any():
@@ -203,9 +215,12 @@ def _chebyshev(
             return solution, left, steps
         solution += step
         residual -= step
-        residual += decay * walk.two_steps(step)
+        moved = walk.two_steps(step)
+        moved *= decay
+        residual += moved
         rho_next = 1 / (2 * ratio - rho)
-        step = rho_next * rho * step + (2 * rho_next / radius) * residual
+        step *= rho_next * rho
+        step += np.multiply(residual, 2 * rho_next / radius, out=scratch)
         rho = rho_next
     left[moving] = _column_sums(np.abs(residual))[moving]
     return solution, left, MAX_STEPS
