@@ -14,7 +14,7 @@ from scipy import sparse
 
 from backends.bridging import MentionGraph
 from backends.corpus import Corpus
-from backends.linking import NameTrie, entity_key, is_telling, title_keys
+from backends.linking import NameTrie, entity_key, is_telling, title_keys, title_names
 from backends.types import Int32, Int64, Mask
 
 # A capital letter at the start of a sentence proves nothing for a shorter single word.
@@ -249,8 +249,9 @@ def _display(corpus: Corpus, names: _Names) -> list[str]:
     for passage, entity in zip(
         names.title_passage.tolist()[::-1], names.title_entity.tolist()[::-1], strict=True
     ):
-        title = corpus.titles[passage].strip()
-        display[entity] = title if entity_key(title) == names.keys[entity] else display[entity]
+        for name in title_names(corpus.titles[passage]):
+            if entity_key(name) == names.keys[entity]:
+                display[entity] = name
     frequency = np.bincount(corpus.entities.code, minlength=len(corpus.entities.names))
     order = np.lexsort((np.arange(len(frequency)), -frequency))
     seen: set[int] = set()

@@ -55,10 +55,16 @@ def is_telling(key: str) -> bool:
     return len(key) > 1 and not all(token in FUNCTION_WORDS for token in tokenise(key))
 
 
+def title_names(title: str) -> tuple[str, str]:
+    """A title as it stands, and without its "(…)" ending if it has one."""
+    whole = title.strip()
+    return whole, _PARENTHETICAL.sub("", whole)
+
+
 def title_keys(title: str) -> tuple[str, ...]:
-    """Entity keys a passage's title gives: the title, and the title without its "(…)" ending."""
-    keys = (entity_key(title), entity_key(_PARENTHETICAL.sub("", title)))
-    return tuple(dict.fromkeys(key for key in keys if key))
+    """Entity keys that a passage's title gives, those of its names, each once."""
+    keys = dict.fromkeys(entity_key(name) for name in title_names(title))
+    return tuple(key for key in keys if key)
 
 
 def tokenise(text: str) -> list[str]:
