@@ -49,12 +49,14 @@ class LocalWalk:
     """The random walk, laid out to be followed from any node.
 
     Attributes:
-        passages: From n passages to entities.
+        passages: From n passages to the entities that other passages share.
         entities: From e entities to passages.
+        returned: (n,) share of a passage's mass that its own entities give back in two steps.
     """
 
     passages: Edges
     entities: Edges
+    returned: Float64
     _rooms: "list[_Room]" = field(default_factory=list, repr=False, compare=False)
 
     @contextmanager
@@ -63,7 +65,8 @@ class LocalWalk:
         try:
             room = self._rooms.pop()
         except IndexError:
-            room = _Room(_Side(self.passages), _Side(self.entities))
+            returned = np.zeros(len(self.entities))
+            room = _Room(_Side(self.passages, self.returned), _Side(self.entities, returned))
         yield room
         # A walk that failed half way would have left its mass behind.
         self._rooms.append(room)
@@ -105,9 +108,11 @@ class Settled:
 
 def local_walk(walk: Walk) -> LocalWalk:
     """Lay out a walk for pushing; shares the arrays it can."""
-    return LocalWalk(
-        Edges.of(sparse.csr_array(walk.to_entities.T.tocsr())), Edges.of(walk.from_entities)
-    )
+    entities = Edges.of(walk.from_entities)
+    shared = np.flatnonzero(np.diff(entities.starts) > 1)
+    onward = Edges.of(sparse.csr_array(walk.shared_to_entities.T.tocsr()))
+    targets = shared.astype(np.int32)[onward.targets]
+    return LocalWalk(Edges(onward.starts, targets, onward.shares), entities, walk.returned)
 
 
 def settle(
@@ -164,6 +169,7 @@ def personalized_pagerank(
     """
     _require(damping, threshold)
     degree = np.diff(walk.passages.starts)
+    kept = (1 - damping) / (1 - damping**2 * walk.returned)
     settled = np.zeros_like(restart_passages)
     missing = np.zeros(restart_passages.shape[1])
     edges = 0
@@ -179,10 +185,11 @@ def personalized_pagerank(
         pushed = float(prior[rows].sum())
         started = Restart(rows, prior[rows], entities.astype(np.int64), values)
         share = pushed + float(values.sum())
-        mass = prior * ((1 - damping) / total)
+        mass = prior * kept
         mass[rows] = 0
-        held = float(prior.sum()) - pushed
-        missing[column] = damping**2 / (1 + damping) * held / total
+        missing[column] = max((float(prior.sum()) - pushed) / (1 + damping) - float(mass.sum()), 0)
+        mass /= total
+        missing[column] /= total
         if share > 0:
             with walk.room() as room:
                 walked = _settle(room, started, damping, level / share)
@@ -220,21 +227,23 @@ def _settle(room: "_Room", restart: Restart, damping: float, threshold: float) -
 def _read(room: "_Room", damping: float, edges: int) -> Settled:
     """What settled, and how much at most is missing.
 
-    Of a held residual r its node keeps (1 - d) r for certain. The rest goes on, and of all that
-    leaves a passage d / (1 + d) ends on passages, an entity's residual likewise.
+    Of all mass that starts at passages 1 / (1 + d) ends at passages, of what starts at entities
+    d / (1 + d). Of a held residual the passage itself keeps its part for certain.
     """
     rows = np.unique(np.concatenate(room.passages.touched))
     held = room.passages.waiting[rows]
-    mass = room.passages.settled[rows] + (1 - damping) * held
-    left = damping * float(held.sum()) + room.entities.held()
-    return Settled(rows, mass, damping / (1 + damping) * left, edges)
+    certain = (1 - damping) * room.passages.gain(rows, damping) * held
+    mass = room.passages.settled[rows] + certain
+    most = (float(held.sum()) + damping * room.entities.held()) / (1 + damping)
+    return Settled(rows, mass, max(most - float(certain.sum()), 0.0), edges)
 
 
 class _Side:
     """The passages or the entities during one walk."""
 
-    def __init__(self, edges: Edges) -> None:
+    def __init__(self, edges: Edges, returned: Float64) -> None:
         self._edges = edges
+        self._returned = returned
         self.waiting = np.zeros(len(edges))
         self.settled = np.zeros(len(edges))
         self._place = np.empty(len(edges), np.int32)
@@ -255,7 +264,7 @@ class _Side:
         enough = self.waiting[self.fresh] > threshold * (last - first)
         nodes, first, last = self.fresh[enough], first[enough], last[enough]
         self.fresh = np.empty(0, np.int64)
-        mass = self.waiting[nodes]
+        mass = self.waiting[nodes] * self.gain(nodes, damping)
         self.waiting[nodes] = 0
         self.settled[nodes] += (1 - damping) * mass
         degree = (last - first).astype(np.int64)
@@ -266,6 +275,11 @@ class _Side:
             moved = self._edges.shares[edge] * np.repeat(damping * mass, degree)
             other.receive(self._edges.targets[edge], moved)
         return size
+
+    def gain(self, nodes: Int64, damping: float) -> Float64:
+        """How often mass is at each of these nodes before it goes on, coming back each time."""
+        gain: Float64 = 1 / (1 - damping**2 * self._returned[nodes])
+        return gain
 
     def receive(self, nodes: Int32 | Int64, mass: Float64) -> None:
         """Take mass in; a node may occur many times."""
