@@ -17,7 +17,10 @@ import numpy as np
 from scipy import sparse
 
 from backends.graph import Stationary, Walk
+from backends.ranking import top_rows
 from backends.types import Float64, Int32, Int64
+
+MOST = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +148,13 @@ def personalized_pagerank(
     *,
     damping: float,
     threshold: float,
+    most: int = MOST,
 ) -> Stationary:
     """What `backends.graph.personalized_pagerank` computes, where the restart is dense.
 
-    Every passage keeps what it restarts with; only those that have enough of it push. So the work
-    beyond one look at each passage follows the passages that stand out.
+    Every passage keeps what it restarts with, and what its own entities give back of that. Only
+    those that stand out send the rest on (as in ZoomRAG, which restarts at the best passages and
+    active entities alone), so the work beyond one look at each passage does not grow with them.
 
     Args:
         walk: The graph.
@@ -159,6 +164,7 @@ def personalized_pagerank(
         threshold: Above 0. A node with m edges holds up to m times this share of the largest
             restart mass that any node of its column has. A share of the largest and not of the
             sum, which grows with the corpus while what stands out does not.
+        most: At least 1. Passages that may push what they restart with; those with more of it come first.
 
     Returns:
         Lower bounds of the passages' mass; `residual` bounds what is missing from each column,
@@ -182,6 +188,8 @@ def personalized_pagerank(
             continue
         level = threshold * max(prior.max(initial=0.0), values.max(initial=0.0))
         rows = np.flatnonzero(prior > level * degree)
+        if len(rows) > most:
+            rows = np.sort(rows[top_rows(prior[rows], most)])
         pushed = float(prior[rows].sum())
         started = Restart(rows, prior[rows], entities.astype(np.int64), values)
         share = pushed + float(values.sum())

@@ -158,15 +158,17 @@ def test_walks_leave_nothing_behind() -> None:
             assert one_of_them.error == own.error
 
 
-@given(seeds, st.integers(0, 4), st.floats(1e-6, 0.5))
-def test_dense_restarts_settle_within_the_bound(seed: int, columns: int, threshold: float) -> None:
+@given(seeds, st.integers(0, 4), st.floats(1e-6, 0.5), st.integers(1, 30))
+def test_dense_restarts_settle_within_the_bound(
+    seed: int, columns: int, threshold: float, most: int
+) -> None:
     rng = np.random.default_rng(seed)
     walk = walk_on(random_weights(rng, 25, 20, 0.15))
     passages = rng.random((25, columns)) ** 8 * (rng.random((1, columns)) < 0.8)
     entities = sparse.csc_array(rng.random((20, columns)) * (rng.random((20, columns)) < 0.2))
     full = personalized_pagerank(walk, passages, entities, damping=DAMPING, tolerance=1e-14)
     found = local.personalized_pagerank(
-        local_walk(walk), passages, entities, damping=DAMPING, threshold=threshold
+        local_walk(walk), passages, entities, damping=DAMPING, threshold=threshold, most=most
     )
     missing = full.passages - found.passages
     assert missing.min(initial=0.0) >= -1e-12
