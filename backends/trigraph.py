@@ -145,7 +145,6 @@ class TriGraphRetriever:
         self.graph: TriGraph = assemble(corpus, settings.assembly)
         self.finder = SeedFinder(self.graph, corpus, settings.seeds)
         self._lexical = lexical
-        self._weights = share_of_mentions(self.graph.counts)
         self._view = self._see(None)
 
     def search(
@@ -228,8 +227,7 @@ class TriGraphRetriever:
         )
 
     def _see(self, allowed: Mask | None) -> _View:
-        counts = self.graph.counts if allowed is None else restrict(self.graph.counts, allowed)
-        weights = self._weights if allowed is None else restrict(self._weights, allowed)
+        counts = self.graph.counts if allowed is None else self._counts_of(allowed)
         by_entity = sparse.csc_array(counts)
         by_entity.eliminate_zeros()
         passages_of = np.diff(by_entity.indptr).astype(np.int64)
@@ -238,7 +236,15 @@ class TriGraphRetriever:
         if allowed is not None:
             titled = sparse.csr_array(restrict(titled.T.tocsr(), allowed).T)
             titled.eliminate_zeros()
-        return _View(walk_on(weights), by_entity, passages_of, titled, allowed)
+        walk = walk_on(share_of_mentions(counts))
+        return _View(walk, by_entity, passages_of, titled, allowed)
+
+    def _counts_of(self, allowed: Mask) -> sparse.csr_array:
+        """C without the passages that are not allowed, and without joints that lack a chunk."""
+        counts = restrict(self.graph.counts, allowed)
+        chunks = counts.astype(bool).sum(axis=0)[len(self.graph) :]
+        kept = np.concatenate([np.ones(len(self.graph)), chunks == 2])
+        return counts if kept.all() else sparse.csr_array(counts @ sparse.diags_array(kept))
 
     def _lexical_scores(self, queries: Sequence[Query]) -> Float32:
         wanted = self.settings.lexical_weight or self.settings.lexical_weight_titled

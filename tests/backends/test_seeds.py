@@ -180,7 +180,8 @@ def test_the_nearest_is_looked_for_among_entities_that_a_filter_leaves(
     asker = near(similarity_floor=0.5)
     usable = asker.without("bo")
     ((key, value, *_),) = asker.find("x", named("Beau", [0, 0, 1, 0]), passages_of=usable)
-    assert (key, value) == ("lake como", pytest.approx(0.6, abs=1e-3))
+    assert key == "lake como"
+    assert value == pytest.approx(0.6, abs=1e-3)
 
 
 def test_no_vector_is_asked_for_when_nearest_is_off(asker: Asker) -> None:
