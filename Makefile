@@ -10,7 +10,7 @@ bin := $(VENV)/bin
 stamp := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format check test test-all bench demo clean
+.PHONY: help install docs format check test test-all bench demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -25,6 +25,9 @@ $(stamp): pyproject.toml constraints.txt
 format: $(stamp) ## Rewrite the code as `make check` wants it
 	$(bin)/ruff check --fix-only --quiet .
 	$(bin)/ruff format .
+
+docs: $(stamp) ## Rewrite SETTINGS.md from the code
+	$(bin)/python -m router.variables > SETTINGS.md
 
 check: $(stamp) ## Formatting, lint, strict types, layers
 	$(bin)/ruff format --check .

@@ -7,13 +7,14 @@ only where they are consecutive chunks of one document.
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
 
 from backends.bridging import MentionGraph
 from backends.corpus import Corpus
-from backends.linking import FUNCTION_WORDS, NameTrie, entity_key, title_keys, tokenise
+from backends.linking import NameTrie, entity_key, is_telling, title_keys, title_names
 from backends.types import Int32, Int64, Mask
 
 # A capital letter at the start of a sentence proves nothing for a shorter single word.
@@ -22,6 +23,8 @@ MIN_SINGLE_WORD = 4
 MIN_PHRASE_PASSAGES = 2
 MAX_PHRASE_PASSAGES = 20
 MAX_PHRASE_SHARE = 0.02
+# Named entities to noun phrases below which "auto" takes the noun phrases in.
+FEW_ENTITIES = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,14 @@ class AssemblySettings:
         title_entities: A passage's title is an entity of the passage and of each of its sentences.
         link_text: A sentence mentions every known entity whose name stands in it word for word,
             tagged or not.
-        noun_phrases: Noun phrases that recur are entities as well.
+        noun_phrases: Whether noun phrases that recur are entities as well: "on", "off", or "auto",
+            which means on in a corpus with fewer than one named entity to four noun phrases
+            (technical texts have one to ten, encyclopaedic ones two to three).
     """
 
     title_entities: bool = True
     link_text: bool = True
-    noun_phrases: bool = False
+    noun_phrases: Literal["auto", "on", "off"] = "auto"
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ def assemble(corpus: Corpus, settings: AssemblySettings) -> TriGraph:
     named[names.surface[names.surface >= 0]] = True
     named[names.title_entity] = True
     trie = NameTrie(
-        (key, entity) for key, entity in names.index.items() if named[entity] and _can_name(key)
+        (key, entity) for key, entity in names.index.items() if named[entity] and is_telling(key)
     )
     tagged = _entries(corpus.entities.sentence, names.surface[corpus.entities.code])
     titled = _title_entries(corpus, names)
@@ -119,7 +124,8 @@ def assemble(corpus: Corpus, settings: AssemblySettings) -> TriGraph:
 def _number(corpus: Corpus, settings: AssemblySettings) -> _Names:
     surfaces = [entity_key(surface) for surface in corpus.entities.names]
     phrases = [entity_key(name) for name in corpus.phrases.names]
-    recurring = _recurring(corpus) if settings.noun_phrases else np.zeros(len(phrases), bool)
+    wanted = _wants_phrases(corpus, settings)
+    recurring = _recurring(corpus) if wanted else np.zeros(len(phrases), bool)
     title_passage: list[int] = []
     titles: list[str] = []
     if settings.title_entities:
@@ -140,6 +146,12 @@ def _number(corpus: Corpus, settings: AssemblySettings) -> _Names:
     )
 
 
+def _wants_phrases(corpus: Corpus, settings: AssemblySettings) -> bool:
+    if settings.noun_phrases == "auto":
+        return len(corpus.entities.code) < FEW_ENTITIES * len(corpus.phrases.code)
+    return settings.noun_phrases == "on"
+
+
 def _recurring(corpus: Corpus) -> Mask:
     """Which noun phrases occur in more than one passage, and not in too many."""
     passages = corpus.sentence_passage[corpus.phrases.sentence].astype(np.int64)
@@ -147,12 +159,6 @@ def _recurring(corpus: Corpus) -> Mask:
     frequency = np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
     most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * len(corpus))
     return (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
-
-
-def _can_name(key: str) -> bool:
-    """Whether finding this key in a text means anything: function words alone do not."""
-    tokens = tokenise(key)
-    return len(key) > 1 and not all(token in FUNCTION_WORDS for token in tokens)
 
 
 def _entries(sentence: Int32, entity: Int64) -> Int64:
@@ -243,8 +249,9 @@ def _display(corpus: Corpus, names: _Names) -> list[str]:
     for passage, entity in zip(
         names.title_passage.tolist()[::-1], names.title_entity.tolist()[::-1], strict=True
     ):
-        title = corpus.titles[passage].strip()
-        display[entity] = title if entity_key(title) == names.keys[entity] else display[entity]
+        for name in title_names(corpus.titles[passage]):
+            if entity_key(name) == names.keys[entity]:
+                display[entity] = name
     frequency = np.bincount(corpus.entities.code, minlength=len(corpus.entities.names))
     order = np.lexsort((np.arange(len(frequency)), -frequency))
     seen: set[int] = set()

@@ -6,13 +6,14 @@ sentence's similarity (LinearRAG, section 3.2.1). Only sentences next to active 
 compared with the question.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
 
-from backends.types import Float32, Int32, Int64
+from backends.types import Float32, Float64, Int32, Int64
 
 Similarity = Callable[[Int64], Float32]
 
@@ -45,8 +46,8 @@ class Activation:
     """
 
     entities: Int64
-    value: Float32
-    weight: Float32
+    value: Float64
+    weight: Float64
     level: Int64
     bridges: Mapping[int, Bridge] = field(default_factory=dict)
 
@@ -119,7 +120,7 @@ def bridge(
     reached = dict(seeds)
     for step in range(2, steps + 1):
         expanded = sorted(e for e, reached_value in reached.items() if reached_value >= threshold)
-        _rank_sentences(graph, [e for e in expanded if e not in known], similarity, known)
+        _compare_sentences(graph, [e for e in expanded if e not in known], similarity, known)
         found: dict[int, float] = {}
         for entity in expanded:
             for sentence, sigma in _best_unused(*known[entity], used, sentences_per_entity):
@@ -148,30 +149,40 @@ def bridge(
     )
 
 
-def _rank_sentences(
+def _compare_sentences(
     graph: MentionGraph,
     entities: list[int],
     similarity: Similarity,
     known: dict[int, tuple[Int32, Float32]],
 ) -> None:
-    """Order the sentences of entities by similarity, with one call for all of them."""
+    """Compare the sentences of entities with the question, in one call for all of them."""
+    # Entities share few sentences: to compare one twice costs less than to find it.
     lists = [graph.sentences_of(entity) for entity in entities]
-    rows = np.unique(np.concatenate(lists)) if lists else np.array([], np.int32)
-    sigma = similarity(rows.astype(np.int64))
+    if not lists:
+        return
+    # A copy, for sentences will be struck out in it.
+    sigma = similarity(np.concatenate(lists).astype(np.int64)).copy()
+    start = 0
     for entity, sentences in zip(entities, lists, strict=True):
-        own = sigma[np.searchsorted(rows, sentences)]
-        order = np.argsort(-own, kind="stable")
-        known[entity] = (sentences[order], own[order])
+        known[entity] = (sentences, sigma[start : start + len(sentences)])
+        start += len(sentences)
 
 
 def _best_unused(
     sentences: Int32, sigma: Float32, used: set[int], count: int
 ) -> list[tuple[int, float]]:
+    """Best sentences first, of equal ones the lower row; each that is looked at is struck out.
+
+    What is struck out is used, or about to be, so nobody asks for it again.
+    """
     best: list[tuple[int, float]] = []
-    for place in range(len(sentences)):
-        if len(best) == count:
+    while len(best) < count and len(sentences):
+        place = int(sigma.argmax())
+        similarity = float(sigma[place])
+        if similarity == -math.inf:
             break
+        sigma[place] = -math.inf
         sentence = int(sentences[place])
         if sentence not in used:
-            best.append((sentence, float(sigma[place])))
+            best.append((sentence, similarity))
     return best

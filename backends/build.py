@@ -18,7 +18,7 @@ from backends.writer import Changes, Writer
 
 _T = TypeVar("_T")
 
-WINDOW = 1024
+WINDOW = 512
 # A window leaves a fragment behind; fewer than this are not worth rewriting.
 COMPACT_FROM = 32
 

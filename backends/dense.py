@@ -1,12 +1,12 @@
 """Dense retrieval: passages by inner product with the question's vector.
 
-The exact kind is a BLAS scan of the matrix: on 2 cores it answers a single question three to four
-times sooner than FAISS's flat index and a batch no later (`training/bench/dense.py` prints both).
+The exact kind is a scan: of the question's own thread when it comes alone, a matrix product when
+there are several. `training/bench/dense.py` prints it beside FAISS's flat index, which needs as
+long for one question, three times as long for each of a batch, and a copy of the vectors.
 FAISS serves the approximate kinds, HNSW and IVF-PQ.
 
-Candidates come from float32 kernels, whose last bits depend on the kernel and which keep an
-arbitrary one of two equal passages. So their inner products are computed again in float64, rounded
-once to float32 and cut with ties by id: scores and order are the same in any batch, and for the
+Whatever finds candidates, their scores are those of `backends.similarity`, which depend on nothing
+but two vectors, and ties are cut by id. So score and order are the same in any batch, and for the
 exact kind no passage that belongs in the answer is missed.
 """
 
@@ -26,11 +26,11 @@ from backends.ranking import (
     require_mask,
     top_rows,
 )
+from backends.similarity import products
 from backends.types import Float32, Int64, Mask, Query, Ranking
 
-_RESCORED_AT_ONCE = 8192
-"""Rows converted to float64 together, which bounds the memory of a search with a very large k."""
-
+_PRODUCTS_AT_ONCE = 2**22
+"""Inner products held at a time: 16 MiB."""
 
 _GATHER_COST = 8
 """Copying a scattered row costs about as much as scanning this many in place."""
@@ -60,7 +60,7 @@ class DenseSettings:
 
     kind: Literal["exact", "hnsw", "ivfpq"] = "exact"
     scan_below: int = 10_000
-    overfetch: int = 4
+    overfetch: int = 8
     seed: int = 0
     hnsw_links: int = 32
     hnsw_build: int = 200
@@ -82,7 +82,8 @@ class DenseRetriever:
     A filtered search scans the allowed passages whatever the kind: a walk through an HNSW graph
     would step on passages that the filter forbids, and filters are exact in every arm.
 
-    BLAS and OpenMP share the work of one call among their threads; `OMP_NUM_THREADS` bounds both.
+    A single question is answered in the thread that asks; a batch that is scanned runs in the
+    threads of BLAS, which `OMP_NUM_THREADS` bounds.
     """
 
     name = "dense"
@@ -145,10 +146,6 @@ class DenseRetriever:
     def similarities(self, queries: Sequence[Query]) -> Float32:
         """Inner products of every passage with every question.
 
-        Each question is one matrix-vector product, not a column of a matrix product, so that its
-        values do not depend on the rest of the batch. They are float32 sums: up to d·2⁻²⁴ off the
-        scores of `search`.
-
         Args:
             queries: b analysed questions.
 
@@ -159,62 +156,82 @@ class DenseRetriever:
             RequestError: A vector does not fit this index.
         """
         vectors = query_matrix(queries, self.vectors.shape[1])
-        products = np.empty((len(vectors), len(self.ids)), dtype=np.float32)
-        for vector, row in zip(vectors, products, strict=True):
-            np.dot(self.vectors, vector, out=row)
-        return products.T
+        columns = np.empty((len(vectors), len(self.ids)), dtype=np.float32)
+        for vector, row in zip(vectors, columns, strict=True):
+            row[:] = products(self.vectors, vector)
+        return columns.T
 
     def _find(self, vectors: Float32, k: int, allowed: Int64 | None) -> list[tuple[Int64, Float32]]:
         """The best k (at least 0, at most the allowed) rows and their scores per question."""
-        if k == 0:
+        if k == 0 or len(vectors) == 0:
             return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in vectors]
         if self._index is None or allowed is not None:
-            return [self._scan(vector, k, allowed) for vector in vectors]
-        return self._approximate(self._index, vectors, k) if len(vectors) else []
+            return self._scan(vectors, k, allowed)
+        # One by one: in a batch FAISS compares with cluster centres through BLAS, and its last bits
+        # can send a question to another cluster.
+        return [self._approximate(self._index, vector, k) for vector in vectors]
 
-    def _scan(self, vector: Float32, k: int, allowed: Int64 | None) -> tuple[Int64, Float32]:
-        """Exact search over the allowed rows (all of them for None); k at most their number."""
-        if allowed is None:
-            products = self.vectors @ vector
-        elif len(allowed) * _GATHER_COST < len(self.vectors):
-            products = self.vectors[allowed] @ vector
-        else:
-            products = (self.vectors @ vector)[allowed]
-        cut = np.partition(products, len(products) - k)[len(products) - k]
-        # A float32 sum of d products is off by at most d·2⁻²⁴ of the lengths, on either side of
-        # the comparison: a row further below the cut than that cannot belong to the best k.
-        slack = 2 * (len(vector) + 2) * 2.0**-24 * float(np.linalg.norm(vector)) * self._longest
-        near = np.flatnonzero(products >= cut - slack)
-        return self._best(vector, near if allowed is None else allowed[near], k)
-
-    def _approximate(
-        self, index: faiss.Index, vectors: Float32, k: int
-    ) -> list[tuple[Int64, Float32]]:
-        """Search with the FAISS index, and scan where it proposes fewer rows than asked for."""
-        fetched = min(k * self.settings.overfetch, len(self.vectors))
-        _, rows = index.search(vectors, fetched)
+    def _scan(self, vectors: Float32, k: int, allowed: Int64 | None) -> list[tuple[Int64, Float32]]:
+        """Exact search over the allowed rows (all of them for None)."""
+        pool, chosen = self.vectors, allowed
+        if allowed is not None and len(allowed) * _GATHER_COST < len(self.vectors):
+            pool, chosen = self.vectors[allowed], None
         found = []
-        for vector, row in zip(vectors, rows, strict=True):
-            proposed = np.sort(row[row >= 0])
-            enough = len(proposed) >= k
-            found.append(self._best(vector, proposed, k) if enough else self._scan(vector, k, None))
+        for vector, values in zip(vectors, _all_products(pool, vectors), strict=True):
+            near = _near(values if chosen is None else values[chosen], k, self._slack(vector))
+            found.append(self._best(vector, near if allowed is None else allowed[near], k))
         return found
 
+    def _slack(self, vector: Float32) -> float:
+        """How far below the k-th best product a row of the best k can have come out.
+
+        A float32 sum of d products is off by at most about d·2⁻²⁴ of the lengths, whatever its
+        order. Two such sums are compared here with two others.
+        """
+        rounding = (len(vector) + 2) * 2.0**-24
+        return 4 * rounding * float(np.linalg.norm(vector)) * self._longest
+
+    def _approximate(self, index: faiss.Index, vector: Float32, k: int) -> tuple[Int64, Float32]:
+        """Search with the FAISS index, and scan when it proposes fewer rows than asked for."""
+        fetched = min(k * self.settings.overfetch, len(self.vectors))
+        proposed = index.search(vector[None], fetched)[1][0]
+        proposed = np.sort(proposed[proposed >= 0])
+        if len(proposed) < k:
+            return self._scan(vector[None], k, None)[0]
+        return self._best(vector, proposed, k)
+
     def _best(self, vector: Float32, rows: Int64, k: int) -> tuple[Int64, Float32]:
-        """Cut ascending rows to the best k by exact inner product, ties by row."""
-        scores = _exact(self.vectors, vector, rows)
+        """Cut ascending rows to the best k, ties by row."""
+        scores = _products_of(self.vectors, rows, vector)
         best = top_rows(scores, k)
         return rows[best], scores[best]
 
 
-def _exact(vectors: Float32, query: Float32, rows: Int64) -> Float32:
-    """Inner products (m,) of some rows with a query, in float64 and rounded once."""
-    wide = query.astype(np.float64)
-    scores = np.empty(len(rows), dtype=np.float32)
-    for start in range(0, len(rows), _RESCORED_AT_ONCE):
-        part = slice(start, start + _RESCORED_AT_ONCE)
-        scores[part] = vectors[rows[part]].astype(np.float64) @ wide
-    return scores
+def _products_of(vectors: Float32, rows: Int64, query: Float32) -> Float32:
+    """Inner products (m,) of some rows, in the cheaper of two ways to the same bits."""
+    if len(rows) * _GATHER_COST < len(vectors):
+        return products(vectors[rows], query)
+    return products(vectors, query)[rows]
+
+
+def _all_products(vectors: Float32, queries: Float32) -> Iterator[Float32]:
+    """Inner products (n,) of all rows with each query, right up to the last bits.
+
+    BLAS shares even a single query among its threads and waits for the last one, which on a busy
+    machine takes a time slice; only a batch is worth that.
+    """
+    if len(queries) == 1:
+        yield products(vectors, queries[0])
+        return
+    step = max(1, _PRODUCTS_AT_ONCE // max(1, len(vectors)))
+    for start in range(0, len(queries), step):
+        yield from queries[start : start + step] @ vectors.T
+
+
+def _near(values: Float32, k: int, slack: float) -> Int64:
+    """Ascending places of the k highest values, and of all within `slack` of the lowest of them."""
+    cut = np.partition(values, len(values) - k)[len(values) - k]
+    return np.flatnonzero(values >= cut - slack)
 
 
 def _longest(vectors: Float32) -> float:
@@ -255,7 +272,10 @@ def _ivfpq(vectors: Float32, settings: DenseSettings) -> faiss.Index:
     )
     for clustering in (index.cp, index.pq.cp):
         clustering.seed = settings.seed
-        clustering.min_points_per_centroid = 1
+        clustering.niter = 10
+        clustering.min_points_per_centroid = 1  # Below FAISS's 39 it prints a warning.
+        # FAISS's 256 points and 25 iterations take four times as long and find no more.
+        clustering.max_points_per_centroid = 64
     index.nprobe = settings.ivf_probes
     index.train(vectors)
     index.add(vectors)

@@ -18,8 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Float64 = NDArray[np.float64]
+from backends.types import Float64
+
 MAX_STEPS = 1000
+COLUMNS = 16
+"""Walks that advance together: more share each look at the graph, but overflow the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +147,19 @@ def personalized_pagerank(
     """
     if not 0 <= damping < 1:
         raise ValueError(f"damping must be in [0, 1), not {damping}")
-    totals = restart_passages.sum(axis=0) + np.asarray(restart_entities.sum(axis=0)).ravel()
-    arriving = (restart_entities.T @ walk.from_entities).toarray().T
-    source = (restart_passages + damping * arriving) * (_reciprocal(totals) * (1 - damping))
-    return Stationary(*_chebyshev(walk, source, damping, tolerance))
+    totals = _column_sums(restart_passages) + np.asarray(restart_entities.sum(axis=0)).ravel()
+    source = np.ascontiguousarray((restart_entities.T @ walk.from_entities).toarray().T)
+    source *= damping
+    source += restart_passages
+    source *= _reciprocal(totals) * (1 - damping)
+    residual, steps = np.zeros(len(totals)), 0
+    for start in range(0, len(totals), COLUMNS):
+        part = slice(start, start + COLUMNS)
+        source[:, part], residual[part], taken = _chebyshev(
+            walk, np.ascontiguousarray(source[:, part]), damping, tolerance
+        )
+        steps = max(steps, taken)
+    return Stationary(source, residual, steps)
 
 
 def entity_mass(
@@ -177,28 +189,47 @@ def _chebyshev(
     """Solve (1 - d^2 A B) x = source by Chebyshev iteration.
 
     Follows Saad, Iterative Methods for Sparse Linear Systems (2003), algorithm 12.1, with the
-    eigenvalue bounds [1 - d^2, 1]. The start x = source is the walk's first two steps.
+    eigenvalue bounds [1 - d^2, 1]. The start x = source is the walk's first two steps. A column
+    that has settled stays as it is while others go on, so it ends as it would have alone.
     """
     decay = damping * damping
+    left = np.zeros(source.shape[1])
     if decay == 0:
-        return source.copy(), np.zeros(source.shape[1]), 0
+        return source.copy(), left, 0
     centre, radius = 1 - decay / 2, decay / 2
     ratio = centre / radius
     rho = 1 / ratio
     solution = source.copy()
     residual = decay * walk.two_steps(solution)
     step = residual / centre
+    moving = np.ones(source.shape[1], bool)
+    scratch = np.empty_like(residual)
     for steps in range(MAX_STEPS):
-        error = np.abs(residual).sum(axis=0)
-        if error.max(initial=0.0) <= tolerance:
-            return solution, error, steps
+        error = _column_sums(np.abs(residual, out=scratch))
+        left[moving] = error[moving]
+        settled = moving & (error <= tolerance)
+        if settled.any():
+            moving &= ~settled
+            residual[:, settled] = step[:, settled] = 0
+        if not moving.any():
+            return solution, left, steps
         solution += step
         residual -= step
-        residual += decay * walk.two_steps(step)
+        moved = walk.two_steps(step)
+        moved *= decay
+        residual += moved
         rho_next = 1 / (2 * ratio - rho)
-        step = rho_next * rho * step + (2 * rho_next / radius) * residual
+        step *= rho_next * rho
+        step += np.multiply(residual, 2 * rho_next / radius, out=scratch)
         rho = rho_next
-    return solution, np.abs(residual).sum(axis=0), MAX_STEPS
+    left[moving] = _column_sums(np.abs(residual))[moving]
+    return solution, left, MAX_STEPS
+
+
+def _column_sums(values: Float64) -> Float64:
+    """Sums of columns, each added up in an order that does not depend on how many there are."""
+    sums: Float64 = np.ascontiguousarray(values.T).sum(axis=1)
+    return sums
 
 
 def _reciprocal(values: Float64) -> Float64:

@@ -199,7 +199,19 @@ def _fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFKD", text).casefold()
-    return "".join(letter for letter in plain if not unicodedata.combining(letter))
+    return plain.translate(_WITHOUT_MARKS)
+
+
+class _WithoutMarks(dict[int, int | None]):
+    """Every character as it is, combining marks as nothing; filled on first use."""
+
+    def __missing__(self, code: int) -> int | None:
+        kept = None if unicodedata.combining(chr(code)) else code
+        self[code] = kept
+        return kept
+
+
+_WITHOUT_MARKS = _WithoutMarks()
 
 
 def _singular(word: str) -> str:

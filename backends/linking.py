@@ -1,6 +1,7 @@
 """Surfaces to entities: when two names are the same, and where a text mentions a known one."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,14 +10,21 @@ import numpy as np
 from backends.types import Int32, Int64
 
 _SPACES = re.compile(r"\s+")
-_APOSTROPHE = "\N{RIGHT SINGLE QUOTATION MARK}"
-_EDGES = " \t\n\"'`.,;:!?()[]{}\N{LEFT SINGLE QUOTATION MARK}" + "".join(
-    ("\N{LEFT DOUBLE QUOTATION MARK}", "\N{RIGHT DOUBLE QUOTATION MARK}", _APOSTROPHE, "«»„")
+_STRAIGHT = (
+    ("\N{RIGHT SINGLE QUOTATION MARK}", "'"),
+    ("\N{LEFT SINGLE QUOTATION MARK}", "'"),
+    ("\N{LEFT DOUBLE QUOTATION MARK}", '"'),
+    ("\N{RIGHT DOUBLE QUOTATION MARK}", '"'),
 )
+_EDGES = " \t\n\"'`.,;:!?()[]{}«»„"
 _PARENTHETICAL = re.compile(r"\s*\([^()]*\)\s*$")
 # Words with inner apostrophes, full stops or hyphens stay whole, but for a possessive; any other
-# sign stands alone.
-_TOKEN = re.compile(r"'s\b|\w+(?:['.\-](?!s\b)\w+)*|[^\w\s]")
+# sign stands alone. An accent belongs to its letter even where no single character holds both, as
+# in the lower-case form of a dotted capital I.
+_IN_WORD = r"[\w\u0300-\u036f]"
+_WORD = rf"\w{_IN_WORD}*"
+_POSSESSIVE = rf"'(?i:s)(?!{_IN_WORD})"
+_TOKEN = re.compile(rf"{_POSSESSIVE}|{_WORD}(?:(?!{_POSSESSIVE})['.\-]{_WORD})*|[^\w\s]")
 MAX_WORDS = 8
 FUNCTION_WORDS = frozenset(
     """a about after all also an and any are as at be been before but by can could did do does for
@@ -28,23 +36,50 @@ FUNCTION_WORDS = frozenset(
 
 
 def entity_key(surface: str) -> str:
-    """The form under which two surfaces are one entity: case, spaces, quotes, possessive ignored.
+    """The form under which two surfaces are one entity.
 
+    Case, spaces, quotes, a possessive and a leading "the" do not count: "The Thames' " and
+    "Thames" are one river. The article stays where nothing telling is left without it ("The Who").
     Empty for a surface that has nothing else.
     """
-    key = _SPACES.sub(" ", surface.casefold().replace(_APOSTROPHE, "'")).strip(_EDGES)
-    return key.removesuffix("'s").rstrip(_EDGES)
+    key = _SPACES.sub(" ", _plain(surface).casefold()).strip(_EDGES)
+    key = key.removesuffix("'s").rstrip(_EDGES)
+    if key.startswith("the "):
+        bare = key.removeprefix("the ").lstrip(_EDGES)
+        return bare if is_telling(bare) else key
+    return key
+
+
+def is_telling(key: str) -> bool:
+    """Whether a key has more than one character and more than function words."""
+    return len(key) > 1 and not all(token in FUNCTION_WORDS for token in tokenise(key))
+
+
+def title_names(title: str) -> tuple[str, str]:
+    """A title as it stands, and without its "(…)" ending if it has one."""
+    whole = title.strip()
+    return whole, _PARENTHETICAL.sub("", whole)
 
 
 def title_keys(title: str) -> tuple[str, ...]:
-    """Entity keys a passage's title gives: the title, and the title without its "(…)" ending."""
-    keys = (entity_key(title), entity_key(_PARENTHETICAL.sub("", title)))
-    return tuple(dict.fromkeys(key for key in keys if key))
+    """Entity keys that a passage's title gives, those of its names, each once."""
+    keys = dict.fromkeys(entity_key(name) for name in title_names(title))
+    return tuple(key for key in keys if key)
 
 
 def tokenise(text: str) -> list[str]:
     """Tokens of a text in their own case."""
-    return _TOKEN.findall(text.replace(_APOSTROPHE, "'"))
+    return _TOKEN.findall(_plain(text))
+
+
+def _plain(text: str) -> str:
+    """Accented letters as one character where there is one, quotes as on a typewriter."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFC", text)
+    for curly, straight in _STRAIGHT:
+        text = text.replace(curly, straight)
+    return text
 
 
 @dataclass(frozen=True, slots=True)

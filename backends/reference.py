@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float64 = NDArray[np.float64]
+from backends.types import Float64
 
 
 def personalized_pagerank(

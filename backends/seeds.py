@@ -34,7 +34,7 @@ class SeedSettings:
 
     vocabulary: bool = True
     lower_case_word: float = 0.3
-    lower_case_name: float = 0.6
+    lower_case_name: float = 0.8
     noun_phrase: float = 0.3
     nearest: bool = False
     similarity_floor: float = 0.8
@@ -84,7 +84,11 @@ class SeedFinder:
             passages_of: (at least e,) passages that may be used for each entity; one that has
                 none is no seed.
         """
-        found = [*self._tagged(query), *self._in_vocabulary(query), *self._phrases(query)]
+        found = [
+            *self._tagged(query, passages_of),
+            *self._in_vocabulary(query),
+            *self._phrases(query),
+        ]
         best: dict[int, Seed] = {}
         for seed in found:
             known = best.get(seed.entity)
@@ -96,7 +100,7 @@ class SeedFinder:
         entity = self._graph.index.get(entity_key(mention), -1)
         return -1 if entity >= 0 and self._graph.is_phrase[entity] else entity
 
-    def _tagged(self, query: Query) -> list[Seed]:
+    def _tagged(self, query: Query, passages_of: NDArray[np.int64]) -> list[Seed]:
         seeds = []
         for mention in query.mentions:
             if mention.kind != "entity":
@@ -104,8 +108,10 @@ class SeedFinder:
             entity = self._entity(mention.text)
             if entity >= 0:
                 seeds.append(Seed(entity, 1.0, mention.text, "name"))
-            elif self._vectors is not None and mention.vector is not None:
-                similarity = self._vectors @ mention.vector
+            elif self._vectors is not None and len(self._vectors) and mention.vector is not None:
+                # What a filter leaves out must not stand in front of the nearest that is left.
+                usable = passages_of[: len(self._vectors)] > 0
+                similarity = np.where(usable, self._vectors @ mention.vector, -1)
                 entity = int(similarity.argmax())
                 value = min(float(similarity[entity]), 1.0)
                 if value >= max(self._settings.similarity_floor, MIN_VALUE):
@@ -127,7 +133,8 @@ class SeedFinder:
         # The first word of a question has a capital letter whatever it is.
         if any(starts_like_a_name(token) for token in tokens[max(start, 1) : end]):
             return 1.0
-        single = end - start == 1
+        # An article before the word is part of the name: "the godfather".
+        single = end - start == 1 and (start == 0 or tokens[start - 1].casefold() != "the")
         return self._settings.lower_case_word if single else self._settings.lower_case_name
 
     def _phrases(self, query: Query) -> list[Seed]:

@@ -14,6 +14,12 @@ from scipy import sparse
 from backends.assembly import AssemblySettings, TriGraph, assemble
 from backends.bridging import Activation, bridge
 from backends.corpus import Corpus
+from backends.explanation import (
+    Explanation,
+    explain_entities,
+    explain_passages,
+    explain_seeds,
+)
 from backends.graph import (
     Stationary,
     Walk,
@@ -24,10 +30,12 @@ from backends.graph import (
 )
 from backends.ranking import make_ranking, query_matrix, require_k, require_mask, top_rows
 from backends.seeds import Seed, SeedFinder, SeedSettings
-from backends.types import Float32, Mask, Query, Ranking
+from backends.similarity import half_products, products
+from backends.types import Float32, Float64, Mask, Query, Ranking
 
-Float64 = NDArray[np.float64]
 LexicalScores = Callable[[Sequence[Query]], Float32]
+# Power of a passage's closeness to the question where its title may not have been meant.
+DOUBT = 4
 NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
 
 
@@ -73,7 +81,7 @@ class TriGraphSettings:
 # LinearRAG as its public code runs by default. Its edges between neighbours in the file are left
 # out: in published corpora these are each other's gold evidence.
 PUBLISHED = TriGraphSettings(
-    assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases=False),
+    assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases="off"),
     seeds=SeedSettings(vocabulary=False, nearest=True, similarity_floor=0.0),
     steps=3,
     threshold=0.5,
@@ -110,6 +118,7 @@ class _View:
     walk: Walk
     log_counts: sparse.csc_array  # ln(1 + N), (n, e)
     passages_of: NDArray[np.int64]
+    titled: sparse.csr_array
     allowed: Mask | None
 
 
@@ -136,7 +145,6 @@ class TriGraphRetriever:
         self.graph: TriGraph = assemble(corpus, settings.assembly)
         self.finder = SeedFinder(self.graph, corpus, settings.seeds)
         self._lexical = lexical
-        self._weights = share_of_mentions(self.graph.counts)
         self._view = self._see(None)
 
     def search(
@@ -155,10 +163,9 @@ class TriGraphRetriever:
         """Seeds, activation and restart masses of each query."""
         view = self._view if allowed is None else self._see(allowed)
         vectors = query_matrix(queries, self.corpus.vectors.shape[1])
-        similarity = vectors @ self.corpus.vectors.T
         lexical = self._lexical_scores(queries)
         return [
-            self._trace(query, similarity[row], lexical[row], view)
+            self._trace(query, products(self.corpus.vectors, vectors[row]), lexical[row], view)
             for row, query in enumerate(queries)
         ]
 
@@ -184,6 +191,28 @@ class TriGraphRetriever:
             tolerance=self.settings.tolerance,
         )
 
+    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
+        """Say how the passages of a ranking came to their places, from the walk's own numbers.
+
+        Args:
+            query: The question that was asked.
+            ranking: Of this arm or of another; passages that this version lacks are left out.
+            allowed: The mask it was searched with.
+        """
+        (trace,) = self.trace([query], allowed)
+        settled = self.settle([trace], allowed).passages[:, 0]
+        total = trace.prior.sum() + trace.restart.sum()
+        shares = np.stack([trace.prior / (total or 1), settled / (settled.sum() or 1)])
+        row_of = {id_: row for row, id_ in enumerate(self.corpus.ids)}
+        known = [hit.id for hit in ranking.hits if hit.id in row_of]
+        return Explanation(
+            explain_seeds(self.graph, trace.seeds),
+            explain_entities(self.graph, self.corpus, trace.activation),
+            explain_passages(
+                self.graph, known, [row_of[i] for i in known], trace.activation, shares
+            ),
+        )
+
     def _rank(self, trace: Trace, walked: Float64, k: int, allowed: Mask | None) -> Ranking:
         score = walked if trace.seeds else trace.prior
         eligible = np.arange(len(score)) if allowed is None else np.flatnonzero(allowed)
@@ -198,13 +227,24 @@ class TriGraphRetriever:
         )
 
     def _see(self, allowed: Mask | None) -> _View:
-        counts = self.graph.counts if allowed is None else restrict(self.graph.counts, allowed)
-        weights = self._weights if allowed is None else restrict(self._weights, allowed)
+        counts = self.graph.counts if allowed is None else self._counts_of(allowed)
         by_entity = sparse.csc_array(counts)
         by_entity.eliminate_zeros()
         passages_of = np.diff(by_entity.indptr).astype(np.int64)
         by_entity.data = np.log1p(by_entity.data)
-        return _View(walk_on(weights), by_entity, passages_of, allowed)
+        titled = self.graph.titled
+        if allowed is not None:
+            titled = sparse.csr_array(restrict(titled.T.tocsr(), allowed).T)
+            titled.eliminate_zeros()
+        walk = walk_on(share_of_mentions(counts))
+        return _View(walk, by_entity, passages_of, titled, allowed)
+
+    def _counts_of(self, allowed: Mask) -> sparse.csr_array:
+        """C without the passages that are not allowed, and without joints that lack a chunk."""
+        counts = restrict(self.graph.counts, allowed)
+        chunks = counts.astype(bool).sum(axis=0)[len(self.graph) :]
+        kept = np.concatenate([np.ones(len(self.graph)), chunks == 2])
+        return counts if kept.all() else sparse.csr_array(counts @ sparse.diags_array(kept))
 
     def _lexical_scores(self, queries: Sequence[Query]) -> Float32:
         wanted = self.settings.lexical_weight or self.settings.lexical_weight_titled
@@ -217,7 +257,7 @@ class TriGraphRetriever:
         activation = self._activate(query, seeds, view)
         near = _scaled(similarity, view.allowed)
         prior = self._prior(near, lexical, seeds, activation, view)
-        self._add_titles(prior, near, activation)
+        self._add_titles(prior, near, seeds, activation, view)
         mass = activation.weight if self.settings.summed else activation.value
         degree = view.passages_of[activation.entities]
         shared = np.maximum(degree, 1) ** self.settings.degree_power
@@ -230,7 +270,7 @@ class TriGraphRetriever:
         corpus = self.corpus
 
         def similarity(sentences: NDArray[np.int64]) -> Float32:
-            near: Float32 = corpus.sentence_vectors[sentences].astype(np.float32) @ query.vector
+            near = half_products(corpus.sentence_vectors, sentences, query.vector)
             if view.allowed is not None:
                 near[~view.allowed[corpus.sentence_passage[sentences]]] = -1
             return near
@@ -263,32 +303,44 @@ class TriGraphRetriever:
             for_entity = slice(view.log_counts.indptr[entity], view.log_counts.indptr[entity + 1])
             passages = view.log_counts.indices[for_entity]
             bonus[passages] += (value / level) * view.log_counts.data[for_entity]
-        similarity = near + self._lexical_weight(seeds) * _share_of_best(lexical, view.allowed)
+        similarity = near + self._lexical_weight(seeds, view) * _share_of_best(
+            lexical, view.allowed
+        )
         prior: Float64 = self.settings.similarity_weight * similarity + np.log1p(bonus)
         return self.settings.passage_weight * prior
 
-    def _lexical_weight(self, seeds: tuple[Seed, ...]) -> float:
+    def _lexical_weight(self, seeds: tuple[Seed, ...], view: _View) -> float:
         """BM25 matters where names do not already say what the question is about."""
-        titled = self.graph.titled.indptr
+        titled = view.titled.indptr
         if any(s.value >= 1 and titled[s.entity + 1] > titled[s.entity] for s in seeds):
             return self.settings.lexical_weight_titled
         return self.settings.lexical_weight
 
-    def _add_titles(self, prior: Float64, near: Float64, activation: Activation) -> None:
+    def _add_titles(
+        self,
+        prior: Float64,
+        near: Float64,
+        seeds: tuple[Seed, ...],
+        activation: Activation,
+        view: _View,
+    ) -> None:
         """An activated title sends the walk to the passages it stands over.
 
         Squaring the value lets a title named outright, or reached along several bridges, stand
-        out, and an uncertain one recede.
+        out, and an uncertain one recede. Where only lower-case words of the question matched the
+        title, its passage must be close to the question as well.
         """
         if not self.settings.title_weight:
             return
-        titled = self.graph.titled
+        titled = view.titled
+        doubtful = {seed.entity for seed in seeds if seed.value < 1}
         mass = activation.weight if self.settings.summed else activation.value
         for entity, weight in zip(activation.entities.tolist(), mass.tolist(), strict=True):
             passages = titled.indices[titled.indptr[entity] : titled.indptr[entity + 1]]
             if len(passages):
                 share = self.settings.title_weight * weight**2 / len(passages)
-                prior[passages] += share * near[passages]
+                closeness = near[passages]
+                prior[passages] += share * closeness ** (DOUBT if entity in doubtful else 1)
 
 
 def _scaled(similarity: Float32, allowed: Mask | None) -> Float64:

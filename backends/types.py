@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Float16 = NDArray[np.float16]
 Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]

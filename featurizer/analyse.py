@@ -94,7 +94,7 @@ class Analyser:
     def passages(self, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
         """Analyse (title, text) pairs, in order."""
         with self._timed("parsing"):
-            parses = self.parser.parse([text for _, text in items])
+            parses = self.parser.parse_many([text for _, text in items])
         kept = [_kept_sentences(parse) for parse in parses]
         with self._timed("encoding"):
             vectors, sentence_vectors = self._encode_passages(items, [k[0] for k in kept])

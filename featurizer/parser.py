@@ -24,7 +24,7 @@ UNNAMED_LABELS = frozenset({"ORDINAL", "CARDINAL"})
 # keeps memory flat and costs nothing but a sentence boundary at the cut.
 PIECE_CHARACTERS = 20_000
 # Below this, starting processes (each loads the pipeline) costs more than it saves.
-PARALLEL_FROM = 512
+PARALLEL_FROM = 256
 
 
 class Parser(Protocol):
@@ -39,6 +39,10 @@ class Parser(Protocol):
         """One parse per text; a pure function of each text."""
         ...
 
+    def parse_many(self, texts: Sequence[str]) -> list[Parse]:
+        """The same for a corpus: free to use more of the machine."""
+        ...
+
 
 class SpacyParser:
     """One spaCy pipeline, and on demand a pool of processes that each hold the same one."""
@@ -48,7 +52,7 @@ class SpacyParser:
 
         Args:
             pipeline: A package that has `load()`, or a folder saved by spaCy.
-            processes: For long lists of texts; 0 or 1 keeps everything in this process.
+            processes: For `parse_many`; 0 or 1 keeps everything in this process.
 
         Raises:
             ModelError: There is no such pipeline, or it lacks a component.
@@ -65,10 +69,14 @@ class SpacyParser:
         return {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
 
     def parse(self, texts: Sequence[str]) -> list[Parse]:
-        """One parse per text, in order."""
+        """One parse per text, in order, in this process."""
+        return parse_with(self._nlp, texts)
+
+    def parse_many(self, texts: Sequence[str]) -> list[Parse]:
+        """One parse per text, in order, by all processes when there are many."""
         if self._processes > 1 and len(texts) >= PARALLEL_FROM:
             return self._parse_in_pool(texts)
-        return parse_with(self._nlp, texts)
+        return self.parse(texts)
 
     def close(self) -> None:
         """End the pool's processes, if there are any."""

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
+from backends.explanation import Explanation
 from backends.trigraph import TriGraphRetriever
 from backends.types import Mask, Query, Ranking, Retriever
-from router.errors import QuestionError
+from router.errors import FusionError, QuestionError
 from router.fusion import fuse
 from router.fusion_settings import FusionSettings
 from router.types import Reply, Route
@@ -47,15 +48,6 @@ class Arms(Protocol):
 
     def allowed(self, filter_: object | None) -> Mask | None:
         """The passages that a metadata filter lets through."""
-        ...
-
-
-@runtime_checkable
-class Explains(Protocol):
-    """An arm that can say how it came to a ranking."""
-
-    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> object:
-        """Why these passages, and why in this order."""
         ...
 
 
@@ -99,9 +91,12 @@ class Gateway:
 
         Raises:
             QuestionError: A question is empty, or k is below 1.
+            FusionError: Every list to fuse weighs 0.
             FilterError: The filter is not well formed.
         """
-        _check(questions, k)
+        check(questions, k)
+        if not questions:
+            return []
         arms = self._arms()
         if not len(arms):
             return [_of_empty_index(question, route, arms.version) for question in questions]
@@ -139,8 +134,13 @@ class Gateway:
         """The arms to run; a list that weighs nothing need not be made."""
         if route != Route.FUSION:
             return [route]
-        arms = [Route(name) for name in self._fusion.lists]
-        return [arm for arm in arms if self._fusion.weight(arm) != 0]
+        arms = [Route(name) for name in self._fusion.lists if self._fusion.weight(name) != 0]
+        if not arms:
+            raise FusionError(
+                "Nothing is left to fuse: every list of WYE_FUSION__LISTS weighs 0. "
+                "Give one a weight with WYE_FUSION__S or WYE_FUSION__WEIGHTS__<ARM>."
+            )
+        return arms
 
     def _analyse(
         self, questions: Sequence[str], retrievers: Mapping[Route, Retriever], clock: "_Clock"
@@ -178,7 +178,12 @@ class _Clock:
         self.seconds[str(name)] = perf_counter() - start
 
 
-def _check(questions: Sequence[str], k: int) -> None:
+def check(questions: Sequence[str], k: int) -> None:
+    """Refuse what no route can answer; `search` does so itself.
+
+    Raises:
+        QuestionError: A question is empty, or k is below 1.
+    """
     if k < 1:
         raise QuestionError(f"k is {k}; ask for at least 1 hit.")
     for number, question in enumerate(questions, start=1):
@@ -193,5 +198,5 @@ def _of_empty_index(question: str, route: Route, version: int) -> Reply:
 
 def _explain(
     arm: Retriever | None, query: Query, ranking: Ranking, allowed: Mask | None
-) -> object | None:
-    return arm.explain(query, ranking, allowed) if isinstance(arm, Explains) else None
+) -> Explanation | None:
+    return arm.explain(query, ranking, allowed) if isinstance(arm, TriGraphRetriever) else None

@@ -16,10 +16,13 @@ from router.errors import SettingsError
 from router.fusion_settings import FusionSettings
 from router.variables import PREFIX, SEPARATOR, refuse_unknown
 
-# How a preset has passages analysed; what it leaves out stays at its default.
-ANALYSER_PRESETS: Mapping[str, Mapping[str, object]] = {
+# What a preset does beside the graph's own; what it leaves out stays at its default.
+_INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "default": {},
-    "published": {"sentence_vectors": "plain"},
+    "published": {
+        "analyser": {"sentence_vectors": "plain"},
+        "ingest": {"entity_vectors": True},
+    },
 }
 
 
@@ -29,9 +32,11 @@ class IngestSettings:
 
     Attributes:
         batch_passages: Passages to a commit; an ingest that is killed loses at most so many.
+        entity_vectors: Keep a vector of every entity's name, which WYE_GRAPH__SEEDS__NEAREST needs.
     """
 
-    batch_passages: int = 1024
+    batch_passages: int = 512
+    entity_vectors: bool = False
 
     def __post_init__(self) -> None:
         if self.batch_passages < 1:
@@ -45,8 +50,8 @@ class Settings(BaseSettings):
 
     Attributes:
         index: Folder of the index that commands use when they are not given one.
-        preset: Starting point of the analyser's and the graph's settings: "default" is the
-            measured best, "published" is LinearRAG as published.
+        preset: Where the analyser's and the graph's settings start from: "default" is the measured
+            best, "published" is LinearRAG as published.
         analyser: Models, and how texts become vectors.
         ingest: How passages get into an index.
         dense: The dense arm.
@@ -75,7 +80,7 @@ class Settings(BaseSettings):
         preset = values.get("preset", "default")
         if preset not in PRESETS:
             raise SettingsError(f"There is no preset '{preset}'; take {' or '.join(PRESETS)}.")
-        bases = {"graph": asdict(PRESETS[preset]), "analyser": ANALYSER_PRESETS[preset]}
+        bases = {"graph": asdict(PRESETS[preset]), **_INGEST_PRESETS[preset]}
         for name, base in bases.items():
             given = values.get(name, {})
             if isinstance(given, Mapping):

@@ -3,8 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from backends.types import Hit, Ranking
+
+if TYPE_CHECKING:  # it would bring all of the graph along
+    from backends.explanation import Explanation
 
 
 class Route(StrEnum):
@@ -65,4 +69,4 @@ class Reply:
     arms: Mapping[str, Ranking]
     seconds: Mapping[str, float]
     version: int
-    explanation: object | None = None
+    explanation: "Explanation | None" = None

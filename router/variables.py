@@ -1,6 +1,6 @@
 """Every environment variable that is a setting: its name, default and meaning, from the code.
 
-`python -m router.variables` prints SETTINGS.md.
+`python -m router.variables` prints SETTINGS.md; `make docs` writes it.
 """
 
 import difflib
@@ -94,8 +94,8 @@ def markdown(model: type[BaseModel]) -> str:
     lines = [
         "# Settings",
         "",
-        "Every setting is an environment variable. Written by `python -m router.variables`; "
-        "do not edit.",
+        "Every setting is an environment variable. Written from the code by `make docs`; do not "
+        "edit.",
     ]
     part = ""
     for variable in variables(model):

@@ -1,7 +1,65 @@
 """What all tests share."""
 
+import os
+import re
+from collections.abc import Callable, Sequence
+
+import pytest
 from hypothesis import settings
+
+from backends.types import AnalysedPassage, Float32, Passage
+from featurizer.analyse import AnalyserSettings
+from featurizer.types import Analysis, Parse, QuestionMention
+from training.bench.hashing import HashAnalyser
 
 # A busy machine is not a failing test.
 settings.register_profile("wye", deadline=None)
 settings.load_profile("wye")
+
+
+class FakeAnalyser:
+    """Stands where the models would: hashes for vectors, capitalised words for entities."""
+
+    def __init__(self, settings: AnalyserSettings) -> None:
+        self._hash = HashAnalyser()
+        self._sentence_vectors = settings.sentence_vectors
+        self.seconds = {"parsing": 0.0, "encoding": 0.0}
+
+    @property
+    def dimension(self) -> int:
+        return self._hash.dimension
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        return {**self._hash.fingerprint, "sentence_vectors": self._sentence_vectors}
+
+    def passages(self, items: Sequence[tuple[str, str]]) -> list[AnalysedPassage]:
+        return self._hash.analyse([Passage("", title, text) for title, text in items])
+
+    def surfaces(self, texts: Sequence[str]) -> Float32:
+        return self._hash.encode_surfaces(texts)
+
+    def questions(
+        self, texts: Sequence[str], wanted: Callable[[str], bool] | None = None
+    ) -> list[Analysis]:
+        return [self._question(text) for text in texts]
+
+    def close(self) -> None:
+        pass
+
+    def _question(self, text: str) -> Analysis:
+        names = dict.fromkeys(re.findall(r"\b[A-Z]\w+", text))
+        mentions = tuple(QuestionMention(name, "entity", None) for name in names)
+        return Analysis(Parse(text, (), (), ()), self.surfaces([text])[0], mentions)
+
+
+@pytest.fixture
+def fake_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No models are loaded, wherever the composition root is asked to."""
+    monkeypatch.setattr("router.container.Analyser", FakeAnalyser)
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("WYE_")]:
+        monkeypatch.delenv(name)

@@ -1,0 +1,90 @@
+"""The `wye` command: what commands there are, and what becomes of their errors."""
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points, version
+from typing import Annotated
+
+import typer
+
+from backends.errors import BackendError
+from featurizer.errors import FeaturizerError
+from router.errors import RouterError
+from service.commands.delete import delete
+from service.commands.demo import demo
+from service.commands.index import index
+from service.commands.info import info
+from service.commands.search import search
+from service.errors import ServiceError
+from service.terminal import Bar, say
+
+GROUP = "wye.commands"
+USER_ERROR = 2
+INTERRUPTED = 130
+
+Errors = tuple[type[Exception], ...]
+
+
+def build() -> tuple[typer.Typer, Errors]:
+    """The commands, and the errors that are the user's to put right.
+
+    Further commands come from the entry points of the group "wye.commands": functions that are
+    given the app and something to make progress bars with, and return their base error.
+    """
+    app = typer.Typer(
+        help="One endpoint for mixed-difficulty questions over a text corpus.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    for command in (index, delete, info, search, demo):
+        app.command()(command)
+    errors: list[type[Exception]] = [BackendError, FeaturizerError, RouterError, ServiceError]
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        errors.append(point.load()(app, Bar))
+    return app, tuple(errors)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the process's own arguments by default.
+
+    Returns:
+        Exit code: 0 for success, 2 for a mistake of the user, 130 after Ctrl-C, otherwise what
+        the command says.
+    """
+    app, errors = build()
+    try:
+        app(arguments, prog_name="wye")
+    except errors as error:
+        say(f"Error: {error}")
+        return USER_ERROR
+    except SystemExit as end:  # how Typer ends a command, refuses its arguments, and obeys Ctrl-C
+        code = end.code if isinstance(end.code, int) else 0
+        if code == INTERRUPTED:
+            say("Interrupted. All that was committed is kept; the same command does the rest.")
+        return code
+    return 0
+
+
+def main() -> None:
+    """Entry point of the `wye` script."""
+    sys.exit(run())
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version("wye"))
+        raise typer.Exit
+
+
+def _options(
+    *,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and stop.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """What `wye` takes before the name of a command."""

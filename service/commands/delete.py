@@ -1,0 +1,48 @@
+"""`wye delete`: take passages out of an index."""
+
+from typing import Annotated
+
+import typer
+
+from service.commands.options import FilterOption, IndexOption, folder_of, parse_json
+from service.errors import ServiceError
+from service.terminal import output, say
+
+SHOWN_IDS = 10
+
+
+def delete(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Ids of passages.", show_default=False),
+    ] = None,
+    *,
+    index: IndexOption = None,
+    document: Annotated[
+        list[str] | None,
+        typer.Option(help="Id of a document, of which all chunks go.", show_default=False),
+    ] = None,
+    filter: FilterOption = None,  # noqa: A002 - the option's name
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")
+    ] = False,
+) -> None:
+    """Delete passages by id, by document or by metadata, in one commit."""
+    from router.removal import Removal, matching, remove
+    from router.settings import load_settings
+
+    folder = folder_of(load_settings(index=index))
+    wanted = Removal(tuple(ids or ()), tuple(document or ()), parse_json(filter))
+    if wanted.is_empty:
+        raise ServiceError("Delete what? Give ids, --document or --filter.")
+    found = matching(folder, wanted) if dry_run else remove(folder, wanted)
+    if missing := sorted({*wanted.ids} - {*found}):
+        say(f"Not in the index: {_listed(missing)}.")
+    verb = "Would delete" if dry_run else "Deleted"
+    said = f": {_listed(found)}" if found else ""
+    output().print(f"{verb} {len(found):,} passage{'s' * (len(found) != 1)}{said}.")
+
+
+def _listed(ids: list[str]) -> str:
+    more = f" and {len(ids) - SHOWN_IDS:,} more" if len(ids) > SHOWN_IDS else ""
+    return ", ".join(ids[:SHOWN_IDS]) + more

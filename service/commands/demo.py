@@ -1,0 +1,103 @@
+"""`wye demo`: index the demo corpus, and ask it a question of each kind over each route."""
+
+import json
+from collections.abc import Callable, Sequence
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.types import Route
+from service.commands.index import BadLines, ingest_files
+from service.errors import ServiceError
+from service.terminal import output
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from backends.types import Passage
+    from router.gateway import Gateway
+    from router.settings import Settings
+
+FOLDER = Path("demo-index")
+SHOWN = 3
+
+
+def demo(
+    *,
+    index: Annotated[Path, typer.Option("--index", help="Where to put the demo's index.")] = FOLDER,
+) -> None:
+    """Index a small corpus that comes with Wye, and search it through every arm."""
+    from router.container import Container
+    from router.settings import load_settings
+
+    settings = load_settings(index=index)
+    console = output()
+    with as_file(files("service") / "demo") as corpus:
+        _index(settings, index, corpus, console)
+        questions = _one_of_each_kind(corpus)
+        container = Container(settings, index)
+        try:
+            for kind, question, gold in questions:
+                console.rule(f"a question of kind {kind}", style="dim")
+                _ask(container.gateway, container.index.fetch, console, question, gold)
+        finally:
+            container.close()
+    console.print(
+        f"* marks a passage that answers the question. Ask your own:\n"
+        f'  wye search "Who ...?" --index {index} --route graph --explain\n'
+        f"  wye index YOUR-FOLDER --index my-index"
+    )
+
+
+def _index(settings: "Settings", folder: Path, corpus: Path, console: "Console") -> None:
+    report = ingest_files(settings, [corpus], BadLines(strict=True).note)
+    if report.interrupted:
+        raise typer.Exit(130)
+    total = report.added + report.updated + report.unchanged
+    seconds = sum(report.seconds.values())
+    done = "indexed" if report.unchanged < total else "were there already"
+    console.print(f"{total} passages {done} in {folder} ({seconds:.1f} s).")
+
+
+def _one_of_each_kind(corpus: Path) -> list[tuple[str, str, frozenset[str]]]:
+    """Kind, text and known answers of the first judged question of each kind.
+
+    Raises:
+        ServiceError: The demo's files are not there.
+    """
+    try:
+        lines = (corpus / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+        judged = (corpus / "qrels" / "train.tsv").read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ServiceError(f"The demo's corpus is incomplete: {error}. Install again.") from None
+    gold: dict[str, set[str]] = {}
+    for line in judged[1:]:
+        question, passage, relevance = line.split("\t")
+        if int(relevance) > 0:
+            gold.setdefault(question, set()).add(passage)
+    chosen: dict[str, tuple[str, str, frozenset[str]]] = {}
+    for line in lines:
+        row = json.loads(line)
+        kind = row["metadata"]["type"]
+        if row["_id"] in gold and kind not in chosen:
+            chosen[kind] = (kind, row["text"], frozenset(gold[row["_id"]]))
+    return [chosen[kind] for kind in sorted(chosen)]
+
+
+def _ask(
+    gateway: "Gateway",
+    fetch: "Callable[[Sequence[str]], list[Passage]]",
+    console: "Console",
+    question: str,
+    gold: frozenset[str],
+) -> None:
+    from service.render import show_hits
+
+    console.print(question, style="bold")
+    for route in Route:
+        reply = gateway.search([question], route, SHOWN)[0]
+        passages = {passage.id: passage for passage in fetch([h.id for h in reply.ranking.hits])}
+        show_hits(console, reply, passages, gold=gold)
+    console.print()

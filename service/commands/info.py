@@ -1,0 +1,28 @@
+"""`wye info`: what an index holds."""
+
+import typer
+from rich.table import Table
+
+from service.commands.options import IndexOption, JsonOption, folder_of
+from service.terminal import output
+
+
+def info(*, index: IndexOption = None, as_json: JsonOption = False) -> None:
+    """Show counts, size on disk, versions, and the models an index is pinned to."""
+    from router.inventory import take_inventory
+    from router.settings import load_settings
+    from router.stable import stable_json
+
+    folder = folder_of(load_settings(index=index))
+    found = take_inventory(folder)
+    if as_json:
+        typer.echo(stable_json(found))
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in found.items():
+        if isinstance(value, dict):
+            for key, item in value.items():
+                table.add_row(f"{name}: {key}", str(item))
+        else:
+            table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+    output().print(table)

@@ -1,0 +1,95 @@
+"""What the command line writes to, and how long work shows there."""
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+# Where lines end when the output goes to a file or another program.
+FILE_WIDTH = 120
+
+
+def output() -> Console:
+    """For results. Nothing is guessed to be markup, a number or an emoji in people's texts."""
+    return _console(stderr=False)
+
+
+def messages() -> Console:
+    """For everything that is no result."""
+    return _console(stderr=True)
+
+
+def say(message: str) -> None:
+    """Print a message as one line, whatever the width: it may be searched for."""
+    messages().print(message, soft_wrap=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
+    return console
+
+
+class Bar:
+    """Progress as a bar with rate and time left; on something that is no terminal, nothing."""
+
+    def __init__(self, expected: int | None = None) -> None:
+        """Draw nothing yet.
+
+        Args:
+            expected: About how many steps there will be, where whoever counts does not know.
+        """
+        self._expected = expected
+        self._console = messages()
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+
+    def start(self, total: int | None, label: str) -> None:
+        """Begin a stage; one that is under way ends."""
+        self.close()
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=False),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task(label, total=total or self._expected)
+        self._bar.start()
+
+    def advance(self, steps: int) -> None:
+        """Count further steps; an estimate that turns out too low is raised."""
+        if self._bar is None:
+            return
+        self._bar.advance(self._task, steps)
+        task = next(task for task in self._bar.tasks if task.id == self._task)
+        if task.total is not None and task.completed > task.total:
+            self._bar.update(self._task, total=task.completed)
+
+    def close(self) -> None:
+        """End the stage, finished or not."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+class _Rate(ProgressColumn):
+    """Steps a second."""
+
+    def render(self, task: Task) -> Text:
+        """The rate so far, or nothing before the first step."""
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.0f}/s" if speed else "")

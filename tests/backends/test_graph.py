@@ -1,0 +1,259 @@
+"""The walk, against a dense solver of our own and against scikit-network."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sknetwork.ranking import PageRank
+
+from backends import reference
+from backends.graph import (
+    Stationary,
+    Walk,
+    entity_mass,
+    personalized_pagerank,
+    restrict,
+    share_of_mentions,
+    walk_on,
+)
+from backends.types import Float64
+
+DAMPINGS = [0.0, 0.5, 0.85, 0.99]
+seeds = st.integers(0, 2**32 - 1)
+sizes = st.tuples(st.integers(1, 9), st.integers(1, 12))
+
+
+def bipartite(
+    generator: np.random.Generator, n: int, e: int, density: float = 0.3
+) -> sparse.csr_array:
+    """Weights with, often, rows and columns that are empty or hold a single edge."""
+    edges = generator.random((n, e)) < density
+    return sparse.csr_array(edges * generator.uniform(0.1, 3, (n, e)))
+
+
+def restarts(
+    generator: np.random.Generator, n: int, e: int, b: int
+) -> tuple[Float64, sparse.csc_array]:
+    """Mostly sparse restart masses; the first of several columns has none at all."""
+    passages = generator.random((n, b)) * (generator.random((n, b)) < 0.5)
+    entities = generator.random((e, b)) * (generator.random((e, b)) < 0.3)
+    if b > 1:
+        passages[:, 0], entities[:, 0] = 0, 0
+    return passages, sparse.csc_array(entities)
+
+
+def both_masses(
+    walk: Walk, passages: Float64, entities: sparse.csc_array, damping: float, tolerance: float
+) -> tuple[Stationary, Float64]:
+    settled = personalized_pagerank(walk, passages, entities, damping=damping, tolerance=tolerance)
+    totals = passages.sum(axis=0) + entities.toarray().sum(axis=0)
+    return settled, entity_mass(walk, settled.passages, entities, totals, damping)
+
+
+@settings(max_examples=150)
+@given(seed=seeds, size=sizes, b=st.integers(1, 4), damping=st.sampled_from(DAMPINGS))
+def test_values_equal_a_direct_solution(
+    seed: int, size: tuple[int, int], b: int, damping: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    weights = bipartite(generator, *size)
+    passages, entities = restarts(generator, *size, b)
+    settled, of_entities = both_masses(walk_on(weights), passages, entities, damping, 1e-13)
+    for column in range(b):
+        expected = reference.personalized_pagerank(
+            weights.toarray(), passages[:, column], entities.toarray()[:, column], damping
+        )
+        np.testing.assert_allclose(settled.passages[:, column], expected[0], atol=1e-11)
+        np.testing.assert_allclose(of_entities[:, column], expected[1], atol=1e-11)
+
+
+@settings(max_examples=60)
+@given(seed=seeds, size=sizes, damping=st.sampled_from([0.5, 0.85, 0.99]))
+def test_values_equal_scikit_network(seed: int, size: tuple[int, int], damping: float) -> None:
+    # scikit-network moves what reaches a node without edges back to the restart and normalises;
+    # here such mass is lost. The two agree wherever no restart mass lies on such a node.
+    generator = np.random.default_rng(seed)
+    weights = bipartite(generator, *size, density=0.4)
+    passages, entities = restarts(generator, *size, 1)
+    passages[np.asarray(weights.sum(axis=1)).ravel() == 0] = 0
+    from_entities = entities.toarray()
+    from_entities[np.asarray(weights.sum(axis=0)).ravel() == 0] = 0
+    if passages.sum() + from_entities.sum() == 0:
+        return
+    other = PageRank(damping, n_iter=10_000, tol=1e-14)
+    other.fit(
+        sparse.csr_matrix(weights),
+        weights_row=passages[:, 0],
+        weights_col=from_entities[:, 0],
+        force_bipartite=True,
+    )
+    settled, of_entities = both_masses(
+        walk_on(weights), passages, sparse.csc_array(from_entities), damping, 1e-13
+    )
+    np.testing.assert_allclose(settled.passages[:, 0], other.scores_row_, atol=1e-9)
+    np.testing.assert_allclose(of_entities[:, 0], other.scores_col_, atol=1e-9)
+
+
+def test_by_hand() -> None:
+    # p - x - q: from p and with damping 1/2, a/2 of what x gets comes back.
+    walk = walk_on(sparse.csr_array(np.array([[1.0], [1.0]])))
+    start = np.array([[1.0], [0.0]])
+    settled, of_entities = both_masses(walk, start, sparse.csc_array((1, 1)), 0.5, 1e-14)
+    # p = 1/2 + x/4, q = x/4, x = (p + q)/2  ->  x = 1/3.
+    np.testing.assert_allclose(settled.passages[:, 0], [7 / 12, 1 / 12], atol=1e-14)
+    np.testing.assert_allclose(of_entities[:, 0], [1 / 3], atol=1e-14)
+
+
+def test_entities_of_one_passage_are_folded_and_nothing_changes() -> None:
+    weights = np.array([[2.0, 1.0, 0, 1.0, 0], [0, 1.0, 3.0, 0, 0], [0, 0, 0, 0, 0]])
+    walk = walk_on(sparse.csr_array(weights))
+    # Only the second entity has two passages; the others' shares of the passages return.
+    assert walk.shared_to_passages.shape == (3, 1)
+    np.testing.assert_allclose(walk.returned, [0.75, 0.75, 0])
+    mass = np.array([[1.0, 0], [0, 2.0], [3.0, 0]])
+    full = walk.from_entities.T @ (walk.to_entities @ mass)
+    np.testing.assert_allclose(walk.two_steps(mass), full, atol=1e-15)
+
+
+@pytest.mark.parametrize("damping", DAMPINGS)
+def test_without_any_restart_nothing_settles(damping: float) -> None:
+    walk = walk_on(bipartite(np.random.default_rng(0), 4, 6))
+    settled = personalized_pagerank(
+        walk, np.zeros((4, 2)), sparse.csc_array((6, 2)), damping=damping
+    )
+    assert settled.passages.tolist() == np.zeros((4, 2)).tolist()
+    assert settled.residual.tolist() == [0, 0]
+
+
+def test_an_isolated_passage_keeps_what_restarts_there_and_no_more() -> None:
+    walk = walk_on(sparse.csr_array(np.array([[1.0], [0.0]])))
+    start = np.array([[1.0], [3.0]])
+    settled = personalized_pagerank(walk, start, sparse.csc_array((1, 1)), damping=0.5)
+    assert settled.passages[1, 0] == pytest.approx(0.5 * 3 / 4)
+
+
+@pytest.mark.parametrize(("n", "e", "b"), [(0, 0, 2), (3, 0, 2), (0, 3, 1), (3, 2, 0)])
+def test_graphs_without_passages_entities_or_questions(n: int, e: int, b: int) -> None:
+    walk = walk_on(share_of_mentions(sparse.csr_array((n, e))))
+    assert (walk.passages, walk.entities) == (n, e)
+    settled = personalized_pagerank(walk, np.ones((n, b)), sparse.csc_array((e, b)), damping=0.5)
+    assert settled.passages.tolist() == np.full((n, b), 0.5 / max(n, 1)).tolist()
+
+
+@settings(max_examples=60)
+@given(seed=seeds, b=st.integers(2, 33), damping=st.sampled_from(DAMPINGS))
+def test_a_column_is_the_same_to_the_last_bit_alone_and_in_any_batch(
+    seed: int, b: int, damping: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    n, e = 40, 70
+    walk = walk_on(share_of_mentions(bipartite(generator, n, e, 0.05)))
+    passages, entities = restarts(generator, n, e, b)
+    # Columns that need different numbers of steps.
+    passages[:, 1:] *= generator.random(b - 1) < 0.7
+    together = personalized_pagerank(walk, passages, entities, damping=damping)
+    for column in range(b):
+        alone = personalized_pagerank(
+            walk, passages[:, [column]], sparse.csc_array(entities[:, [column]]), damping=damping
+        )
+        assert np.array_equal(together.passages[:, column], alone.passages[:, 0])
+        assert together.residual[column] == alone.residual[0]
+        assert alone.steps <= together.steps
+
+
+@settings(max_examples=100)
+@given(
+    seed=seeds,
+    size=sizes,
+    damping=st.sampled_from(DAMPINGS),
+    tolerance=st.sampled_from([1e-1, 1e-3, 1e-6, 1e-10]),
+)
+def test_the_residual_is_within_the_tolerance_and_bounds_the_error(
+    seed: int, size: tuple[int, int], damping: float, tolerance: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    weights = bipartite(generator, *size)
+    passages, entities = restarts(generator, *size, 2)
+    settled = personalized_pagerank(
+        walk_on(weights), passages, entities, damping=damping, tolerance=tolerance
+    )
+    for column in range(2):
+        expected, _ = reference.personalized_pagerank(
+            weights.toarray(), passages[:, column], entities.toarray()[:, column], damping
+        )
+        error = np.abs(settled.passages[:, column] - expected).sum()
+        residual = settled.residual[column]
+        assert residual <= tolerance
+        # Two steps keep at most the damping squared of any mass.
+        assert error <= residual / (1 - damping**2) + 1e-12
+
+
+def test_a_walk_of_two_long_chains_settles_at_any_damping() -> None:
+    n = 200
+    chain = sparse.csr_array(np.eye(n) + np.eye(n, k=-1))
+    start = np.zeros((n, 2))
+    start[0, 0] = start[n // 2, 1] = 1
+    none = sparse.csc_array((n, 2))
+    for damping in (0.9, 0.999):
+        settled = personalized_pagerank(
+            walk_on(chain), start, none, damping=damping, tolerance=1e-9
+        )
+        assert settled.residual.max() <= 1e-9
+        for column in range(2):
+            expected, _ = reference.personalized_pagerank(
+                chain.toarray(), start[:, column], np.zeros(n), damping
+            )
+            np.testing.assert_allclose(settled.passages[:, column], expected, atol=1e-6)
+
+
+@settings(max_examples=60)
+@given(seed=seeds, size=sizes, damping=st.sampled_from(DAMPINGS))
+def test_restricting_equals_building_without_the_passages(
+    seed: int, size: tuple[int, int], damping: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    n, e = size
+    counts = sparse.csr_array(np.round(bipartite(generator, n, e).toarray()))
+    allowed = generator.random(n) < 0.6
+    passages, entities = restarts(generator, n, e, 2)
+    passages[~allowed] = 0
+    filtered = personalized_pagerank(
+        walk_on(restrict(share_of_mentions(counts), allowed)),
+        passages,
+        entities,
+        damping=damping,
+        tolerance=1e-13,
+    )
+    built = personalized_pagerank(
+        walk_on(share_of_mentions(sparse.csr_array(counts[np.flatnonzero(allowed)]))),
+        passages[allowed],
+        entities,
+        damping=damping,
+        tolerance=1e-13,
+    )
+    np.testing.assert_allclose(filtered.passages[allowed], built.passages, atol=1e-11)
+    assert not filtered.passages[~allowed].any()
+
+
+def test_restricting_leaves_the_original_as_it_was() -> None:
+    weights = bipartite(np.random.default_rng(1), 5, 5, 0.8)
+    before = weights.toarray()
+    kept = restrict(weights, np.array([True, False, True, False, False]))
+    assert weights.toarray().tolist() == before.tolist()
+    before[[1, 3, 4]] = 0
+    assert kept.toarray().tolist() == before.tolist()
+
+
+def test_shares_of_mentions_add_up_to_one_or_to_nothing() -> None:
+    counts = sparse.csr_array(np.array([[2, 0, 6], [0, 0, 0], [0, 5, 0]], np.float32))
+    shares = share_of_mentions(counts)
+    assert shares.toarray().tolist() == [[0.25, 0, 0.75], [0, 0, 0], [0, 1, 0]]
+    assert shares.dtype == np.float64
+
+
+@pytest.mark.parametrize("damping", [-0.1, 1.0, 1.5, float("nan")])
+def test_a_damping_that_never_restarts_is_refused(damping: float) -> None:
+    walk = walk_on(sparse.csr_array(np.ones((1, 1))))
+    with pytest.raises(ValueError, match=r"damping must be in \[0, 1\)"):
+        personalized_pagerank(walk, np.ones((1, 1)), sparse.csc_array((1, 1)), damping=damping)

@@ -1,0 +1,203 @@
+"""Questions to seeds, over a graph of a few marked sentences."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from backends.assembly import AssemblySettings, TriGraph, assemble
+from backends.corpus import Corpus
+from backends.errors import BackendError
+from backends.seeds import Seed, SeedFinder, SeedSettings
+from backends.types import Int64, Mention, Passage, Query
+
+CorpusOf = Callable[..., Corpus]
+ASSEMBLY = AssemblySettings(noun_phrases="on")
+PLAIN = SeedSettings(lower_case_word=0.25, lower_case_name=0.75, noun_phrase=0.5)
+PASSAGES = [
+    Passage("a", "The Reef (film)", "[Ada Lind] filmed the {warm salt} of [Como]."),
+    Passage("b", "", "[St. Gallen] trades {warm salt} with [Bo]."),
+    Passage("c", "", "[Lake Como] and the [1900s]."),
+]
+VECTORS = {
+    "Ada Lind": [1, 0, 0, 0],
+    "Como": [0, 1, 0, 0],
+    "Bo": [0, 0.6, 0.8, 0],
+    "St. Gallen": [0, 0, 0, 1],
+    "Lake Como": [0, 0.8, 0.6, 0],
+    "1900s": [-1, 0, 0, 0],
+    "The Reef": [0, 0, -1, 0],
+    "The Reef (film)": [0, 0, -1, 0],
+}
+
+
+class Asker:
+    """Names seeds instead of numbering them."""
+
+    def __init__(self, corpus: Corpus, settings: SeedSettings) -> None:
+        self.graph: TriGraph = assemble(corpus, ASSEMBLY)
+        self.finder = SeedFinder(self.graph, corpus, settings)
+
+    def find(
+        self, text: str, *mentions: Mention, passages_of: Int64 | None = None
+    ) -> list[tuple[str, float, str, str]]:
+        query = Query(text, np.zeros(4, np.float32), mentions=mentions)
+        usable = self.graph.passages_of if passages_of is None else passages_of
+        seeds = self.finder.find(query, usable)
+        assert all(isinstance(seed, Seed) for seed in seeds)
+        return [(self.graph.keys[s.entity], s.value, s.mention, s.origin) for s in seeds]
+
+    def without(self, *keys: str) -> Int64:
+        """Passages of each entity when a filter leaves these without any."""
+        usable = self.graph.passages_of.copy()
+        usable[[self.graph.index[key] for key in keys]] = 0
+        return usable
+
+
+@pytest.fixture
+def asker(corpus_of: CorpusOf) -> Asker:
+    return Asker(corpus_of(*PASSAGES), PLAIN)
+
+
+@pytest.fixture
+def near(corpus_of: CorpusOf) -> Callable[..., Asker]:
+    corpus = corpus_of(*PASSAGES, vectors=VECTORS, entity_vectors=True)
+
+    def make(**changes: float) -> Asker:
+        return Asker(corpus, replace(PLAIN, nearest=True, **changes))  # type: ignore[arg-type]
+
+    return make
+
+
+def named(text: str, vector: list[float] | None = None) -> Mention:
+    return Mention(text, "entity", None if vector is None else np.array(vector, np.float32))
+
+
+def test_a_tagged_name_is_the_entity_of_that_name(asker: Asker) -> None:
+    found = asker.find("who is it", named("ADA LIND’s"), named("nobody"))  # noqa: RUF001
+    assert found == [("ada lind", 1.0, "ADA LIND’s", "name")]  # noqa: RUF001
+
+
+@pytest.mark.parametrize(
+    ("question", "seeds"),
+    [
+        ("Where is Lake Como?", [("lake como", 1.0, "Lake Como")]),
+        ("Where is lake Como?", [("lake como", 1.0, "lake Como")]),
+        ("where is lake como?", [("lake como", 0.75, "lake como")]),
+        ("where is como", [("como", 0.25, "como")]),
+        ("when was the como built", [("como", 0.75, "como")]),
+        # The first word of a question has a capital letter anyway.
+        ("Como is where?", [("como", 0.25, "Como")]),
+        ("Lake como is where?", [("lake como", 0.75, "Lake como")]),
+        ("Lake Como is where?", [("lake como", 1.0, "Lake Como")]),
+        ("what of the 1900s", [("1900s", 1.0, "1900s")]),
+        ("Is St. Gallen far?", [("st. gallen", 1.0, "St . Gallen")]),
+        ("Did Ada Lind see Como and como?", [("ada lind", 1, "Ada Lind"), ("como", 1, "Como")]),
+        ("who saw como, or Como", [("como", 1.0, "Como")]),
+        ("the reef or The Reef", [("reef", 1.0, "Reef")]),
+        ("is combo a comologno", []),
+        ("the warm salt", []),
+        ("", []),
+        ("?!", []),
+        ("😀 כומו", []),
+    ],
+)
+def test_known_names_are_found_word_for_word(
+    asker: Asker, question: str, seeds: list[tuple[str, float, str]]
+) -> None:
+    assert asker.find(question) == [(*seed, "vocabulary") for seed in seeds]
+
+
+def test_the_vocabulary_can_be_left_out(corpus_of: CorpusOf) -> None:
+    asker = Asker(corpus_of(*PASSAGES), replace(PLAIN, vocabulary=False))
+    assert asker.find("Lake Como", named("Bo")) == [("bo", 1.0, "Bo", "name")]
+
+
+def test_a_noun_phrase_is_a_seed_when_the_graph_knows_it_as_one(asker: Asker) -> None:
+    phrases = [Mention(text, "phrase") for text in ("warm salt", "como", "cold salt")]
+    assert asker.find("??", *phrases) == [("warm salt", 0.5, "warm salt", "phrase")]
+    # What the tagger takes for a name is not looked up among noun phrases.
+    assert asker.find("??", named("warm salt")) == []
+
+
+def test_each_entity_is_a_seed_once_with_its_best_value_in_the_order_found(asker: Asker) -> None:
+    found = asker.find(
+        "does como lie by the Ada Lind",
+        named("Bo"),
+        named("Ada Lind"),
+        Mention("warm salt", "phrase"),
+        named("bo"),
+    )
+    assert found == [
+        ("bo", 1.0, "Bo", "name"),
+        ("ada lind", 1.0, "Ada Lind", "name"),
+        ("como", 0.25, "como", "vocabulary"),
+        ("warm salt", 0.5, "warm salt", "phrase"),
+    ]
+
+
+def test_an_entity_that_a_filter_leaves_without_passages_is_no_seed(asker: Asker) -> None:
+    usable = asker.without("como", "bo", "warm salt")
+    mentions = [named("Bo"), named("Ada Lind"), Mention("warm salt", "phrase")]
+    found = asker.find("Is it Como?", *mentions, passages_of=usable)
+    assert found == [("ada lind", 1.0, "Ada Lind", "name")]
+
+
+def test_an_unknown_name_takes_the_nearest_entity(near: Callable[..., Asker]) -> None:
+    asker = near(similarity_floor=0.7)
+    assert asker.finder.needs_vector("Beau")
+    assert not asker.finder.needs_vector("bo’s")  # noqa: RUF001
+    # A noun phrase of the graph is no name.
+    assert asker.finder.needs_vector("warm salt")
+    found = asker.find("x", named("Beau", [0, 0, 1, 0]), named("Adah", [1, 0, 0, 0]))
+    assert [(key, mention, origin) for key, _, mention, origin in found] == [
+        ("bo", "Beau", "nearest"),
+        ("ada lind", "Adah", "nearest"),
+    ]
+    assert [value for _, value, _, _ in found] == pytest.approx([0.8, 1.0], abs=1e-3)
+    # Known names need no vector, and mentions without one are passed over.
+    assert asker.find("x", named("Bo", [1, 0, 0, 0]), named("Beau")) == [("bo", 1.0, "Bo", "name")]
+
+
+@pytest.mark.parametrize(("floor", "found"), [(0.79, True), (0.81, False)])
+def test_nearest_is_not_near_enough_below_the_floor(
+    near: Callable[..., Asker], floor: float, found: bool
+) -> None:
+    asker = near(similarity_floor=floor)
+    assert bool(asker.find("x", named("Beau", [0, 0, 1, 0]))) is found
+
+
+def test_a_seed_is_positive_whatever_the_floor(near: Callable[..., Asker]) -> None:
+    asker = near(similarity_floor=-1.0)
+    keep = asker.without("1900s", "reef", "reef (film", "warm salt")
+    assert asker.find("x", named("Opposite", [0, -0.8, 0, -0.6]), passages_of=keep) == []
+
+
+def test_the_nearest_is_looked_for_among_entities_that_a_filter_leaves(
+    near: Callable[..., Asker],
+) -> None:
+    asker = near(similarity_floor=0.5)
+    usable = asker.without("bo")
+    ((key, value, *_),) = asker.find("x", named("Beau", [0, 0, 1, 0]), passages_of=usable)
+    assert key == "lake como"
+    assert value == pytest.approx(0.6, abs=1e-3)
+
+
+def test_no_vector_is_asked_for_when_nearest_is_off(asker: Asker) -> None:
+    assert not asker.finder.needs_vector("Beau")
+    assert asker.find("x", named("Beau", [0, 0, 1, 0])) == []
+
+
+def test_an_index_without_entity_vectors_says_what_to_do(corpus_of: CorpusOf) -> None:
+    with pytest.raises(BackendError, match=r"holds no entity vectors.*--entity-vectors"):
+        Asker(corpus_of(*PASSAGES), replace(PLAIN, nearest=True))
+
+
+@pytest.mark.parametrize("passages", [[], [Passage("a", "", "nothing named.")]])
+def test_a_graph_without_entities_has_no_seeds(
+    corpus_of: CorpusOf, passages: list[Passage]
+) -> None:
+    for settings in (PLAIN, replace(PLAIN, nearest=True, similarity_floor=0.0)):
+        asker = Asker(corpus_of(*passages), settings)
+        assert asker.find("Is Como named?", named("Como", [1, 0, 0, 0])) == []

@@ -1,0 +1,107 @@
+"""Documents that cannot lie: commands, paths, links and settings are those of the code."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from router.settings import Settings
+from router.variables import markdown
+from service.cli import build
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted(ROOT.glob("*.md"))
+TOP_LEVEL = ("backends", "featurizer", "models", "notebooks", "router", "service", "tests")
+
+_CODE = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def paths_in(text: str) -> list[str]:
+    """Code spans that are paths of this repository."""
+    spans = (span.strip() for span in _CODE.findall(text))
+    shape = re.compile(r"[\w.-]+(/[\w.-]+)+/?|[\w-]+\.(md|toml|txt)|Makefile|LICENSE|NOTICE")
+    return [span for span in spans if shape.fullmatch(span)]
+
+
+def test_every_path_in_the_architecture_exists() -> None:
+    named = paths_in(read("ARCHITECTURE.md"))
+    assert len(named) > 30
+    missing = [path for path in named if not (ROOT / path).exists()]
+    assert missing == []
+
+
+def test_every_module_is_in_the_architecture() -> None:
+    text = read("ARCHITECTURE.md")
+    modules = [
+        path.relative_to(ROOT).as_posix()
+        for folder in ("backends", "featurizer", "router")
+        for path in sorted((ROOT / folder).glob("*.py"))
+        if path.name != "__init__.py"
+    ]
+    assert [module for module in modules if f"`{module}`" not in text] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_relative_link_resolves(document: Path) -> None:
+    links = _LINK.findall(document.read_text(encoding="utf-8"))
+    relative = [link.partition("#")[0] for link in links if "://" not in link]
+    assert [link for link in relative if link and not (ROOT / link).exists()] == []
+
+
+def test_every_setting_is_documented() -> None:
+    assert read("SETTINGS.md") == markdown(Settings), "Run `make docs`."
+
+
+def test_the_readme_names_the_commands_that_ci_runs() -> None:
+    script = read(".ci/run")
+    targets = set(re.findall(r"^make (?:VENV=\S+ )?([\w-]+)$", script, re.MULTILINE))
+    assert targets == {"install", "check", "test"}
+    named = set(re.findall(r"(?:`|\$ )make ([a-z-]+)", read("README.md") + read("CONTRIBUTING.md")))
+    assert targets <= named
+    defined = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
+    assert named <= defined
+
+
+def test_the_readme_names_every_command_and_no_other() -> None:
+    app, _ = build()
+    known = {
+        command.name or command.callback.__name__
+        for command in app.registered_commands
+        if command.callback is not None
+    }
+    named = set(re.findall(r"(?:`|\$ )wye (\w+)", read("README.md")))
+    assert named == known
+
+
+def test_every_benchmark_named_in_a_document_exists() -> None:
+    for document in DOCUMENTS:
+        for name in re.findall(r"training\.bench\.(\w+)", document.read_text(encoding="utf-8")):
+            folder = ROOT / "training" / "bench" / name
+            assert folder.is_dir() or folder.with_suffix(".py").is_file(), f"{document}: {name}"
+
+
+def test_every_dependency_is_pinned() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(name for extra in extras for name in extra)]
+    pins = {_name(line) for line in read("constraints.txt").splitlines() if "==" in line}
+    missing = [_name(entry) for entry in wanted if _name(entry) not in pins | {"wye"}]
+    assert missing == []
+
+
+def test_layers_hold() -> None:
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[<>=!\[; ]", requirement)[0].lower().replace("_", "-")

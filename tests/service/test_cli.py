@@ -1,0 +1,305 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import run as run_process
+from sys import executable
+
+import pytest
+
+from backends.build import IngestReport
+from backends.index import Index
+from service.cli import run
+
+pytestmark = pytest.mark.usefixtures("fake_models")
+
+CORPUS = [
+    {"_id": "a", "title": "Ada", "text": "Ada met Babbage in London.", "metadata": {"year": 1833}},
+    {"_id": "b", "title": "Babbage", "text": "Babbage built engines.", "metadata": {"year": 1822}},
+    {"_id": "c", "title": "", "text": "Nobody is named here, only gardens."},
+    {"_id": "d", "title": "Δ 🚂 שלום", "text": "Trains run \u202eright to left."},
+]
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def wye(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command; its exit code, what it printed, and its messages."""
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in CORPUS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def index(tmp_path: Path, corpus: Path, wye: Run) -> Path:
+    place = tmp_path / "index"
+    code, _, _ = wye("index", corpus, "--index", place)
+    assert code == 0
+    return place
+
+
+def test_indexing_says_what_it_did_and_again_does_nothing(
+    tmp_path: Path, corpus: Path, wye: Run
+) -> None:
+    place = tmp_path / "new"
+    code, out, _ = wye("index", corpus, "--index", place)
+    assert (code, "4 added" in out) == (0, True)
+    code, out, _ = wye("index", corpus, "--index", place, "--json")
+    report = json.loads(out)
+    assert (code, report["added"], report["unchanged"], report["skipped"]) == (0, 0, 4, 0)
+
+
+def test_a_bad_line_is_named_and_skipped(tmp_path: Path, corpus: Path, wye: Run) -> None:
+    with corpus.open("a", encoding="utf-8") as file:
+        file.write('not json\n{"_id": "e", "text": ""}\n{"_id": "a", "text": "again"}\n')
+    code, out, err = wye("index", corpus, "--index", tmp_path / "new")
+    assert code == 0
+    assert "4 added, 3 skipped" in out
+    assert [f"{corpus}:{line}" in err for line in (5, 6, 7)] == [True] * 3
+
+
+def test_strict_stops_at_a_bad_line(tmp_path: Path, corpus: Path, wye: Run) -> None:
+    corpus.write_text("[]\n" + corpus.read_text(encoding="utf-8"), encoding="utf-8")
+    code, _, err = wye("index", corpus, "--index", tmp_path / "new", "--strict")
+    assert code == 2
+    assert f"{corpus}:1" in err
+
+
+def test_many_bad_lines_are_counted_not_listed(tmp_path: Path, corpus: Path, wye: Run) -> None:
+    corpus.write_text("{}\n" * 50, encoding="utf-8")
+    code, _, err = wye("index", corpus, "--index", tmp_path / "new")
+    assert code == 2
+    assert err.count("Skipped: ") == 21
+    assert "Skipped: 30 more." in err
+    assert "No line of the sources could be read" in err
+
+
+def test_text_files_are_chunked(tmp_path: Path, wye: Run) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "note.md").write_text("# Engines\n\n" + "Babbage built one. " * 20, encoding="utf-8")
+    code, out, _ = wye("index", folder, "--index", tmp_path / "new", "--chunk-words", "9")
+    assert (code, "7 added" in out) == (0, True)
+
+
+@pytest.mark.parametrize("route", ["dense", "lexical", "graph", "fusion"])
+def test_every_route_answers(index: Path, wye: Run, route: str) -> None:
+    code, out, _ = wye("search", "What did Babbage build?", "--index", index, "--route", route)
+    assert code == 0
+    assert "Babbage" in out
+
+
+def test_json_is_stable_and_complete(index: Path, wye: Run) -> None:
+    arguments = ("search", "Babbage", "--index", index, "-k", "1", "--json")
+    code, first, _ = wye(*arguments)
+    assert (code, wye(*arguments)[1]) == (0, first)
+    (reply,) = json.loads(first)
+    (hit,) = reply["hits"]
+    assert {*hit} == {"id", "rank", "score", "title", "text", "metadata", "sources"}
+    assert reply["route"] == "fusion"
+
+
+def test_explain_names_seeds_and_passages(index: Path, wye: Run) -> None:
+    arguments = ("search", "Who met Babbage?", "--index", index, "--route", "graph", "--explain")
+    _, out, _ = wye(*arguments)
+    assert "Seeds" in out
+    assert "Babbage" in out
+    _, out, _ = wye(*arguments, "--json")
+    explanation = json.loads(out)[0]["explanation"]
+    assert explanation["seeds"][0]["entity"] == "Babbage"
+    assert explanation["passages"]
+
+
+def test_more_than_there_are_returns_all(index: Path, wye: Run) -> None:
+    _, out, _ = wye("search", "Ada", "--index", index, "--route", "dense", "-k", "99", "--json")
+    assert len(json.loads(out)[0]["hits"]) == 4
+
+
+def test_a_filter_limits_what_is_found(index: Path, wye: Run) -> None:
+    wanted = '{"type": "gt", "key": "year", "value": 1830}'
+    _, out, _ = wye(
+        "search", "Babbage", "--index", index, "--route", "graph", "--filter", wanted, "--json"
+    )
+    assert [hit["id"] for hit in json.loads(out)[0]["hits"]] == ["a"]
+
+
+def test_a_filter_that_nothing_passes(index: Path, wye: Run) -> None:
+    nothing = '{"type": "eq", "key": "year", "value": 1}'
+    for route in ("dense", "lexical", "graph", "fusion"):
+        code, out, _ = wye("search", "Ada", "--index", index, "--route", route, "--filter", nothing)
+        assert (code, "nothing found" in out) == (0, True)
+
+
+def test_questions_on_standard_input(
+    index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", iter(["Who met Ada?\n", "\n", "gardens\n"]))
+    _, out, _ = wye("search", "-", "--index", index, "--route", "lexical", "--json")
+    assert [reply["question"] for reply in json.loads(out)] == ["Who met Ada?", "gardens"]
+
+
+def test_no_question_on_standard_input(
+    index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", iter(["\n"]))
+    code, _, err = wye("search", "-", "--index", index)
+    assert (code, "no question on standard input" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["search", "x", "-k", "0"], "k is 0"),
+        (["search", "x", "-k", "-1"], "k is -1"),
+        (["search", " "], "The question is empty"),
+        (["search", "x", "--route", "sideways"], "'dense', 'lexical'"),
+        (["search", "x", "--filter", "{"], "--filter is not JSON"),
+        (["search", "x", "--filter", '{"type": "like"}'], "filter.type must be one of"),
+        (["search"], "Missing argument"),
+        (["delete"], "Delete what?"),
+        (["index", "missing.jsonl"], "There is no file or folder missing.jsonl"),
+        (["index", "missing.jsonl", "--preset", "x"], "There is no preset 'x'"),
+    ],
+)
+def test_mistakes_are_one_sentence(index: Path, wye: Run, arguments: list[str], says: str) -> None:
+    code, out, err = wye(*arguments, "--index", index)
+    assert code == 2
+    assert says in " ".join(err.replace("│", " ").split())
+    assert "Traceback" not in out + err
+
+
+def test_no_index_given(wye: Run) -> None:
+    code, _, err = wye("search", "x")
+    assert (code, err) == (2, "Error: Which index? Give --index DIR, or set WYE_INDEX.\n")
+
+
+def test_a_missing_and_a_foreign_index(tmp_path: Path, corpus: Path, wye: Run) -> None:
+    for command in (["search", "x"], ["info"], ["delete", "a"]):
+        code, _, err = wye(*command, "--index", tmp_path / "missing")
+        assert (code, "There is no index at" in err) == (2, True)
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "thesis.txt").write_text("mine", encoding="utf-8")
+    code, _, err = wye("index", corpus, "--index", tmp_path / "foreign")
+    assert (code, "thesis.txt" in err) == (2, True)
+    assert (tmp_path / "foreign" / "thesis.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_an_index_of_other_models(
+    index: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.bench.hashing.HashAnalyser.fingerprint", {"encoder": "other"})
+    for command in (["search", "x"], ["index", str(corpus)]):
+        code, _, err = wye(*command, "--index", index)
+        assert (code, "was written by another analyser" in err) == (2, True)
+
+
+def test_an_index_that_is_being_written(index: Path, corpus: Path, wye: Run) -> None:
+    with Index.open(index).writer():
+        for command in (["index", str(corpus)], ["delete", "a"]):
+            code, _, err = wye(*command, "--index", index)
+            assert (code, "is being written by process" in err) == (2, True)
+        assert wye("search", "Ada", "--index", index)[0] == 0
+
+
+def test_an_empty_index(index: Path, wye: Run) -> None:
+    wye("delete", "a", "b", "c", "d", "--index", index)
+    code, _, err = wye("search", "Ada", "--index", index)
+    assert (code, "is empty" in err) == (2, True)
+    assert wye("info", "--index", index)[0] == 0
+
+
+def test_delete_by_id_document_and_filter(index: Path, wye: Run) -> None:
+    code, out, err = wye("delete", "a", "nobody", "--index", index)
+    assert (code, out) == (0, "Deleted 1 passage: a.\n")
+    assert err == "Not in the index: nobody.\n"
+    assert wye("delete", "--document", "c", "--index", index)[1] == "Deleted 1 passage: c.\n"
+    wanted = '{"type": "eq", "key": "year", "value": 1822}'
+    assert wye("delete", "--filter", wanted, "--index", index)[1] == "Deleted 1 passage: b.\n"
+    assert wye("delete", "a", "--index", index)[1] == "Deleted 0 passages.\n"
+    assert Index.open(index).count() == 1
+
+
+def test_a_dry_run_changes_nothing(index: Path, wye: Run) -> None:
+    _, out, _ = wye("delete", "a", "b", "--index", index, "--dry-run")
+    assert out == "Would delete 2 passages: a, b.\n"
+    assert Index.open(index).count() == 4
+
+
+def test_info_counts(index: Path, wye: Run) -> None:
+    _, out, _ = wye("info", "--index", index, "--json")
+    found = json.loads(out)
+    assert found["passages"] == 4
+    assert found["pins"]["encoder"] == "hash"
+    assert found["bytes on disk"] > 0
+    assert "passages" in wye("info", "--index", index)[1]
+
+
+def test_the_index_can_come_from_the_environment(
+    index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WYE_INDEX", str(index))
+    assert wye("search", "Ada")[0] == 0
+    monkeypatch.setenv("WYE_INDX", "typo")
+    code, _, err = wye("search", "Ada")
+    assert (code, "did you mean WYE_INDEX" in err) == (2, True)
+
+
+def test_control_c_keeps_what_was_committed(
+    tmp_path: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> IngestReport:
+        return IngestReport(added=1, interrupted=True, version=2)
+
+    monkeypatch.setattr("backends.build.ingest", interrupted)
+    code, out, err = wye("index", corpus, "--index", tmp_path / "new")
+    assert (code, "1 added" in out, "is kept" in err) == (130, True, True)
+
+    def too_early(*_: object, **__: object) -> IngestReport:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("backends.build.ingest", too_early)
+    code, _, err = wye("index", corpus, "--index", tmp_path / "new")
+    assert (code, "Interrupted." in err) == (130, True)
+
+
+def test_demo_indexes_and_asks_over_every_route(
+    tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = wye("demo")
+    assert code == 0
+    assert [f"\n{route} " in out for route in ("dense", "lexical", "graph", "fusion")] == [True] * 4
+    assert "were there already" in wye("demo")[1]
+
+
+def test_version(wye: Run) -> None:
+    assert wye("--version") == (0, "0.1.0\n", "")
+
+
+@pytest.fixture(scope="module")
+def imported_by_help() -> set[str]:
+    script = (
+        "import sys\nfrom service.cli import run\nrun(['--help'])\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)"
+    )
+    done = run_process(
+        [executable, "-c", script], capture_output=True, encoding="utf-8", check=True
+    )
+    assert "eval" in done.stdout
+    return {name.partition(".")[0] for name in done.stderr.splitlines()}
+
+
+@pytest.mark.parametrize("heavy", ["torch", "spacy", "lance", "faiss", "scipy", "ir_measures"])
+def test_help_loads_nothing_heavy(imported_by_help: set[str], heavy: str) -> None:
+    assert heavy not in imported_by_help

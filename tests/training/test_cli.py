@@ -1,0 +1,105 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from router.types import Route
+from service.cli import run
+from training.cli import parse_routes
+from training.errors import EvaluationError
+
+pytestmark = pytest.mark.usefixtures("fake_models")
+
+Eval = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    folder = tmp_path / "tiny"
+    (folder / "qrels").mkdir(parents=True)
+    passages = [("a", "Ada", "Ada met Babbage."), ("b", "Babbage", "Babbage built engines.")]
+    questions = [("q1", "Who met Babbage?"), ("q2", "What did Babbage build?")]
+    (folder / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": i, "title": t, "text": x}) + "\n" for i, t, x in passages),
+        encoding="utf-8",
+    )
+    (folder / "queries.jsonl").write_text(
+        "".join(json.dumps({"_id": i, "text": x}) + "\n" for i, x in questions), encoding="utf-8"
+    )
+    (folder / "qrels" / "test.tsv").write_text("q1\ta\t1\nq2\tb\t1\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, dataset: Path, capsys: pytest.CaptureFixture[str]) -> Eval:
+    index = str(tmp_path / "index")
+    assert run(["index", str(dataset), "--index", index]) == 0
+    capsys.readouterr()
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        code = run(["eval", str(dataset), "--index", index, *map(str, arguments)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_it_prints_measures_differences_and_latency(evaluate: Eval) -> None:
+    code, out, _ = evaluate()
+    assert code == 0
+    for word in ("R@5", "all-evidence@5", "fusion", "- dense", "Milliseconds", "p99"):
+        assert word in out
+
+
+def test_it_writes_runs_and_numbers(evaluate: Eval, tmp_path: Path) -> None:
+    folder, file = tmp_path / "runs" / "one", tmp_path / "all.json"
+    assert evaluate("--run-dir", folder, "--json", file, "--routes", "dense,graph")[0] == 0
+    assert {path.name for path in folder.iterdir()} == {
+        "dense.trec",
+        "graph.trec",
+        "metrics.json",
+        "latency.json",
+    }
+    numbers = json.loads(file.read_text(encoding="utf-8"))
+    assert {*numbers["routes"]} == {"dense", "graph"}
+    assert numbers["questions"] == 2
+    assert "graph - dense" in numbers["differences"]
+    assert "p50" in numbers["latency"]["milliseconds"]["dense"]["total"]
+
+
+def test_the_same_questions_give_the_same_bytes(evaluate: Eval, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        evaluate("--run-dir", tmp_path / name)
+    for file in ("fusion.trec", "graph.trec", "metrics.json"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_an_unanswered_question_fails_the_run(evaluate: Eval, dataset: Path) -> None:
+    with (dataset / "queries.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"_id": "q3", "text": "zzz"}\n')
+    with (dataset / "qrels" / "test.tsv").open("a", encoding="utf-8") as file:
+        file.write("q3\ta\t1\n")
+    code, _, err = evaluate("--routes", "lexical")
+    assert (code, err) == (1, "1 questions went unanswered: q3\n")
+    assert evaluate("--routes", "lexical", "--limit", "2")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--split", "dev"], "its splits: test"),
+        (["--routes", "dense,sparse"], "There is no route 'sparse'"),
+        (["--routes", ","], "No route was named"),
+        (["--limit", "0"], "--limit"),
+    ],
+)
+def test_mistakes_are_one_sentence(evaluate: Eval, arguments: list[str], says: str) -> None:
+    code, _, err = evaluate(*arguments)
+    assert (code, says in err) == (2, True)
+
+
+def test_routes_are_asked_once_each() -> None:
+    assert parse_routes("graph, dense,graph") == [Route.GRAPH, Route.DENSE]
+    with pytest.raises(EvaluationError):
+        parse_routes("")
