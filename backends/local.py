@@ -20,6 +20,7 @@ from backends.graph import Stationary, Walk
 from backends.ranking import top_rows
 from backends.types import Float64, Int32, Int64
 
+THRESHOLD = 1e-3
 MOST = 300
 
 
@@ -147,7 +148,7 @@ def personalized_pagerank(
     restart_entities: sparse.csc_array,
     *,
     damping: float,
-    threshold: float,
+    threshold: float = THRESHOLD,
     most: int = MOST,
 ) -> Stationary:
     """What `backends.graph.personalized_pagerank` computes, where the restart is dense.
@@ -164,7 +165,7 @@ def personalized_pagerank(
         threshold: Above 0. A node with m edges holds up to m times this share of the largest
             restart mass that any node of its column has. A share of the largest and not of the
             sum, which grows with the corpus while what stands out does not.
-        most: At least 1. Passages that may push what they restart with; those with more of it come first.
+        most: At least 1. So many passages may push what they restart with, those with most of it.
 
     Returns:
         Lower bounds of the passages' mass; `residual` bounds what is missing from each column,

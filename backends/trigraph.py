@@ -6,11 +6,13 @@ is kept in a `Trace`, so a ranking explains itself from the very numbers that ma
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from backends import local
 from backends.assembly import AssemblySettings, TriGraph, assemble
 from backends.bridging import Activation, bridge
 from backends.corpus import Corpus
@@ -28,6 +30,7 @@ from backends.graph import (
     share_of_mentions,
     walk_on,
 )
+from backends.local import LocalWalk, local_walk
 from backends.ranking import make_ranking, query_matrix, require_k, require_mask, top_rows
 from backends.seeds import Seed, SeedFinder, SeedSettings
 from backends.similarity import half_products, products
@@ -36,6 +39,8 @@ from backends.types import Float32, Float64, Mask, Query, Ranking
 LexicalScores = Callable[[Sequence[Query]], Float32]
 # Power of a passage's closeness to the question where its title may not have been meant.
 DOUBT = 4
+CELLS = 16_000_000
+"""Passages times questions that are walked for together, to bound memory: 128 MB an array."""
 NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
 
 
@@ -59,7 +64,11 @@ class TriGraphSettings:
         title_weight: Restart mass that an activated title gives its passages, in units of its
             squared value times the passage's similarity.
         damping: Probability of following an edge instead of restarting.
-        tolerance: L1 residual at which the walk counts as settled.
+        tolerance: L1 residual at which a full walk counts as settled.
+        walk: "full" sweeps the whole graph; "local" follows the mass from where it stands out, at
+            a cost that hardly grows with the corpus; "auto" is local in a large corpus.
+        local_from: Passages from which on "auto" is local; with fewer, a batch of full walks takes
+            no longer.
     """
 
     assembly: AssemblySettings = field(default_factory=AssemblySettings)
@@ -76,6 +85,8 @@ class TriGraphSettings:
     title_weight: float = 4.0
     damping: float = 0.5
     tolerance: float = 1e-6
+    walk: Literal["auto", "full", "local"] = "auto"
+    local_from: int = 20_000
 
 
 # LinearRAG as its public code runs by default. Its edges between neighbours in the file are left
@@ -116,6 +127,7 @@ class _View:
     """The graph without the passages that a filter leaves out."""
 
     walk: Walk
+    pushed: LocalWalk | None  # the same, where walks are local
     log_counts: sparse.csc_array  # ln(1 + N), (n, e)
     passages_of: NDArray[np.int64]
     titled: sparse.csr_array
@@ -153,11 +165,16 @@ class TriGraphRetriever:
         """At most k passages for each query, best first."""
         require_k(k)
         require_mask(allowed, len(self.corpus))
-        traces = self.trace(queries, allowed)
-        scores = self.settle(traces, allowed).passages
-        return [
-            self._rank(trace, scores[:, column], k, allowed) for column, trace in enumerate(traces)
-        ]
+        rankings: list[Ranking] = []
+        together = max(1, CELLS // max(len(self.corpus), 1))
+        for start in range(0, len(queries), together):
+            traces = self.trace(queries[start : start + together], allowed)
+            scores = self.settle(traces, allowed).passages
+            rankings += [
+                self._rank(trace, scores[:, column], k, allowed)
+                for column, trace in enumerate(traces)
+            ]
+        return rankings
 
     def trace(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Trace]:
         """Seeds, activation and restart masses of each query."""
@@ -183,6 +200,10 @@ class TriGraphRetriever:
             ),
             shape=(view.walk.entities, len(traces)),
         )
+        if view.pushed is not None:
+            return local.personalized_pagerank(
+                view.pushed, prior, restart, damping=self.settings.damping
+            )
         return personalized_pagerank(
             view.walk,
             prior,
@@ -237,7 +258,13 @@ class TriGraphRetriever:
             titled = sparse.csr_array(restrict(titled.T.tocsr(), allowed).T)
             titled.eliminate_zeros()
         walk = walk_on(share_of_mentions(counts))
-        return _View(walk, by_entity, passages_of, titled, allowed)
+        pushed = local_walk(walk) if self._walks_locally() else None
+        return _View(walk, pushed, by_entity, passages_of, titled, allowed)
+
+    def _walks_locally(self) -> bool:
+        if self.settings.walk == "auto":
+            return len(self.corpus) >= self.settings.local_from
+        return self.settings.walk == "local"
 
     def _counts_of(self, allowed: Mask) -> sparse.csr_array:
         """C without the passages that are not allowed, and without joints that lack a chunk."""

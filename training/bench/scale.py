@@ -26,7 +26,7 @@ from backends.graph import (
     walk_on,
 )
 from backends.index import Index
-from backends.local import LocalWalk, local_walk
+from backends.local import THRESHOLD, LocalWalk, local_walk
 from backends.local import personalized_pagerank as push
 from backends.ranking import top_rows
 from backends.similarity import products
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None, analyse: Analyse = with_models) -> N
     parser.add_argument("--synthetic", nargs="*", type=int, default=SYNTHETIC)
     parser.add_argument("--dimension", type=int, default=384, help="of made-up vectors")
     parser.add_argument(
-        "--threshold", type=float, default=1e-3, help="below which local walks hold mass"
+        "--threshold", type=float, default=THRESHOLD, help="below which local walks hold mass"
     )
     arguments = parser.parse_args(argv)
     names = [dataset.resolve().name for dataset, _ in arguments.corpus]
