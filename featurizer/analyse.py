@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
 from featurizer.parser import DEFAULT_PIPELINE, Parser, SpacyParser
@@ -22,6 +24,8 @@ from featurizer.types import (
 # Raise when a change here alters what is stored for the same passage and the same models.
 ANALYSIS_VERSION = "1"
 SENTENCE_VECTORS = ("pooled", "contextual", "plain")
+# Nobody's words are so long that more characters than this go into one token for a whole page.
+CHARACTERS_PER_TOKEN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +193,27 @@ class Analyser:
             owners.append([])
             for start, inside in self._windows(head, text, row):
                 owners[-1].append(len(windows))
-                windows.append(head + text[start:])
+                windows.append((head + text[start : start + self._page])[: self._page])
                 shift = len(head) - start
                 window_spans.append([(a + shift, b + shift) for a, b in inside])
-        vectors, parts = self.encoder.encode_spans(windows, window_spans)
-        first = [own[0] for own in owners]
-        return vectors[first], [_stack([parts[w] for w in own], self.dimension) for own in owners]
+        vectors, found = self.encoder.encode_spans(windows, window_spans)
+        parts = [_stack([found[w] for w in own], self.dimension) for own in owners]
+        self._fill_gaps(parts, texts, spans)
+        return vectors[[own[0] for own in owners]], parts
+
+    def _fill_gaps(
+        self, parts: Sequence[Float32], texts: Sequence[str], spans: Sequence[Sequence[Span]]
+    ) -> None:
+        """Encode alone the sentences that no window reached, as behind a title of a page."""
+        gaps = [
+            (row, place)
+            for row, part in enumerate(parts)
+            for place, reached in enumerate(np.any(part, axis=1).tolist())
+            if not reached
+        ]
+        alone = [texts[row][slice(*spans[row][place])] for row, place in gaps]
+        for (row, place), vector in zip(gaps, self.encoder.encode(alone), strict=True):
+            parts[row][place] = vector
 
     def _windows(
         self, head: str, text: str, spans: Sequence[Span]
@@ -203,12 +222,15 @@ class Analyser:
 
         Yields:
             Where the window starts in the text, and the spans that belong to it: those that end
-            before the encoder's limit, or a single one that is longer than the limit itself.
+            before the encoder's limit, or a single one that is longer than the limit itself. The
+            first window starts with the text, though it may lack a sentence that belongs to it.
         """
         start, left = 0, list(spans)
         while True:
-            reach = start + self._reach(head, text[start:])
-            inside = [span for span in left if span[1] <= reach] or left[:1]
+            reach = start + self._reach(head, text[start : start + self._page])
+            inside = [span for span in left if span[1] <= reach]
+            if not inside and left and left[0][0] == start:
+                inside = left[:1]
             yield start, inside
             left = left[len(inside) :]
             if not left:
@@ -216,12 +238,21 @@ class Analyser:
             start = left[0][0]
 
     def _reach(self, head: str, text: str) -> int:
-        # A token has at least one character and the cut is far beyond a page: short texts fit.
         limit = self.encoder.max_tokens - 2
-        if len(head) + len(text) <= limit:
+        seen = (head + text)[: self._page]
+        # A token has at least one character of plain text: short ones fit.
+        if len(seen) <= limit and seen.isascii():
             return len(text)
-        ends = self.encoder.token_ends((head + text)[: 20 * limit])
-        return max(1, (ends[limit - 1] if len(ends) > limit else len(head) + len(text)) - len(head))
+        ends = self.encoder.token_ends(seen)
+        return max(1, (ends[limit - 1] if len(ends) > limit else len(seen)) - len(head))
+
+    @property
+    def _page(self) -> int:
+        """Characters of a text that are looked at for one window, more than the encoder reads.
+
+        What comes after them would be tokenised, only to be cut off, for each window anew.
+        """
+        return CHARACTERS_PER_TOKEN * self.encoder.max_tokens
 
     def _sentence_text(self, title: str, sentence: str) -> str:
         contextual = self.settings.sentence_vectors == "contextual" and title
@@ -261,6 +292,4 @@ def _mentions(parse: Parse) -> list[tuple[str, str]]:
 
 
 def _stack(parts: Sequence[Float32], dimension: int) -> Float32:
-    import numpy as np  # noqa: PLC0415
-
     return np.concatenate(parts) if parts else np.zeros((0, dimension), np.float32)

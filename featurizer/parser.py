@@ -4,14 +4,14 @@ import importlib
 import importlib.metadata
 import multiprocessing
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from featurizer.errors import ModelError
 from featurizer.phrases import noun_phrase_key
-from featurizer.types import EntityMention, NounPhrase, Parse
+from featurizer.types import EntityMention, NounPhrase, Parse, Span
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -131,9 +131,9 @@ def parse_with(nlp: "Language", texts: Sequence[str]) -> list[Parse]:
     starts: list[list[int]] = []
     for text in texts:
         starts.append([])
-        for start in range(0, max(len(text), 1), PIECE_CHARACTERS):
+        for start, end in _pieces(text):
             starts[-1].append(start)
-            pieces.append(text[start : start + PIECE_CHARACTERS])
+            pieces.append(text[start:end])
     docs = nlp.pipe(pieces, batch_size=64)
     return [
         _join(text, [_extract(next(docs), offset) for offset in offsets])
@@ -141,11 +141,22 @@ def parse_with(nlp: "Language", texts: Sequence[str]) -> list[Parse]:
     ]
 
 
+def _pieces(text: str) -> Iterator[Span]:
+    """Where to cut a long text: before a word, unless a word is as long as a piece."""
+    start = 0
+    while len(text) - start > PIECE_CHARACTERS:
+        end = start + PIECE_CHARACTERS
+        space = max(text.rfind(mark, start + 1, end) for mark in " \n")
+        yield start, (space if space > 0 else end)
+        start = space if space > 0 else end
+    yield start, len(text)
+
+
 def _extract(doc: "Doc", offset: int) -> Parse:
     return Parse(
         text=doc.text,
         sentences=tuple(
-            (offset + sentence.start_char, offset + sentence.end_char)
+            _trimmed(sentence.text, offset + sentence.start_char)
             for sentence in doc.sents
             if sentence.text.strip()
         ),
@@ -160,6 +171,11 @@ def _extract(doc: "Doc", offset: int) -> Parse:
             if (key := noun_phrase_key(chunk))
         ),
     )
+
+
+def _trimmed(text: str, start: int) -> Span:
+    """The span of a stretch of text without the whitespace around it."""
+    return start + len(text) - len(text.lstrip()), start + len(text.rstrip())
 
 
 def _join(text: str, parses: list[Parse]) -> Parse:
