@@ -270,6 +270,7 @@ def _dtype(name: str) -> "torch.dtype":
 
 
 def _load(folder: Path, dtype: "torch.dtype") -> "SentenceTransformer":
+    from safetensors import SafetensorError  # noqa: PLC0415
     from sentence_transformers import SentenceTransformer  # noqa: PLC0415
     from transformers.utils import logging  # noqa: PLC0415
 
@@ -280,8 +281,10 @@ def _load(folder: Path, dtype: "torch.dtype") -> "SentenceTransformer":
         return SentenceTransformer(
             str(folder), device="cpu", local_files_only=True, model_kwargs={"dtype": dtype}
         ).eval()
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"The encoder in {folder} cannot be loaded: {error}") from error
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ModelError(
+            f"The encoder in {folder} cannot be loaded: {error}. Copy it again from where it came."
+        ) from error
     finally:
         if shown:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
