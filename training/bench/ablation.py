@@ -1,9 +1,10 @@
 """What each extension of the graph arm gives: switched off alone, and added one by one.
 
-`python -m training.bench.ablation DATASET --index DIR [--index DIR ...]`. The second table
-starts at LinearRAG as published. How sentences were encoded is settled when a corpus is indexed, so
-that is compared by naming several indexes of it. Means have 95 % bootstrap intervals. The last column is the change of R@5, question by question:
-against the default where something is switched off, against the row above where it is added.
+`python -m training.bench.ablation DATASET --index DIR [--index DIR ...]`. The second table starts
+at LinearRAG as published. How sentences were encoded is settled when a corpus is indexed, so that
+is compared by naming several indexes of it. Means have 95 % bootstrap intervals. The last column is
+the change of R@5, question by question: against the default where something is switched off,
+against the row above where something is added.
 """
 
 from collections.abc import Iterator, Sequence
