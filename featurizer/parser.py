@@ -111,7 +111,7 @@ def load_pipeline(pipeline: str) -> "Language":
             nlp = spacy.load(pipeline)
         else:
             nlp = importlib.import_module(pipeline).load()
-    except (ImportError, AttributeError, OSError, ValueError) as error:
+    except (ImportError, AttributeError, OSError, TypeError, ValueError) as error:
         raise ModelError(
             f"No spaCy pipeline at '{pipeline}' (tried a folder, then an installed package): "
             f"{error}. Install the package or set WYE_ANALYSER__PIPELINE to a folder."
@@ -120,7 +120,7 @@ def load_pipeline(pipeline: str) -> "Language":
     if missing:
         raise ModelError(
             f"The spaCy pipeline '{pipeline}' has no {' and no '.join(sorted(missing))}; "
-            f"it has {', '.join(nlp.pipe_names)}. Choose a full pipeline."
+            f"it has {', '.join(nlp.pipe_names) or 'none'}. Choose a full pipeline."
         )
     return nlp
 
