@@ -193,7 +193,8 @@ class Analyser:
             owners.append([])
             for start, inside in self._windows(head, text, row):
                 owners[-1].append(len(windows))
-                windows.append((head + text[start : start + self._page])[: self._page])
+                # The first window is the passage, the others a page of it.
+                windows.append(head + (text[start : start + self._page] if start else text))
                 shift = len(head) - start
                 window_spans.append([(a + shift, b + shift) for a, b in inside])
         vectors, found = self.encoder.encode_spans(windows, window_spans)
