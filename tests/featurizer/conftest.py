@@ -1,11 +1,21 @@
-"""The packaged models, loaded once."""
+"""The packaged models, loaded once; and a small random constituency model in Stanza's format."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.parser import SpacyParser
+
+LABELS = ("NP", "S", "VP", "ROOT")
+WORDS = ("boat", "ferry", "lantern", "row", "the")
+TAGS = ("DT", "NN", "VB")
+VECTOR, DELTA, TAG, HIDDEN, MOVE, MOVES = 6, 4, 3, 8, 5, 7
+
+Maker = Callable[..., tuple[Path, Path]]
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +30,128 @@ def parser() -> Iterator[SpacyParser]:
     parser = SpacyParser()
     yield parser
     parser.close()
+
+
+@pytest.fixture
+def make_model(tmp_path: Path) -> Maker:
+    """Writes a model; keyword arguments replace entries of its configuration."""
+
+    def make(seed: int = 0, **config: object) -> tuple[Path, Path]:
+        model, vectors = tmp_path / f"model-{seed}.pt", tmp_path / "vectors.pt"
+        torch.save({"params": _params(seed, config), **_HISTORY}, model)
+        torch.save(_pretrain(), vectors)
+        return model, vectors
+
+    return make
+
+
+def _pretrain() -> dict[str, Any]:
+    words = ["<PAD>", "<UNK>", "<EMPTY>", "<ROOT>", "boat", "the", "of\xa0course"]
+    rows = {word: row for row, word in enumerate(words)}
+    vocab = {"lang": "en", "idx": 0, "cutoff": 0, "lower": True, "_id2unit": words}
+    generator = torch.Generator().manual_seed(1)
+    return {
+        "vocab": {**vocab, "_unit2id": rows},
+        "emb": torch.randn(len(words), VECTOR, generator=generator),
+    }
+
+
+def _params(seed: int, config: dict[str, object]) -> dict[str, Any]:
+    opens = sorted((label,) for label in LABELS)
+    moves = ["Shift", "CloseConstituent", *(f"OpenConstituent({labels!r})" for labels in opens)]
+    return {
+        "model": _weights(seed, len(opens), len(moves)),
+        "model_type": "LSTM",
+        "config": {**_CONFIG, **config},
+        "transitions": moves,
+        "constituents": sorted(LABELS),
+        "tags": list(TAGS),
+        "words": list(WORDS),
+        "rare_words": [],
+        "root_labels": ["ROOT"],
+        "constituent_opens": opens,
+        "unary_limit": 2,
+    }
+
+
+def _weights(seed: int, opens: int, moves: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    word = VECTOR + DELTA + TAG
+    shapes: dict[str, Sequence[int]] = {
+        "word_start_embedding": (word,),
+        "word_end_embedding": (word,),
+        "delta_embedding.weight": (len(WORDS) + 2, DELTA),
+        "tag_embedding.weight": (len(TAGS) + 2, TAG),
+        **_lstm("word_lstm", word, HIDDEN),
+        **_lstm("word_lstm", word, HIDDEN, "_reverse"),
+        "word_to_constituent.weight": (HIDDEN, 2 * HIDDEN),
+        "word_to_constituent.bias": (HIDDEN,),
+        "transition_embedding.weight": (moves, MOVE),
+        "transition_stack.start_embedding": (MOVE,),
+        **_lstm("transition_stack.lstm", MOVE, MOVES),
+        "constituent_open_embedding.weight": (opens, HIDDEN),
+        "dummy_embedding.weight": (opens, HIDDEN),
+        "constituent_stack.start_embedding": (HIDDEN,),
+        **_lstm("constituent_stack.lstm", HIDDEN, HIDDEN),
+        "reduce_linear.weight": (HIDDEN, HIDDEN),
+        "reduce_linear.bias": (HIDDEN,),
+        "output_layers.0.weight": (HIDDEN, 2 * HIDDEN + MOVES),
+        "output_layers.0.bias": (HIDDEN,),
+        "output_layers.1.weight": (moves, HIDDEN),
+        "output_layers.1.bias": (moves,),
+    }
+    return {name: 0.7 * torch.randn(*shape, generator=generator) for name, shape in shapes.items()}
+
+
+def _lstm(name: str, inputs: int, hidden: int, suffix: str = "") -> dict[str, Sequence[int]]:
+    return {
+        f"{name}.weight_ih_l0{suffix}": (4 * hidden, inputs),
+        f"{name}.weight_hh_l0{suffix}": (4 * hidden, hidden),
+        f"{name}.bias_ih_l0{suffix}": (4 * hidden,),
+        f"{name}.bias_hh_l0{suffix}": (4 * hidden,),
+    }
+
+
+_HISTORY: dict[str, object] = {
+    "epochs_trained": 1,
+    "batches_trained": 1,
+    "best_f1": 0.0,
+    "best_epoch": 1,
+    "model_type": "LSTM",
+    "first_optimizer": False,
+    "bert_lora": None,
+}
+
+_CONFIG: dict[str, object] = {
+    "bert_finetune": False,
+    "bert_hidden_layers": 4,
+    "bert_model": None,
+    "charlm_backward_file": None,
+    "charlm_forward_file": None,
+    "combined_dummy_embedding": True,
+    "constituency_composition": "MAX",
+    "constituent_stack": "LSTM",
+    "delta_embedding_dim": DELTA,
+    "hidden_size": HIDDEN,
+    "lstm_input_dropout": 0.0,
+    "lstm_layer_dropout": 0.0,
+    "maxout_k": None,
+    "nonlinearity": "relu",
+    "num_lstm_layers": 1,
+    "num_output_layers": 2,
+    "num_tree_lstm_layers": 1,
+    "pattn_num_heads": 8,
+    "pattn_num_layers": 0,
+    "predict_dropout": 0.0,
+    "reversed": False,
+    "sentence_boundary_vectors": "EVERYTHING",
+    "stage1_bert_finetune": False,
+    "tag_embedding_dim": TAG,
+    "transition_embedding_dim": MOVE,
+    "transition_hidden_size": MOVES,
+    "transition_scheme": "IN_ORDER",
+    "transition_stack": "LSTM",
+    "use_lattn": False,
+    "use_rattn": False,
+    "word_dropout": 0.0,
+}
