@@ -151,7 +151,15 @@ class TriGraphRetriever:
             corpus: One version of an index.
             settings: See `TriGraphSettings`.
             lexical: BM25 scores of queries, (n, b); needed when a lexical weight is not 0.
+
+        Raises:
+            ValueError: It is needed and missing: leaving BM25 out unasked would go unnoticed.
         """
+        if lexical is None and (settings.lexical_weight or settings.lexical_weight_titled):
+            raise ValueError(
+                "These settings weigh BM25, and no lexical scores were given. Pass the lexical "
+                "arm's scores, or set lexical_weight and lexical_weight_titled to 0."
+            )
         self.settings = settings
         self.corpus = corpus
         self.graph: TriGraph = assemble(corpus, settings.assembly)
@@ -166,10 +174,11 @@ class TriGraphRetriever:
         require_k(k)
         require_mask(allowed, len(self.corpus))
         rankings: list[Ranking] = []
+        view = self._view_of(allowed)
         together = max(1, CELLS // max(len(self.corpus), 1))
         for start in range(0, len(queries), together):
-            traces = self.trace(queries[start : start + together], allowed)
-            scores = self.settle(traces, allowed).passages
+            traces = self._traces(queries[start : start + together], view)
+            scores = self._settle(traces, view).passages
             rankings += [
                 self._rank(trace, scores[:, column], k, allowed)
                 for column, trace in enumerate(traces)
@@ -178,7 +187,16 @@ class TriGraphRetriever:
 
     def trace(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Trace]:
         """Seeds, activation and restart masses of each query."""
-        view = self._view if allowed is None else self._see(allowed)
+        return self._traces(queries, self._view_of(allowed))
+
+    def settle(self, traces: Sequence[Trace], allowed: Mask | None = None) -> Stationary:
+        """Walk from the restart masses of each trace until settled."""
+        return self._settle(traces, self._view_of(allowed))
+
+    def _view_of(self, allowed: Mask | None) -> _View:
+        return self._view if allowed is None else self._see(allowed)
+
+    def _traces(self, queries: Sequence[Query], view: _View) -> list[Trace]:
         vectors = query_matrix(queries, self.corpus.vectors.shape[1])
         lexical = self._lexical_scores(queries)
         return [
@@ -186,9 +204,7 @@ class TriGraphRetriever:
             for row, query in enumerate(queries)
         ]
 
-    def settle(self, traces: Sequence[Trace], allowed: Mask | None = None) -> Stationary:
-        """Walk from the restart masses of each trace until settled."""
-        view = self._view if allowed is None else self._see(allowed)
+    def _settle(self, traces: Sequence[Trace], view: _View) -> Stationary:
         prior = np.zeros((view.walk.passages, len(traces)))
         for column, trace in enumerate(traces):
             prior[:, column] = trace.prior

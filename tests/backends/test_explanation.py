@@ -28,7 +28,12 @@ VECTORS = {
     "Among painters Ada Lind married Bo Ek.": [0.75, 0, 0, 0],
     "Bo Ek was born in Como.": [0.875, 0, 0, 0],
 }
-SETTINGS = TriGraphSettings(assembly=AssemblySettings(noun_phrases="on"), tolerance=1e-12)
+SETTINGS = TriGraphSettings(
+    assembly=AssemblySettings(noun_phrases="on"),
+    lexical_weight=0,
+    lexical_weight_titled=0,
+    tolerance=1e-12,
+)
 QUERY = Query(
     "Where was the husband of Ada Lind born?",
     np.array([1, 0, 0, 0], np.float32),

@@ -276,6 +276,8 @@ HOP = Query("Where was the husband of Ada born?", np.array([1, 0, 0, 0], np.floa
 BARE = TriGraphSettings(
     assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases="off"),
     similarity_weight=0,
+    lexical_weight=0,
+    lexical_weight_titled=0,
     title_weight=0,
     degree_power=0,
 )
@@ -331,7 +333,7 @@ def test_a_title_shares_its_mass_among_the_passages_that_a_filter_leaves(
         Passage("b", "Como (town)", "Old {walls}."),
         Passage("c", "", "[Dee] walks."),
     ]
-    settings = TriGraphSettings(passage_weight=0, title_weight=1, steps=1)
+    settings = replace(BARE, assembly=AssemblySettings(), passage_weight=0, title_weight=1, steps=1)
     retriever = TriGraphRetriever(
         corpus_of(*passages, vectors={id_: [0, 1, 0, 0] for id_ in "abc"}), settings
     )
@@ -359,7 +361,8 @@ def test_without_a_seed_the_prior_alone_ranks_and_the_ranking_says_so(
 def test_equal_scores_are_ordered_by_id(corpus_of: CorpusOf) -> None:
     twins = [Passage(id_, "Same", "[Ada] met [Bo].") for id_ in ("c", "a", "😀", "B")]
     corpus = corpus_of(*twins, vectors={p.id: [0, 0, 1, 0] for p in twins})
-    retriever = TriGraphRetriever(corpus, TriGraphSettings())
+    settings = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)
+    retriever = TriGraphRetriever(corpus, settings)
     for text in ("Who is Ada?", "who is it?"):
         (found,) = retriever.search([Query(text, np.array([0, 0, 1, 0], np.float32))], 3)
         assert [hit.id for hit in found.hits] == ["B", "a", "c"]
@@ -432,3 +435,8 @@ def test_the_published_preset_is_linearrag_as_its_public_code_runs(corpus_of: Co
     como = replace(asked, mentions=(Mention("Como", "entity", asked.vector),))
     assert [s.origin for s in published.trace([como])[0].seeds] == ["nearest"]
     assert [s.origin for s in default.trace([como])[0].seeds] == ["name"]
+
+
+def test_weighing_bm25_without_its_scores_is_refused(corpus_of: CorpusOf) -> None:
+    with pytest.raises(ValueError, match="no lexical scores were given"):
+        TriGraphRetriever(corpus_of(), TriGraphSettings())
