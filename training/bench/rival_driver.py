@@ -67,7 +67,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         job: checkout, work (a folder for its files), encoder (a folder), pipeline (a spaCy
-            package), passages and questions (lists of texts).
+            package), passages and questions (lists of texts), neighbours (whether it links
+            passages that follow each other in the file, as it does by itself).
 
     Returns:
         settings, seconds and cpu_seconds by stage and of each question, and for each question
@@ -88,6 +89,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     watches["parsing"].wrap(rival.spacy_ner, "batch_ner")
     watches["encoding"].wrap(encoder, "encode")
     watches["total"].wrap(rival, "index")
+    if not job["neighbours"]:
+        rival.add_adjacent_passage_edges = lambda: None
     rival.index([f"{place}:{text}" for place, text in enumerate(job["passages"])])
     seconds = {name: watch.seconds for name, watch in watches.items()}
     cpu_seconds = {name: watch.cpu_seconds for name, watch in watches.items()}

@@ -8,7 +8,7 @@ sentence-transformers, spaCy and its pipeline). Nothing of it is imported here, 
 Passages are given to it as "title newline text" in the order of the file. It links neighbours in
 that order, and public multi-hop corpora, as published, hold the evidence of one question side by
 side: what it finds then says little about a corpus of one's own. `--shuffle SEED` breaks the
-order. Processor seconds are printed beside wall seconds: on one thread they are what an otherwise
+order, `--no-neighbours` leaves those links out. Processor seconds are printed beside wall seconds: on one thread they are what an otherwise
 idle machine would need.
 """
 
@@ -46,6 +46,7 @@ class Rival:
         encoder: A folder in sentence-transformers' format.
         pipeline: Name of a spaCy package.
         threads: For its matrix products.
+        neighbours: Whether it links passages that follow each other in the file.
     """
 
     checkout: Path
@@ -53,6 +54,7 @@ class Rival:
     encoder: Path
     pipeline: str
     threads: int = 1
+    neighbours: bool = True
 
     def run(self, passages: Sequence[Passage], questions: Sequence[str]) -> dict[str, Any]:
         """What `rival_driver.run` returns.
@@ -69,6 +71,7 @@ class Rival:
                 "pipeline": self.pipeline,
                 "passages": [f"{passage.title}\n{passage.text}" for passage in passages],
                 "questions": list(questions),
+                "neighbours": self.neighbours,
             }
             job.write_text(json.dumps(content))
             command = [self.python, str(DRIVER), str(job), str(result)]
@@ -97,6 +100,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.shuffle is not None:
         random.Random(arguments.shuffle).shuffle(passages)
         order = f"shuffled with {arguments.shuffle}"
+    if not arguments.neighbours:
+        order += " without neighbour links"
     data = f"{datasets[0].name}, {len(passages)} passages in {order}, {len(ids)} questions"
     report.print_header("Reference LinearRAG", seed=arguments.shuffle, data=data)
 
@@ -106,6 +111,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.encoder or locate_model(DEFAULT_ENCODER),
         arguments.pipeline,
         arguments.threads,
+        arguments.neighbours,
     )
     result = rival.run(passages, [texts[id_] for id_ in ids])
     run = {
@@ -172,6 +178,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pipeline", default=DEFAULT_PIPELINE, help="a spaCy package")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="passages, not in file order")
+    parser.add_argument(
+        "--neighbours",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="its links between passages that follow each other in the file",
+    )
     parser.add_argument("--limit", type=int, help="ask only that many questions")
     parser.add_argument("--output", type=Path, help="write everything there as JSON")
     return parser
