@@ -38,12 +38,15 @@ class AnalyserSettings:
         sentence_vectors: "pooled" takes a sentence's vector from its passage's own pass (one
             pass instead of two); "contextual" encodes "title: sentence"; "plain" encodes the
             sentence alone, as LinearRAG does.
+        title_in_text: Parse "title newline text" as one text, as LinearRAG does: names are then
+            looked for in titles too, and a title is part of the first sentence.
         encoder: The encoder's own settings.
     """
 
     pipeline: str = DEFAULT_PIPELINE
     processes: int = 0
     sentence_vectors: str = "pooled"
+    title_in_text: bool = False
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
 
 
@@ -93,10 +96,13 @@ class Analyser:
             **self.encoder.fingerprint,
             "sentence_vectors": self.settings.sentence_vectors,
             "analysis": ANALYSIS_VERSION,
+            **({"title_in_text": "true"} if self.settings.title_in_text else {}),
         }
 
     def passages(self, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
         """Analyse (title, text) pairs, in order."""
+        if self.settings.title_in_text:
+            items = [("", f"{title}\n{text}" if title else text) for title, text in items]
         with self._timed("parsing"):
             parses = self.parser.parse_many([text for _, text in items])
         kept = [_kept_sentences(parse) for parse in parses]

@@ -33,15 +33,22 @@ class Container:
     def analyser(self) -> Analyser:
         """The models, known to be those of the index.
 
-        How sentences of passages were encoded does not bear on questions, so it follows the index.
+        How passages were read and their sentences encoded does not bear on questions, so it
+        follows the index.
 
         Raises:
             ModelError: A model is missing or damaged.
             IndexMismatchError: The index was written with other models.
         """
         own = self.settings.analyser
-        stored = self.index.fingerprint.get("sentence_vectors", own.sentence_vectors)
-        analyser = Analyser(replace(own, sentence_vectors=stored))
+        stored = self.index.fingerprint
+        analyser = Analyser(
+            replace(
+                own,
+                sentence_vectors=stored.get("sentence_vectors", own.sentence_vectors),
+                title_in_text=stored.get("title_in_text") == "true",
+            )
+        )
         self.index.check(analyser.fingerprint)
         return analyser
 

@@ -20,7 +20,7 @@ from router.variables import PREFIX, SEPARATOR, refuse_unknown
 _INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "default": {},
     "published": {
-        "analyser": {"sentence_vectors": "plain"},
+        "analyser": {"sentence_vectors": "plain", "title_in_text": True},
         "ingest": {"entity_vectors": True},
     },
 }
