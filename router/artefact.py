@@ -38,7 +38,7 @@ def load(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
     Raises:
         ArtefactError: A file is missing, is not what was written, or was made for other features.
     """
-    manifest = Manifest.from_json(_read(folder / MANIFEST).decode(), str(folder / MANIFEST))
+    manifest = Manifest.from_json(_read(folder / MANIFEST), str(folder / MANIFEST))
     title = f"{manifest.name}/{manifest.version}"
     content = {file: _checked(folder / file, manifest) for file in (WEIGHTS, THRESHOLDS, CARD)}
     if manifest.schema_id != schema_id:
@@ -59,7 +59,7 @@ def load(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
         temperature=manifest.temperature,
         bias=manifest.bias,
     )
-    policy = policy_from_json(content[THRESHOLDS].decode(), str(folder / THRESHOLDS))
+    policy = policy_from_json(content[THRESHOLDS], str(folder / THRESHOLDS))
     return RoutingModel(title, scorer, policy, folder)
 
 
@@ -75,7 +75,7 @@ def read_policy(path: Path) -> Policy:
     Raises:
         ArtefactError: It is missing, or is none.
     """
-    return policy_from_json(_read(path).decode(), str(path))
+    return policy_from_json(_read(path), str(path))
 
 
 def _read(path: Path) -> bytes:

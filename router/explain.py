@@ -139,20 +139,21 @@ def nearest_change(
     here = decide(score, thresholds, simple=simple).route
     found: list[Change] = []
     for threshold in (thresholds.high, thresholds.low):
-        # A border belongs to one side: if the route is still the same on it, step over.
-        for step in (threshold, _beyond(threshold, score)):
-            route = decide(min(1.0, max(0.0, step)), thresholds, simple=simple).route
-            if 0 < step < 1 and route != here:
-                found.append(
-                    Change(route, threshold, threshold - score, _logit(threshold) - _logit(score))
-                )
+        for reached in _past(threshold, score):
+            route = decide(min(1.0, max(0.0, reached)), thresholds, simple=simple).route
+            if 0 < reached < 1 and route != here:
+                logits = _logit(threshold) - _logit(score)
+                found.append(Change(route, threshold, threshold - score, logits))
                 break
     return min(found, key=lambda change: (abs(change.score), -change.score), default=None)
 
 
-def _beyond(threshold: float, score: float) -> float:
-    """The next number on the other side of a threshold."""
-    return math.nextafter(threshold, math.inf if threshold >= score else -math.inf)
+def _past(threshold: float, score: float) -> list[float]:
+    """Where a move to a threshold ends: on it, or right behind it where it belongs to this side."""
+    above, below = math.nextafter(threshold, math.inf), math.nextafter(threshold, -math.inf)
+    if threshold == score:
+        return [above, below]
+    return [threshold, above if threshold > score else below]
 
 
 def _logit(score: float) -> float:

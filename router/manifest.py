@@ -67,7 +67,7 @@ class Manifest:
         return to_text({**content, "digest": _digest(content)})
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> "Manifest":
+    def from_json(cls, text: str | bytes, where: str) -> "Manifest":
         """Read the file's text.
 
         Args:
@@ -114,7 +114,7 @@ def policy_to_json(policy: Policy, notes: Mapping[str, Any]) -> str:
     )
 
 
-def policy_from_json(text: str, where: str) -> Policy:
+def policy_from_json(text: str | bytes, where: str) -> Policy:
     """Read a thresholds file.
 
     Raises:
@@ -145,7 +145,7 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(to_text(content).encode()).hexdigest()
 
 
-def _object(text: str, where: str) -> dict[str, Any]:
+def _object(text: str | bytes, where: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except ValueError as error:
