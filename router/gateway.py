@@ -153,7 +153,8 @@ class Gateway:
         before = dict(analyses.seconds)
         queries = analyses.analyse(questions, wanted)
         for stage, seconds in analyses.seconds.items():
-            clock.seconds[stage] = seconds - before[stage]
+            if seconds > before[stage]:  # no trees are built where no score is asked for
+                clock.seconds[stage] = seconds - before[stage]
         return queries
 
     def _fuse(self, found: Mapping[Route, Sequence[Ranking]], k: int) -> list[Ranking]:
