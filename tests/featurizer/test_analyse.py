@@ -316,13 +316,13 @@ def test_seconds_add_up_by_stage(
     ticks = iter(range(100))
     monkeypatch.setattr("featurizer.analyse.time.perf_counter", lambda: float(next(ticks)))
     chosen = analyser(parser, encoder)
-    assert chosen.seconds == {"parsing": 0, "encoding": 0}
+    assert chosen.seconds == {"parsing": 0, "trees": 0, "encoding": 0}
     chosen.passages(ITEMS[:1])
-    assert chosen.seconds == {"parsing": 1, "encoding": 1}
+    assert chosen.seconds == {"parsing": 1, "trees": 0, "encoding": 1}
     chosen.questions(QUESTIONS[:1])
-    assert chosen.seconds == {"parsing": 2, "encoding": 2}
+    assert chosen.seconds == {"parsing": 2, "trees": 0, "encoding": 2}
     chosen.surfaces(["Oslo"])
-    assert chosen.seconds == {"parsing": 2, "encoding": 3}
+    assert chosen.seconds == {"parsing": 2, "trees": 0, "encoding": 3}
 
 
 def test_time_is_counted_even_when_a_stage_fails(parser: SpacyParser, encoder: Encoder) -> None:
