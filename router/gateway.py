@@ -6,7 +6,7 @@ from typing import Protocol
 from backends.types import Ranking
 from router.batch import Analyses, Arms, Batch
 from router.decision import Decision
-from router.errors import FusionError, QuestionError
+from router.errors import ArtefactError, FusionError, QuestionError
 from router.fusion import fuse
 from router.fusion_settings import FusionSettings
 from router.network import Float64
@@ -29,6 +29,15 @@ class Model(Protocol):
         ...
 
 
+def no_router() -> Model:
+    """Stands where there is no router.
+
+    Raises:
+        ArtefactError: Always.
+    """
+    raise ArtefactError("This gateway was made without a router; name the route to take.")
+
+
 class Gateway:
     """Answers batches of questions, over a given route or over the one that the router chooses."""
 
@@ -36,16 +45,16 @@ class Gateway:
         self,
         arms: Callable[[], Arms],
         analyses: Callable[[], Analyses],
-        model: Callable[[], Model],
         fusion: FusionSettings,
+        model: Callable[[], Model] = no_router,
     ) -> None:
         """Wire the parts; nothing is loaded before a question needs it.
 
         Args:
             arms: The version to search in; asked once per batch, so that a batch sees one version.
             analyses: What analyses questions; not asked for where words are enough.
-            model: The router; not asked for where the route is given.
             fusion: What the fusion route does.
+            model: The router; not asked for where the route is given.
         """
         self._arms = arms
         self._analyses = analyses
@@ -154,8 +163,8 @@ class Gateway:
             if not places:
                 continue
             if route == Route.FUSION:
-                scores = [decision and decision.score for decision in decisions]
-                rankings = self._fuse(batch, places, [scores[place] for place in places], k)
+                scores = [_score(decisions[place]) for place in places]
+                rankings = self._fuse(batch, places, scores, k)
             else:
                 rankings = batch.rankings(route, places, k)
             found.update(zip(places, rankings, strict=True))
@@ -203,6 +212,10 @@ def check(questions: Sequence[str], k: int) -> None:
         if not question.strip():
             place = f"Question {number}" if len(questions) > 1 else "The question"
             raise QuestionError(f"{place} is empty; ask with at least one word.")
+
+
+def _score(decision: Decision | None) -> float | None:
+    return None if decision is None else decision.score
 
 
 def _of_empty_index(question: str, route: Route, version: int) -> Reply:
