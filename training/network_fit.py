@@ -114,8 +114,8 @@ class _Run:
         """One pass over the questions, then a look at dev."""
         self.module.train()
         order = torch.randperm(len(self.targets))
-        total = sum(self._step(rows) * len(rows) for rows in order.split(self.recipe.batch))
-        self.loss.append(total / len(order))
+        parts = [(self._step(rows), len(rows)) for rows in torch.split(order, self.recipe.batch)]
+        self.loss.append(sum(loss * size for loss, size in parts) / len(order))
         if not math.isfinite(self.loss[-1]):
             raise FitError(
                 f"The loss is {self.loss[-1]} after epoch {len(self.loss)}; "

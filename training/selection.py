@@ -89,7 +89,7 @@ def _print(values: Float64, scale: float) -> bytes:
     """The same for columns with the same z-scores, up to sign and the ninth digit."""
     z = (values - values.mean()) / scale
     z *= np.sign(z[np.argmax(np.abs(z) > 1e-6)])
-    rounded = np.round(z, 9)
+    rounded: Float64 = np.round(z, 9)
     rounded += 0.0  # -0.0 has other bytes
     return rounded.tobytes()
 
@@ -97,5 +97,5 @@ def _print(values: Float64, scale: float) -> bytes:
 def _countable(features: Float64) -> NDArray[np.bool_]:
     """Which columns are of whole numbers with few values."""
     whole = (features == np.round(features)).all(axis=0)
-    levels = np.array([len(np.unique(column)) for column in features.T])
-    return whole & (levels <= LEVELS)
+    few = [len(np.unique(column)) <= LEVELS for column in features.T]
+    return np.logical_and(whole, few)
