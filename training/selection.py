@@ -98,4 +98,5 @@ def _countable(features: Float64) -> NDArray[np.bool_]:
     """Which columns are of whole numbers with few values."""
     whole = (features == np.round(features)).all(axis=0)
     few = [len(np.unique(column)) <= LEVELS for column in features.T]
-    return np.logical_and(whole, few)
+    result: NDArray[np.bool_] = np.logical_and(whole, few)
+    return result
