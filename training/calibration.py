@@ -109,7 +109,14 @@ def calibrate(
         return nll(moved, labels, weights), np.array(slope) * [1, bias]
 
     bounds = [(1 / 20, 20), (-10, 10) if bias else (0, 0)]
-    found = minimize(loss, np.array([1.0, 0.0]), jac=True, bounds=bounds, method="L-BFGS-B")
+    found = minimize(
+        loss,
+        np.array([1.0, 0.0]),
+        jac=True,
+        bounds=bounds,
+        method="L-BFGS-B",
+        options={"ftol": 1e-15, "gtol": 1e-12},
+    )
     return Calibration(1 / float(found.x[0]), float(found.x[1]))
 
 

@@ -116,14 +116,14 @@ class _Run:
         order = torch.randperm(len(self.targets))
         parts = [(self._step(rows), len(rows)) for rows in torch.split(order, self.recipe.batch)]
         self.loss.append(sum(loss * size for loss, size in parts) / len(order))
-        if not math.isfinite(self.loss[-1]):
-            raise FitError(
-                f"The loss is {self.loss[-1]} after epoch {len(self.loss)}; "
-                "lower the learning rate."
-            )
         self.module.eval()
         with torch.no_grad():
             logits = np.asarray(self.module(self.dev_inputs).numpy(), np.float64)
+        if not (math.isfinite(self.loss[-1]) and np.isfinite(logits).all()):
+            raise FitError(
+                f"After epoch {len(self.loss)} the loss is {self.loss[-1]} or a logit is no "
+                "number; lower the learning rate."
+            )
         self.dev_nll.append(nll(logits, self.dev.labels))
         self.dev_auc.append(float(roc_auc_score(self.dev.labels, logits)))
         curve = self.dev_nll if self.recipe.criterion == "nll" else [-v for v in self.dev_auc]

@@ -18,7 +18,7 @@ def bent(n: int, seed: int) -> Examples:
     x[:, 2] = draw.poisson(3, n)
     x[:, 12] = 7
     x[:, 13] = 1000 - 5 * x[:, 2]
-    rule = 2 * x[:, 0] * x[:, 1] + 0.8 * (x[:, 2] - 3) + 1.5 * (np.abs(x[:, 3]) - 0.8)
+    rule = 3 * x[:, 0] * x[:, 1] + 0.4 * (x[:, 2] - 3) + 1.5 * (np.abs(x[:, 3]) - 0.8)
     labels = (draw.random(n) < 1 / (1 + np.exp(-1.5 * rule))).astype(np.int64)
     return Examples(x, labels, np.where(draw.random(n) < 0.3, "small", "large"))
 
