@@ -12,8 +12,8 @@ from router.policy import Thresholds, decide
 from router.scorer import Scorer
 from router.types import Route
 
-POINTS = 8
-"""Of the Gauss-Legendre rule; exact for polynomials of degree 15 along the path."""
+POINTS = 6
+"""Of the Gauss-Legendre rule; exact for polynomials of degree 11 along the path."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
 _PATH = ((_NODES + 1) / 2).astype(np.float32)[:, None]

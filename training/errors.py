@@ -11,3 +11,7 @@ class DatasetError(TrainingError):
 
 class EvaluationError(TrainingError):
     """An evaluation that cannot be computed as asked."""
+
+
+class FitError(TrainingError):
+    """Questions that nothing can be learned from, or settings that cannot be trained with."""
