@@ -14,6 +14,7 @@ from service.commands.delete import delete
 from service.commands.demo import demo
 from service.commands.index import index
 from service.commands.info import info
+from service.commands.route import route
 from service.commands.search import search
 from service.errors import ServiceError
 from service.terminal import Bar, say
@@ -38,7 +39,7 @@ def build() -> tuple[typer.Typer, Errors]:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    for command in (index, delete, info, search, demo):
+    for command in (index, delete, info, search, route, demo):
         app.command()(command)
     errors: list[type[Exception]] = [BackendError, FeaturizerError, RouterError, ServiceError]
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
