@@ -12,9 +12,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from featurizer.parser import Parser
+from featurizer.parser import Parser, SpacyParser
 from featurizer.tree import Tree
-from featurizer.tree_parser import TreeParser
+from featurizer.tree_parser import ConstituencySettings, TreeParser, locate, open_tree_parser
 from featurizer.types import Parse, Span, Syntax, Token
 
 # Raise when a change here or in `tokens` alters the syntax of some question.
@@ -61,6 +61,15 @@ class SyntaxParser:
             _syntax(parse, tokens, sentences, [next(trees) for _ in sentences])
             for parse, (tokens, sentences) in zip(parses, parts, strict=True)
         ]
+
+
+def open_syntax_parser(pipeline: str, constituency: ConstituencySettings) -> SyntaxParser:
+    """The parser of questions without the encoder, for those who want features alone.
+
+    Raises:
+        ModelError: A model is missing or damaged.
+    """
+    return SyntaxParser(SpacyParser(pipeline), open_tree_parser(*locate(constituency)))
 
 
 def _syntax(
