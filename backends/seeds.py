@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from backends.assembly import TriGraph
 from backends.corpus import Corpus
 from backends.errors import BackendError
-from backends.linking import entity_key, starts_like_a_name, tokenise
+from backends.linking import entity_key, starts_like_a_name, stretch, tokenise
 from backends.types import Float32, Query
 
 # A seed has a positive value whatever the floor.
@@ -126,7 +126,8 @@ class SeedFinder:
         for link in self._graph.names.find(tokens):
             end = link.start + link.length
             value = self._confidence(tokens, link.start, end)
-            seeds.append(Seed(link.entity, value, " ".join(tokens[link.start : end]), "vocabulary"))
+            words = stretch(query.text, link.start, link.length)
+            seeds.append(Seed(link.entity, value, words, "vocabulary"))
         return seeds
 
     def _confidence(self, tokens: Sequence[str], start: int, end: int) -> float:

@@ -6,8 +6,11 @@ from pathlib import Path
 
 from backends.index import Index
 from featurizer.analyse import Analyser
+from featurizer.featurizer import FEATURE_NAMES, schema_id
 from router.adapters import Passages, Questions
+from router.artefact import load, read_policy
 from router.gateway import Gateway
+from router.model import RoutingModel
 from router.settings import Settings
 from router.snapshot import Snapshot
 
@@ -33,15 +36,22 @@ class Container:
     def analyser(self) -> Analyser:
         """The models, known to be those of the index.
 
-        How sentences of passages were encoded does not bear on questions, so it follows the index.
+        How passages were read and their sentences encoded does not bear on questions, so it
+        follows the index.
 
         Raises:
             ModelError: A model is missing or damaged.
             IndexMismatchError: The index was written with other models.
         """
         own = self.settings.analyser
-        stored = self.index.fingerprint.get("sentence_vectors", own.sentence_vectors)
-        analyser = Analyser(replace(own, sentence_vectors=stored))
+        stored = self.index.fingerprint
+        analyser = Analyser(
+            replace(
+                own,
+                sentence_vectors=stored.get("sentence_vectors", own.sentence_vectors),
+                title_in_text=stored.get("title_in_text") == "true",
+            )
+        )
         self.index.check(analyser.fingerprint)
         return analyser
 
@@ -57,7 +67,24 @@ class Container:
             arms=lambda: self.snapshot,
             analyses=lambda: Questions(self.analyser),
             fusion=self.settings.fusion,
+            model=lambda: self.router,
         )
+
+    @cached_property
+    def router(self) -> RoutingModel:
+        """What chooses routes, known to look at the features that these models compute.
+
+        Raises:
+            ArtefactError: It is missing, damaged, or was trained on other features.
+            ModelError: The constituency model is missing or damaged.
+        """
+        own = self.settings.router
+        model = load(
+            own.folder(),
+            schema_id=schema_id(self.analyser.syntax_fingerprint),
+            names=FEATURE_NAMES,
+        )
+        return model.with_policy(read_policy(Path(own.thresholds))) if own.thresholds else model
 
     def refresh(self) -> bool:
         """Move to the newest version; True if there was a newer one."""

@@ -54,12 +54,17 @@ class FusionSettings:
         if self.depth < 1:
             raise SettingsError(f"WYE_FUSION__DEPTH is {self.depth}; use 1 or more.")
 
-    def weight(self, arm: str) -> float:
+    def weight(self, arm: str, score: float | None = None) -> float:
         """Weight of an arm's list.
 
         Source: EA-GraphRAG, equation 8: w_graph = s, w_dense = 1 - s.
+
+        Args:
+            arm: By name.
+            score: The question's s; the setting's where nothing scored it.
         """
         fixed: float | None = getattr(self.weights, arm)
         if fixed is not None:
             return fixed
-        return self.s if arm == Route.GRAPH else 1 - self.s
+        s = self.s if score is None else score
+        return s if arm == Route.GRAPH else 1 - s
