@@ -11,3 +11,11 @@ class DatasetError(TrainingError):
 
 class EvaluationError(TrainingError):
     """An evaluation that cannot be computed as asked."""
+
+
+class ReplayError(TrainingError):
+    """A replay that is missing, damaged or of another schema."""
+
+
+class SplitError(TrainingError):
+    """A split that may not be read where it was asked for."""
