@@ -7,8 +7,9 @@ from backends.types import Ranking
 from router.batch import Analyses, Arms, Batch
 from router.decision import Decision
 from router.errors import ArtefactError, FusionError, QuestionError
-from router.fusion import fuse
-from router.fusion_settings import FusionSettings
+from router.evidence import Consulted
+from router.fusing import blend_text, fuse_all
+from router.fusion_settings import ARMS, FusionSettings
 from router.network import Float64
 from router.types import Reply, Route
 
@@ -139,6 +140,34 @@ class Gateway:
             explain=explain,
         )
 
+    def consult(
+        self,
+        questions: Sequence[str],
+        depth: int,
+        filter: object | None = None,  # noqa: A002 - the word that vector stores use
+    ) -> list[Consulted]:
+        """What every arm says to each question, with nothing chosen or fused: for replay.
+
+        Args:
+            questions: Each with at least one word.
+            depth: Hits of each arm, at least 1.
+            filter: A metadata filter as parsed JSON.
+
+        Raises:
+            QuestionError: A question is empty, or depth is below 1.
+            FilterError: The filter is not well formed.
+        """
+        check(questions, depth)
+        if not questions:
+            return []
+        batch = Batch(self._arms(), questions, filter)
+        batch.analyse(self._analyses(), graph=True)
+        found = batch.evidence(ARMS, range(len(questions)), depth)
+        return [
+            Consulted(evidence, seconds)
+            for evidence, seconds in zip(found, batch.seconds, strict=True)
+        ]
+
     def _decide(
         self, batch: Batch, *, max_latency_ms: float | None, explain: bool
     ) -> list[Decision]:
@@ -163,6 +192,8 @@ class Gateway:
             if route == Route.FUSION:
                 scores = [_score(decisions[place]) for place in places]
                 rankings = self._fuse(batch, places, scores, k)
+            elif route == Route.HYBRID:
+                rankings = self._blend_text(batch, places, k)
             else:
                 rankings = batch.rankings(route, places, k)
             found.update(zip(places, rankings, strict=True))
@@ -172,24 +203,23 @@ class Gateway:
         self, batch: Batch, places: Sequence[int], scores: Sequence[float | None], k: int
     ) -> list[Ranking]:
         depth = max(k, self._fusion.depth)
-        lists = self._lists(Route.FUSION)
-        found = [batch.rankings(arm, places, depth) for arm in lists]
+        evidence = batch.evidence(self._lists(Route.FUSION), places, depth)
         with batch.stage("fusing", places):
-            return [
-                fuse(
-                    rankings,
-                    [self._fusion.weight(arm, score) for arm in lists],
-                    rrf_k=self._fusion.rrf_k,
-                    k=k,
-                )
-                for score, *rankings in zip(scores, *found, strict=True)
-            ]
+            return fuse_all(evidence, self._fusion, scores, k)
+
+    def _blend_text(self, batch: Batch, places: Sequence[int], k: int) -> list[Ranking]:
+        depth = max(k, self._fusion.depth)
+        evidence = batch.evidence(self._lists(Route.HYBRID), places, depth)
+        with batch.stage("fusing", places):
+            return blend_text(evidence, self._fusion, k)
 
     def _lists(self, route: Route) -> list[Route]:
-        """The arms that a route runs; a list that weighs nothing need not be made."""
+        """The arms that a route runs."""
+        if route == Route.HYBRID:
+            return [Route.DENSE, Route.LEXICAL]
         if route != Route.FUSION:
             return [route]
-        arms = [Route(name) for name in self._fusion.lists if self._fusion.weight(name) != 0]
+        arms = self._fusion.arms()
         if not arms:
             raise FusionError(
                 "Nothing is left to fuse: every list of WYE_FUSION__LISTS weighs 0. "
