@@ -103,6 +103,11 @@ class Encoder:
         return {"encoder": f"{name} sha256:{self._digest[:16]}"}
 
     @property
+    def dtype(self) -> str:
+        """Of the weights, and of what is computed with them."""
+        return str(self._model.dtype).removeprefix("torch.")
+
+    @property
     def max_tokens(self) -> int:
         """Longer texts are cut here, special tokens included."""
         return self._length
