@@ -59,6 +59,25 @@ class Seed:
     origin: str
 
 
+@dataclass(frozen=True, slots=True)
+class SeedReach:
+    """A seed, and how much of the corpus it points at; an entity everywhere points nowhere.
+
+    Attributes:
+        mention: The question's words for it.
+        value: In (0, 1], as in `Seed`.
+        origin: As in `Seed`.
+        passages: How many passages mention it, of those that take part.
+        titles: How many of them have it for a title.
+    """
+
+    mention: str
+    value: float
+    origin: str
+    passages: int
+    titles: int
+
+
 class SeedFinder:
     """Finds seeds in analysed questions."""
 

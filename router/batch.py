@@ -9,8 +9,10 @@ from typing import Protocol
 import numpy as np
 
 from backends.explanation import Explanation
+from backends.seeds import SeedReach
 from backends.trigraph import TriGraphRetriever
 from backends.types import Mask, Query, Ranking, Retriever
+from router.evidence import Evidence
 from router.network import Float64
 from router.types import Route
 
@@ -128,6 +130,33 @@ class Batch:
                 found = retriever.search(queries, depth, self._allowed)
             known.update((p, (depth, ranking)) for p, ranking in zip(missing, found, strict=True))
         return [_cut(known[place][1], depth) for place in places]
+
+    def evidence(self, arms: Sequence[Route], places: Sequence[int], depth: int) -> list[Evidence]:
+        """What some arms say about some of the questions; seeds too, where the graph is asked.
+
+        Args:
+            arms: Single arms.
+            places: Of the questions in the batch.
+            depth: Most hits for each.
+        """
+        found = {arm: self.rankings(arm, places, depth) for arm in arms}
+        seeds = self.seeds(places) if Route.GRAPH in found else [()] * len(places)
+        return [
+            Evidence(
+                self._queries[place],
+                seeds[row],
+                {arm: of_arm[row] for arm, of_arm in found.items()},
+            )
+            for row, place in enumerate(places)
+        ]
+
+    def seeds(self, places: Sequence[int]) -> list[tuple[SeedReach, ...]]:
+        """Where the graph's walk starts for some of the questions, known without walking."""
+        arm = self.arms.retriever(Route.GRAPH)
+        if not isinstance(arm, TriGraphRetriever):
+            return [()] * len(places)
+        with self.stage("seeds", places):
+            return arm.seeds([self._queries[place] for place in places], self._allowed)
 
     def arms_of(self, place: int) -> dict[str, Ranking]:
         """What each arm found for one question, by name, as deep as it was asked for."""

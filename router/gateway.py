@@ -7,8 +7,9 @@ from backends.types import Ranking
 from router.batch import Analyses, Arms, Batch
 from router.decision import Decision
 from router.errors import ArtefactError, FusionError, QuestionError
-from router.fusion import fuse
-from router.fusion_settings import FusionSettings
+from router.evidence import Consulted
+from router.fusing import blend_text, fuse_all
+from router.fusion_settings import ARMS, FusionSettings
 from router.network import Float64
 from router.types import Reply, Route
 
@@ -122,7 +123,6 @@ class Gateway:
     def decide(
         self,
         questions: Sequence[str],
-        filter: object | None = None,  # noqa: A002 - the word that vector stores use
         *,
         max_latency_ms: float | None = None,
         explain: bool = False,
@@ -130,16 +130,43 @@ class Gateway:
         """Which route `search` would take for each question with `Route.AUTO`, without taking it.
 
         Raises:
-            QuestionError: A question is empty.
-            FilterError: The filter is not well formed.
-            ArtefactError: The router is missing or made for other features.
-            PolicyError: A latency that no route can be held to.
+            As `decide` below.
         """
-        check(questions, k=1)
+        return decide(
+            questions,
+            self._analyses(),
+            self._model(),
+            max_latency_ms=max_latency_ms,
+            explain=explain,
+        )
+
+    def consult(
+        self,
+        questions: Sequence[str],
+        depth: int,
+        filter: object | None = None,  # noqa: A002 - the word that vector stores use
+    ) -> list[Consulted]:
+        """What every arm says to each question, with nothing chosen or fused: for replay.
+
+        Args:
+            questions: Each with at least one word.
+            depth: Hits of each arm, at least 1.
+            filter: A metadata filter as parsed JSON.
+
+        Raises:
+            QuestionError: A question is empty, or depth is below 1.
+            FilterError: The filter is not well formed.
+        """
+        check(questions, depth)
         if not questions:
             return []
         batch = Batch(self._arms(), questions, filter)
-        return self._decide(batch, max_latency_ms=max_latency_ms, explain=explain)
+        batch.analyse(self._analyses(), graph=True)
+        found = batch.evidence(ARMS, range(len(questions)), depth)
+        return [
+            Consulted(evidence, seconds)
+            for evidence, seconds in zip(found, batch.seconds, strict=True)
+        ]
 
     def _decide(
         self, batch: Batch, *, max_latency_ms: float | None, explain: bool
@@ -165,6 +192,8 @@ class Gateway:
             if route == Route.FUSION:
                 scores = [_score(decisions[place]) for place in places]
                 rankings = self._fuse(batch, places, scores, k)
+            elif route == Route.HYBRID:
+                rankings = self._blend_text(batch, places, k)
             else:
                 rankings = batch.rankings(route, places, k)
             found.update(zip(places, rankings, strict=True))
@@ -174,30 +203,59 @@ class Gateway:
         self, batch: Batch, places: Sequence[int], scores: Sequence[float | None], k: int
     ) -> list[Ranking]:
         depth = max(k, self._fusion.depth)
-        lists = self._lists(Route.FUSION)
-        found = [batch.rankings(arm, places, depth) for arm in lists]
+        evidence = batch.evidence(self._lists(Route.FUSION), places, depth)
         with batch.stage("fusing", places):
-            return [
-                fuse(
-                    rankings,
-                    [self._fusion.weight(arm, score) for arm in lists],
-                    rrf_k=self._fusion.rrf_k,
-                    k=k,
-                )
-                for score, *rankings in zip(scores, *found, strict=True)
-            ]
+            return fuse_all(evidence, self._fusion, scores, k)
+
+    def _blend_text(self, batch: Batch, places: Sequence[int], k: int) -> list[Ranking]:
+        depth = max(k, self._fusion.depth)
+        evidence = batch.evidence(self._lists(Route.HYBRID), places, depth)
+        with batch.stage("fusing", places):
+            return blend_text(evidence, self._fusion, k)
 
     def _lists(self, route: Route) -> list[Route]:
-        """The arms that a route runs; a list that weighs nothing need not be made."""
+        """The arms that a route runs."""
+        if route == Route.HYBRID:
+            return [Route.DENSE, Route.LEXICAL]
         if route != Route.FUSION:
             return [route]
-        arms = [Route(name) for name in self._fusion.lists if self._fusion.weight(name) != 0]
+        arms = self._fusion.arms()
         if not arms:
             raise FusionError(
                 "Nothing is left to fuse: every list of WYE_FUSION__LISTS weighs 0. "
                 "Give one a weight with WYE_FUSION__S or WYE_FUSION__WEIGHTS__<ARM>."
             )
         return arms
+
+
+def decide(
+    questions: Sequence[str],
+    analyses: Analyses,
+    model: Model,
+    *,
+    max_latency_ms: float | None = None,
+    explain: bool = False,
+) -> list[Decision]:
+    """Which route each question takes; it depends on the question and on nothing else.
+
+    Args:
+        questions: Each with at least one word.
+        analyses: What analyses them.
+        model: The router.
+        max_latency_ms: Most time for an answer.
+        explain: Whether to say how the router came to its choice.
+
+    Raises:
+        QuestionError: A question is empty.
+        PolicyError: A latency that no route can be held to.
+    """
+    check(questions, k=1)
+    if not questions:
+        return []
+    features = analyses.analyse(questions, features=True).features
+    if features is None:
+        raise ValueError("features were asked for and not given")
+    return model.decide(features, max_latency_ms=max_latency_ms, explain=explain)
 
 
 def check(questions: Sequence[str], k: int) -> None:

@@ -13,11 +13,15 @@ if TYPE_CHECKING:  # it would bring all of the graph along
 
 
 class Route(StrEnum):
-    """Which arm, or mix of arms, answers a question; or that the router is to choose."""
+    """Which arm, or mix of arms, answers a question; or that the router is to choose.
+
+    Hybrid is the dense and the lexical arm without the graph; fusion is what the settings say.
+    """
 
     AUTO = "auto"
     DENSE = "dense"
     LEXICAL = "lexical"
+    HYBRID = "hybrid"
     GRAPH = "graph"
     FUSION = "fusion"
 
@@ -30,7 +34,7 @@ class Source:
         retriever: Name of the arm.
         rank: 1-based, in that arm's list.
         score: The arm's own.
-        share: What the list added to the fused score, w / (rrf_k + rank).
+        share: What the list added to the fused score, such as w / (rrf_k + rank).
     """
 
     retriever: str

@@ -15,3 +15,11 @@ class EvaluationError(TrainingError):
 
 class FitError(TrainingError):
     """Questions that nothing can be learned from, or settings that cannot be trained with."""
+
+
+class ReplayError(TrainingError):
+    """A replay that is missing, damaged or of another schema."""
+
+
+class SplitError(TrainingError):
+    """A split that may not be read where it was asked for."""

@@ -13,6 +13,8 @@ from router.network import Float64
 from router.policy import Thresholds, decide
 from router.types import FusedHit, Reply, Route
 
+BY_RANK = FusionSettings("rrf")
+
 
 class Echo:
     """Ranks passages p0, p1, … and notes what it was asked for."""
@@ -93,7 +95,7 @@ def gateway(
     arms: Four, words: Words | None = None, fusion: FusionSettings | None = None
 ) -> Gateway:
     analyses = words or Words()
-    return Gateway(lambda: arms, lambda: analyses, fusion or FusionSettings(), ByLength)
+    return Gateway(lambda: arms, lambda: analyses, fusion or BY_RANK, ByLength)
 
 
 def ids(reply: Reply) -> list[str]:
@@ -184,12 +186,12 @@ def test_the_router_chooses_nothing_in_an_empty_index_and_says_so() -> None:
 
 def test_a_list_without_weight_is_not_searched() -> None:
     arms = Four()
-    gateway(arms, fusion=FusionSettings(s=0.0)).search(["one"], Route.FUSION, 2)
+    gateway(arms, fusion=FusionSettings("rrf", s=0.0)).search(["one"], Route.FUSION, 2)
     assert [name for name, _, _ in arms.log] == ["dense"]
 
 
 def test_no_weight_at_all_is_refused() -> None:
-    nothing = FusionSettings(weights=ListWeights(dense=0, graph=0))
+    nothing = FusionSettings("rrf", weights=ListWeights(dense=0, graph=0))
     with pytest.raises(FusionError, match="Nothing is left to fuse"):
         gateway(Four(), fusion=nothing).search(["one"], Route.FUSION, 2)
 
