@@ -7,8 +7,8 @@ from backends.types import Ranking
 from router.batch import Analyses, Arms, Batch
 from router.decision import Decision
 from router.errors import ArtefactError, FusionError, QuestionError
-from router.fusing import blend_text, fuse_all
 from router.evidence import Consulted
+from router.fusing import blend_text, fuse_all
 from router.fusion_settings import ARMS, FusionSettings
 from router.network import Float64
 from router.types import Reply, Route

@@ -13,9 +13,17 @@ class EvaluationError(TrainingError):
     """An evaluation that cannot be computed as asked."""
 
 
+class FitError(TrainingError):
+    """Questions that nothing can be learned from, or settings that cannot be trained with."""
+
+
 class ReplayError(TrainingError):
     """A replay that is missing, damaged or of another schema."""
 
 
 class SplitError(TrainingError):
     """A split that may not be read where it was asked for."""
+
+
+class JudgeError(TrainingError):
+    """An endpoint that does not answer, or questions that it cannot be compared on."""

@@ -1,7 +1,7 @@
 """Making a replay: every arm asked every question once, through the gateway that serves.
 
-`python -m training.replaying --index DIR --out DIR DATASET --split train --split dev`. Killed at any
-moment, it loses at most one block of questions: the next run takes up where it was.
+`python -m training.replaying --index DIR --out DIR DATASET --split train --split dev`. Killed at
+any moment, it loses at most one block of questions: the next run takes up where it was.
 """
 
 import argparse

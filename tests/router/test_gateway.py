@@ -13,7 +13,6 @@ from router.network import Float64
 from router.policy import Thresholds, decide
 from router.types import FusedHit, Reply, Route
 
-
 BY_RANK = FusionSettings("rrf")
 
 
