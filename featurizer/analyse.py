@@ -41,6 +41,8 @@ class AnalyserSettings:
         sentence_vectors: "pooled" takes a sentence's vector from its passage's own pass (one
             pass instead of two); "contextual" encodes "title: sentence"; "plain" encodes the
             sentence alone, as LinearRAG does.
+        title_in_text: Parse "title newline text" as one text, as LinearRAG does: names are then
+            looked for in titles too, and a title is part of the first sentence.
         encoder: The encoder's own settings.
         constituency: Model for the trees of questions.
     """
@@ -48,6 +50,7 @@ class AnalyserSettings:
     pipeline: str = DEFAULT_PIPELINE
     processes: int = 0
     sentence_vectors: str = "pooled"
+    title_in_text: bool = False
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     constituency: ConstituencySettings = field(default_factory=ConstituencySettings)
 
@@ -101,6 +104,7 @@ class Analyser:
             **self.encoder.fingerprint,
             "sentence_vectors": self.settings.sentence_vectors,
             "analysis": ANALYSIS_VERSION,
+            **({"title_in_text": "true"} if self.settings.title_in_text else {}),
         }
 
     @property
@@ -126,6 +130,8 @@ class Analyser:
 
     def passages(self, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
         """Analyse (title, text) pairs, in order."""
+        if self.settings.title_in_text:
+            items = [("", f"{title}\n{text}" if title else text) for title, text in items]
         with self._timed("parsing"):
             parses = self.parser.parse_many([text for _, text in items])
         kept = [_kept_sentences(parse) for parse in parses]

@@ -15,3 +15,15 @@ class QuestionError(RouterError):
 
 class SettingsError(RouterError, ValueError):
     """A setting with a value it cannot have, or a variable that names no setting."""
+
+
+class PolicyError(RouterError, ValueError):
+    """Thresholds out of order, a score that is none, or a budget that nothing can be held to."""
+
+
+class FeatureError(RouterError):
+    """A feature matrix of the wrong width, or with a value that is no number."""
+
+
+class ArtefactError(RouterError):
+    """A router model that is missing, damaged, or made for another build."""

@@ -15,6 +15,7 @@ from service.commands.demo import demo
 from service.commands.features import features
 from service.commands.index import index
 from service.commands.info import info
+from service.commands.route import route
 from service.commands.search import search
 from service.errors import ServiceError
 from service.terminal import Bar, say
@@ -39,7 +40,7 @@ def build() -> tuple[typer.Typer, Errors]:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    for command in (index, delete, info, search, features, demo):
+    for command in (index, delete, info, search, route, features, demo):
         app.command()(command)
     errors: list[type[Exception]] = [BackendError, FeaturizerError, RouterError, ServiceError]
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):

@@ -279,6 +279,17 @@ def test_a_question_alone_is_analysed_as_in_a_batch(parser: SpacyParser, encoder
     assert chosen.questions([]) == []
 
 
+def test_a_title_can_be_read_as_part_of_the_text(parser: SpacyParser, encoder: Encoder) -> None:
+    settings = AnalyserSettings(sentence_vectors="plain", title_in_text=True)
+    chosen = Analyser(settings, parser=parser, encoder=encoder)
+    (found,) = chosen.passages([("Otto Lind", "He lives in Oslo.")])
+    assert "Otto Lind" in found.sentences[0].entities
+    assert np.array_equal(found.vector, encoder.encode(["Otto Lind\nHe lives in Oslo."])[0])
+    assert chosen.fingerprint["title_in_text"] == "true"
+    (without,) = analyser(parser, encoder, "plain").passages([("Otto Lind", "He lives in Oslo.")])
+    assert without.sentences[0].entities == ("Oslo",)
+
+
 def test_surfaces_are_encoded_as_they_stand(parser: SpacyParser, encoder: Encoder) -> None:
     chosen = analyser(parser, encoder)
     names = ["Otto Lind", "OSLO", ""]
