@@ -1,15 +1,18 @@
 """The composition root: settings and a folder in, a gateway or something to write to out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from backends.index import Index
+from backends.types import Passage
 from featurizer.analyse import Analyser
 from router.adapters import Passages, Questions
 from router.gateway import Gateway
 from router.settings import Settings
 from router.snapshot import Snapshot
+from router.types import Route
 
 
 class Container:
@@ -59,12 +62,50 @@ class Container:
             fusion=self.settings.fusion,
         )
 
+    @property
+    def version(self) -> int:
+        """Of the index, that is searched."""
+        return self.snapshot.version
+
+    @property
+    def count(self) -> int:
+        """How many passages that version has."""
+        return len(self.snapshot)
+
     def refresh(self) -> bool:
         """Move to the newest version; True if there was a newer one."""
         newer = self.index.refresh()
         if newer:
             self.__dict__.pop("snapshot", None)
         return newer
+
+    def successor(self) -> "Container | None":
+        """A container of the newest version with the same models; None while this is the newest.
+
+        This one stays as it is, so questions can go on here until the other has built its arms.
+
+        Raises:
+            IndexNotFoundError: The index was taken away.
+            IndexMismatchError: It was made anew with other models.
+        """
+        if self.index.is_newest:
+            return None
+        later = Container(self.settings, self.index.path)
+        later.index.check(self.index.fingerprint)
+        later.__dict__["analyser"] = self.analyser
+        return later
+
+    def build(self) -> None:
+        """Build all arms now rather than when a question first needs one; asks the models nothing.
+
+        An index without passages has none to build.
+        """
+        for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH) if self.count else ():
+            self.snapshot.retriever(arm)
+
+    def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """Id -> passage in the version that is searched, whatever was written since."""
+        return {passage.id: passage for passage in self.snapshot.corpus.passages(ids)}
 
     def close(self) -> None:
         """End what the models started."""

@@ -15,3 +15,7 @@ class QuestionError(RouterError):
 
 class SettingsError(RouterError, ValueError):
     """A setting with a value it cannot have, or a variable that names no setting."""
+
+
+class JournalError(RouterError):
+    """A request log that cannot be written or read."""
