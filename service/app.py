@@ -20,13 +20,29 @@ from service.keys import KeyRing
 from service.limits import BodyLimit, RateLimit
 from service.logs import configure
 from service.metrics import Metrics
-from service.routes import health, metrics, retrieve
+from service.routes import (
+    answer,
+    chat,
+    feedback,
+    health,
+    metrics,
+    retrieve,
+    vector_stores,
+)
 from service.schemas.openapi import DESCRIPTION, TAGS
 from service.settings import ServiceSettings, load_settings
 from service.tracing import NAME, provider
 
 # Every group of addresses; a new one is a file in `service/routes` and its name here.
-ROUTERS = (retrieve.router, health.router, metrics.router)
+ROUTERS = (
+    retrieve.router,
+    answer.router,
+    chat.router,
+    vector_stores.router,
+    feedback.router,
+    health.router,
+    metrics.router,
+)
 
 Opener = Callable[[], Engine]
 

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
+from time import perf_counter, time
 from typing import cast
 
 from fastapi import Request
 from opentelemetry.trace import Tracer
 
 from router.journal import RETRIEVAL, Journal
+from service.answering import Writer
 from service.batching import Batcher, unless_gone
 from service.collection import Collection, pick
 from service.errors import ServiceError
@@ -52,6 +53,8 @@ class Service:
         self.ring = ring
         self.metrics = metrics
         self.tracer = tracer
+        self.started = int(time())
+        self.writer = Writer(settings.generator, metrics)
         self.journal = Journal(serve.request_log) if serve.request_log is not None else None
         self.batcher: Batcher[Ask, Question, Found] = Batcher(
             Searcher(collections).work, batch=serve.batch, queue=serve.queue
@@ -91,6 +94,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.batcher.close()
+        await self.writer.close()
         self._beside.shutdown()
         for collection in self.collections.values():
             collection.close()

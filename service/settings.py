@@ -115,7 +115,7 @@ class GeneratorSettings:
         passages: That the model is shown, at most.
         passage_characters: Of each that the model is shown.
         history: Earlier messages of a conversation that the model is shown.
-        max_tokens: Of an answer when a request does not say.
+        max_tokens: Of an answer when a request does not say; 0 leaves it to the endpoint.
     """
 
     url: str = ""
@@ -138,7 +138,7 @@ class GeneratorSettings:
             raise ServiceError(
                 "WYE_GENERATOR__URL is set without a model; name one in WYE_GENERATOR__MODEL."
             )
-        for name, smallest in {"retries": 0, "passages": 1, "history": 0, "max_tokens": 1}.items():
+        for name, smallest in {"retries": 0, "passages": 1, "history": 0, "max_tokens": 0}.items():
             if (value := getattr(self, name)) < smallest:
                 raise ServiceError(
                     f"WYE_GENERATOR__{name.upper()} is {value}; use {smallest} or more."

@@ -20,5 +20,7 @@ where in the request. 503 and 429 come at once and with `Retry-After`. Each repl
 
 TAGS = [
     {"name": "retrieval", "description": "Passages for questions."},
+    {"name": "answers", "description": "Answers with citations, as one reply or as they come."},
+    {"name": "openai", "description": "What clients of OpenAI's API know how to use."},
     {"name": "operations", "description": "For load balancers, Prometheus and whoever is on call."},
 ]

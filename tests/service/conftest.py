@@ -1,13 +1,17 @@
 """Engines without models, and clients of apps made of them."""
 
+import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from starlette.testclient import TestClient
 
 from backends.filters import Columns, parse_filter
@@ -153,3 +157,118 @@ def client(serve: Serve, library: Library) -> TestClient:
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     return tmp_path / "requests.jsonl"
+
+
+class Endpoint:
+    """A language model's endpoint on a real socket, that fails as it is told to.
+
+    Attributes:
+        script: What each further request gets: "answer", "json", "slow", "stall", "break",
+            "break early", "garbage", "error", "empty", "hang up", or a status with its headers.
+            After the last, "answer".
+        seen: Body and headers of each request.
+        text: The answer, in words that are sent one by one.
+    """
+
+    def __init__(self) -> None:
+        self.script: list[str | tuple[int, dict[str, str]]] = []
+        self.seen: list[tuple[dict[str, Any], dict[str, str]]] = []
+        self.text = "It crosses the Neretva [1] ."
+        self.release = threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                outer.handle(self)
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def close(self) -> None:
+        self.release.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def handle(self, request: BaseHTTPRequestHandler) -> None:
+        length = int(request.headers["content-length"])
+        self.seen.append((json.loads(request.rfile.read(length)), dict(request.headers)))
+        step = self.script.pop(0) if self.script else "answer"
+        if isinstance(step, tuple):
+            self._reply(request, step[0], json.dumps({"error": {"message": "no luck"}}), step[1])
+        elif step == "json":
+            message = {"message": {"content": self.text}, "finish_reason": "stop"}
+            self._reply(request, 200, json.dumps({"choices": [message]}), {})
+        elif step == "hang up":
+            request.connection.close()
+        else:
+            self._stream(request, step)
+
+    def _reply(
+        self, request: BaseHTTPRequestHandler, status: int, text: str, headers: dict[str, str]
+    ) -> None:
+        request.send_response(status)
+        for name, value in {"content-type": "application/json", **headers}.items():
+            request.send_header(name, value)
+        request.send_header("content-length", str(len(text)))
+        request.end_headers()
+        request.wfile.write(text.encode())
+
+    def _stream(self, request: BaseHTTPRequestHandler, step: str) -> None:
+        def send(event: object) -> None:
+            text = event if isinstance(event, str) else json.dumps(event)
+            request.wfile.write(f"data: {text}\n\n".encode())
+            request.wfile.flush()
+
+        def piece(content: str | None, finish: str | None = None) -> dict[str, Any]:
+            return {"choices": [{"delta": {"content": content}, "finish_reason": finish}]}
+
+        if step == "slow":
+            self.release.wait(10)
+        request.send_response(200)
+        request.send_header("content-type", "text/event-stream")
+        request.end_headers()
+        if step in ("break early", "empty"):
+            send(piece("" if step == "empty" else None, "stop" if step == "empty" else None))
+            return
+        if step == "garbage":
+            send("{nonsense")
+            return
+        if step == "error":
+            send({"error": {"message": "out of memory", "code": 500}})
+            return
+        request.wfile.write(b": a comment, as proxies send them\n\n")
+        for number, word in enumerate(self.text.split()):
+            if number == 2 and step == "break":
+                return
+            if number == 2 and step == "stall":
+                self.release.wait(10)
+            send(piece(word + " "))
+        send(piece(None, "stop"))
+        send(
+            {
+                "choices": [],
+                "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+            }
+        )
+        send("[DONE]")
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    made = Endpoint()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def with_model(endpoint: Endpoint) -> GeneratorSettings:
+    """Settings of a generator that asks `endpoint`."""
+    return GeneratorSettings(
+        url=endpoint.url, model="tiny", key=SecretStr("sk-secret"), timeout_seconds=5, retries=2
+    )
