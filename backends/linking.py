@@ -72,6 +72,12 @@ def tokenise(text: str) -> list[str]:
     return _TOKEN.findall(_plain(text))
 
 
+def stretch(text: str, start: int, length: int) -> str:
+    """The words of a text from its token `start` on, as they are written."""
+    found = list(_TOKEN.finditer(_plain(text)))[start : start + length]
+    return _plain(text)[found[0].start() : found[-1].end()]
+
+
 def _plain(text: str) -> str:
     """Accented letters as one character where there is one, quotes as on a typewriter."""
     if text.isascii():

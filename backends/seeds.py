@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from backends.assembly import TriGraph
 from backends.corpus import Corpus
 from backends.errors import BackendError
-from backends.linking import entity_key, starts_like_a_name, tokenise
+from backends.linking import entity_key, starts_like_a_name, stretch, tokenise
 from backends.types import Float32, Query
 
 # A seed has a positive value whatever the floor.
@@ -57,6 +57,25 @@ class Seed:
     value: float
     mention: str
     origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeedReach:
+    """A seed, and how much of the corpus it points at; an entity everywhere points nowhere.
+
+    Attributes:
+        mention: The question's words for it.
+        value: In (0, 1], as in `Seed`.
+        origin: As in `Seed`.
+        passages: How many passages mention it, of those that take part.
+        titles: How many of them have it for a title.
+    """
+
+    mention: str
+    value: float
+    origin: str
+    passages: int
+    titles: int
 
 
 class SeedFinder:
@@ -126,7 +145,8 @@ class SeedFinder:
         for link in self._graph.names.find(tokens):
             end = link.start + link.length
             value = self._confidence(tokens, link.start, end)
-            seeds.append(Seed(link.entity, value, " ".join(tokens[link.start : end]), "vocabulary"))
+            words = stretch(query.text, link.start, link.length)
+            seeds.append(Seed(link.entity, value, words, "vocabulary"))
         return seeds
 
     def _confidence(self, tokens: Sequence[str], start: int, end: int) -> float:

@@ -32,7 +32,7 @@ from backends.graph import (
 )
 from backends.local import LocalWalk, local_walk
 from backends.ranking import make_ranking, query_matrix, require_k, require_mask, top_rows
-from backends.seeds import Seed, SeedFinder, SeedSettings
+from backends.seeds import Seed, SeedFinder, SeedReach, SeedSettings
 from backends.similarity import half_products, products
 from backends.types import Float32, Float64, Mask, Query, Ranking
 
@@ -189,9 +189,38 @@ class TriGraphRetriever:
         """Seeds, activation and restart masses of each query."""
         return self._traces(queries, self._view_of(allowed))
 
+    def seeds(
+        self, queries: Sequence[Query], allowed: Mask | None = None
+    ) -> list[tuple[SeedReach, ...]]:
+        """Where each walk would start, known without walking.
+
+        Args:
+            queries: Analysed questions.
+            allowed: (n,) mask; what it leaves out is not counted.
+
+        Raises:
+            RequestError: The mask does not fit this version.
+        """
+        require_mask(allowed, len(self.corpus))
+        view = self._view_of(allowed)
+        return [
+            tuple(self._reach(seed, view) for seed in self.finder.find(query, view.passages_of))
+            for query in queries
+        ]
+
     def settle(self, traces: Sequence[Trace], allowed: Mask | None = None) -> Stationary:
         """Walk from the restart masses of each trace until settled."""
         return self._settle(traces, self._view_of(allowed))
+
+    def _reach(self, seed: Seed, view: _View) -> SeedReach:
+        titled = view.titled.indptr
+        return SeedReach(
+            mention=seed.mention,
+            value=seed.value,
+            origin=seed.origin,
+            passages=int(view.passages_of[seed.entity]),
+            titles=int(titled[seed.entity + 1] - titled[seed.entity]),
+        )
 
     def _view_of(self, allowed: Mask | None) -> _View:
         return self._view if allowed is None else self._see(allowed)

@@ -11,6 +11,8 @@ import numpy as np
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
 from featurizer.parser import DEFAULT_PIPELINE, Parser, SpacyParser
+from featurizer.syntax import SyntaxParser
+from featurizer.tree_parser import ConstituencySettings, TreeParser, locate, open_tree_parser
 from featurizer.types import (
     Analysis,
     Float32,
@@ -19,6 +21,7 @@ from featurizer.types import (
     QuestionMention,
     SentenceAnalysis,
     Span,
+    Syntax,
 )
 
 # Raise when a change here alters what is stored for the same passage and the same models.
@@ -38,13 +41,18 @@ class AnalyserSettings:
         sentence_vectors: "pooled" takes a sentence's vector from its passage's own pass (one
             pass instead of two); "contextual" encodes "title: sentence"; "plain" encodes the
             sentence alone, as LinearRAG does.
+        title_in_text: Parse "title newline text" as one text, as LinearRAG does: names are then
+            looked for in titles too, and a title is part of the first sentence.
         encoder: The encoder's own settings.
+        constituency: Model for the trees of questions.
     """
 
     pipeline: str = DEFAULT_PIPELINE
     processes: int = 0
     sentence_vectors: str = "pooled"
+    title_in_text: bool = False
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
+    constituency: ConstituencySettings = field(default_factory=ConstituencySettings)
 
 
 class Analyser:
@@ -56,8 +64,9 @@ class Analyser:
         *,
         parser: Parser | None = None,
         encoder: Encoder | None = None,
+        trees: TreeParser | None = None,
     ) -> None:
-        """Load the models, unless they are given.
+        """Load the models, unless they are given; that of trees only once a tree is asked for.
 
         Raises:
             ModelError: A model is missing, damaged or does not fit the settings.
@@ -78,7 +87,9 @@ class Analyser:
                 "sentence has no vector within its passage's pass. Set "
                 "WYE_ANALYSER__SENTENCE_VECTORS=contextual."
             )
-        self.seconds = {"parsing": 0.0, "encoding": 0.0}
+        self._trees = trees
+        self._syntax: SyntaxParser | None = None
+        self.seconds = {"parsing": 0.0, "trees": 0.0, "encoding": 0.0}
 
     @property
     def dimension(self) -> int:
@@ -93,10 +104,34 @@ class Analyser:
             **self.encoder.fingerprint,
             "sentence_vectors": self.settings.sentence_vectors,
             "analysis": ANALYSIS_VERSION,
+            **({"title_in_text": "true"} if self.settings.title_in_text else {}),
         }
+
+    @property
+    def syntax_fingerprint(self) -> dict[str, str]:
+        """What the syntax of questions depends on, and so do features; no stored row does.
+
+        Raises:
+            ModelError: The constituency model is missing or damaged.
+        """
+        return self.syntax.fingerprint
+
+    @property
+    def syntax(self) -> SyntaxParser:
+        """The parser of questions, whose constituency model is loaded when first needed.
+
+        Raises:
+            ModelError: It is missing or damaged.
+        """
+        if self._syntax is None:
+            trees = self._trees or open_tree_parser(*locate(self.settings.constituency))
+            self._syntax = SyntaxParser(self.parser, trees)
+        return self._syntax
 
     def passages(self, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
         """Analyse (title, text) pairs, in order."""
+        if self.settings.title_in_text:
+            items = [("", f"{title}\n{text}" if title else text) for title, text in items]
         with self._timed("parsing"):
             parses = self.parser.parse_many([text for _, text in items])
         kept = [_kept_sentences(parse) for parse in parses]
@@ -121,17 +156,29 @@ class Analyser:
             return self.encoder.encode(texts)
 
     def questions(
-        self, texts: Sequence[str], wanted: Callable[[str], bool] | None = None
+        self,
+        texts: Sequence[str],
+        wanted: Callable[[str], bool] | None = None,
+        *,
+        syntax: bool = False,
     ) -> list[Analysis]:
         """Analyse questions: one parse each, and one encoder call for all.
+
+        However long a question is, the time that it takes is bounded: see `syntax`.
 
         Args:
             texts: Questions.
             wanted: Says of an entity mention whether its vector will be needed; the graph needs
                 none for a mention that its vocabulary holds word for word. None wants none.
+            syntax: Whether tokens and trees are wanted as well; only then is the constituency
+                model loaded.
+
+        Raises:
+            ModelError: The constituency model is wanted, and missing or damaged.
         """
         with self._timed("parsing"):
-            parses = self.parser.parse(texts)
+            parses = self.parser.parse_questions(texts, tokens=syntax)
+        built = self._build(parses) if syntax else [None] * len(parses)
         mentions = [_mentions(parse) for parse in parses]
         asked = sorted(
             {
@@ -143,7 +190,9 @@ class Analyser:
         )
         prefix = self.settings.encoder.question_prefix
         with self._timed("encoding"):
-            vectors = self.encoder.encode([*(prefix + text for text in texts), *asked])
+            # What is beyond a page is beyond the encoder's reach, and takes long to tokenise.
+            heads = [prefix + text[: self._page] for text in texts]
+            vectors = self.encoder.encode([*heads, *asked])
         known = dict(zip(asked, vectors[len(texts) :], strict=True))
         return [
             Analysis(
@@ -153,6 +202,7 @@ class Analyser:
                     QuestionMention(text, kind, known.get(text) if kind == "entity" else None)
                     for text, kind in mentions[row]
                 ),
+                built[row],
             )
             for row, parse in enumerate(parses)
         ]
@@ -161,6 +211,11 @@ class Analyser:
         """End helper processes."""
         if isinstance(self.parser, SpacyParser):
             self.parser.close()
+
+    def _build(self, parses: Sequence[Parse]) -> list[Syntax | None]:
+        builder = self.syntax
+        with self._timed("trees"):
+            return [*builder.build(parses)]
 
     def _encode_passages(
         self, items: Sequence[tuple[str, str]], spans: Sequence[Sequence[Span]]

@@ -6,11 +6,13 @@ import multiprocessing
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from featurizer.errors import ModelError
 from featurizer.phrases import noun_phrase_key
+from featurizer.tokens import sentence_ranges, tokens_of
 from featurizer.types import EntityMention, NounPhrase, Parse, Span
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ UNNAMED_LABELS = frozenset({"ORDINAL", "CARDINAL"})
 # spaCy's own limit is a guard against running out of memory; parsing longer texts piecewise
 # keeps memory flat and costs nothing but a sentence boundary at the cut.
 PIECE_CHARACTERS = 20_000
+# Of a question, what comes later is not parsed. The encoder reads less still (256 tokens), and the
+# tokenizer takes quadratic time over text without spaces, such as a row of question marks.
+QUESTION_CHARACTERS = 2_000
 # Below this, starting processes (each loads the pipeline) costs more than it saves.
 PARALLEL_FROM = 256
 
@@ -41,6 +46,10 @@ class Parser(Protocol):
 
     def parse_many(self, texts: Sequence[str]) -> list[Parse]:
         """The same for a corpus: free to use more of the machine."""
+        ...
+
+    def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
+        """The same for questions, with their tokens if asked for, in a bounded time."""
         ...
 
 
@@ -77,6 +86,21 @@ class SpacyParser:
         if self._processes > 1 and len(texts) >= PARALLEL_FROM:
             return self._parse_in_pool(texts)
         return self.parse(texts)
+
+    def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
+        """One parse per question, in order, in this process.
+
+        Args:
+            texts: Questions. Of each, the first `QUESTION_CHARACTERS` are read, up to the last
+                white space among them if there is any; the parse says how many are left.
+            tokens: Whether the parses shall hold tokens.
+        """
+        read = [readable(text) for text in texts]
+        docs = self._nlp.pipe(read, batch_size=64)
+        return [
+            _question(text, doc, len(text) - len(part), tokens=tokens)
+            for text, part, doc in zip(texts, read, docs, strict=True)
+        ]
 
     def close(self) -> None:
         """End the pool's processes, if there are any."""
@@ -139,6 +163,22 @@ def parse_with(nlp: "Language", texts: Sequence[str]) -> list[Parse]:
         _join(text, [_extract(next(docs), offset) for offset in offsets])
         for text, offsets in zip(texts, starts, strict=True)
     ]
+
+
+def readable(question: str) -> str:
+    """The part of a question that is parsed."""
+    if len(question) <= QUESTION_CHARACTERS:
+        return question
+    part = question[: QUESTION_CHARACTERS + 1]
+    space = max(place for place in range(len(part)) if place == 0 or part[place].isspace())
+    return part[: space if part[:space].strip() else QUESTION_CHARACTERS]
+
+
+def _question(text: str, doc: "Doc", unread: int, *, tokens: bool) -> Parse:
+    parse = replace(_extract(doc, 0), text=text, unread=unread)
+    if not tokens:
+        return parse
+    return replace(parse, tokens=tokens_of(doc), token_sentences=sentence_ranges(doc))
 
 
 def _pieces(text: str) -> Iterator[Span]:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +12,45 @@ from featurizer.errors import ModelError, ParseError, UnsupportedModelError
 from featurizer.tree import Tree
 
 log = logging.getLogger(__name__)
+
+DEFAULT_MODEL = "constituency-en-gum"
+# The repository's folder of models: Wye runs from a checkout.
+MODELS = Path(__file__).resolve().parents[1] / "models"
+
+
+@dataclass(frozen=True, slots=True)
+class ConstituencySettings:
+    """Which constituency model.
+
+    Attributes:
+        model: One of this repository's folder `models` by its name, or the path of a folder with
+            model.pt, or of a Stanza .pt file.
+        vectors: Stanza's file of word vectors; by default vectors.pt beside the model.
+    """
+
+    model: str = DEFAULT_MODEL
+    vectors: str = ""
+
+
+def locate(settings: ConstituencySettings) -> tuple[Path, Path]:
+    """The files of a model and of its word vectors.
+
+    Raises:
+        ModelError: One of them is missing.
+    """
+    place = Path(settings.model)
+    if settings.model == place.name and not place.exists():
+        place = MODELS / settings.model
+    model = place / "model.pt" if place.is_dir() else place
+    vectors = Path(settings.vectors) if settings.vectors else model.with_name("vectors.pt")
+    for file, variable in ((model, "MODEL"), (vectors, "VECTORS")):
+        if not file.is_file():
+            raise ModelError(
+                f"The constituency model '{settings.model}' lacks the file {file}. Nothing is "
+                f"downloaded: run from a checkout that has {MODELS / DEFAULT_MODEL}, or point "
+                f"WYE_ANALYSER__CONSTITUENCY__{variable} at a Stanza constituency model's files."
+            )
+    return model, vectors
 
 
 class TreeParser(Protocol):
@@ -23,6 +63,10 @@ class TreeParser(Protocol):
 
     def parse(self, words: Sequence[tuple[str, str]]) -> Tree:
         """The tree of one sentence of (word, tag) pairs; ParseError when there is none."""
+        ...
+
+    def parse_many(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree | None]:
+        """The same trees for several sentences, in order; None where there is none."""
         ...
 
 
@@ -71,6 +115,16 @@ class StanzaParser:
         if not trees:
             raise ParseError(f"Stanza finds no tree for '{' '.join(w for w, _ in words)[:80]}'.")
         return from_stanza(trees[0])
+
+    def parse_many(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree | None]:
+        """The trees of sentences, one after the other; None where `parse` raises."""
+        found: list[Tree | None] = []
+        for words in sentences:
+            try:
+                found.append(self.parse(words))
+            except ParseError:
+                found.append(None)
+        return found
 
 
 def open_tree_parser(model: Path, vectors: Path) -> TreeParser:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from featurizer.tree import Tree
+
 Float32 = NDArray[np.float32]
 Span = tuple[int, int]
 
@@ -38,6 +40,37 @@ class NounPhrase:
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """A word or a mark of punctuation.
+
+    Attributes:
+        text: As it stands.
+        lemma: Its dictionary form.
+        tag: Penn Treebank tag.
+        pos: Universal part of speech.
+        dep: Relation to its head, "ROOT" for what has none.
+        head: Place of its head among the tokens; its own place when it has none.
+        span: Character offsets in the analysed text, end exclusive.
+        entity: Label of the named entity or number that it is part of, or "".
+        begins_entity: Whether it is the first token of that.
+        is_stop: Whether the pipeline takes it for a stop word.
+        like_num: Whether it is a number, in digits or words.
+    """
+
+    text: str
+    lemma: str
+    tag: str
+    pos: str
+    dep: str
+    head: int
+    span: Span
+    entity: str
+    begins_entity: bool
+    is_stop: bool
+    like_num: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Parse:
     """What one spaCy run says of one text.
 
@@ -46,12 +79,18 @@ class Parse:
         sentences: Character spans, in order, without surrounding whitespace.
         entities: In order; ordinals and cardinals are left out.
         phrases: In order.
+        tokens: In order, without white space; empty unless asked for.
+        token_sentences: Where each sentence with a token begins and ends among them.
+        unread: Characters at the end of the text that were not parsed.
     """
 
     text: str
     sentences: tuple[Span, ...]
     entities: tuple[EntityMention, ...]
     phrases: tuple[NounPhrase, ...]
+    tokens: tuple[Token, ...] = ()
+    token_sentences: tuple[Span, ...] = ()
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +139,25 @@ class QuestionMention:
 
 
 @dataclass(frozen=True, slots=True)
+class Syntax:
+    """How a question is built: the tokens of its one parse, and a tree over each sentence's.
+
+    Attributes:
+        tokens: In order, without white space.
+        sentences: Where each sentence begins and ends among the tokens.
+        trees: One for each sentence, ROOT on top, over its tokens and their tags.
+        flat: Whether each tree is flat because there was none to be found; see `syntax`.
+        unread: Characters at the end of the text that no token stands for.
+    """
+
+    tokens: tuple[Token, ...]
+    sentences: tuple[Span, ...]
+    trees: tuple[Tree, ...]
+    flat: tuple[bool, ...]
+    unread: int
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """A question: one parse, one encoder call.
 
@@ -107,8 +165,10 @@ class Analysis:
         parse: Sentences, entities and noun phrases.
         vector: (d,) float32, unit length.
         mentions: Entities, then noun phrases, each once, in order of appearance.
+        syntax: Tokens and trees, when they were asked for.
     """
 
     parse: Parse
     vector: Float32
     mentions: tuple[QuestionMention, ...]
+    syntax: Syntax | None = None

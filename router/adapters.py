@@ -1,6 +1,7 @@
 """From what the featurizer finds to what the backends take; the two do not know each other."""
 
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 
 from backends.types import (
     AnalysedPassage,
@@ -11,7 +12,9 @@ from backends.types import (
     Query,
 )
 from featurizer.analyse import Analyser
+from featurizer.featurizer import feature_matrix
 from featurizer.types import Analysis, PassageAnalysis
+from router.batch import Asked
 
 
 class Passages:
@@ -45,22 +48,35 @@ class Questions:
 
     def __init__(self, analyser: Analyser) -> None:
         self._analyser = analyser
+        self._features = 0.0
 
     def analyse(
-        self, texts: Sequence[str], wanted: Callable[[str], bool] | None = None
-    ) -> list[Query]:
-        """One query per question, in order.
+        self,
+        texts: Sequence[str],
+        wanted: Callable[[str], bool] | None = None,
+        *,
+        features: bool = False,
+    ) -> Asked:
+        """One query per question, in order, from one parse and one encoder call.
 
         Args:
             texts: Questions.
             wanted: Whether the vector of a named entity will be needed; None needs none.
+            features: Whether their features are wanted as well.
         """
-        return [_query(analysis) for analysis in self._analyser.questions(texts, wanted)]
+        analyses = self._analyser.questions(texts, wanted, syntax=features)
+        queries = [_query(analysis) for analysis in analyses]
+        if not features:
+            return Asked(queries)
+        started = perf_counter()
+        matrix = feature_matrix(analyses)
+        self._features += perf_counter() - started
+        return Asked(queries, matrix)
 
     @property
     def seconds(self) -> Mapping[str, float]:
         """Wall time spent so far, by stage."""
-        return self._analyser.seconds
+        return {**self._analyser.seconds, "features": self._features}
 
 
 def _passage(found: PassageAnalysis) -> AnalysedPassage:

@@ -8,8 +8,12 @@ from pathlib import Path
 from backends.index import Index
 from backends.types import Passage
 from featurizer.analyse import Analyser
+from featurizer.featurizer import FEATURE_NAMES, schema_id
 from router.adapters import Passages, Questions
-from router.gateway import Gateway
+from router.artefact import load, read_policy
+from router.decision import Decision
+from router.gateway import Gateway, decide
+from router.model import RoutingModel
 from router.settings import Settings
 from router.snapshot import Snapshot
 from router.types import Route
@@ -36,15 +40,22 @@ class Container:
     def analyser(self) -> Analyser:
         """The models, known to be those of the index.
 
-        How sentences of passages were encoded does not bear on questions, so it follows the index.
+        How passages were read and their sentences encoded does not bear on questions, so it
+        follows the index.
 
         Raises:
             ModelError: A model is missing or damaged.
             IndexMismatchError: The index was written with other models.
         """
         own = self.settings.analyser
-        stored = self.index.fingerprint.get("sentence_vectors", own.sentence_vectors)
-        analyser = Analyser(replace(own, sentence_vectors=stored))
+        stored = self.index.fingerprint
+        analyser = Analyser(
+            replace(
+                own,
+                sentence_vectors=stored.get("sentence_vectors", own.sentence_vectors),
+                title_in_text=stored.get("title_in_text") == "true",
+            )
+        )
         self.index.check(analyser.fingerprint)
         return analyser
 
@@ -60,6 +71,7 @@ class Container:
             arms=lambda: self.snapshot,
             analyses=lambda: Questions(self.analyser),
             fusion=self.settings.fusion,
+            model=lambda: self.router,
         )
 
     @property
@@ -71,6 +83,11 @@ class Container:
     def count(self) -> int:
         """How many passages that version has."""
         return len(self.snapshot)
+
+    @cached_property
+    def router(self) -> RoutingModel:
+        """What chooses routes; see `load_router`."""
+        return load_router(self.settings, self.analyser)
 
     def refresh(self) -> bool:
         """Move to the newest version; True if there was a newer one."""
@@ -93,6 +110,8 @@ class Container:
         later = Container(self.settings, self.index.path)
         later.index.check(self.index.fingerprint)
         later.__dict__["analyser"] = self.analyser
+        if "router" in self.__dict__:
+            later.__dict__["router"] = self.router
         return later
 
     def build(self) -> None:
@@ -111,6 +130,52 @@ class Container:
         """End what the models started."""
         if "analyser" in self.__dict__:
             self.analyser.close()
+
+
+class Deciding:
+    """The router by itself: which route a question takes depends on no index."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Load the models.
+
+        Raises:
+            ModelError: A model is missing or damaged.
+            ArtefactError: The router is missing, damaged, or was trained on other features.
+        """
+        self.analyser = Analyser(settings.analyser)
+        self.router = load_router(settings, self.analyser)
+
+    def decide(
+        self,
+        questions: Sequence[str],
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        """What the gateway would decide; see `router.gateway.decide`."""
+        asked = Questions(self.analyser)
+        return decide(questions, asked, self.router, max_latency_ms=max_latency_ms, explain=explain)
+
+    def close(self) -> None:
+        """End what the models started."""
+        self.analyser.close()
+
+
+def load_router(settings: Settings, analyser: Analyser) -> RoutingModel:
+    """The router of the settings, known to look at the features that the models compute.
+
+    Args:
+        settings: Name it, and its thresholds if they are not its own.
+        analyser: What features are made of.
+
+    Raises:
+        ArtefactError: It is missing, damaged, or was trained on other features.
+        ModelError: The constituency model is missing or damaged.
+    """
+    own = settings.router
+    schema = schema_id(analyser.syntax_fingerprint)
+    model = load(own.folder(), schema_id=schema, names=FEATURE_NAMES)
+    return model.with_policy(read_policy(Path(own.thresholds))) if own.thresholds else model
 
 
 class Ingestion:

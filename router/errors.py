@@ -19,3 +19,15 @@ class SettingsError(RouterError, ValueError):
 
 class JournalError(RouterError):
     """A request log that cannot be written or read."""
+
+
+class PolicyError(RouterError, ValueError):
+    """Thresholds out of order, a score that is none, or a budget that nothing can be held to."""
+
+
+class FeatureError(RouterError):
+    """A feature matrix of the wrong width, or with a value that is no number."""
+
+
+class ArtefactError(RouterError):
+    """A router model that is missing, damaged, or made for another build."""

@@ -3,10 +3,24 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from backends.types import Ranking
+from backends.types import Hit, Ranking
 from router.errors import FusionError
 from router.types import FusedHit, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A ranking with what it adds to each passage that it holds.
+
+    Attributes:
+        ranking: Of one arm.
+        shares: One for each of its hits.
+    """
+
+    ranking: Ranking
+    shares: Sequence[float]
 
 
 def fuse(
@@ -33,29 +47,54 @@ def fuse(
         FusionError: Weights that do not fit, a passage twice in one list, or ranks that are not
             1, 2, 3, …
     """
-    _check(rankings, weights, rrf_k=rrf_k, k=k)
-    parts = [(ranking, w) for ranking, w in zip(rankings, weights, strict=True) if w > 0]
-    sources: defaultdict[str, list[Source]] = defaultdict(list)
-    for ranking, weight in parts:
-        for hit in ranking.hits:
-            share = weight / (rrf_k + hit.rank)
-            sources[hit.id].append(Source(ranking.retriever, hit.rank, hit.score, share))
-    scored = [(math.fsum(source.share for source in found), id_) for id_, found in sources.items()]
+    kept = weighted(rankings, weights)
+    if not (math.isfinite(rrf_k) and rrf_k >= 0):
+        raise FusionError(f"rrf_k is {rrf_k}; use a finite number, 0 or more (60 is usual).")
+    return combine(
+        [Part(ranking, [w / (rrf_k + hit.rank) for hit in ranking.hits]) for ranking, w in kept], k
+    )
+
+
+def combine(parts: Sequence[Part], k: int) -> Ranking:
+    """Order passages by the sum of what each list adds to them, equal sums by id.
+
+    Args:
+        parts: At least one.
+        k: Most hits to return, at least 1.
+
+    Raises:
+        FusionError: k is below 1.
+    """
+    if k < 1:
+        raise FusionError(f"k is {k}; ask for at least 1 hit.")
+    found: defaultdict[str, list[tuple[Ranking, Hit, float]]] = defaultdict(list)
+    for part in parts:
+        for hit, share in zip(part.ranking.hits, part.shares, strict=True):
+            found[hit.id].append((part.ranking, hit, share))
+    scored = [(math.fsum(share for _, _, share in own), id_) for id_, own in found.items()]
     scored.sort(key=lambda item: (-item[0], item[1]))
     return Ranking(
         retriever="fusion",
         hits=tuple(
-            FusedHit(id_, score, rank, tuple(sorted(sources[id_])))
+            FusedHit(id_, score, rank, _sources(found[id_]))
             for rank, (score, id_) in enumerate(scored[:k], start=1)
         ),
-        candidates=max(ranking.candidates for ranking, _ in parts),
+        candidates=max(part.ranking.candidates for part in parts),
         degraded="; ".join(
-            sorted({f"{part.retriever}: {part.degraded}" for part, _ in parts if part.degraded})
+            sorted(
+                {f"{r.retriever}: {r.degraded}" for r in (p.ranking for p in parts) if r.degraded}
+            )
         ),
     )
 
 
-def _check(rankings: Sequence[Ranking], weights: Sequence[float], *, rrf_k: float, k: int) -> None:
+def weighted(rankings: Sequence[Ranking], weights: Sequence[float]) -> list[tuple[Ranking, float]]:
+    """Rankings with their weights, without those that weigh nothing.
+
+    Raises:
+        FusionError: Weights that do not fit, a passage twice in one list, or ranks that are not
+            1, 2, 3, …
+    """
     if len(rankings) != len(weights):
         raise FusionError(
             f"{len(rankings)} rankings came with {len(weights)} weights; give one weight for each."
@@ -68,10 +107,15 @@ def _check(rankings: Sequence[Ranking], weights: Sequence[float], *, rrf_k: floa
         _check_list(ranking)
     if not any(weight > 0 for weight in weights):
         raise FusionError("Nothing is left to fuse: give at least one list a weight above 0.")
-    if not (math.isfinite(rrf_k) and rrf_k >= 0):
-        raise FusionError(f"rrf_k is {rrf_k}; use a finite number, 0 or more (60 is usual).")
-    if k < 1:
-        raise FusionError(f"k is {k}; ask for at least 1 hit.")
+    return [(ranking, w) for ranking, w in zip(rankings, weights, strict=True) if w > 0]
+
+
+def _sources(found: Sequence[tuple[Ranking, Hit, float]]) -> tuple[Source, ...]:
+    return tuple(
+        sorted(
+            Source(ranking.retriever, hit.rank, hit.score, share) for ranking, hit, share in found
+        )
+    )
 
 
 def _check_list(ranking: Ranking) -> None:

@@ -1,64 +1,53 @@
 """The one orchestration: questions in, replies out, whoever asks."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from time import perf_counter
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import numpy as np
-
-from backends.explanation import Explanation
-from backends.trigraph import TriGraphRetriever
-from backends.types import Mask, Query, Ranking, Retriever
-from router.errors import FusionError, QuestionError
-from router.fusion import fuse
-from router.fusion_settings import FusionSettings
+from backends.types import Ranking
+from router.batch import Analyses, Arms, Batch
+from router.decision import Decision
+from router.errors import ArtefactError, FusionError, QuestionError
+from router.evidence import Consulted
+from router.fusing import blend_text, fuse_all
+from router.fusion_settings import ARMS, FusionSettings
+from router.network import Float64
 from router.types import Reply, Route
 
 EMPTY_INDEX = "the index is empty"
 
 
-class Analyses(Protocol):
-    """What turns questions into queries."""
+class Model(Protocol):
+    """What chooses a route; `router.model` has the real one."""
 
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Wall time spent so far, by stage."""
+    def decide(
+        self,
+        features: Float64,
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        """A decision for each row of features."""
         ...
 
-    def analyse(
-        self, texts: Sequence[str], wanted: Callable[[str], bool] | None = None
-    ) -> list[Query]:
-        """One query per question, in order."""
-        ...
 
+def no_router() -> Model:
+    """Stands where there is no router.
 
-class Arms(Protocol):
-    """One version of an index, as the gateway needs it; `router.snapshot` has the real one."""
-
-    version: int
-
-    def __len__(self) -> int:
-        """How many passages there are."""
-        ...
-
-    def retriever(self, arm: Route) -> Retriever:
-        """An arm by name."""
-        ...
-
-    def allowed(self, filter_: object | None) -> Mask | None:
-        """The passages that a metadata filter lets through."""
-        ...
+    Raises:
+        ArtefactError: Always.
+    """
+    raise ArtefactError("This gateway was made without a router; name the route to take.")
 
 
 class Gateway:
-    """Answers batches of questions over a given route."""
+    """Answers batches of questions, over a given route or over the one that the router chooses."""
 
     def __init__(
         self,
         arms: Callable[[], Arms],
         analyses: Callable[[], Analyses],
         fusion: FusionSettings,
+        model: Callable[[], Model] = no_router,
     ) -> None:
         """Wire the parts; nothing is loaded before a question needs it.
 
@@ -66,9 +55,11 @@ class Gateway:
             arms: The version to search in; asked once per batch, so that a batch sees one version.
             analyses: What analyses questions; not asked for where words are enough.
             fusion: What the fusion route does.
+            model: The router; not asked for where the route is given.
         """
         self._arms = arms
         self._analyses = analyses
+        self._model = model
         self._fusion = fusion
 
     def search(
@@ -78,21 +69,26 @@ class Gateway:
         k: int,
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
         *,
+        max_latency_ms: float | None = None,
         explain: bool = False,
     ) -> list[Reply]:
         """Answer questions, in order.
 
         Args:
             questions: Each with at least one word.
-            route: Which arm, or fusion.
+            route: Which arm, or fusion, or `Route.AUTO` for the router's choice.
             k: Hits for each; more than there are passages returns all.
             filter: A metadata filter as parsed JSON; a passage that it keeps out takes no part.
-            explain: Whether to say how the graph arm came to its ranking, where it is run.
+            max_latency_ms: Most time for an answer, where the router chooses.
+            explain: Whether to say how the router came to its choice, and how the graph arm came
+                to its ranking where it is run.
 
         Raises:
             QuestionError: A question is empty, or k is below 1.
             FusionError: Every list to fuse weighs 0.
             FilterError: The filter is not well formed.
+            ArtefactError: The router is needed, and missing or made for other features.
+            PolicyError: A latency that no route can be held to.
         """
         check(questions, k)
         if not questions:
@@ -100,41 +96,130 @@ class Gateway:
         arms = self._arms()
         if not len(arms):
             return [_of_empty_index(question, route, arms.version) for question in questions]
-        allowed = arms.allowed(filter)
-        wanted = self._wanted(route)
-        retrievers = {arm: arms.retriever(arm) for arm in wanted}
-        clock = _Clock()
-        queries = self._analyse(questions, retrievers, clock)
-        depth = max(k, self._fusion.depth) if route == Route.FUSION else k
-        found: dict[Route, list[Ranking]] = {}
-        for arm, retriever in retrievers.items():
-            with clock.stage(arm):
-                found[arm] = retriever.search(queries, depth, allowed)
-        if route == Route.FUSION:
-            with clock.stage("fusing"):
-                rankings = self._fuse(found, k)
+        batch = Batch(arms, questions, filter)
+        decisions: Sequence[Decision | None] = [None] * len(questions)
+        if route == Route.AUTO:
+            decisions = self._decide(batch, max_latency_ms=max_latency_ms, explain=explain)
+        elif route == Route.LEXICAL or self._lists(route) == [Route.LEXICAL]:
+            batch.use_words_alone()
         else:
-            rankings = found[route]
-        share = {stage: seconds / len(questions) for stage, seconds in clock.seconds.items()}
-        graph = retrievers.get(Route.GRAPH) if explain else None
+            batch.analyse(self._analyses(), graph=Route.GRAPH in self._lists(route))
+        chosen = [route if decision is None else decision.route for decision in decisions]
+        rankings = self._rankings(batch, chosen, decisions, k)
         return [
             Reply(
                 question=question,
-                route=route,
+                route=chosen[place],
                 ranking=rankings[place],
-                arms={str(arm): of_arm[place] for arm, of_arm in found.items()},
-                seconds=share,
+                arms=batch.arms_of(place),
+                seconds=batch.seconds[place],
                 version=arms.version,
-                explanation=_explain(graph, queries[place], rankings[place], allowed),
+                explanation=batch.explain(place, rankings[place]) if explain else None,
+                decision=decisions[place],
             )
             for place, question in enumerate(questions)
         ]
 
-    def _wanted(self, route: Route) -> list[Route]:
-        """The arms to run; a list that weighs nothing need not be made."""
+    def decide(
+        self,
+        questions: Sequence[str],
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        """Which route `search` would take for each question with `Route.AUTO`, without taking it.
+
+        Raises:
+            As `decide` below.
+        """
+        return decide(
+            questions,
+            self._analyses(),
+            self._model(),
+            max_latency_ms=max_latency_ms,
+            explain=explain,
+        )
+
+    def consult(
+        self,
+        questions: Sequence[str],
+        depth: int,
+        filter: object | None = None,  # noqa: A002 - the word that vector stores use
+    ) -> list[Consulted]:
+        """What every arm says to each question, with nothing chosen or fused: for replay.
+
+        Args:
+            questions: Each with at least one word.
+            depth: Hits of each arm, at least 1.
+            filter: A metadata filter as parsed JSON.
+
+        Raises:
+            QuestionError: A question is empty, or depth is below 1.
+            FilterError: The filter is not well formed.
+        """
+        check(questions, depth)
+        if not questions:
+            return []
+        batch = Batch(self._arms(), questions, filter)
+        batch.analyse(self._analyses(), graph=True)
+        found = batch.evidence(ARMS, range(len(questions)), depth)
+        return [
+            Consulted(evidence, seconds)
+            for evidence, seconds in zip(found, batch.seconds, strict=True)
+        ]
+
+    def _decide(
+        self, batch: Batch, *, max_latency_ms: float | None, explain: bool
+    ) -> list[Decision]:
+        model = self._model()
+        batch.analyse(self._analyses(), graph=True, features=True)
+        with batch.stage("routing", range(len(batch.questions))):
+            return model.decide(batch.features, max_latency_ms=max_latency_ms, explain=explain)
+
+    def _rankings(
+        self,
+        batch: Batch,
+        chosen: Sequence[Route],
+        decisions: Sequence[Decision | None],
+        k: int,
+    ) -> list[Ranking]:
+        """One ranking for each question; those with the same route are worked on together."""
+        found: dict[int, Ranking] = {}
+        for route in Route:
+            places = [place for place, own in enumerate(chosen) if own == route]
+            if not places:
+                continue
+            if route == Route.FUSION:
+                scores = [_score(decisions[place]) for place in places]
+                rankings = self._fuse(batch, places, scores, k)
+            elif route == Route.HYBRID:
+                rankings = self._blend_text(batch, places, k)
+            else:
+                rankings = batch.rankings(route, places, k)
+            found.update(zip(places, rankings, strict=True))
+        return [found[place] for place in range(len(chosen))]
+
+    def _fuse(
+        self, batch: Batch, places: Sequence[int], scores: Sequence[float | None], k: int
+    ) -> list[Ranking]:
+        depth = max(k, self._fusion.depth)
+        evidence = batch.evidence(self._lists(Route.FUSION), places, depth)
+        with batch.stage("fusing", places):
+            return fuse_all(evidence, self._fusion, scores, k)
+
+    def _blend_text(self, batch: Batch, places: Sequence[int], k: int) -> list[Ranking]:
+        depth = max(k, self._fusion.depth)
+        evidence = batch.evidence(self._lists(Route.HYBRID), places, depth)
+        with batch.stage("fusing", places):
+            return blend_text(evidence, self._fusion, k)
+
+    def _lists(self, route: Route) -> list[Route]:
+        """The arms that a route runs."""
+        if route == Route.HYBRID:
+            return [Route.DENSE, Route.LEXICAL]
         if route != Route.FUSION:
             return [route]
-        arms = [Route(name) for name in self._fusion.lists if self._fusion.weight(name) != 0]
+        arms = self._fusion.arms()
         if not arms:
             raise FusionError(
                 "Nothing is left to fuse: every list of WYE_FUSION__LISTS weighs 0. "
@@ -142,40 +227,35 @@ class Gateway:
             )
         return arms
 
-    def _analyse(
-        self, questions: Sequence[str], retrievers: Mapping[Route, Retriever], clock: "_Clock"
-    ) -> list[Query]:
-        if set(retrievers) <= {Route.LEXICAL}:
-            return [Query(text, np.zeros(0, np.float32)) for text in questions]
-        graph = retrievers.get(Route.GRAPH)
-        wanted = graph.finder.needs_vector if isinstance(graph, TriGraphRetriever) else None
-        analyses = self._analyses()
-        before = dict(analyses.seconds)
-        queries = analyses.analyse(questions, wanted)
-        for stage, seconds in analyses.seconds.items():
-            clock.seconds[stage] = seconds - before[stage]
-        return queries
 
-    def _fuse(self, found: Mapping[Route, Sequence[Ranking]], k: int) -> list[Ranking]:
-        weights = [self._fusion.weight(arm) for arm in found]
-        return [
-            fuse(lists, weights, rrf_k=self._fusion.rrf_k, k=k)
-            for lists in zip(*found.values(), strict=True)
-        ]
+def decide(
+    questions: Sequence[str],
+    analyses: Analyses,
+    model: Model,
+    *,
+    max_latency_ms: float | None = None,
+    explain: bool = False,
+) -> list[Decision]:
+    """Which route each question takes; it depends on the question and on nothing else.
 
+    Args:
+        questions: Each with at least one word.
+        analyses: What analyses them.
+        model: The router.
+        max_latency_ms: Most time for an answer.
+        explain: Whether to say how the router came to its choice.
 
-class _Clock:
-    """Wall time by stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count what runs inside."""
-        start = perf_counter()
-        yield
-        self.seconds[str(name)] = perf_counter() - start
+    Raises:
+        QuestionError: A question is empty.
+        PolicyError: A latency that no route can be held to.
+    """
+    check(questions, k=1)
+    if not questions:
+        return []
+    features = analyses.analyse(questions, features=True).features
+    if features is None:
+        raise ValueError("features were asked for and not given")
+    return model.decide(features, max_latency_ms=max_latency_ms, explain=explain)
 
 
 def check(questions: Sequence[str], k: int) -> None:
@@ -192,11 +272,14 @@ def check(questions: Sequence[str], k: int) -> None:
             raise QuestionError(f"{place} is empty; ask with at least one word.")
 
 
+def _score(decision: Decision | None) -> float | None:
+    return None if decision is None else decision.score
+
+
 def _of_empty_index(question: str, route: Route, version: int) -> Reply:
-    return Reply(question, route, Ranking(route, (), 0, EMPTY_INDEX), {}, {}, version)
-
-
-def _explain(
-    arm: Retriever | None, query: Query, ranking: Ranking, allowed: Mask | None
-) -> Explanation | None:
-    return arm.explain(query, ranking, allowed) if isinstance(arm, TriGraphRetriever) else None
+    decision = None
+    if route == Route.AUTO:
+        route = Route.DENSE
+        decision = Decision(route, None, None, None, f"degraded: {EMPTY_INDEX}")
+    ranking = Ranking(route, (), 0, EMPTY_INDEX)
+    return Reply(question, route, ranking, {}, {}, version, decision=decision)

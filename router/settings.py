@@ -14,6 +14,7 @@ from backends.trigraph import PRESETS, TriGraphSettings
 from featurizer.analyse import AnalyserSettings
 from router.errors import SettingsError
 from router.fusion_settings import FusionSettings
+from router.routing_settings import RoutingSettings
 from router.variables import PREFIX, SEPARATOR, refuse_unknown
 
 S = TypeVar("S", bound="Settings")
@@ -22,7 +23,7 @@ S = TypeVar("S", bound="Settings")
 _INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "default": {},
     "published": {
-        "analyser": {"sentence_vectors": "plain"},
+        "analyser": {"sentence_vectors": "plain", "title_in_text": True},
         "ingest": {"entity_vectors": True},
     },
 }
@@ -60,6 +61,7 @@ class Settings(BaseSettings):
         lexical: The lexical arm.
         graph: The graph arm.
         fusion: How rankings become one.
+        router: Which router decides, and by which thresholds.
     """
 
     model_config = SettingsConfigDict(
@@ -74,6 +76,7 @@ class Settings(BaseSettings):
     lexical: LexicalSettings = Field(default_factory=LexicalSettings)
     graph: TriGraphSettings = Field(default_factory=TriGraphSettings)
     fusion: FusionSettings = Field(default_factory=FusionSettings)
+    router: RoutingSettings = Field(default_factory=RoutingSettings)
 
     @model_validator(mode="before")
     @classmethod

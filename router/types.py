@@ -9,13 +9,19 @@ from backends.types import Hit, Ranking
 
 if TYPE_CHECKING:  # it would bring all of the graph along
     from backends.explanation import Explanation
+    from router.decision import Decision
 
 
 class Route(StrEnum):
-    """Which arm, or mix of arms, answers a question."""
+    """Which arm, or mix of arms, answers a question; or that the router is to choose.
 
+    Hybrid is the dense and the lexical arm without the graph; fusion is what the settings say.
+    """
+
+    AUTO = "auto"
     DENSE = "dense"
     LEXICAL = "lexical"
+    HYBRID = "hybrid"
     GRAPH = "graph"
     FUSION = "fusion"
 
@@ -28,7 +34,7 @@ class Source:
         retriever: Name of the arm.
         rank: 1-based, in that arm's list.
         score: The arm's own.
-        share: What the list added to the fused score, w / (rrf_k + rank).
+        share: What the list added to the fused score, such as w / (rrf_k + rank).
     """
 
     retriever: str
@@ -54,13 +60,14 @@ class Reply:
 
     Attributes:
         question: As asked.
-        route: That answered it.
+        route: That answered it; never `Route.AUTO`.
         ranking: The answer.
         arms: Ranking of each arm that was run, by name; fusion runs several.
-        seconds: Wall time by stage (parsing, encoding, each arm, fusing). The questions of a
-            batch are worked on together, so each carries an equal share of the batch's time.
+        seconds: Wall time by stage (parsing, encoding, each arm, fusing). Questions that are
+            worked on together each carry an equal share of the time.
         version: Of the index.
         explanation: Of the graph arm, when it was asked for and the graph arm was run.
+        decision: The router's; None where the caller named the route.
     """
 
     question: str
@@ -70,3 +77,4 @@ class Reply:
     seconds: Mapping[str, float]
     version: int
     explanation: "Explanation | None" = None
+    decision: "Decision | None" = None

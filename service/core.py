@@ -9,7 +9,9 @@ from typing import cast
 from fastapi import Request
 from opentelemetry.trace import Tracer
 
+from router.decision import Decision
 from router.journal import RETRIEVAL, Journal
+from router.types import Route
 from service.answering import Writer
 from service.batching import Batcher, unless_gone
 from service.collection import Collection, pick
@@ -21,7 +23,7 @@ from service.problems import Problem
 from service.render import plain
 from service.render_http import Answered
 from service.scope import request_id_of
-from service.searching import Ask, Found, Question, Searcher
+from service.searching import Ask, Choice, Found, Question, Searcher
 from service.settings import ServiceSettings
 from service.tracing import record_retrieval
 
@@ -56,7 +58,7 @@ class Service:
         self.started = int(time())
         self.writer = Writer(settings.generator, metrics)
         self.journal = Journal(serve.request_log) if serve.request_log is not None else None
-        self.batcher: Batcher[Ask, Question, Found] = Batcher(
+        self.batcher: Batcher[Ask | Choice, Question, Found | Decision] = Batcher(
             Searcher(collections).work, batch=serve.batch, queue=serve.queue
         )
         self._tasks: set[asyncio.Task[None]] = set()
@@ -116,15 +118,7 @@ class Service:
             Problem: 503 when there is too much to do or nothing is loaded, 504 when time ran out,
                 422 for a request that cannot be answered, 499 when the client went away.
         """
-        collection = self.collection(ask.collection)
-        _ = collection.engine  # refuses at once while it loads
-        if ask.route in collection.unavailable:
-            raise Problem(
-                409,
-                "no-such-route",
-                f"Route '{ask.route}' is not available in '{collection.name}': "
-                f"{collection.unavailable[ask.route]}",
-            )
+        self._check(ask.collection, ask.route)
         request_id = request_id_of(request.scope)
         seconds = self._seconds(deadline_ms)
         answers = await unless_gone(
@@ -134,6 +128,36 @@ class Service:
         for answered in answers:
             self._record(answered)
         return answers
+
+    async def decide(
+        self, request: Request, ask: Choice, question: str, deadline_ms: int | None
+    ) -> Decision:
+        """Which route a question would take.
+
+        Raises:
+            Problem: As of `find`.
+        """
+        self._check(ask.collection, Route.AUTO)
+        item = Question(question, request_id_of(request.scope))
+        work = self.batcher.submit(ask, item, self._seconds(deadline_ms))
+        decision, _ = await unless_gone(gone(request), work)
+        return cast("Decision", decision)
+
+    def _check(self, name: str, route: Route) -> None:
+        """Refuse at once what cannot be answered.
+
+        Raises:
+            Problem: 503 while the collection loads, 409 for a route that it lacks.
+        """
+        collection = self.collection(name)
+        _ = collection.engine
+        if route in collection.unavailable:
+            raise Problem(
+                409,
+                "no-such-route",
+                f"Route '{route}' is not available in '{collection.name}': "
+                f"{collection.unavailable[route]} Name another route until then.",
+            )
 
     def _seconds(self, deadline_ms: int | None) -> float:
         serve = self.settings.serve
@@ -146,13 +170,13 @@ class Service:
             found, entry = await self.batcher.submit(ask, question, seconds)
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)
-        return Answered(ask, found, entry, perf_counter() - started)
+        return Answered(ask, cast("Found", found), entry, perf_counter() - started)
 
     def _record(self, answered: Answered) -> None:
         """Count it, trace it, and write it to the request log."""
         ask, reply, metrics = answered.ask, answered.found.reply, self.metrics
-        decision = getattr(reply, "decision", None)
-        score = getattr(decision, "score", None)
+        decision = reply.decision
+        score = None if decision is None else decision.score
         metrics.stages(answered.seconds)
         metrics.retrieval_seconds.labels(str(reply.route)).observe(answered.total)
         metrics.routes.labels(ask.collection, str(ask.route), str(reply.route)).inc()

@@ -1,9 +1,10 @@
 """What the service needs of those below it; `router.container.Container` is the real one."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol
 
 from backends.types import Passage
+from router.decision import Decision
 from router.types import Reply, Route
 
 
@@ -17,18 +18,20 @@ class Searching(Protocol):
         k: int,
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
         *,
+        max_latency_ms: float | None = None,
         explain: bool = False,
     ) -> list[Reply]:
         """One reply per question, in order."""
         ...
 
-
-@runtime_checkable
-class Deciding(Protocol):
-    """A gateway that can say which route a question would take."""
-
-    def route(self, questions: Sequence[str]) -> Sequence[Any]:
-        """One decision per question, in order."""
+    def decide(
+        self,
+        questions: Sequence[str],
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        """Which route each question would take, in order."""
         ...
 
 

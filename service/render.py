@@ -12,6 +12,7 @@ from rich.text import Text
 from backends.types import Hit, Passage
 from router.stable import stable_json
 from router.types import FusedHit, Reply
+from service.render_decision import show_decision
 from service.render_explanation import show_explanation
 
 EXCERPT = 240
@@ -27,6 +28,8 @@ def show_reply(console: Console, reply: Reply, passages: Mapping[str, Passage]) 
         passages: Id -> passage, of every hit.
     """
     console.print(Text(reply.question, style="bold"), _facts(reply))
+    if reply.decision is not None:
+        show_decision(console, reply.decision)
     for hit in reply.ranking.hits:
         passage = passages.get(hit.id)
         console.print(_line_of(hit, passage))
@@ -88,6 +91,8 @@ def _reply_value(reply: Reply, passages: Mapping[str, Passage]) -> dict[str, obj
         "degraded": reply.ranking.degraded,
         "hits": [_hit_value(hit, passages[hit.id]) for hit in reply.ranking.hits],
     }
+    if reply.decision is not None:
+        value["decision"] = plain(reply.decision)
     if reply.explanation is not None:
         value["explanation"] = plain(reply.explanation)
     return value

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from router.decision import Decision
+from router.policy import FORCED
 from router.types import FusedHit, Route
 from service.batching import Entry
 from service.render import plain
@@ -16,8 +17,6 @@ from service.schemas.retrieve import (
     SourceValue,
 )
 from service.searching import Ask, Found, Question
-
-FORCED = "forced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +109,16 @@ def passages(found: Found) -> list[PassageValue]:
 def route_value(answered: Answered) -> RouteValue:
     """Which way a question took; a route that the request forced has no decision."""
     reply = answered.found.reply
-    decision = getattr(reply, "decision", None)
-    if decision is None:
+    if reply.decision is None:
         value = RouteValue(path=reply.route, asked=answered.ask.route, reason=FORCED)
     else:
-        value = decided(decision, asked=answered.ask.route, explain=answered.ask.explain)
-        value.path = reply.route
+        value = decided(reply.decision, asked=answered.ask.route, explain=answered.ask.explain)
     if answered.found.degraded:
         value.reason = answered.found.degraded
     return value
 
 
-def decided(decision: Any, *, asked: Route, explain: bool) -> RouteValue:  # noqa: ANN401
+def decided(decision: Decision, *, asked: Route, explain: bool) -> RouteValue:
     """A decision of the router."""
     contributions = [plain(part) for part in decision.contributions] if explain else None
     return RouteValue.model_validate(
@@ -155,9 +152,8 @@ def headers(answered: Answered) -> dict[str, str]:
             f"{stage};dur={spent:.1f}" for stage, spent in timings(answered).items()
         ),
     }
-    score = getattr(getattr(reply, "decision", None), "score", None)
-    if score is not None:
-        found["x-wye-score"] = f"{score:.4f}"
+    if reply.decision is not None and reply.decision.score is not None:
+        found["x-wye-score"] = f"{reply.decision.score:.4f}"
     if answered.degraded:
         found["x-wye-degraded"] = answered.degraded.encode("ascii", "replace").decode()[:200]
     return found

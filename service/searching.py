@@ -7,6 +7,7 @@ from time import monotonic, perf_counter
 
 from backends.errors import FilterError
 from backends.types import Passage
+from router.decision import Decision
 from router.errors import QuestionError
 from router.types import Reply, Route
 from service.batching import Entry
@@ -31,7 +32,8 @@ class Ask:
         route: Asked for.
         k: Passages wanted.
         filter: Metadata filter as parsed JSON.
-        explain: Whether to say how the graph came to its ranking.
+        explain: Whether to say how the router and the graph came to what they did.
+        max_latency_ms: Most time for an answer, where the router chooses.
         canonical: The filter as text. It is this that is compared: to `==`, 1 and true are one.
     """
 
@@ -40,11 +42,27 @@ class Ask:
     k: int
     filter: object | None = field(default=None, compare=False)
     explain: bool = False
+    max_latency_ms: float | None = None
     canonical: str = field(init=False)
 
     def __post_init__(self) -> None:
         text = "" if self.filter is None else json.dumps(self.filter, sort_keys=True)
         object.__setattr__(self, "canonical", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The same for requests that only want to know which route a question would take.
+
+    Attributes:
+        collection: Name.
+        max_latency_ms: Most time for an answer.
+        explain: Whether to say how the router came to its choice.
+    """
+
+    collection: str
+    max_latency_ms: float | None = None
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +111,16 @@ class Searcher:
         self._clock = clock
         self._paces: dict[tuple[str, Route], _Pace] = {}
 
-    def work(self, ask: Ask, entries: Sequence[Entry[Question]]) -> list[Found | Exception]:
-        """One result or error per entry, in order.
+    def work(
+        self, ask: Ask | Choice, entries: Sequence[Entry[Question]]
+    ) -> Sequence[Found | Decision | Exception]:
+        """One result or error per entry, in order."""
+        if isinstance(ask, Choice):
+            return self._decide(ask, [entry.item.text for entry in entries])
+        return self.find(ask, entries)
+
+    def find(self, ask: Ask, entries: Sequence[Entry[Question]]) -> list[Found | Exception]:
+        """Passages or an error per entry, in order.
 
         Entries whose time will not suffice for their route, as far as one can tell, go first and
         over the dense route. All of a batch see one version of the index.
@@ -106,6 +132,17 @@ class Searcher:
             found = self._search(engine, asked, [entries[place].item for place in places], why)
             results.update(zip(places, found, strict=True))
         return [results[place] for place in range(len(entries))]
+
+    def _decide(self, ask: Choice, questions: Sequence[str]) -> list[Decision | Exception]:
+        gateway = self._collections[ask.collection].engine.gateway
+        try:
+            return list(
+                gateway.decide(questions, max_latency_ms=ask.max_latency_ms, explain=ask.explain)
+            )
+        except Exception as error:  # noqa: BLE001 - one bad question must not fail the others
+            if len(questions) == 1:
+                return [error]
+        return [found for question in questions for found in self._decide(ask, [question])]
 
     def _by_haste(self, ask: Ask, entries: Sequence[Entry[Question]]) -> dict[str, list[int]]:
         """Why some places cannot take the route asked for -> those places; "" -> the others."""
@@ -164,6 +201,7 @@ class Searcher:
             ask.route,
             ask.k,
             ask.filter,
+            max_latency_ms=ask.max_latency_ms,
             explain=ask.explain,
         )
         searched = perf_counter()

@@ -40,7 +40,11 @@ class FakeAnalyser:
         return self._hash.encode_surfaces(texts)
 
     def questions(
-        self, texts: Sequence[str], wanted: Callable[[str], bool] | None = None
+        self,
+        texts: Sequence[str],
+        wanted: Callable[[str], bool] | None = None,
+        *,
+        syntax: bool = False,
     ) -> list[Analysis]:
         return [self._question(text) for text in texts]
 

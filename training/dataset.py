@@ -17,10 +17,14 @@ class Question:
     Attributes:
         id: Unique in the dataset.
         text: As asked.
+        answers: Texts that count as its answer, where its metadata lists `answers`.
+        group: The dataset it comes from, where its metadata names a `dataset`, as in a union.
     """
 
     id: str
     text: str
+    answers: tuple[str, ...] = ()
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,9 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
         DatasetError: A file is missing, a line cannot be read, a question is there twice, a
             judgement names an unknown question, or no question is left.
     """
-    texts = _read_questions(folder)
-    judgements, without_gold = _read_judgements(_judgements_file(folder, split), texts)
-    questions = [Question(id_, text) for id_, text in texts.items() if id_ in judgements]
+    known = _read_questions(folder)
+    judgements, without_gold = _read_judgements(_judgements_file(folder, split), known)
+    questions = [question for id_, question in known.items() if id_ in judgements]
     if limit is not None:
         questions = questions[:limit]
     if not questions:
@@ -69,14 +73,14 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
     return Dataset(name, split, tuple(questions), kept, tuple(without_gold))
 
 
-def _read_questions(folder: Path) -> dict[str, str]:
+def _read_questions(folder: Path) -> dict[str, Question]:
     path = folder / "queries.jsonl"
     if not path.is_file():
         raise DatasetError(
             f"'{folder}' has no queries.jsonl; name a folder in BEIR's layout "
             "(corpus.jsonl, queries.jsonl, qrels/<split>.tsv)."
         )
-    texts: dict[str, str] = {}
+    questions: dict[str, Question] = {}
     for number, line in _lines(path):
         try:
             row = json.loads(line)
@@ -87,10 +91,24 @@ def _read_questions(folder: Path) -> dict[str, str]:
             raise DatasetError(
                 f'{path}:{number} is no question; it needs "_id" and "text", both strings.'
             )
-        if id_ in texts:
+        if id_ in questions:
             raise DatasetError(f"{path}:{number} has question '{id_}' again; ids must be unique.")
-        texts[id_] = text
-    return texts
+        questions[id_] = _question(id_, text, row.get("metadata"))
+    return questions
+
+
+def _question(id_: str, text: str, metadata: object) -> Question:
+    """A question with what its metadata says, where they say it in a form that is understood."""
+    known = metadata if isinstance(metadata, dict) else {}
+    answers, group = known.get("answers"), known.get("dataset")
+    return Question(
+        id_,
+        text,
+        tuple(answer for answer in answers if isinstance(answer, str))
+        if isinstance(answers, list)
+        else (),
+        group if isinstance(group, str) else "",
+    )
 
 
 def _judgements_file(folder: Path, split: str) -> Path:
@@ -103,7 +121,7 @@ def _judgements_file(folder: Path, split: str) -> Path:
 
 
 def _read_judgements(
-    path: Path, known: Mapping[str, str]
+    path: Path, known: Mapping[str, Question]
 ) -> tuple[dict[str, dict[str, int]], list[str]]:
     judged: dict[str, dict[str, int]] = {}
     for number, line in _lines(path):

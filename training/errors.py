@@ -11,3 +11,15 @@ class DatasetError(TrainingError):
 
 class EvaluationError(TrainingError):
     """An evaluation that cannot be computed as asked."""
+
+
+class FitError(TrainingError):
+    """Questions that nothing can be learned from, or settings that cannot be trained with."""
+
+
+class ReplayError(TrainingError):
+    """A replay that is missing, damaged or of another schema."""
+
+
+class SplitError(TrainingError):
+    """A split that may not be read where it was asked for."""

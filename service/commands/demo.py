@@ -96,7 +96,7 @@ def _ask(
     from service.render import show_hits
 
     console.print(question, style="bold")
-    for route in Route:
+    for route in (Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.FUSION):
         reply = gateway.search([question], route, SHOWN)[0]
         passages = {passage.id: passage for passage in fetch([h.id for h in reply.ranking.hits])}
         show_hits(console, reply, passages, gold=gold)

@@ -38,7 +38,12 @@ async def answer(
     `note` says so. When one is configured but fails, the same happens, and `note` says why.
     """
     ask = Ask(
-        service.collection(asked.collection).name, asked.route, asked.k, asked.filter, asked.explain
+        service.collection(asked.collection).name,
+        asked.route,
+        asked.k,
+        asked.filter,
+        asked.explain,
+        asked.max_latency_ms,
     )
     (answered,) = await service.find(request, ask, [asked.question], asked.deadline_ms)
     retrieval = retrieve_reply(answered)

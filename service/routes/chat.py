@@ -65,7 +65,7 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
 
     client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")
     reply = client.chat.completions.create(
-        model="wye-fusion",
+        model="wye-auto",
         messages=[{"role": "user", "content": "Which river does the Old Bridge cross?"}],
         extra_body={"wye": {"k": 3}},
     )
@@ -74,7 +74,7 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     route, collection = _route_of(service, asked.model)
     question, history = _question(asked.messages)
     options = asked.wye
-    ask = Ask(collection, route, options.k, options.filter, options.explain)
+    ask = Ask(collection, route, options.k, options.filter, options.explain, options.max_latency_ms)
     (answered,) = await service.find(request, ask, [question], options.deadline_ms)
     retrieval = retrieve_reply(answered)
     wanted = Wanted(

@@ -9,6 +9,7 @@ from service.schemas.common import (
     CollectionName,
     DeadlineMs,
     Filter,
+    MaxLatencyMs,
     Passages,
     QuestionText,
     RouteChoice,
@@ -28,6 +29,7 @@ class AnswerRequest(Strict):
     filter: Filter = None
     collection: CollectionName = None
     explain: bool = False
+    max_latency_ms: MaxLatencyMs = None
     deadline_ms: DeadlineMs = None
     stream: bool = Field(
         default=False,

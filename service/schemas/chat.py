@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from service.schemas.common import DeadlineMs, Filter, Passages, Strict
+from service.schemas.common import DeadlineMs, Filter, MaxLatencyMs, Passages, Strict
 
 MOST_MESSAGES = 512
 LONGEST_MESSAGE = 400_000
 
 _CONVERSATION: dict[str, JsonValue] = {
-    "model": "wye-fusion",
+    "model": "wye-auto",
     "messages": [
         {"role": "system", "content": "You are a patient guide to bridges."},
         {"role": "user", "content": "Which bridge is in Mostar?"},
@@ -61,6 +61,7 @@ class WyeOptions(Strict):
     k: Passages = 5
     filter: Filter = None
     explain: bool = False
+    max_latency_ms: MaxLatencyMs = None
     deadline_ms: DeadlineMs = None
 
 

@@ -10,8 +10,8 @@ from router.types import Route
 LONGEST_QUESTION = 4_096
 MOST_PASSAGES = 100
 
-ROUTES = {route.value for route in Route}
-DEFAULT_ROUTE = Route("auto" if "auto" in ROUTES else "fusion")
+ROUTES = frozenset(route.value for route in Route)
+DEFAULT_ROUTE = Route.AUTO
 
 
 class Strict(BaseModel):
@@ -83,8 +83,19 @@ RouteChoice = Annotated[
     Route,
     Field(
         description=(
-            "Which arm searches: `auto` scores the question and decides, `dense`, `lexical` and "
-            "`graph` are single arms, `fusion` runs several and fuses their ranks."
+            "Which way to search: `auto` scores the question and decides; `dense`, `lexical` and "
+            "`graph` are single arms; `hybrid` is dense and lexical, `fusion` as the settings say."
         )
+    ),
+]
+MaxLatencyMs = Annotated[
+    float | None,
+    Field(
+        gt=0,
+        le=3_600_000,
+        description=(
+            "Most time for an answer where the router chooses: it takes a cheaper route when the "
+            "one that the score asks for usually takes longer, and `route.reason` says `budget`."
+        ),
     ),
 ]

@@ -10,6 +10,7 @@ from service.schemas.common import (
     CollectionName,
     DeadlineMs,
     Filter,
+    MaxLatencyMs,
     Passages,
     QuestionText,
     RouteChoice,
@@ -34,6 +35,7 @@ class RetrieveRequest(Strict):
             "ranking (`explanation`); takes a few milliseconds more."
         ),
     )
+    max_latency_ms: MaxLatencyMs = None
     deadline_ms: DeadlineMs = None
 
     model_config = ConfigDict(
@@ -147,9 +149,17 @@ class RouteRequest(Strict):
 
     question: QuestionText
     collection: CollectionName = None
+    explain: bool = Field(
+        default=False, description="Also say what each feature adds to the score."
+    )
+    max_latency_ms: MaxLatencyMs = None
     deadline_ms: DeadlineMs = None
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"question": _QUESTION}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"question": _QUESTION}, {"question": _QUESTION, "explain": True}]
+        }
+    )
 
 
 class RouteReply(BaseModel):

@@ -16,6 +16,7 @@ from backends.linking import (
     entity_key,
     is_telling,
     starts_like_a_name,
+    stretch,
     title_keys,
     tokenise,
 )
@@ -237,6 +238,11 @@ def test_no_name_crosses_from_one_text_into_the_next() -> None:
     owner, entity = trie.find_all(["New York", "in New", "York", "New", "", "York New"])
     assert owner.tolist() == [0, 2, 5]
     assert entity.tolist() == [0, 1, 1]
+
+
+def test_a_stretch_is_written_as_the_text_has_it() -> None:
+    assert stretch("Is St. Olav's town far (away)?", 1, 4) == "St. Olav's"
+    assert stretch("Is St. Olav's town far (away)?", 6, 3) == "far (away"
 
 
 def test_by_hand() -> None:

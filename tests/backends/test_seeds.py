@@ -92,7 +92,7 @@ def test_a_tagged_name_is_the_entity_of_that_name(asker: Asker) -> None:
         ("Lake como is where?", [("lake como", 0.75, "Lake como")]),
         ("Lake Como is where?", [("lake como", 1.0, "Lake Como")]),
         ("what of the 1900s", [("1900s", 1.0, "1900s")]),
-        ("Is St. Gallen far?", [("st. gallen", 1.0, "St . Gallen")]),
+        ("Is St. Gallen far?", [("st. gallen", 1.0, "St. Gallen")]),
         ("Did Ada Lind see Como and como?", [("ada lind", 1, "Ada Lind"), ("como", 1, "Como")]),
         ("who saw como, or Como", [("como", 1.0, "Como")]),
         ("the reef or The Reef", [("reef", 1.0, "Reef")]),

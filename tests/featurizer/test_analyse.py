@@ -279,6 +279,17 @@ def test_a_question_alone_is_analysed_as_in_a_batch(parser: SpacyParser, encoder
     assert chosen.questions([]) == []
 
 
+def test_a_title_can_be_read_as_part_of_the_text(parser: SpacyParser, encoder: Encoder) -> None:
+    settings = AnalyserSettings(sentence_vectors="plain", title_in_text=True)
+    chosen = Analyser(settings, parser=parser, encoder=encoder)
+    (found,) = chosen.passages([("Otto Lind", "He lives in Oslo.")])
+    assert "Otto Lind" in found.sentences[0].entities
+    assert np.array_equal(found.vector, encoder.encode(["Otto Lind\nHe lives in Oslo."])[0])
+    assert chosen.fingerprint["title_in_text"] == "true"
+    (without,) = analyser(parser, encoder, "plain").passages([("Otto Lind", "He lives in Oslo.")])
+    assert without.sentences[0].entities == ("Oslo",)
+
+
 def test_surfaces_are_encoded_as_they_stand(parser: SpacyParser, encoder: Encoder) -> None:
     chosen = analyser(parser, encoder)
     names = ["Otto Lind", "OSLO", ""]
@@ -305,13 +316,13 @@ def test_seconds_add_up_by_stage(
     ticks = iter(range(100))
     monkeypatch.setattr("featurizer.analyse.time.perf_counter", lambda: float(next(ticks)))
     chosen = analyser(parser, encoder)
-    assert chosen.seconds == {"parsing": 0, "encoding": 0}
+    assert chosen.seconds == {"parsing": 0, "trees": 0, "encoding": 0}
     chosen.passages(ITEMS[:1])
-    assert chosen.seconds == {"parsing": 1, "encoding": 1}
+    assert chosen.seconds == {"parsing": 1, "trees": 0, "encoding": 1}
     chosen.questions(QUESTIONS[:1])
-    assert chosen.seconds == {"parsing": 2, "encoding": 2}
+    assert chosen.seconds == {"parsing": 2, "trees": 0, "encoding": 2}
     chosen.surfaces(["Oslo"])
-    assert chosen.seconds == {"parsing": 2, "encoding": 3}
+    assert chosen.seconds == {"parsing": 2, "trees": 0, "encoding": 3}
 
 
 def test_time_is_counted_even_when_a_stage_fails(parser: SpacyParser, encoder: Encoder) -> None:

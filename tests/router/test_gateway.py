@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 from backends.types import Hit, Mask, Query, Ranking
-from router.errors import FusionError, QuestionError
+from router.batch import Asked
+from router.decision import Decision
+from router.errors import ArtefactError, FusionError, QuestionError
 from router.fusion_settings import FusionSettings, ListWeights
 from router.gateway import EMPTY_INDEX, Gateway
+from router.network import Float64
+from router.policy import Thresholds, decide
 from router.types import FusedHit, Reply, Route
+
+BY_RANK = FusionSettings("rrf")
 
 
 class Echo:
@@ -54,18 +60,42 @@ class Words:
         self.seconds: Mapping[str, float] = {"parsing": 0.0}
 
     def analyse(
-        self, texts: Sequence[str], wanted: Callable[[str], bool] | None = None
-    ) -> list[Query]:
+        self,
+        texts: Sequence[str],
+        wanted: Callable[[str], bool] | None = None,
+        *,
+        features: bool = False,
+    ) -> Asked:
         self.calls += 1
         self.seconds = {"parsing": self.seconds["parsing"] + len(texts)}
-        return [Query(text, np.ones(2, np.float32)) for text in texts]
+        queries = [Query(text, np.ones(2, np.float32)) for text in texts]
+        lengths = np.array([[float(len(text))] for text in texts])
+        return Asked(queries, lengths if features else None)
+
+
+class ByLength:
+    """Sends questions of up to three letters to dense, of five and more to graph."""
+
+    def decide(
+        self,
+        features: Float64,
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        scores = [min(float(row[0]) / 8, 1.0) for row in features]
+        borders = Thresholds(0.4, 0.6)
+        reason = f"{max_latency_ms} {explain}"
+        return [
+            Decision(decide(score, borders).route, score, 0.0, borders, reason) for score in scores
+        ]
 
 
 def gateway(
     arms: Four, words: Words | None = None, fusion: FusionSettings | None = None
 ) -> Gateway:
     analyses = words or Words()
-    return Gateway(lambda: arms, lambda: analyses, fusion or FusionSettings())
+    return Gateway(lambda: arms, lambda: analyses, fusion or BY_RANK, ByLength)
 
 
 def ids(reply: Reply) -> list[str]:
@@ -94,14 +124,74 @@ def test_fusion_searches_deeper_and_keeps_the_lists() -> None:
     assert [source.retriever for source in hit.sources] == ["dense", "graph"]
 
 
+def test_the_router_chooses_for_each_question_and_equal_routes_go_together() -> None:
+    arms = Four()
+    replies = gateway(arms).search(["one", "eleven", "four", "two"], Route.AUTO, 2)
+    assert [reply.route for reply in replies] == ["dense", "graph", "fusion", "dense"]
+    assert [reply.question for reply in replies] == ["one", "eleven", "four", "two"]
+    assert [reply.ranking.retriever for reply in replies] == ["dense", "graph", "fusion", "dense"]
+    assert sorted(arms.log) == [
+        ("dense", 1, 100),
+        ("dense", 2, 2),
+        ("graph", 1, 2),
+        ("graph", 1, 100),
+    ]
+    assert [{*reply.arms} for reply in replies] == [
+        {"dense"},
+        {"graph"},
+        {"dense", "graph"},
+        {"dense"},
+    ]
+    assert replies[0].decision is not None
+    assert replies[0].decision.score == 3 / 8
+    assert {*replies[1].seconds} == {"parsing", "routing", "graph"}
+
+
+def test_fusion_by_the_router_weighs_by_the_questions_score() -> None:
+    (reply,) = gateway(Four()).search(["four"], Route.AUTO, 4)
+    first = reply.ranking.hits[0]
+    assert isinstance(first, FusedHit)
+    assert {source.retriever: source.share * (60 + source.rank) for source in first.sources} == {
+        "dense": pytest.approx(0.5),
+        "graph": pytest.approx(0.5),
+    }
+    (other,) = gateway(Four()).search(["fours"], Route.FUSION, 4)
+    assert other.decision is None
+
+
+def test_a_decision_alone_searches_nothing_and_is_the_one_that_searching_makes() -> None:
+    arms = Four()
+    found = gateway(arms).decide(["one", "eleven"], max_latency_ms=9, explain=True)
+    assert arms.log == []
+    replies = gateway(arms).search(["one", "eleven"], Route.AUTO, 1, max_latency_ms=9, explain=True)
+    assert found == [reply.decision for reply in replies]
+    assert found[0].reason == "9 True"
+    assert gateway(arms).decide([]) == []
+
+
+def test_a_route_that_is_given_asks_no_router() -> None:
+    arms, words = Four(), Words()
+    without = Gateway(lambda: arms, lambda: words, FusionSettings())
+    assert without.search(["one"], Route.GRAPH, 1)[0].decision is None
+    with pytest.raises(ArtefactError, match="made without a router; name the route"):
+        without.search(["one"], Route.AUTO, 1)
+
+
+def test_the_router_chooses_nothing_in_an_empty_index_and_says_so() -> None:
+    (reply,) = gateway(Four(0)).search(["one"], Route.AUTO, 1)
+    assert reply.route == Route.DENSE
+    assert reply.decision is not None
+    assert reply.decision.reason == f"degraded: {EMPTY_INDEX}"
+
+
 def test_a_list_without_weight_is_not_searched() -> None:
     arms = Four()
-    gateway(arms, fusion=FusionSettings(s=0.0)).search(["one"], Route.FUSION, 2)
+    gateway(arms, fusion=FusionSettings("rrf", s=0.0)).search(["one"], Route.FUSION, 2)
     assert [name for name, _, _ in arms.log] == ["dense"]
 
 
 def test_no_weight_at_all_is_refused() -> None:
-    nothing = FusionSettings(weights=ListWeights(dense=0, graph=0))
+    nothing = FusionSettings("rrf", weights=ListWeights(dense=0, graph=0))
     with pytest.raises(FusionError, match="Nothing is left to fuse"):
         gateway(Four(), fusion=nothing).search(["one"], Route.FUSION, 2)
 

@@ -40,6 +40,7 @@ def test_a_preset_is_where_the_graph_starts_from(monkeypatch: pytest.MonkeyPatch
     assert settings.graph.threshold == PRESETS["published"].threshold
     assert settings.graph.seeds == PRESETS["published"].seeds
     assert settings.analyser.sentence_vectors == "plain"
+    assert settings.analyser.title_in_text
     assert settings.ingest.entity_vectors
 
 

@@ -16,6 +16,9 @@ from starlette.testclient import TestClient
 
 from backends.filters import Columns, parse_filter
 from backends.types import Hit, Passage, Ranking
+from router.decision import Change, Contribution, Decision
+from router.errors import ArtefactError
+from router.policy import Thresholds
 from router.types import Reply, Route
 from service.app import build
 from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
@@ -37,6 +40,7 @@ class Library:
         poison: A word that no route but dense survives.
         seconds: Route -> how long a batch over it takes.
         batches: Route and questions of every search since it was loaded.
+        has_no_router: Whether nothing here can choose a route.
         newer: What `successor` gives next.
     """
 
@@ -47,6 +51,7 @@ class Library:
         self.seconds: dict[Route, float] = {}
         self.batches: list[tuple[Route, list[str]]] = []
         self.newer: Library | None = None
+        self.has_no_router = False
         self.closed = False
         self._passages = {passage.id: passage for passage in passages}
 
@@ -78,15 +83,51 @@ class Library:
         k: int,
         filter: object | None = None,  # noqa: A002 - the gateway's word
         *,
+        max_latency_ms: float | None = None,
         explain: bool = False,
     ) -> list[Reply]:
         self.batches.append((route, list(questions)))
+        if route == Route.AUTO and self.has_no_router:
+            raise ArtefactError("There is no router model here; train one.")
         time.sleep(self.seconds.get(route, 0))
         if route in self.failing:
             raise RuntimeError("the arm is broken")
         if self.poison and route != Route.DENSE and any(self.poison in q for q in questions):
             raise RuntimeError("a question that breaks the arm")
-        return [self._answer(question, route, k, filter) for question in questions]
+        if route != Route.AUTO:
+            return [self._answer(question, route, k, filter) for question in questions]
+        chosen = self.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
+        return [
+            replace(self._answer(question, decision.route, k, filter), decision=decision)
+            for question, decision in zip(questions, chosen, strict=True)
+        ]
+
+    def decide(
+        self,
+        questions: Sequence[str],
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        if self.poison and any(self.poison in question for question in questions):
+            raise RuntimeError("a question that breaks the router")
+        hasty = max_latency_ms is not None and max_latency_ms < 5
+        return [
+            self._decision(len(q.split()) / 10, hasty=hasty, explain=explain) for q in questions
+        ]
+
+    def _decision(self, score: float, *, hasty: bool, explain: bool) -> Decision:
+        route = Route.GRAPH if score >= 0.7 else Route.FUSION if score > 0.4 else Route.DENSE
+        return Decision(
+            Route.DENSE if hasty else route,
+            score,
+            2.0,
+            Thresholds(0.4, 0.7),
+            "budget: graph takes too long" if hasty else "score",
+            "words/v1",
+            (Contribution("words", 2.0, 10 * score),) if explain else (),
+            Change(Route.DENSE, 0.4, 0.4 - score, -1.0) if explain else None,
+        )
 
     def _answer(self, question: str, route: Route, k: int, filter_: object | None) -> Reply:
         rows = list(self._passages.values())

@@ -14,8 +14,9 @@ from backends.errors import BackendError
 from backends.index import Index
 from featurizer.errors import FeaturizerError
 from router.adapters import Questions
+from router.batch import Analyses
 from router.container import Container
-from router.gateway import Analyses, Gateway
+from router.gateway import Gateway
 from router.settings import Settings, load_settings
 from router.snapshot import Snapshot
 from router.types import Route

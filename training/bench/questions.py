@@ -22,6 +22,6 @@ def with_models(index: Path, texts: Sequence[str]) -> list[Query]:
     """
     container = Container(load_settings(), index)
     try:
-        return Questions(container.analyser).analyse(texts, lambda _: True)
+        return list(Questions(container.analyser).analyse(texts, lambda _: True).queries)
     finally:
         container.close()

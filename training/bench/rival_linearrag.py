@@ -8,8 +8,8 @@ sentence-transformers, spaCy and its pipeline). Nothing of it is imported here, 
 Passages are given to it as "title newline text" in the order of the file. It links neighbours in
 that order, and public multi-hop corpora, as published, hold the evidence of one question side by
 side: what it finds then says little about a corpus of one's own. `--shuffle SEED` breaks the
-order, `--no-neighbours` leaves those links out. Processor seconds are printed beside wall seconds: on one thread they are what an otherwise
-idle machine would need.
+order, `--no-neighbours` leaves those links out. Processor seconds are printed beside wall seconds:
+on one thread they are what an otherwise idle machine would need.
 """
 
 import argparse

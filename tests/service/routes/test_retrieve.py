@@ -189,3 +189,58 @@ def test_a_bad_filter_is_refused_before_it_waits(client: TestClient, library: "L
     assert reply.status_code == 422
     assert "filter.type must be one of" in reply.json()["detail"]
     assert library.batches == []
+
+
+LONG = {"question": "Into which sea does the river beneath the bridge flow?", "k": 2}
+
+
+def test_the_router_chooses_and_says_why(client: TestClient) -> None:
+    reply = client.post("/v1/retrieve", json={**LONG, "explain": True})
+    body = reply.json()
+    assert body["route"] == {
+        "path": "graph",
+        "asked": "auto",
+        "reason": "score",
+        "score": 1.0,
+        "thresholds": {"low": 0.4, "high": 0.7},
+        "model": "words/v1",
+        "contributions": [{"name": "words", "logit": 2.0, "value": 10.0}],
+        "nearest_change": {"route": "dense", "threshold": 0.4, "score": -0.6, "logit": -1.0},
+    }
+    assert reply.headers["x-wye-score"] == "1.0000"
+    assert client.post("/v1/retrieve", json=LONG).json()["route"]["contributions"] is None
+    counts = client.get("/metrics").text
+    assert 'wye_routes_total{asked="auto",collection="default",route="graph"} 2.0' in counts
+    assert 'wye_route_score_count{collection="default"} 2.0' in counts
+
+
+def test_a_budget_is_told(client: TestClient) -> None:
+    body = client.post("/v1/retrieve", json={**LONG, "max_latency_ms": 2}).json()
+    assert (body["route"]["path"], body["route"]["reason"][:7]) == ("dense", "budget:")
+    assert body["degraded"] == ""
+
+
+def test_a_router_that_fails_degrades(serve: Serve, library: "Library") -> None:
+    client = serve(library)
+    library.failing = {Route.AUTO}
+    body = client.post("/v1/retrieve", json=LONG).json()
+    assert body["route"]["reason"] == "degraded: auto failed (RuntimeError); dense instead"
+
+
+def test_a_server_without_a_router_says_so(serve: Serve, library: "Library") -> None:
+    library.has_no_router = True
+    client = serve(library)
+    for path in ("/v1/retrieve", "/v1/route"):
+        reply = client.post(path, json={"question": "What river?"})
+        assert (reply.status_code, reply.json()["type"]) == (409, "urn:wye:problem:no-such-route")
+        assert "There is no router model here" in reply.json()["detail"]
+    assert ask(client)["route"]["path"] == "graph"
+    models = client.get("/v1/models").json()["data"]
+    assert "wye-auto" not in [model["id"] for model in models]
+
+
+def test_a_decision_without_a_search(client: TestClient, library: "Library") -> None:
+    reply = client.post("/v1/route", json={"question": LONG["question"], "explain": True})
+    assert reply.json()["route"]["path"] == reply.headers["x-wye-route"] == "graph"
+    assert reply.json()["route"]["contributions"][0]["name"] == "words"
+    assert library.batches == []

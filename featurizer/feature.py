@@ -1,0 +1,46 @@
+"""What a feature is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from featurizer.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One number that describes a question.
+
+    Attributes:
+        name: Snake case; never given to another feature.
+        group: That it is listed, and can be ablated, with.
+        unit: Of the value, e.g. "words" or "words a clause"; "0 or 1" for a flag.
+        doc: Its meaning in one sentence, with what it is when there is nothing to divide by.
+        source: Where the definition comes from.
+        value: The number, of a question's view; finite whatever the question.
+        version: Raised when the value of some question changes.
+    """
+
+    name: str
+    group: str
+    unit: str
+    doc: str
+    source: str
+    value: Callable[["View"], float]
+    version: int = 1
+
+
+def ratio(above: float, below: float) -> float:
+    """The ratio, and 0 when there is nothing to divide by."""
+    return above / below if below else 0.0
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a list that is written with spaces."""
+    return frozenset(text.split())
+
+
+def mean(values: list[int]) -> float:
+    """The mean, 0 of nothing."""
+    return sum(values) / len(values) if values else 0.0

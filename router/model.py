@@ -1,0 +1,99 @@
+"""A router as it serves: features in, decisions out, for the command line and evaluation alike."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from router.decision import Decision
+from router.explain import Explainer, contributions, nearest_change
+from router.network import Float64
+from router.policy import Budget, Choice, Policy, decide
+from router.scorer import Scorer, to_scores
+from router.types import Route
+
+
+class RoutingModel:
+    """A scorer with its policy, by name and version."""
+
+    def __init__(self, name: str, scorer: Scorer, policy: Policy, folder: Path | None) -> None:
+        """Put the parts together.
+
+        Args:
+            name: Name and version, "name/v1".
+            scorer: Scores features.
+            policy: Makes routes of scores.
+            folder: That it was loaded from; None for one that is not written yet.
+        """
+        self.name = name
+        self.scorer = scorer
+        self.policy = policy
+        self.folder = folder
+        self._explainer = Explainer.of(scorer)
+
+    def with_policy(self, policy: Policy) -> "RoutingModel":
+        """The same scorer under another policy."""
+        return RoutingModel(self.name, self.scorer, policy, self.folder)
+
+    def decide(
+        self,
+        features: Float64,
+        *,
+        forced: Route | None = None,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        """A decision for each question; each is the same bits alone and in a batch.
+
+        Args:
+            features: (n, width) float64, in the order of the featurizer's names.
+            forced: A route to take whatever the score; the score is still given.
+            max_latency_ms: Most time that an answer may take.
+            explain: Whether to add contributions and the nearest change.
+
+        Raises:
+            FeatureError: Features that the scorer cannot take.
+            PolicyError: A budget without known latencies, or not above 0.
+        """
+        policy = self.policy
+        budget = None if max_latency_ms is None else Budget(max_latency_ms, policy.latency_ms)
+        inputs = self.scorer.inputs(features)
+        logits = self.scorer.calibrated(self.scorer.raw(inputs))
+        scores = to_scores(logits)
+        return [
+            self._decision(
+                _Scored(float(logits[row]), float(scores[row]), inputs[row], features[row]),
+                decide(
+                    float(scores[row]),
+                    policy.thresholds,
+                    simple=policy.simple,
+                    forced=forced,
+                    budget=budget,
+                ),
+                explain=explain,
+            )
+            for row in range(len(features))
+        ]
+
+    def _decision(self, scored: "_Scored", choice: Choice, *, explain: bool) -> Decision:
+        scorer, policy = self.scorer, self.policy
+        decision = Decision(
+            choice.route, scored.score, scored.logit, policy.thresholds, choice.reason, self.name
+        )
+        if not explain:
+            return decision
+        attribution = self._explainer.attribute(scored.inputs, scored.logit)
+        features = scored.features[scorer.columns]
+        return replace(
+            decision,
+            contributions=contributions(attribution, scorer.names, features),
+            nearest_change=nearest_change(scored.score, policy.thresholds, policy.simple),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """One question: its (d,) z-scores, its (width,) features, and what came of them."""
+
+    logit: float
+    score: float
+    inputs: Float64
+    features: Float64

@@ -1,0 +1,157 @@
+"""From a score to a route: two thresholds, and what a caller may ask for instead. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from router.errors import PolicyError
+from router.types import Route
+
+SCORE = "score"
+FORCED = "forced"
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Where the routes border on each other.
+
+    Attributes:
+        low: τ_L; a score up to it takes the simple route.
+        high: τ_H; a score from it on takes the graph route. 0 <= low <= high <= 1.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high <= 1:
+            raise PolicyError(
+                f"The thresholds are {self.low} and {self.high}; "
+                "use numbers with 0 <= low <= high <= 1."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long an answer may take.
+
+    Attributes:
+        max_latency_ms: Milliseconds, above 0.
+        estimates: What each route takes, in milliseconds.
+    """
+
+    max_latency_ms: float
+    estimates: Mapping[Route, float]
+
+    def __post_init__(self) -> None:
+        if not self.max_latency_ms > 0:
+            raise PolicyError(
+                f"max_latency_ms is {self.max_latency_ms}; give a number of milliseconds above 0."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What becomes of a score; `wye tune` writes it, a person reviews it.
+
+    Attributes:
+        thresholds: The borders between routes.
+        simple: The simple route.
+        latency_ms: What each route takes by the median, as replayed; may lack routes, and then
+            no budget can be held to.
+    """
+
+    thresholds: Thresholds
+    simple: Route = Route.DENSE
+    latency_ms: Mapping[Route, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        routes(self.simple)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A route and why.
+
+    Attributes:
+        route: To take.
+        reason: "score", "forced", or "budget: …" in words.
+    """
+
+    route: Route
+    reason: str
+
+
+def decide(
+    score: float,
+    thresholds: Thresholds,
+    *,
+    simple: Route = Route.DENSE,
+    forced: Route | None = None,
+    budget: Budget | None = None,
+) -> Choice:
+    """Which route a question takes.
+
+    Simple routes come before fusion and fusion before graph; in this order the choice never moves
+    down when the score rises, and never up when a threshold rises.
+
+    Source: EA-GraphRAG, equation 2 and algorithm 1. A score at τ_H goes to graph, one at τ_L to the
+    simple route. Where both thresholds are equal, fusion gets nothing, and a score that hits them
+    both goes to graph, since the algorithm looks at τ_H first.
+
+    A budget moves the choice to the nearest route in that order which fits. When fusion does not
+    fit and both of its neighbours do, scores from the middle of the band on go to graph. When
+    nothing fits, the fastest route is taken.
+
+    Args:
+        score: From 0 to 1.
+        thresholds: The borders.
+        simple: What the simple route is.
+        forced: Taken whatever the score and the budget.
+        budget: Most time to take, if there is a bound.
+
+    Raises:
+        PolicyError: The score is no number from 0 to 1, or the budget lacks an estimate.
+    """
+    if forced is not None:
+        return Choice(forced, FORCED)
+    if not 0 <= score <= 1:
+        raise PolicyError(f"The score is {score}; a score is a number from 0 to 1.")
+    order = routes(simple)
+    place = 2 if score >= thresholds.high else 0 if score <= thresholds.low else 1
+    if budget is None:
+        return Choice(order[place], SCORE)
+    upwards = score >= (thresholds.low + thresholds.high) / 2
+    return _within(budget, order, place, upwards=upwards)
+
+
+def routes(simple: Route) -> tuple[Route, Route, Route]:
+    """The three routes in the order in which a rising score takes them.
+
+    Raises:
+        PolicyError: The simple route is graph or fusion.
+    """
+    if simple in {Route.GRAPH, Route.FUSION}:
+        raise PolicyError(f"The simple route is '{simple}'; take one that runs no graph.")
+    return simple, Route.FUSION, Route.GRAPH
+
+
+def _within(
+    budget: Budget, order: tuple[Route, Route, Route], place: int, *, upwards: bool
+) -> Choice:
+    missing = [route for route in order if route not in budget.estimates]
+    if missing:
+        raise PolicyError(
+            f"No latency is known for {', '.join(missing)}; leave max_latency_ms out, "
+            "or use a router whose thresholds file has it."
+        )
+    times = [budget.estimates[route] for route in order]
+    limit = budget.max_latency_ms
+    wanted = f"{order[place]} takes about {times[place]:g} ms"
+    if times[place] <= limit:
+        return Choice(order[place], SCORE)
+    fits = [other for other in range(3) if times[other] <= limit]
+    if not fits:
+        fastest = min(range(3), key=lambda other: (times[other], other))
+        return Choice(order[fastest], f"budget: no route fits {limit:g} ms, this is the fastest")
+    nearest = min(fits, key=lambda other: (abs(other - place), -other if upwards else other))
+    return Choice(order[nearest], f"budget: {wanted}, {limit:g} ms are allowed")

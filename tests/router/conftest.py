@@ -1,0 +1,63 @@
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from router.linear import Linear
+from router.network import AttentionMlp, Float64, Floats
+from router.scorer import Member, Scorer, Standard
+
+
+def random_tensors(
+    inputs: int, hidden: Sequence[int], seed: int = 0, scale: float = 1.0
+) -> dict[str, Floats]:
+    """Random weights of an attention-MLP, float32 as trained ones are."""
+    draw = np.random.default_rng(seed)
+    widths = [inputs, *hidden]
+    shapes = {"features": (inputs, inputs)}
+    shapes |= {f"hidden.{i}": (b, a) for i, (a, b) in enumerate(zip(widths, hidden, strict=False))}
+    shapes |= {"output": (widths[-1], widths[-1]), "head": (1, widths[-1])}
+    found: dict[str, Floats] = {}
+    for name, shape in shapes.items():
+        bound = scale / np.sqrt(shape[1])
+        found[f"{name}.weight"] = draw.uniform(-bound, bound, shape).astype(np.float32)
+        found[f"{name}.bias"] = draw.uniform(-bound, bound, shape[0]).astype(np.float32)
+    return found
+
+
+def scorer_of(members: Sequence[Member], width: int, seed: int = 0) -> Scorer:
+    """Looks at all but the first of `width` features, in reverse."""
+    draw = np.random.default_rng(seed)
+    count = width - 1
+    return Scorer(
+        names=tuple(f"f{column}" for column in range(count, 0, -1)),
+        columns=np.arange(count, 0, -1),
+        width=width,
+        standard=Standard(draw.normal(size=count), draw.uniform(0.5, 2, count), 5.0),
+        members=tuple(members),
+        temperature=1.3,
+        bias=-0.2,
+    )
+
+
+@pytest.fixture
+def tensors() -> Callable[..., dict[str, Floats]]:
+    return random_tensors
+
+
+@pytest.fixture(params=["networks", "linear", "both"])
+def scorer(request: pytest.FixtureRequest) -> Scorer:
+    networks: list[Member] = [
+        AttentionMlp(random_tensors(9, (16, 16, 8), seed, 3.0)) for seed in (1, 2)
+    ]
+    draw = np.random.default_rng(3)
+    linear: list[Member] = [
+        Linear({"head.weight": draw.normal(size=(1, 9)), "head.bias": np.array([0.5])})
+    ]
+    members = {"networks": networks, "linear": linear, "both": networks + linear}
+    return scorer_of(members[request.param], 10)
+
+
+@pytest.fixture
+def features() -> Float64:
+    return np.random.default_rng(4).normal(scale=2, size=(23, 10))

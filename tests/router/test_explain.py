@@ -1,0 +1,119 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.decision import BASELINE, Change
+from router.explain import Explainer, contributions, nearest_change
+from router.network import Float64, Floats
+from router.policy import Thresholds, decide
+from router.scorer import Scorer, to_scores
+from router.types import Route
+
+steps = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
+unit = st.floats(0, 1)
+
+
+def test_parts_add_up_to_the_logit(scorer: Scorer, features: Float64) -> None:
+    explainer = Explainer.of(scorer)
+    inputs, logits = scorer.inputs(features), scorer.logits(features)
+    for row, logit in zip(inputs, logits.tolist(), strict=True):
+        found = explainer.attribute(row, logit)
+        assert found.baseline + math.fsum(found.values) == pytest.approx(logit, abs=1e-12)
+        # Weights three times as large as an untrained network's bend the path more than training.
+        assert abs(found.residual) < 0.1
+
+
+def test_parts_are_the_integral_of_the_gradient(scorer: Scorer, features: Float64) -> None:
+    explainer = Explainer.of(scorer)
+    row = scorer.inputs(features)[0]
+    path = (np.arange(20_000) + 0.5)[:, None] / 20_000
+    slow = row * scorer.gradients(path * row).mean(axis=0)
+    found = explainer.attribute(row, float(scorer.logits(features)[0]))
+    np.testing.assert_allclose(found.values, slow, atol=1e-3)
+
+
+def test_an_average_question_is_all_baseline(scorer: Scorer) -> None:
+    features = np.zeros((1, 10))
+    features[0, scorer.columns] = scorer.standard.mean
+    logit = float(scorer.logits(features)[0])
+    found = Explainer.of(scorer).attribute(scorer.inputs(features)[0], logit)
+    assert (found.values == 0).all()
+    assert found.baseline == pytest.approx(logit, abs=1e-12)
+
+
+class Constant:
+    """Says the same of every question."""
+
+    def raw(self, inputs: Float64) -> Float64:
+        return np.full(len(inputs), 2.0)
+
+    def calibrated(self, raw: Float64) -> Float64:
+        return raw
+
+    def gradients(self, inputs: Floats) -> Floats:
+        return np.zeros_like(inputs)
+
+
+def test_features_that_say_nothing_are_given_nothing() -> None:
+    found = Explainer(Constant(), 3).attribute(np.ones(3), 2.5)
+    assert found.values.tolist() == [0, 0, 0]
+    assert found.baseline == 2.5
+
+
+def test_contributions_are_named_and_sorted(scorer: Scorer, features: Float64) -> None:
+    logit = float(scorer.logits(features)[2])
+    values = features[2, scorer.columns]
+    attribution = Explainer.of(scorer).attribute(scorer.inputs(features)[2], logit)
+    found = contributions(attribution, scorer.names, values)
+    assert found[0].name == BASELINE
+    assert math.fsum(part.logit for part in found) == pytest.approx(logit, abs=1e-12)
+    sizes = [abs(part.logit) for part in found[1:]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert {part.name: part.value for part in found[1:]} == dict(
+        zip(scorer.names, values.tolist(), strict=True)
+    )
+
+
+@given(st.one_of(unit, steps), st.one_of(unit, steps), st.one_of(unit, steps))
+def test_no_smaller_move_changes_the_route(score: float, one: float, other: float) -> None:
+    thresholds = Thresholds(min(one, other), max(one, other))
+    here = decide(score, thresholds).route
+    found = nearest_change(score, thresholds)
+    grid = [*np.linspace(0.001, 0.999, 97).tolist()]
+    elsewhere = [value for value in grid if decide(value, thresholds).route != here]
+    if found is None:
+        assert elsewhere == []
+        return
+    target = score + found.score
+    assert target == pytest.approx(found.threshold)
+    assert all(abs(value - score) >= abs(found.score) - 1e-12 for value in elsewhere)
+    around = (
+        found.threshold,
+        math.nextafter(found.threshold, 0),
+        math.nextafter(found.threshold, 1),
+    )
+    assert found.route in {decide(value, thresholds).route for value in around}
+    assert found.route != here
+    if 0 < score < 1:
+        there = to_scores(np.array([math.log(score / (1 - score)) + found.logit]))[0]
+        assert there == pytest.approx(found.threshold, abs=1e-9)
+
+
+def test_the_change_names_the_route_that_it_leads_to() -> None:
+    thresholds = Thresholds(0.4, 0.6)
+
+    def found(score: float) -> tuple[Route, float, float]:
+        change = nearest_change(score, thresholds)
+        assert isinstance(change, Change)
+        return change.route, change.threshold, round(change.score, 6)
+
+    assert found(0.1) == (Route.FUSION, 0.4, 0.3)
+    assert found(0.45) == (Route.DENSE, 0.4, -0.05)
+    assert found(0.5) == (Route.GRAPH, 0.6, 0.1)
+    assert found(0.9) == (Route.FUSION, 0.6, -0.3)
+    assert nearest_change(0.5, Thresholds(1, 1)) is None
+    assert nearest_change(0.5, Thresholds(0, 0)) is None
+    assert nearest_change(0.5, Thresholds(0, 1)) is None

@@ -1,0 +1,140 @@
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.errors import PolicyError
+from router.policy import Budget, Choice, Policy, Thresholds, decide, routes
+from router.types import Route
+
+unit = st.floats(0, 1)
+# Few values, so that scores and thresholds meet.
+steps = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])
+score = st.one_of(unit, steps)
+order = routes(Route.DENSE)
+
+
+@st.composite
+def thresholds(draw: st.DrawFn) -> Thresholds:
+    low, high = sorted([draw(score), draw(score)])
+    return Thresholds(low, high)
+
+
+@st.composite
+def budgets(draw: st.DrawFn) -> Budget | None:
+    if draw(st.booleans()):
+        return None
+    times = draw(st.lists(st.integers(1, 5), min_size=3, max_size=3))
+    return Budget(draw(st.integers(1, 6)), dict(zip(order, map(float, times), strict=True)))
+
+
+def place(choice: Choice) -> int:
+    return order.index(choice.route)
+
+
+@pytest.mark.parametrize(
+    ("value", "route"),
+    [
+        (0.0, Route.DENSE),
+        (0.3, Route.DENSE),
+        (0.30001, Route.FUSION),
+        (0.69999, Route.FUSION),
+        (0.7, Route.GRAPH),
+        (1.0, Route.GRAPH),
+    ],
+)
+def test_ties_go_to_dense_at_the_low_threshold_and_to_graph_at_the_high_one(
+    value: float, route: Route
+) -> None:
+    assert decide(value, Thresholds(0.3, 0.7)) == Choice(route, "score")
+
+
+def test_equal_thresholds_leave_nothing_to_fusion_and_a_tie_to_graph() -> None:
+    found = [decide(value, Thresholds(0.5, 0.5)).route for value in (0.49, 0.5, 0.51)]
+    assert found == [Route.DENSE, Route.GRAPH, Route.GRAPH]
+
+
+def test_the_simple_route_is_a_choice() -> None:
+    assert decide(0.1, Thresholds(0.5, 0.9), simple=Route.LEXICAL).route == Route.LEXICAL
+    for simple in (Route.GRAPH, Route.FUSION):
+        with pytest.raises(PolicyError, match="runs no graph"):
+            decide(0.1, Thresholds(0.5, 0.9), simple=simple)
+        with pytest.raises(PolicyError, match="runs no graph"):
+            Policy(Thresholds(0.5, 0.9), simple)
+
+
+@given(score, score, thresholds(), budgets())
+def test_a_higher_score_never_takes_a_simpler_route(
+    one: float, other: float, borders: Thresholds, budget: Budget | None
+) -> None:
+    low, high = sorted([one, other])
+    assert place(decide(low, borders, budget=budget)) <= place(decide(high, borders, budget=budget))
+
+
+@given(score, thresholds(), thresholds(), budgets())
+def test_higher_thresholds_never_take_a_less_simple_route(
+    value: float, one: Thresholds, other: Thresholds, budget: Budget | None
+) -> None:
+    raised = Thresholds(max(one.low, other.low), max(one.high, other.high))
+    for lower in (one, other):
+        before, after = (decide(value, one, budget=budget) for one in (lower, raised))
+        assert place(after) <= place(before)
+
+
+@given(score, thresholds(), st.sampled_from(list(Route)), budgets())
+def test_a_forced_route_is_taken_whatever_else_is_said(
+    value: float, borders: Thresholds, forced: Route, budget: Budget | None
+) -> None:
+    assert decide(value, borders, forced=forced, budget=budget) == Choice(forced, "forced")
+
+
+@given(score, thresholds(), budgets())
+def test_a_budget_is_held_to_whenever_a_route_fits(
+    value: float, borders: Thresholds, budget: Budget | None
+) -> None:
+    choice = decide(value, borders, budget=budget)
+    free = decide(value, borders)
+    if budget is None:
+        assert choice == free
+        return
+    times = budget.estimates
+    if times[free.route] <= budget.max_latency_ms:
+        assert choice == free
+    else:
+        assert choice.reason.startswith("budget: ")
+        best = min(times.values())
+        assert times[choice.route] <= max(budget.max_latency_ms, best)
+
+
+def test_a_budget_takes_the_nearest_route_that_fits_and_says_so() -> None:
+    times = {Route.DENSE: 3.0, Route.FUSION: 30.0, Route.GRAPH: 20.0}
+    borders = Thresholds(0.4, 0.6)
+
+    def within(value: float, limit: float) -> Choice:
+        return decide(value, borders, budget=Budget(limit, times))
+
+    said = "budget: fusion takes about 30 ms, 25 ms are allowed"
+    assert within(0.49, 25) == Choice(Route.DENSE, said)
+    assert within(0.5, 25) == Choice(Route.GRAPH, said)
+    assert within(0.9, 10) == Choice(
+        Route.DENSE, "budget: graph takes about 20 ms, 10 ms are allowed"
+    )
+    for value in (0.1, 0.5, 0.9):
+        assert within(value, 2) == Choice(
+            Route.DENSE, "budget: no route fits 2 ms, this is the fastest"
+        )
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    bad = [*itertools.combinations([1.0, 0.5, -0.1], 2), (0.0, 1.1), (float("nan"), 1.0)]
+    for low, high in bad:
+        with pytest.raises(PolicyError, match="0 <= low <= high <= 1"):
+            Thresholds(low, high)
+    for value in (-0.1, 1.1, float("nan")):
+        with pytest.raises(PolicyError, match="from 0 to 1"):
+            decide(value, Thresholds(0, 1))
+    with pytest.raises(PolicyError, match="above 0"):
+        Budget(0, {})
+    with pytest.raises(PolicyError, match="fusion, graph"):
+        decide(0.5, Thresholds(0, 1), budget=Budget(1, {Route.DENSE: 1.0}))

@@ -1,0 +1,95 @@
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from router.artefact import load, versions
+from router.errors import ArtefactError
+from router.network import Float64
+from router.policy import Policy, Thresholds
+from router.publish import Draft, save
+from router.scorer import Scorer
+from router.types import Route
+
+NAMES = tuple(f"f{column}" for column in range(10))
+
+
+def draft(scorer: Scorer) -> Draft:
+    policy = Policy(Thresholds(1 / 3, 2 / 3), Route.LEXICAL, {Route.GRAPH: 12.5})
+    return Draft(scorer, policy, "5c4e", "# A card\n", {"questions": 12}, {"why": "a test"})
+
+
+def test_what_was_written_is_what_is_read(
+    scorer: Scorer, features: Float64, tmp_path: Path
+) -> None:
+    made = draft(scorer)
+    folder = save(tmp_path, "tiny", made)
+    assert folder == tmp_path / "tiny" / "v1"
+    model = load(folder, schema_id="5c4e", names=NAMES)
+    assert (model.name, model.folder, model.policy) == ("tiny/v1", folder, made.policy)
+    assert (model.scorer.scores(features) == scorer.scores(features)).all()
+    shuffled = [9, 3, 0, 1, 2, 8, 7, 6, 5, 4]
+    other = load(folder, schema_id="5c4e", names=[NAMES[place] for place in shuffled])
+    assert (other.scorer.scores(features[:, shuffled]) == scorer.scores(features)).all()
+
+
+def test_the_files_are_plain_and_the_same_bytes_every_time(scorer: Scorer, tmp_path: Path) -> None:
+    one, other = (save(tmp_path / home, "tiny", draft(scorer)) for home in "ab")
+    files = sorted(path.name for path in one.iterdir())
+    assert files == ["CARD.md", "manifest.json", "thresholds.json", "weights.safetensors"]
+    for file in files:
+        assert (one / file).read_bytes() == (other / file).read_bytes()
+    manifest = json.loads((one / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["features"] == list(scorer.names)
+    assert manifest["training"] == {"questions": 12}
+    assert json.loads((one / "thresholds.json").read_text())["notes"] == {"why": "a test"}
+
+
+def test_versions_count_up_and_none_is_overwritten(scorer: Scorer, tmp_path: Path) -> None:
+    made = draft(scorer)
+    assert versions(tmp_path, "tiny") == []
+    assert [save(tmp_path, "tiny", made).name for _ in range(3)] == ["v1", "v2", "v3"]
+    assert save(tmp_path, "tiny", made, version="v12").name == "v12"
+    assert versions(tmp_path, "tiny") == [1, 2, 3, 12]
+    before = (tmp_path / "tiny" / "v2" / "manifest.json").stat().st_mtime_ns
+    with pytest.raises(ArtefactError, match="never overwritten"):
+        save(tmp_path, "tiny", made, version="v2")
+    assert (tmp_path / "tiny" / "v2" / "manifest.json").stat().st_mtime_ns == before
+    for name, version in [("../tiny", None), ("", None), ("tiny", "2"), ("tiny", "v0")]:
+        with pytest.raises(ArtefactError, match="cannot be called"):
+            save(tmp_path, name, made, version=version)
+
+
+def test_writers_at_the_same_time_take_different_versions(scorer: Scorer, tmp_path: Path) -> None:
+    made = draft(scorer)
+    with ThreadPoolExecutor(4) as pool:
+        folders: Sequence[Path] = list(pool.map(lambda _: save(tmp_path, "tiny", made), range(8)))
+    assert sorted(int(folder.name[1:]) for folder in folders) == list(range(1, 9))
+    for folder in folders:
+        load(folder, schema_id="5c4e", names=NAMES)
+
+
+def test_a_write_that_fails_leaves_nothing(
+    scorer: Scorer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        save(tmp_path, "tiny", draft(scorer))
+    assert list((tmp_path / "tiny").iterdir()) == []
+
+
+def test_single_and_double_precision_weights_keep_their_bits(
+    scorer: Scorer, tmp_path: Path
+) -> None:
+    model = load(save(tmp_path, "tiny", draft(scorer)), schema_id="5c4e", names=NAMES)
+    for before, after in zip(scorer.members, model.scorer.members, strict=True):
+        for name, values in before.tensors.items():
+            assert after.tensors[name].dtype == values.dtype
+            assert np.array_equal(after.tensors[name], values)

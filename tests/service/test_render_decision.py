@@ -1,0 +1,66 @@
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from router.decision import BASELINE, Change, Contribution, Decision
+from router.policy import Thresholds
+from router.types import Route
+from service.render_decision import change_of, show_decision
+
+WHY = (
+    Contribution(BASELINE, 0.5),
+    Contribution("clauses", 0.75, 2.0),
+    Contribution("depth", -0.25, 7.0),
+    Contribution("width", 0.125, 3.0),
+)
+DECISION = Decision(
+    Route.GRAPH,
+    0.75,
+    1.125,
+    Thresholds(0.25, 0.5),
+    "score",
+    "router/v1",
+    WHY,
+    Change(Route.FUSION, 0.5, -0.25, -1.1),
+)
+
+
+def printed(decision: Decision, **options: int) -> str:
+    out = StringIO()
+    show_decision(Console(file=out, width=100, highlight=False), decision, **options)
+    return out.getvalue()
+
+
+def test_all_of_a_decision_is_shown() -> None:
+    text = printed(DECISION)
+    assert "route graph  score 0.750  score  router/v1" in text
+    assert "thresholds 0.250 and 0.500" in text
+    assert "A score 0.250 lower, at 0.500, would make it fusion." in text
+    assert "more)" not in text
+
+
+def test_the_gauge_has_the_score_in_its_place() -> None:
+    (gauge,) = [line for line in printed(DECISION).splitlines() if "●" in line]
+    assert gauge.index("●") - gauge.index("━") == 30
+    assert gauge.count("━") == 39
+
+
+@pytest.mark.parametrize("score", [0.0, 1.0])
+def test_the_gauge_holds_both_ends(score: float) -> None:
+    decision = Decision(Route.DENSE, score, 0.0, Thresholds(0.25, 0.5), "score")
+    assert printed(decision).count("●") == 1
+
+
+def test_what_is_left_out_is_summed_so_that_the_table_adds_up() -> None:
+    text = printed(DECISION, features=1)
+    rows = [line.split() for line in text.splitlines()]
+    assert ["(2", "more)", "-0.125"] in rows
+    assert ["sum", "+1.125"] in rows
+    assert not any(row[:1] == ["depth"] for row in rows)
+
+
+def test_without_a_score_there_is_only_the_route_and_the_reason() -> None:
+    decision = Decision(Route.DENSE, None, None, None, "degraded: the index is empty")
+    assert printed(decision) == "route dense  degraded: the index is empty\n"
+    assert change_of(decision) == ""
