@@ -24,9 +24,6 @@ from training.routing import Goal, Outcomes
 from training.thresholds import Solution, solve
 from training.trainer import Trained, train
 
-FEW = 50
-"""Disagreements below which nothing that is learned can be trusted."""
-
 
 @dataclass(frozen=True, slots=True)
 class Choices:
@@ -118,10 +115,9 @@ def fit(
         progress: Told of training.
 
     Raises:
-        FitError: Too few or one-sided disagreements, or bounds that nothing keeps.
+        FitError: A fold in which one arm always wins, or bounds that nothing keeps.
     """
     groups = material.groups
-    check(labels, groups)
     pool = Pool(material.features, labels, groups, np.array(material.texts, dtype=np.str_))
     kinds = [Linear.kind, AttentionMlp.kind] if choices.kind == "auto" else [choices.kind]
     crossfits = {
@@ -176,25 +172,3 @@ def latencies(material: Material, simple: Route) -> dict[Route, float]:
         route: round(float(np.median(material.latency_ms(route))), 2)
         for route in (simple, Route.FUSION, Route.GRAPH)
     }
-
-
-def check(labels: Int64, groups: NDArray[np.str_]) -> None:
-    """Refuse what nothing can be learned from, and say what to do.
-
-    Raises:
-        FitError: Fewer than `FEW` disagreements, or all for one arm.
-    """
-    graph, simple = int((labels == 1).sum()), int((labels == 0).sum())
-    if graph + simple < FEW:
-        raise FitError(
-            f"The arms disagree on {graph + simple} of {len(labels)} questions "
-            f"({', '.join(sorted(set(groups.tolist())))}), and {FEW} are the fewest to learn from. "
-            "Add questions, or choose a success metric on which they differ more "
-            "(--success ndcg@10)."
-        )
-    if not (graph and simple):
-        winner = "the graph" if graph else "the simple arm"
-        raise FitError(
-            f"On all {graph + simple} disagreements {winner} wins, so there is nothing to route: "
-            "use that route for all questions, or add questions of another kind."
-        )
