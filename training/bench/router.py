@@ -78,7 +78,7 @@ def _replay(trained: Trained, examples: Examples, seed: int) -> Replay:
 
 
 def _decisions(model: RoutingModel, asked: np.ndarray) -> list[float]:
-    cells = []
+    cells: list[float] = []
     for explain in (False, True):
         seconds = [
             report.timed(lambda row=row, e=explain: model.decide(asked[row : row + 1], explain=e))  # type: ignore[misc]
