@@ -38,9 +38,9 @@ class TrustWeights:
         score: Of the logit of the router's score s; 0 leaves s to the choice of routes.
     """
 
-    bias: float = -4.0
-    seed_title_uniqueness: float = 3.0
-    graph_margin_5: float = 0.75
+    bias: float = -4.5
+    seed_title_uniqueness: float = 3.25
+    graph_margin_5: float = 0.9
     score: float = 0.0
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from training.bench import report
 from training.examples import Examples
 from training.pareto import front
 from training.recipe import Recipe
-from training.routing import Replay
+from training.routing import Outcomes
 from training.stability import stability
 from training.thresholds import Solution, solve
 from training.trainer import Trained, train
@@ -65,12 +65,12 @@ def questions(n: int, width: int, seed: int) -> Examples:
     return Examples(x, labels.astype(np.int64), np.where(draw.random(n) < 0.5, "one", "other"))
 
 
-def _replay(trained: Trained, examples: Examples, seed: int) -> Replay:
+def _replay(trained: Trained, examples: Examples, seed: int) -> Outcomes:
     """Each question with one arm that succeeds, and fusion that does so by chance."""
     draw = np.random.default_rng(seed)
     n = len(examples)
     quality = np.stack([1 - examples.labels, draw.random(n) < 0.7, examples.labels], axis=1)
-    return Replay(
+    return Outcomes(
         trained.scorer.scores(examples.features),
         quality.astype(np.float64),
         np.tile([5.0, 25.0, 20.0], (n, 1)),
@@ -88,7 +88,7 @@ def _decisions(model: RoutingModel, asked: np.ndarray) -> list[float]:
     return cells
 
 
-def _thresholds(replay: Replay) -> None:
+def _thresholds(replay: Outcomes) -> None:
     found: list[Solution] = []
     print()
     table = report.Table(["step", "s"], width=34)
