@@ -13,7 +13,7 @@ from backends.seeds import SeedReach
 from backends.trigraph import TriGraphRetriever
 from backends.types import Mask, Query, Ranking, Retriever
 from router.evidence import Evidence
-from router.network import Float64
+from router.layers import Float64
 from router.types import Route
 
 

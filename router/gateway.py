@@ -10,7 +10,7 @@ from router.errors import ArtefactError, FusionError, QuestionError
 from router.evidence import Consulted
 from router.fusing import blend_text, fuse_all
 from router.fusion_settings import ARMS, FusionSettings
-from router.network import Float64
+from router.layers import Float64
 from router.types import Reply, Route
 
 EMPTY_INDEX = "the index is empty"
