@@ -7,10 +7,18 @@ import numpy as np
 from router.fusing import blend_text
 from router.fusion_settings import FusionSettings
 from router.types import Route
-from training.disagreement import SUCCESS, Answerer, Disagreement, disagreement, disagreement_of
+from training.disagreement import (
+    CUTOFF,
+    SUCCESS,
+    Answerer,
+    Disagreement,
+    disagreement,
+    disagreement_of,
+)
 from training.errors import FitError
 from training.examples import Int64
-from training.measures import DEPTH, MEASURES
+from training.material import Material
+from training.measures import ALL_EVIDENCE, DEPTH, MEASURES
 from training.replay import TrainingReplay
 
 BETTER = "better-ndcg@10"
@@ -42,6 +50,33 @@ def disagreements(
     ours = np.concatenate([r.measure(answers(r))[:, column] for r in replays])
     graph = np.concatenate([r.measure(r.rankings(Route.GRAPH))[:, column] for r in replays])
     return disagreement_of(replays, ours > graph, graph > ours)
+
+
+_MEASURED = {
+    "all-gold@5": ALL_EVIDENCE,
+    "any-gold@5": "Success@5",
+    BETTER: "nDCG@10",
+}
+
+
+def compared(material: Material, simple: Route, success: str, fusion: FusionSettings) -> Int64:
+    """The same as `labels_of` for questions of any split, which a router is judged on.
+
+    Args:
+        material: Of any split.
+        simple: The simple arm.
+        success: One of `CHOICES`.
+        fusion: How hybrid adds scores up.
+    """
+    worth = []
+    for route in (simple, Route.GRAPH):
+        rankings = material.rankings(route, fusion)
+        if success in _MEASURED:
+            column = MEASURES.index(_MEASURED[success])
+            worth.append(material.measured(rankings)[:, column])
+        else:
+            worth.append(material.answered(rankings, CUTOFF))
+    return np.where(worth[0] == worth[1], -1, worth[1] > worth[0])
 
 
 def labels_of(found: Disagreement, count: int) -> Int64:

@@ -1,12 +1,12 @@
 """All questions of some replays side by side, with what each route is worth for each of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.types import Ranking
+from backends.types import Float32, Ranking
 from router.fusing import blend_text, fuse_all
 from router.fusion_settings import FusionSettings
 from router.types import Route
@@ -49,10 +49,31 @@ class Material:
         """How many questions there are; one that is asked of two indexes counts twice."""
         return sum(len(replay) for replay in self.replays)
 
+    def only(self, rows: NDArray[np.bool_]) -> "Material":
+        """Some of the questions.
+
+        Args:
+            rows: (n,) which.
+        """
+        replays, start = [], 0
+        for replay in self.replays:
+            own = rows[start : start + len(replay)]
+            start += len(replay)
+            kept = tuple(one for one, wanted in zip(replay.questions, own, strict=True) if wanted)
+            if kept:
+                replays.append(replace(replay, questions=kept))
+        return Material(tuple(replays), self.features[rows])
+
     @property
     def texts(self) -> list[str]:
         """Of each question."""
         return texts_of(self.replays)
+
+    @property
+    def vectors(self) -> Float32:
+        """(n, d) of each question."""
+        questions = [one for replay in self.replays for one in replay.questions]
+        return np.stack([one.evidence.query.vector for one in questions])
 
     @property
     def groups(self) -> NDArray[np.str_]:
