@@ -19,7 +19,7 @@ def test_the_arm_that_is_right_gets_the_weight(replayed: MakeQuestion) -> None:
     assert (weights >= 0).all()
     assert weights[4:].sum() > weights[:4].sum()
     found = fuse_listwise(asked[0].evidence, weights, 2)
-    assert [hit.id for hit in found.hits] == ["a", "b"] or found.hits[0].id == "a"
+    assert found.hits[0].id == "a"
     assert len(found.hits) == 2
 
 

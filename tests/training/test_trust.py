@@ -53,9 +53,7 @@ def test_it_is_the_minimum_of_the_loss() -> None:
 def test_how_often_each_arm_wins_does_not_matter() -> None:
     data = questions(4_000, 2)
     few = data.gains.copy()
-    few[np.flatnonzero(few < 0)[::5]] *= 1.0
-    dropped = np.flatnonzero(few > 0)[::2]
-    few[dropped] = 0.0
+    few[np.flatnonzero(few > 0)[::2]] = 0.0
     one, other = fit_trust(data), fit_trust(Gains(data.signals, few))
     assert one.bias == pytest.approx(other.bias, abs=0.3)
 

@@ -11,7 +11,7 @@ from router.types import Route
 from training.bench import fusion
 from training.errors import SplitError
 from training.replay import Replayed, TrainingReplay
-from training.replay_file import SCHEMA, file_name, write_rows
+from training.replay_file import SCHEMA, file_name, read_training, write_rows
 
 MakeQuestion = Callable[..., Replayed]
 MakeReplay = Callable[..., TrainingReplay]
@@ -70,7 +70,7 @@ def test_a_test_split_cannot_be_read(folder: Path) -> None:
         [],
         dataset="both",
         split="test",
-        key=fusion.read_training(folder / file_name("both", "train")).key,
+        key=read_training(folder / file_name("both", "train")).key,
     )
     with pytest.raises(SplitError):
         fusion.main([str(folder), "--fit", "both"])
