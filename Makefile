@@ -27,7 +27,7 @@ format: $(stamp) ## Rewrite the code as `make check` wants it
 	$(bin)/ruff format .
 
 docs: $(stamp) ## Rewrite SETTINGS.md from the code
-	$(bin)/python -m router.variables > SETTINGS.md
+	$(bin)/python -m service.settings > SETTINGS.md
 
 check: $(stamp) ## Formatting, lint, strict types, layers
 	$(bin)/ruff format --check .

@@ -11,7 +11,7 @@ import numpy as np
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
 from featurizer.parser import DEFAULT_PIPELINE, Parser, SpacyParser
-from featurizer.syntax import SYNTAX_VERSION, syntax_of
+from featurizer.syntax import SyntaxParser
 from featurizer.tree_parser import ConstituencySettings, TreeParser, locate, open_tree_parser
 from featurizer.types import (
     Analysis,
@@ -88,6 +88,7 @@ class Analyser:
                 "WYE_ANALYSER__SENTENCE_VECTORS=contextual."
             )
         self._trees = trees
+        self._syntax: SyntaxParser | None = None
         self.seconds = {"parsing": 0.0, "trees": 0.0, "encoding": 0.0}
 
     @property
@@ -113,22 +114,19 @@ class Analyser:
         Raises:
             ModelError: The constituency model is missing or damaged.
         """
-        return {
-            **self.parser.fingerprint,
-            "constituency": f"sha256:{self.trees.digest}",
-            "syntax": SYNTAX_VERSION,
-        }
+        return self.syntax.fingerprint
 
     @property
-    def trees(self) -> TreeParser:
-        """The constituency model, loaded when first needed.
+    def syntax(self) -> SyntaxParser:
+        """The parser of questions, whose constituency model is loaded when first needed.
 
         Raises:
             ModelError: It is missing or damaged.
         """
-        if self._trees is None:
-            self._trees = open_tree_parser(*locate(self.settings.constituency))
-        return self._trees
+        if self._syntax is None:
+            trees = self._trees or open_tree_parser(*locate(self.settings.constituency))
+            self._syntax = SyntaxParser(self.parser, trees)
+        return self._syntax
 
     def passages(self, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
         """Analyse (title, text) pairs, in order."""
@@ -215,9 +213,9 @@ class Analyser:
             self.parser.close()
 
     def _build(self, parses: Sequence[Parse]) -> list[Syntax | None]:
-        trees = self.trees
+        builder = self.syntax
         with self._timed("trees"):
-            return [syntax_of(parse, trees) for parse in parses]
+            return [*builder.build(parses)]
 
     def _encode_passages(
         self, items: Sequence[tuple[str, str]], spans: Sequence[Sequence[Span]]

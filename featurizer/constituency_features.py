@@ -20,7 +20,7 @@ _UNITS = (
     ("complex_nominals", "nominals", "Complex nominals (CN): modified nouns, nominal clauses."),
     ("verb_phrases", "phrases", "Verb phrases (VP), finite or not."),
 )
-_SINGULAR = {"sentences": "sentence", "clauses": "clause", "t_units": "t_unit"}
+_SINGULAR = {"sentences": "sentence", "clauses": "clause", "t_units": "T-unit"}
 
 
 def _unit(field: str) -> Callable[[View], float]:
@@ -37,11 +37,12 @@ def _labels(*labels: str) -> Callable[[View], float]:
 
 def _index_feature(index: Index) -> Feature:
     below = _SINGULAR[index.below]
+    above = index.above.replace("t_units", "T-units").replace("_", " ")
     return Feature(
-        f"{index.above}_per_{below}",
+        f"{index.above}_per_{below.lower().replace('-', '_')}",
         GROUP,
-        f"{index.above.replace('_', ' ')} a {below.replace('_', '-')}",
-        f"{index.name}: {index.doc[0].lower()}{index.doc[1:-1]}; 0 without a {below}.",
+        f"{above} a {below}",
+        f"{index.name}: {index.doc[:-1]}; 0 without a {below}.",
         f"{_LU}, table 1",
         _index(index),
     )

@@ -103,6 +103,11 @@ class Encoder:
         return {"encoder": f"{name} sha256:{self._digest[:16]}"}
 
     @property
+    def dtype(self) -> str:
+        """Of the weights, and of what is computed with them."""
+        return str(self._model.dtype).removeprefix("torch.")
+
+    @property
     def max_tokens(self) -> int:
         """Longer texts are cut here, special tokens included."""
         return self._length
@@ -173,7 +178,10 @@ class Encoder:
         start = 0
         while start < len(order):
             width = -(-len(ids[order[start]]) // PAD_TO) * PAD_TO
-            rows = order[start : start + max(1, self.settings.batch_tokens // width)]
+            limit = start + max(1, self.settings.batch_tokens // width)
+            # Shorter rows get a batch of their own: in a wider one, most of the work on questions
+            # would be on padding.
+            rows = [row for row in order[start:limit] if len(ids[row]) > width - PAD_TO]
             start += len(rows)
             padded = torch.full((len(rows), width), self._model.tokenizer.pad_token_id or 0)
             mask = torch.zeros((len(rows), width), dtype=torch.long)

@@ -13,7 +13,14 @@ from featurizer.registry import FEATURE_NAMES, FEATURES
 from featurizer.types import Analysis, Syntax
 from featurizer.view import View
 
-__all__ = ["FEATURE_NAMES", "Float64", "feature_matrix", "feature_row", "schema_id"]
+__all__ = [
+    "FEATURE_NAMES",
+    "Float64",
+    "feature_matrix",
+    "feature_row",
+    "schema_id",
+    "syntax_matrix",
+]
 
 Float64 = NDArray[np.float64]
 
@@ -30,14 +37,20 @@ def feature_matrix(analyses: Sequence[Analysis]) -> Float64:
     Raises:
         FeaturizerError: An analysis was made without syntax.
     """
-    matrix = np.empty((len(analyses), len(FEATURES)), np.float64)
-    for row, analysis in enumerate(analyses):
-        if analysis.syntax is None:
-            raise FeaturizerError(
-                f"Question {row + 1} was analysed without syntax, which its features are made of; "
-                "analyse it with syntax=True."
-            )
-        matrix[row] = feature_row(analysis.syntax)
+    found = [analysis.syntax for analysis in analyses if analysis.syntax is not None]
+    if len(found) < len(analyses):
+        raise FeaturizerError(
+            f"{len(analyses) - len(found)} of {len(analyses)} questions were analysed without the "
+            "syntax that features are made of; analyse them with syntax=True."
+        )
+    return syntax_matrix(found)
+
+
+def syntax_matrix(questions: Sequence[Syntax]) -> Float64:
+    """The same of syntax alone, for which no encoder is needed."""
+    matrix = np.empty((len(questions), len(FEATURES)), np.float64)
+    for row, syntax in enumerate(questions):
+        matrix[row] = feature_row(syntax)
     return matrix
 
 

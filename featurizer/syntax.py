@@ -12,9 +12,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from featurizer.errors import ParseError
+from featurizer.parser import Parser, SpacyParser
 from featurizer.tree import Tree
-from featurizer.tree_parser import TreeParser
+from featurizer.tree_parser import ConstituencySettings, TreeParser, locate, open_tree_parser
 from featurizer.types import Parse, Span, Syntax, Token
 
 # Raise when a change here or in `tokens` alters the syntax of some question.
@@ -24,21 +24,66 @@ TOKENS = 400
 SENTENCE_TOKENS = 80
 
 
-def syntax_of(parse: Parse, trees: TreeParser) -> Syntax:
-    """The syntax of a question.
+class SyntaxParser:
+    """A spaCy pipeline and a constituency model as one parser of questions."""
 
-    Args:
-        parse: With its tokens.
-        trees: Parses tagged words.
+    def __init__(self, parser: Parser, trees: TreeParser) -> None:
+        self._parser = parser
+        self._trees = trees
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What the syntax of a question depends on."""
+        return {
+            **self._parser.fingerprint,
+            "constituency": f"sha256:{self._trees.digest}",
+            "syntax": SYNTAX_VERSION,
+        }
+
+    def parse(self, questions: Sequence[str]) -> list[Syntax]:
+        """The syntax of each question, in order."""
+        return self.build(self._parser.parse_questions(questions, tokens=True))
+
+    def build(self, parses: Sequence[Parse]) -> list[Syntax]:
+        """The same, given the parses with their tokens; all trees are built together."""
+        parts = [bounded(parse.tokens, parse.token_sentences) for parse in parses]
+        tagged = [
+            [(token.text, token.tag) for token in tokens[start:end]]
+            for tokens, sentences in parts
+            for start, end in sentences
+        ]
+        short = [words for words in tagged if len(words) <= SENTENCE_TOKENS]
+        found = iter(self._trees.parse_many(short))
+        trees = iter(
+            [(words, next(found) if len(words) <= SENTENCE_TOKENS else None) for words in tagged]
+        )
+        return [
+            _syntax(parse, tokens, sentences, [next(trees) for _ in sentences])
+            for parse, (tokens, sentences) in zip(parses, parts, strict=True)
+        ]
+
+
+def open_syntax_parser(pipeline: str, constituency: ConstituencySettings) -> SyntaxParser:
+    """The parser of questions without the encoder, for those who want features alone.
+
+    Raises:
+        ModelError: A model is missing or damaged.
     """
-    tokens, sentences = bounded(parse.tokens, parse.token_sentences)
-    found = [tree_of(tokens[start:end], trees) for start, end in sentences]
+    return SyntaxParser(SpacyParser(pipeline), open_tree_parser(*locate(constituency)))
+
+
+def _syntax(
+    parse: Parse,
+    tokens: tuple[Token, ...],
+    sentences: tuple[Span, ...],
+    trees: Sequence[tuple[Sequence[tuple[str, str]], Tree | None]],
+) -> Syntax:
     left_out = len(parse.tokens) > len(tokens)
     return Syntax(
         tokens,
         sentences,
-        tuple(tree for tree, _ in found),
-        tuple(flat for _, flat in found),
+        tuple(flat_tree(words) if tree is None else tree for words, tree in trees),
+        tuple(tree is None for _, tree in trees),
         len(parse.text) - tokens[-1].span[1] if left_out else parse.unread,
     )
 
@@ -54,17 +99,6 @@ def bounded(
         for place, token in enumerate(tokens[:TOKENS])
     )
     return kept, tuple((start, min(end, TOKENS)) for start, end in sentences if start < TOKENS)
-
-
-def tree_of(tokens: Sequence[Token], trees: TreeParser) -> tuple[Tree, bool]:
-    """A sentence's tree, and whether it is flat for want of a better one."""
-    words = [(token.text, token.tag) for token in tokens]
-    if len(words) <= SENTENCE_TOKENS:
-        try:
-            return trees.parse(words), False
-        except ParseError:
-            pass
-    return flat_tree(words), True
 
 
 def flat_tree(words: Sequence[tuple[str, str]]) -> Tree:

@@ -9,6 +9,9 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from featurizer.tree import Tree
 
 SHIFT, CLOSE = "Shift", "CloseConstituent"
@@ -155,3 +158,20 @@ class State:
         chain = chain + len(item.labels) if single else len(item.labels) - 1
         self._stack.append(_Item(node, chain=chain))
         return len(children)
+
+
+def best_move(
+    state: State, transitions: Sequence[Transition], scores: NDArray[np.float32], best: int
+) -> int:
+    """The legal transition with the highest score; -1 where none is legal.
+
+    Args:
+        state: Where the sentence has come to.
+        transitions: In the order of the scores.
+        scores: One for each.
+        best: Place of the highest score, legal or not.
+    """
+    if state.is_legal(transitions[best]):
+        return best
+    order = np.argsort(-scores, kind="stable").tolist()
+    return next((move for move in order if state.is_legal(transitions[move])), -1)

@@ -14,7 +14,7 @@ from backends.trigraph import TriGraphRetriever
 from backends.types import Mask, Query, Ranking, Retriever
 from router.errors import FusionError
 from router.evidence import Evidence
-from router.network import Float64
+from router.layers import Float64
 from router.types import Route
 
 

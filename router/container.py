@@ -1,18 +1,22 @@
 """The composition root: settings and a folder in, a gateway or something to write to out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from backends.index import Index
+from backends.types import Passage
 from featurizer.analyse import Analyser
 from featurizer.featurizer import FEATURE_NAMES, schema_id
 from router.adapters import Passages, Questions
 from router.artefact import load, read_policy
-from router.gateway import Gateway
+from router.decision import Decision
+from router.gateway import Gateway, decide
 from router.model import RoutingModel
 from router.settings import Settings
 from router.snapshot import Snapshot
+from router.types import Route
 
 
 class Container:
@@ -70,21 +74,20 @@ class Container:
             model=lambda: self.router,
         )
 
+    @property
+    def version(self) -> int:
+        """Of the index, that is searched."""
+        return self.snapshot.version
+
+    @property
+    def count(self) -> int:
+        """How many passages that version has."""
+        return len(self.snapshot)
+
     @cached_property
     def router(self) -> RoutingModel:
-        """What chooses routes, known to look at the features that these models compute.
-
-        Raises:
-            ArtefactError: It is missing, damaged, or was trained on other features.
-            ModelError: The constituency model is missing or damaged.
-        """
-        own = self.settings.router
-        model = load(
-            own.folder(),
-            schema_id=schema_id(self.analyser.syntax_fingerprint),
-            names=FEATURE_NAMES,
-        )
-        return model.with_policy(read_policy(Path(own.thresholds))) if own.thresholds else model
+        """What chooses routes; see `load_router`."""
+        return load_router(self.settings, self.analyser)
 
     def refresh(self) -> bool:
         """Move to the newest version; True if there was a newer one."""
@@ -93,10 +96,86 @@ class Container:
             self.__dict__.pop("snapshot", None)
         return newer
 
+    def successor(self) -> "Container | None":
+        """A container of the newest version with the same models; None while this is the newest.
+
+        This one stays as it is, so questions can go on here until the other has built its arms.
+
+        Raises:
+            IndexNotFoundError: The index was taken away.
+            IndexMismatchError: It was made anew with other models.
+        """
+        if self.index.is_newest:
+            return None
+        later = Container(self.settings, self.index.path)
+        later.index.check(self.index.fingerprint)
+        later.__dict__["analyser"] = self.analyser
+        if "router" in self.__dict__:
+            later.__dict__["router"] = self.router
+        return later
+
+    def build(self) -> None:
+        """Build all arms now rather than when a question first needs one; asks the models nothing.
+
+        An index without passages has none to build.
+        """
+        for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH) if self.count else ():
+            self.snapshot.retriever(arm)
+
+    def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """Id -> passage in the version that is searched, whatever was written since."""
+        return {passage.id: passage for passage in self.snapshot.corpus.passages(ids)}
+
     def close(self) -> None:
         """End what the models started."""
         if "analyser" in self.__dict__:
             self.analyser.close()
+
+
+class Deciding:
+    """The router by itself: which route a question takes depends on no index."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Load the models.
+
+        Raises:
+            ModelError: A model is missing or damaged.
+            ArtefactError: The router is missing, damaged, or was trained on other features.
+        """
+        self.analyser = Analyser(settings.analyser)
+        self.router = load_router(settings, self.analyser)
+
+    def decide(
+        self,
+        questions: Sequence[str],
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        """What the gateway would decide; see `router.gateway.decide`."""
+        asked = Questions(self.analyser)
+        return decide(questions, asked, self.router, max_latency_ms=max_latency_ms, explain=explain)
+
+    def close(self) -> None:
+        """End what the models started."""
+        self.analyser.close()
+
+
+def load_router(settings: Settings, analyser: Analyser) -> RoutingModel:
+    """The router of the settings, known to look at the features that the models compute.
+
+    Args:
+        settings: Name it, and its thresholds if they are not its own.
+        analyser: What features are made of.
+
+    Raises:
+        ArtefactError: It is missing, damaged, or was trained on other features.
+        ModelError: The constituency model is missing or damaged.
+    """
+    own = settings.router
+    schema = schema_id(analyser.syntax_fingerprint)
+    model = load(own.folder(), schema_id=schema, names=FEATURE_NAMES)
+    return model.with_policy(read_policy(Path(own.thresholds))) if own.thresholds else model
 
 
 class Ingestion:

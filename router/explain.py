@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from router.decision import BASELINE, Change, Contribution
-from router.network import Float64, Floats
+from router.layers import Float64, Floats
 from router.policy import Thresholds, decide
 from router.scorer import Scorer
 from router.types import Route

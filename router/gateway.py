@@ -10,7 +10,7 @@ from router.errors import ArtefactError, FusionError, QuestionError
 from router.evidence import Consulted
 from router.fusing import blend_text, fuse_all
 from router.fusion_settings import ARMS, FusionSettings
-from router.network import Float64
+from router.layers import Float64
 from router.seeding import as_fusion, start_mass
 from router.types import Reply, Route
 
@@ -124,7 +124,6 @@ class Gateway:
     def decide(
         self,
         questions: Sequence[str],
-        filter: object | None = None,  # noqa: A002 - the word that vector stores use
         *,
         max_latency_ms: float | None = None,
         explain: bool = False,
@@ -132,16 +131,15 @@ class Gateway:
         """Which route `search` would take for each question with `Route.AUTO`, without taking it.
 
         Raises:
-            QuestionError: A question is empty.
-            FilterError: The filter is not well formed.
-            ArtefactError: The router is missing or made for other features.
-            PolicyError: A latency that no route can be held to.
+            As `decide` below.
         """
-        check(questions, k=1)
-        if not questions:
-            return []
-        batch = Batch(self._arms(), questions, filter)
-        return self._decide(batch, max_latency_ms=max_latency_ms, explain=explain)
+        return decide(
+            questions,
+            self._analyses(),
+            self._model(),
+            max_latency_ms=max_latency_ms,
+            explain=explain,
+        )
 
     def consult(
         self,
@@ -232,6 +230,36 @@ class Gateway:
                 "Give one a weight with WYE_FUSION__S or WYE_FUSION__WEIGHTS__<ARM>."
             )
         return arms
+
+
+def decide(
+    questions: Sequence[str],
+    analyses: Analyses,
+    model: Model,
+    *,
+    max_latency_ms: float | None = None,
+    explain: bool = False,
+) -> list[Decision]:
+    """Which route each question takes; it depends on the question and on nothing else.
+
+    Args:
+        questions: Each with at least one word.
+        analyses: What analyses them.
+        model: The router.
+        max_latency_ms: Most time for an answer.
+        explain: Whether to say how the router came to its choice.
+
+    Raises:
+        QuestionError: A question is empty.
+        PolicyError: A latency that no route can be held to.
+    """
+    check(questions, k=1)
+    if not questions:
+        return []
+    features = analyses.analyse(questions, features=True).features
+    if features is None:
+        raise ValueError("features were asked for and not given")
+    return model.decide(features, max_latency_ms=max_latency_ms, explain=explain)
 
 
 def check(questions: Sequence[str], k: int) -> None:

@@ -1,6 +1,7 @@
 """Options that several commands have, and what is behind them."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,3 +55,17 @@ def parse_json(text: str | None) -> object | None:
             '{"type": "eq", "key": "year", "value": 1887}, in single quotes for the shell.'
         ) from None
     return parsed
+
+
+def questions_of(argument: str) -> list[str]:
+    """The question, or those that stand on standard input, without blank lines.
+
+    Raises:
+        ServiceError: There is none on standard input.
+    """
+    if argument != "-":
+        return [argument]
+    found = [line.strip() for line in sys.stdin if line.strip()]
+    if not found:
+        raise ServiceError("There is no question on standard input; write one a line.")
+    return found

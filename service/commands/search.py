@@ -1,6 +1,5 @@
 """`wye search`: ask an index."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ from service.commands.options import (
     JsonOption,
     folder_of,
     parse_json,
+    questions_of,
 )
 from service.errors import ServiceError
 from service.terminal import messages, output
@@ -23,30 +23,39 @@ def search(
     ],
     *,
     index: IndexOption = None,
-    route: Annotated[Route, typer.Option(help="Which arm answers, or all of them fused.")] = (
+    route: Annotated[Route, typer.Option(help="Which arm answers, or fusion, or auto.")] = (
         Route.FUSION
     ),
     k: Annotated[int, typer.Option("-k", help="Passages to show.")] = 5,
     filter: FilterOption = None,  # noqa: A002 - the option's name
+    max_latency_ms: Annotated[
+        float | None,
+        typer.Option(
+            help="Most milliseconds for an answer, where the router chooses.", show_default=False
+        ),
+    ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say how the graph came to its ranking.")
+        bool,
+        typer.Option("--explain", help="Say how route and ranking came about."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find passages for a question."""
     from router.container import Container
     from router.gateway import EMPTY_INDEX, check
-    from router.settings import load_settings
     from service.render import replies_json, show_reply
+    from service.settings import load_settings
 
-    questions = _questions(question)
+    questions = questions_of(question)
     check(questions, k)
     filter_ = parse_json(filter)
     settings = load_settings(index=index)
     container = Container(settings, folder_of(settings))
     try:
         with messages().status("Opening the index"):
-            replies = container.gateway.search(questions, route, k, filter_, explain=explain)
+            replies = container.gateway.search(
+                questions, route, k, filter_, max_latency_ms=max_latency_ms, explain=explain
+            )
     finally:
         container.close()
     if any(reply.ranking.degraded == EMPTY_INDEX for reply in replies):
@@ -61,17 +70,3 @@ def search(
     console = output()
     for reply in replies:
         show_reply(console, reply, passages)
-
-
-def _questions(argument: str) -> list[str]:
-    """The question, or those that stand on standard input, without blank lines.
-
-    Raises:
-        ServiceError: There is none on standard input.
-    """
-    if argument != "-":
-        return [argument]
-    found = [line.strip() for line in sys.stdin if line.strip()]
-    if not found:
-        raise ServiceError("There is no question on standard input; write one a line.")
-    return found

@@ -9,7 +9,7 @@ from router.decision import Decision
 from router.errors import ArtefactError, FusionError, QuestionError
 from router.fusion_settings import FusionSettings, ListWeights
 from router.gateway import EMPTY_INDEX, Gateway
-from router.network import Float64
+from router.layers import Float64
 from router.policy import Thresholds, decide
 from router.types import FusedHit, Reply, Route
 

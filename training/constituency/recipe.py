@@ -39,10 +39,10 @@ class Recipe:
 
     pipeline: str = DEFAULT_PIPELINE
     encoder: str = DEFAULT_ENCODER
-    vector_size: int = 200
+    vector_size: int = 128
     most_words: int = 40
     made_questions: int = 2500
-    hidden: int = 160
+    hidden: int = 224
     transition_hidden: int = 32
     transition_size: int = 20
     delta_size: int = 32
@@ -53,7 +53,7 @@ class Recipe:
     rare_words: float = 0.5
     unknown: float = 0.25
     batch: int = 30
-    epochs: int = 14
+    epochs: int = 18
     epoch_trees: int = 6000
     learning_rate: float = 2e-3
     warm_up: int = 200

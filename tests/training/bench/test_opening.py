@@ -7,6 +7,7 @@ import pytest
 from backends.build import ingest
 from backends.index import Index
 from backends.types import Passage, Query
+from router.batch import Asked
 from router.settings import load_settings
 from training.bench import opening
 from training.bench.hashing import HashAnalyser
@@ -20,9 +21,13 @@ class Same:
         return {}
 
     def analyse(
-        self, texts: Sequence[str], wanted: Callable[[str], bool] | None = None
-    ) -> list[Query]:
-        return [Query(text, np.ones(8, np.float32)) for text in texts]
+        self,
+        texts: Sequence[str],
+        wanted: Callable[[str], bool] | None = None,
+        *,
+        features: bool = False,
+    ) -> Asked:
+        return Asked([Query(text, np.ones(8, np.float32)) for text in texts])
 
 
 def test_every_stage_is_timed_and_they_add_up(tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""`wye route`: which route questions would take, and why."""
+
+from typing import Annotated
+
+import typer
+
+from service.commands.options import JsonOption, questions_of
+from service.terminal import messages, output
+
+
+def route(
+    question: Annotated[
+        str, typer.Argument(help="What to ask; - reads one question a line.", show_default=False)
+    ],
+    *,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what each feature adds to the score.")
+    ] = False,
+    max_latency_ms: Annotated[
+        float | None,
+        typer.Option(help="Most milliseconds that an answer may take.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which route a question takes, without searching; no index is needed."""
+    from rich.text import Text
+
+    from router.container import Deciding
+    from router.gateway import check
+    from router.stable import stable_json
+    from service.render import plain
+    from service.render_decision import show_decision
+    from service.settings import load_settings
+
+    questions = questions_of(question)
+    check(questions, k=1)
+    with messages().status("Loading the models"):
+        router = Deciding(load_settings())
+    try:
+        decisions = router.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
+    finally:
+        router.close()
+    if as_json:
+        rows = zip(questions, decisions, strict=True)
+        typer.echo(stable_json([{"question": text, "decision": plain(d)} for text, d in rows]))
+        return
+    console = output()
+    for text, decision in zip(questions, decisions, strict=True):
+        console.print(Text(text, style="bold"))
+        show_decision(console, decision)
+        console.print()

@@ -1,0 +1,113 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from training.calibration import calibrate, losses, nll, reliability
+from training.errors import FitError
+from training.examples import Float64, Int64
+
+
+def sample(n: int, temperature: float, bias: float) -> tuple[Float64, Int64]:
+    draw = np.random.default_rng(0)
+    logits = draw.normal(scale=3, size=n)
+    chance = 1 / (1 + np.exp(-(logits / temperature + bias)))
+    return logits, (draw.random(n) < chance).astype(np.int64)
+
+
+def slow_error(scores: list[float], labels: list[int], bins: int) -> float:
+    """Expected calibration error in groups of equal width, one group at a time."""
+    total = 0.0
+    for place in range(bins):
+        inside = [
+            row
+            for row, score in enumerate(scores)
+            if place / bins <= score < (place + 1) / bins or (place == bins - 1 and score == 1)
+        ]
+        if inside:
+            outcome = sum(labels[row] for row in inside) / len(inside)
+            score = sum(scores[row] for row in inside) / len(inside)
+            total += len(inside) / len(scores) * abs(outcome - score)
+    return total
+
+
+def test_the_loss_by_hand() -> None:
+    found = losses(np.array([0.0, 2.0, 2.0]), np.array([1, 1, 0]))
+    expected = [math.log(2), math.log(1 + math.exp(-2)), math.log(1 + math.exp(2))]
+    assert found.tolist() == pytest.approx(expected)
+    assert nll(np.array([0.0, 2.0]), np.array([1, 1]), np.array([3.0, 1.0])) == pytest.approx(
+        (3 * expected[0] + expected[1]) / 4
+    )
+    assert losses(np.array([1e4, -1e4]), np.array([0, 0])).tolist() == [1e4, 0]
+
+
+def test_temperature_and_bias_are_found_again() -> None:
+    logits, labels = sample(50_000, 2.5, 0.7)
+    found = calibrate(logits, labels, bias=True)
+    assert found.temperature == pytest.approx(2.5, rel=0.05)
+    assert found.bias == pytest.approx(0.7, abs=0.05)
+    assert reliability(logits / found.temperature + found.bias, labels).ece_mass < 0.01
+    assert reliability(logits, labels).ece_mass > 0.05
+
+
+def test_temperature_alone_is_the_minimum_of_the_loss() -> None:
+    logits, labels = sample(300, 0.4, 0.3)
+    found = calibrate(logits, labels)
+    slow = minimize_scalar(lambda t: nll(logits / t, labels), bounds=(0.05, 20), method="bounded")
+    assert found.bias == 0
+    assert found.temperature == pytest.approx(slow.x, rel=1e-3)
+
+
+def test_weights_are_as_good_as_repetitions() -> None:
+    logits, labels = sample(200, 2, 0.5)
+    counts = np.random.default_rng(1).integers(0, 4, 200)
+    weighed = calibrate(logits, labels, bias=True, weights=counts.astype(float))
+    repeated = calibrate(np.repeat(logits, counts), np.repeat(labels, counts), bias=True)
+    assert weighed.temperature == pytest.approx(repeated.temperature, rel=1e-4)
+    assert weighed.bias == pytest.approx(repeated.bias, abs=1e-4)
+
+
+def test_scores_without_a_best_temperature_get_the_nearest_one() -> None:
+    labels = np.array([0, 1])
+    assert calibrate(np.array([-1.0, 1.0]), labels).temperature == pytest.approx(0.05)
+    assert calibrate(np.array([1.0, -1.0]), labels).temperature == pytest.approx(20)
+
+
+@given(
+    st.lists(st.tuples(st.floats(-6, 6), st.integers(0, 1)), min_size=1, max_size=40),
+    st.integers(1, 15),
+)
+def test_the_error_is_that_of_its_definition(rows: list[tuple[float, int]], bins: int) -> None:
+    logits, labels = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    found = reliability(logits, labels, bins)
+    scores = (1 / (1 + np.exp(-logits))).tolist()
+    assert found.ece_width == pytest.approx(slow_error(scores, labels.tolist(), bins), abs=1e-9)
+    squares = [(score - label) ** 2 for score, label in zip(scores, labels, strict=True)]
+    assert found.brier == pytest.approx(sum(squares) / len(squares))
+    for table in (found.width, found.mass):
+        assert table.count.sum() == len(rows)
+        assert len(table.count) <= bins
+        assert (np.diff(table.score) > 0).all()
+        assert float(table.outcome @ table.count) == pytest.approx(labels.sum())
+
+
+def test_groups_of_equal_size_have_it() -> None:
+    logits, labels = sample(150, 1, 0)
+    assert reliability(logits, labels).mass.count.tolist() == [10] * 15
+
+
+def test_equal_scores_are_one_group() -> None:
+    found = reliability(np.zeros(60), np.array([0, 1] * 30))
+    assert found.mass.count.tolist() == [60]
+    assert found.ece_mass == 0
+
+
+def test_nothing_says_nothing() -> None:
+    empty = np.zeros(0), np.zeros(0, np.int64)
+    with pytest.raises(FitError, match="dev split"):
+        calibrate(*empty)
+    with pytest.raises(FitError, match="0 questions"):
+        reliability(*empty)

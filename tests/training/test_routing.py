@@ -1,0 +1,71 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.policy import Thresholds, decide
+from router.types import Route
+from training.errors import FitError
+from training.routing import Goal, Outcomes, moves, names, of_routes, outcome, taken
+
+REPLAY = Outcomes(
+    scores=np.array([0.1, 0.4, 0.6, 0.9]),
+    quality=np.array([[1, 0, 0], [0, 1, 0], [0, 0.5, 1], [0, 0, 1]], float),
+    latency_ms=np.array([[1, 9, 5], [2, 9, 5], [3, 9, 5], [4, 9, 7]], float),
+)
+level = st.sampled_from([0.1, 0.3, 0.5, 0.9])
+
+
+@given(st.lists(level, min_size=1), level, level)
+def test_routes_are_those_of_the_policy(scores: list[float], one: float, other: float) -> None:
+    thresholds = Thresholds(min(one, other), max(one, other))
+    order = names(Route.LEXICAL)
+    expected = [decide(s, thresholds, simple=Route.LEXICAL).route for s in scores]
+    assert [order[code] for code in taken(np.array(scores), thresholds)] == expected
+
+
+def test_what_thresholds_give() -> None:
+    found = outcome(REPLAY, Thresholds(0.2, 0.8))
+    assert found.quality == (1 + 1 + 0.5 + 1) / 4
+    assert found.mean_ms == (1 + 9 + 9 + 7) / 4
+    assert found.p95_ms == 9
+    assert found.shares == (0.25, 0.5, 0.25)
+    assert found.objective(Goal(latency_weight=0.1)) == pytest.approx(0.875 - 0.65)
+
+
+def test_an_oracle_is_an_outcome_too() -> None:
+    assert of_routes(REPLAY, REPLAY.quality.argmax(axis=1)).quality == 1
+
+
+def test_what_changes_route() -> None:
+    found = moves(REPLAY, Thresholds(0.2, 0.8), Thresholds(0.5, 0.5))
+    assert found.rows.tolist() == [1, 2]
+    assert found.before.tolist() == [1, 1]
+    assert found.after.tolist() == [0, 2]
+    assert found.gain.tolist() == [-1, 0.5]
+    assert len(moves(REPLAY, Thresholds(0.2, 0.8), Thresholds(0.3, 0.7)).rows) == 0
+
+
+def test_some_of_the_questions() -> None:
+    found = REPLAY.only(np.array([3, 3, 0]))
+    assert found.scores.tolist() == [0.9, 0.9, 0.1]
+    assert len(found) == 3
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    three = np.zeros((1, 3))
+    with pytest.raises(FitError, match="no question"):
+        Outcomes(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
+    with pytest.raises(FitError, match=r"\(1, 2\)"):
+        Outcomes(np.array([0.5]), np.zeros((1, 2)), three)
+    for score in (0.0, 1.0, math.nan):
+        with pytest.raises(FitError, match="between 0 and 1"):
+            Outcomes(np.array([score]), three, three)
+    with pytest.raises(FitError, match="finite"):
+        Outcomes(np.array([0.5]), three * math.nan, three)
+    with pytest.raises(FitError, match="weight of latency"):
+        Goal(latency_weight=-1)
+    with pytest.raises(FitError, match="graph share"):
+        Goal(max_graph_share=1.5)

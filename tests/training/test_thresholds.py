@@ -1,0 +1,154 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.policy import Thresholds, decide
+from router.types import Route
+from training.errors import FitError
+from training.routing import Goal, Outcomes, names, outcome
+from training.thresholds import solve
+
+LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
+CODES = {route: code for code, route in enumerate(names(Route.DENSE))}
+
+
+@st.composite
+def replays(draw: st.DrawFn) -> Outcomes:
+    n = draw(st.integers(1, 9))
+    score = st.sampled_from(LEVELS) if draw(st.booleans()) else st.floats(0.01, 0.99)
+    scores = draw(st.lists(score, min_size=n, max_size=n))
+    whole = st.lists(st.integers(0, 4), min_size=3, max_size=3)
+    quality = draw(st.lists(whole, min_size=n, max_size=n))
+    latency = draw(st.lists(whole, min_size=n, max_size=n))
+    return Outcomes(np.array(scores), np.array(quality, float), np.array(latency, float) * 10)
+
+
+@st.composite
+def goals(draw: st.DrawFn) -> Goal:
+    def perhaps(top: float) -> float | None:
+        return draw(st.one_of(st.none(), st.sampled_from([top * step / 4 for step in range(5)])))
+
+    return Goal(draw(st.sampled_from([0.0, 0.05, 1.0])), perhaps(40), perhaps(40), perhaps(1))
+
+
+def pairs(replay: Outcomes) -> list[Thresholds]:
+    """One pair of thresholds for every way in which thresholds can divide these scores."""
+    scores = sorted(set(replay.scores.tolist()))
+    middles = [(one + other) / 2 for one, other in itertools.pairwise(scores)]
+    return [
+        Thresholds(low, high)
+        for low, high in itertools.combinations_with_replacement([0.0, *middles, 1.0], 2)
+    ]
+
+
+def routed(replay: Outcomes, thresholds: Thresholds) -> list[int]:
+    return [CODES[decide(score, thresholds).route] for score in replay.scores.tolist()]
+
+
+def keeps(replay: Outcomes, thresholds: Thresholds, goal: Goal) -> bool:
+    codes = routed(replay, thresholds)
+    times = [replay.latency_ms[row, code] for row, code in enumerate(codes)]
+    n = len(codes)
+    slow = goal.max_p95_ms is not None and sum(t > goal.max_p95_ms for t in times) > 0.05 * n
+    late = goal.max_mean_ms is not None and sum(times) / n > goal.max_mean_ms + 1e-9
+    graph = sum(code > 0 for code in codes) / n
+    much = goal.max_graph_share is not None and graph > goal.max_graph_share + 1e-9
+    return not (slow or late or much)
+
+
+def worth(replay: Outcomes, thresholds: Thresholds, goal: Goal) -> np.ndarray:
+    codes = routed(replay, thresholds)
+    rows = range(len(codes))
+    return np.array(
+        [
+            replay.quality[row, code] - goal.latency_weight * replay.latency_ms[row, code]
+            for row, code in zip(rows, codes, strict=True)
+        ]
+    )
+
+
+@settings(max_examples=300)
+@given(replays(), goals())
+def test_the_best_pair_is_the_best_of_all_pairs(replay: Outcomes, goal: Goal) -> None:
+    possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
+    if not possible:
+        with pytest.raises(FitError, match="No thresholds keep the bounds"):
+            solve(replay, goal)
+        return
+    top = max(worth(replay, pair, goal).mean() for pair in possible)
+    found = solve(replay, goal, errors=0)
+    for pair, result in ((found.best, found.best_outcome), (found.thresholds, found.outcome)):
+        assert worth(replay, pair, goal).mean() == pytest.approx(top)
+        assert result.objective(goal) == pytest.approx(top)
+        assert result == outcome(replay, pair)
+        assert keeps(replay, pair, goal)
+
+
+@settings(max_examples=300)
+@given(replays(), goals(), st.sampled_from([0.5, 1.0, 2.0]))
+def test_the_chosen_pair_is_the_middle_of_those_that_cannot_be_told_from_the_best(
+    replay: Outcomes, goal: Goal, errors: float
+) -> None:
+    possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
+    if not possible:
+        return
+    found = solve(replay, goal, errors=errors)
+    best = worth(replay, found.best, goal)
+    plateau = []
+    for pair in possible:
+        behind = best - worth(replay, pair, goal)
+        if behind.mean() <= errors * behind.std() / np.sqrt(len(behind)) + 1e-9:
+            plateau.append(pair)
+    assert found.plateau == pytest.approx(len(plateau) / len(possible))
+    counts = np.array(
+        [((replay.scores <= pair.low).sum(), (replay.scores < pair.high).sum()) for pair in plateau]
+    )
+    chosen = np.array(
+        [
+            (replay.scores <= found.thresholds.low).sum(),
+            (replay.scores < found.thresholds.high).sum(),
+        ]
+    )
+    far = ((counts - counts.mean(axis=0)) ** 2).sum(axis=1)
+    assert ((chosen - counts.mean(axis=0)) ** 2).sum() == pytest.approx(far.min())
+    assert keeps(replay, found.thresholds, goal)
+
+
+def test_a_plateau_is_entered_in_the_middle() -> None:
+    scores = np.linspace(0.005, 0.995, 100)
+    # Wherever the border is between .3 and .7, nothing changes.
+    quality = np.ones((100, 3))
+    quality[scores < 0.3, 1:] = 0
+    quality[scores > 0.7, :2] = 0
+    found = solve(Outcomes(scores, quality, np.ones((100, 3))))
+    assert found.outcome.quality == 1
+    assert 0.3 < found.thresholds.low < found.thresholds.high < 0.7
+    assert abs(found.thresholds.low + found.thresholds.high - 1) < 0.05
+
+
+def test_a_weight_of_latency_buys_speed() -> None:
+    draw = np.random.default_rng(0)
+    scores = draw.uniform(0.01, 0.99, 300)
+    quality = (draw.random((300, 3)) < np.stack([1 - scores, scores + 0.1, scores], 1)).astype(
+        float
+    )
+    latency = np.tile([1.0, 30.0, 20.0], (300, 1))
+    replay = Outcomes(scores, quality, latency)
+    times = [solve(replay, Goal(weight), errors=0).outcome.mean_ms for weight in (0, 0.01, 0.02, 1)]
+    assert times == sorted(times, reverse=True)
+    assert times[-1] == 1
+    bounded = solve(replay, Goal(max_mean_ms=10, max_graph_share=0.3)).outcome
+    assert bounded.mean_ms <= 10
+    assert bounded.shares[1] + bounded.shares[2] <= 0.3
+
+
+def test_fewer_cuts_are_still_cuts() -> None:
+    draw = np.random.default_rng(1)
+    scores = draw.uniform(0.01, 0.99, 500)
+    replay = Outcomes(scores, draw.random((500, 3)), draw.random((500, 3)))
+    coarse, fine = (solve(replay, most=most, errors=0).best_outcome for most in (20, None))
+    assert coarse.quality <= fine.quality
+    assert coarse.quality > fine.quality - 0.02

@@ -1,0 +1,80 @@
+"""`python -m training.feature_reference`: the reference set that `wye features` compares with.
+
+The questions are those that were written for this repository. Run it again when features, their
+versions or the shipped models change; a test compares the file with the code.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from featurizer.analyse import AnalyserSettings
+from featurizer.featurizer import FEATURE_NAMES, schema_id, syntax_matrix
+from featurizer.percentiles import DECIMALS, Reference
+from featurizer.syntax import SyntaxParser, open_syntax_parser
+from training.errors import TrainingError
+
+ROOT = Path(__file__).parents[1]
+BATCH = 32
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="The file to write.", dir_okay=False)] = (
+        ROOT / "featurizer" / "reference.json"
+    ),
+) -> None:
+    """Compute every feature of every question, and write the sorted values."""
+    settings = AnalyserSettings()
+    parser = open_syntax_parser(settings.pipeline, settings.constituency)
+    made = compute(own_questions(), parser)
+    out.write_text(made.to_json(), encoding="utf-8")
+    typer.echo(f"{sum(made.sources.values())} questions, schema {made.schema_id}: {out}")
+
+
+def compute(questions: Mapping[str, Sequence[str]], parser: SyntaxParser) -> Reference:
+    """The reference set of questions by the name of the file they stand in."""
+    texts = [text for part in questions.values() for text in part]
+    parts = [
+        syntax_matrix(parser.parse(texts[start : start + BATCH]))
+        for start in range(0, len(texts), BATCH)
+    ]
+    # Adding 0 makes a zero of -0.
+    columns = np.sort(np.concatenate(parts).round(DECIMALS) + 0.0, axis=0).T.tolist()
+    return Reference(
+        schema_id(parser.fingerprint),
+        {name: len(part) for name, part in questions.items()},
+        dict(zip(FEATURE_NAMES, columns, strict=True)),
+    )
+
+
+def own_questions() -> dict[str, list[str]]:
+    """The questions of this repository, by file.
+
+    Raises:
+        TrainingError: A file is missing, as outside of a checkout.
+    """
+    found = {}
+    for place in (
+        files("service") / "demo" / "queries.jsonl",
+        files("training.bench.technical") / "queries.jsonl",
+        ROOT / "tests" / "featurizer" / "questions.txt",
+    ):
+        try:
+            lines = place.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise TrainingError(
+                f"The questions of this repository are not all here ({error}): run from a checkout."
+            ) from error
+        if place.name.endswith(".jsonl"):
+            lines = [json.loads(line)["text"] for line in lines]
+        found[Path(str(place)).relative_to(ROOT).as_posix()] = lines
+    return found
+
+
+if __name__ == "__main__":
+    typer.run(main)
