@@ -109,7 +109,7 @@ class Run:
             progress: Makes what long work is shown with.
         """
         self.clock = Stopwatch()
-        self._settings = settings
+        self.settings = settings
         self._sources = sources
         self._choices = choices
         self._cache = cache
@@ -245,7 +245,7 @@ class Run:
                 features = cached_features(
                     texts,
                     self._cache / "features",
-                    self._settings.analyser,
+                    self.settings.analyser,
                     progress=progress.advance,
                 )
         finally:

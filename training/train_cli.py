@@ -73,6 +73,8 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         from router.settings import load_settings
         from training.pipeline import Choices
         from training.publishing import publish
+        from training.report import wide_console
+        from training.reporting.terminal import show
         from training.routing import Goal
         from training.run import Run
         from training.sources import parse_source
@@ -93,7 +95,11 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         for warning in learned.warnings:
             typer.echo(f"Warning: {warning}", err=True)
         verdict = run.judge(learned)
-        folder = publish(run, learned, verdict, models, name)
+        folder, report = publish(run, learned, verdict, models, name)
+        if verdict is None:
+            typer.echo("No dataset has a test split, so the router was not judged.", err=True)
+        else:
+            show(wide_console(), verdict.judged)
         typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
 
 
