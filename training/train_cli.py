@@ -102,7 +102,8 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
     @app.command()
     def tune(
         replays: Annotated[
-            list[Path], typer.Argument(help="Replay files of train or dev, as wye train keeps them.")
+            list[Path],
+            typer.Argument(help="Replay files of train or dev, as wye train keeps them."),
         ],
         *,
         router: Annotated[
