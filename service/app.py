@@ -20,6 +20,7 @@ from service.keys import KeyRing
 from service.limits import BodyLimit, RateLimit
 from service.logs import configure
 from service.metrics import Metrics
+from service.openapi import DESCRIPTION, TAGS, describe
 from service.routes import (
     answer,
     chat,
@@ -29,7 +30,6 @@ from service.routes import (
     retrieve,
     vector_stores,
 )
-from service.schemas.openapi import DESCRIPTION, TAGS
 from service.settings import ServiceSettings, load_settings
 from service.tracing import NAME, provider
 
@@ -93,6 +93,7 @@ def build(settings: ServiceSettings, engines: Mapping[str, Opener] | None = None
     )
     app.state.service = service
     problems.install(app)
+    describe(app)
     for router in ROUTERS:
         app.include_router(router)
     if serve.cors_origins:

@@ -12,6 +12,7 @@ from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from service.commands.delete import delete
 from service.commands.demo import demo
+from service.commands.doctor import doctor
 from service.commands.features import features
 from service.commands.index import index
 from service.commands.info import info
@@ -42,7 +43,7 @@ def build() -> tuple[typer.Typer, Errors]:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    for command in (index, delete, info, search, route, features, serve, demo):
+    for command in (index, delete, info, search, route, features, serve, doctor, demo):
         app.command()(command)
     app.add_typer(keys, name="keys")
     errors: list[type[Exception]] = [BackendError, FeaturizerError, RouterError, ServiceError]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.types import Route
 from service.engine import Engine
@@ -134,7 +135,9 @@ class Collection:
     def _warm(self, engine: Engine, route: Route) -> None:
         try:
             engine.gateway.search([WARM_UP], route, 1)
-        except RouterError as error:
+        except (RouterError, FeaturizerError) as error:
+            if route != Route.AUTO and isinstance(error, FeaturizerError):
+                raise  # without the models that every route needs there is nothing to serve
             self.unavailable[route] = str(error)
             LOG.warning(
                 "route unavailable",

@@ -156,7 +156,7 @@ class Service:
                 409,
                 "no-such-route",
                 f"Route '{route}' is not available in '{collection.name}': "
-                f"{collection.unavailable[route]} Name another route until then.",
+                f"{collection.unavailable[route]}",
             )
 
     def _seconds(self, deadline_ms: int | None) -> float:

@@ -107,7 +107,7 @@ class Judge:
             content = None
         if not isinstance(content, str):
             raise JudgeError(
-                f"{self._settings.url} answered {reply.text[:80]!r}, which is no chat completion; "
+                f"{self._settings.url} answered {_short(reply)!r}, which is no chat completion; "
                 "check that it is the base of an OpenAI-compatible API."
             )
         return content
@@ -123,10 +123,15 @@ class Judge:
                 continue
             if reply.is_success:
                 return reply
-            failure = f"status {reply.status_code}: {reply.text[:80]}"
+            failure = f"status {reply.status_code}: {_short(reply)}"
             if reply.status_code < 500 and reply.status_code != httpx.codes.TOO_MANY_REQUESTS:
                 break
         raise JudgeError(
             f"{self._settings.url} did not answer ({failure}); check the url, the model's name "
             "and the key."
         )
+
+
+def _short(reply: httpx.Response) -> str:
+    """The beginning of a reply, on one line."""
+    return " ".join(reply.text.split())[:80]

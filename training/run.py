@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from backends.progress import Progress
 from featurizer.featurizer import FEATURE_NAMES
 from router.fusion_settings import FusionSettings
+from router.policy import Policy
 from router.settings import Settings
 from router.types import Route
 from training.errors import FitError
@@ -23,6 +24,7 @@ from training.material import Material, texts_of
 from training.pipeline import Choices, Fitted, fit
 from training.replay import Replay
 from training.rivals import rivals
+from training.routing import taken
 from training.sources import Replays, Source
 
 TEST = "test"
@@ -107,7 +109,7 @@ class Run:
             progress: Makes what long work is shown with.
         """
         self.clock = Stopwatch()
-        self._settings = settings
+        self.settings = settings
         self._sources = sources
         self._choices = choices
         self._cache = cache
@@ -163,6 +165,36 @@ class Run:
             duplicates = near_duplicates(material.texts, learned.material.texts)
         return Verdict(material, judged, transfer, untried, duplicates)
 
+    def baselines(self, split: str, policy: Policy) -> dict[str, Int64]:
+        """What baselines that learn from train and dev choose for another split.
+
+        Args:
+            split: Of the questions to choose for.
+            policy: Says what the simple route is.
+
+        Returns:
+            Name -> (n,) codes of routes, as in `training.routing`.
+
+        Raises:
+            FitError: The arms disagree too rarely for anything to be learned.
+        """
+        replays = [
+            replay for name in _SPLITS for replay in self._replays.training(self._sources, name)
+        ]
+        known = self._material(replays)
+        differ = disagreements(replays, policy.simple, self._choices.success, self.fusion)
+        differ.require_both()
+        asked = self._material(self._replays.final(self._sources, split))
+        found = rivals(
+            known,
+            labels_of(differ, len(known)),
+            asked,
+            policy,
+            fusion=self.fusion,
+            quality=self._choices.quality,
+        )
+        return {name: taken(one.scores, one.policy.thresholds) for name, one in found.items()}
+
     def _transfer(
         self, learned: Learned, asked: Material
     ) -> tuple[dict[str, Judged], dict[str, str]]:
@@ -213,7 +245,7 @@ class Run:
                 features = cached_features(
                     texts,
                     self._cache / "features",
-                    self._settings.analyser,
+                    self.settings.analyser,
                     progress=progress.advance,
                 )
         finally:

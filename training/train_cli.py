@@ -8,8 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from backends.progress import Progress
-    from router.policy import Policy
-    from training.routing import Goal
+    from router.types import Route
 
 CACHE = Path(".cache/wye")
 
@@ -72,9 +71,10 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
     ) -> None:
         """Train a router on judged questions, and write it with its report."""
         from router.settings import load_settings
-        from router.types import Route
         from training.pipeline import Choices
         from training.publishing import publish
+        from training.report import wide_console
+        from training.reporting.terminal import show
         from training.routing import Goal
         from training.run import Run
         from training.sources import parse_source
@@ -84,7 +84,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             success=success,
             quality=quality,
             kind=kind,
-            simple=None if simple is None else _route(simple),
+            simple=None if simple is None else simple_route(simple),
             goal=Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share),
             fusion=settings.fusion,
             seed=seed,
@@ -95,25 +95,24 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         for warning in learned.warnings:
             typer.echo(f"Warning: {warning}", err=True)
         verdict = run.judge(learned)
-        folder = publish(run, learned, verdict, models, name)
+        folder, report = publish(run, learned, verdict, models, name)
+        if verdict is None:
+            typer.echo("No dataset has a test split, so the router was not judged.", err=True)
+        else:
+            show(wide_console(), verdict.judged)
         typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
-        _ = Route
 
-    @app.command()
-    def tune(
-        replays: Annotated[
-            list[Path], typer.Argument(help="Replay files of train or dev, as wye train keeps them.")
-        ],
-        *,
-        router: Annotated[
-            str | None,
-            typer.Option(help="Router version. Default: WYE_ROUTER__MODEL.", show_default=False),
-        ] = None,
-        out: Annotated[Path, typer.Option(help="The thresholds file to write.")] = Path(
-            "thresholds.json"
-        ),
-        quality: QualityOption = "nDCG@10",
-        max_latency_ms: LatencyOption = None,
-        max_graph_share: ShareOption = None,
-    ) -> None:
-        """Solve a router's thresholds for a bound, and write them to a file to review."""
+
+def simple_route(name: str) -> "Route":
+    """A simple route by name.
+
+    Raises:
+        FitError: There is none of that name.
+    """
+    from router.types import Route
+    from training.errors import FitError
+    from training.material import SIMPLE_ROUTES
+
+    if name not in SIMPLE_ROUTES:
+        raise FitError(f"'{name}' is no simple route; choose among {', '.join(SIMPLE_ROUTES)}.")
+    return Route(name)

@@ -1,24 +1,18 @@
 """`wye serve`: answer over HTTP."""
 
 import os
+import signal
+import sys
 import tempfile
 from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
+from service.commands.options import IndexesOption
 from service.terminal import say
 
 APP = "service.app:from_environment"
-IndexesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--index",
-        metavar="[NAME=]DIR",
-        help="Index to serve, for several with names. Default: WYE_SERVE__INDEXES or WYE_INDEX.",
-        show_default=False,
-    ),
-]
 
 
 def serve(
@@ -70,6 +64,9 @@ def serve(
 def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
     import uvicorn
 
+    # The web server sends itself the signal again when it has finished; this makes it an end like
+    # any other, with what is temporary cleared away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
         APP,
         factory=True,

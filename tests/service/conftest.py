@@ -222,6 +222,9 @@ class Endpoint:
             def do_POST(self) -> None:
                 outer.handle(self)
 
+            def do_GET(self) -> None:
+                outer.reply(self, 200, json.dumps({"data": [{"id": "tiny"}]}), {})
+
             def log_message(self, *arguments: object) -> None:
                 pass
 
@@ -241,16 +244,16 @@ class Endpoint:
         self.seen.append((json.loads(request.rfile.read(length)), dict(request.headers)))
         step = self.script.pop(0) if self.script else "answer"
         if isinstance(step, tuple):
-            self._reply(request, step[0], json.dumps({"error": {"message": "no luck"}}), step[1])
+            self.reply(request, step[0], json.dumps({"error": {"message": "no luck"}}), step[1])
         elif step == "json":
             message = {"message": {"content": self.text}, "finish_reason": "stop"}
-            self._reply(request, 200, json.dumps({"choices": [message]}), {})
+            self.reply(request, 200, json.dumps({"choices": [message]}), {})
         elif step == "hang up":
             request.connection.close()
         else:
             self._stream(request, step)
 
-    def _reply(
+    def reply(
         self, request: BaseHTTPRequestHandler, status: int, text: str, headers: dict[str, str]
     ) -> None:
         request.send_response(status)

@@ -32,6 +32,7 @@ STANDARD = (
     Standard("dense", ("--passages", "5000")),
     Standard("lexical", (DEMO,)),
     Standard("router", ("--questions", "400")),
+    Standard("features", ("--rounds", "1")),
     Standard("crash", ("--moments", "5")),
 )
 
