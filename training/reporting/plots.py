@@ -84,7 +84,8 @@ def score_plot(
             for threshold in (thresholds.low, thresholds.high) if thresholds else ():
                 axes.axvline(threshold, color=INK, linewidth=1.2, linestyle="--")
             axes.set(title=title, xlabel="score", ylabel="questions", xlim=(0, 1))
-        panels[0].legend()
+        marks, names = panels[0].get_legend_handles_labels()
+        figure.legend(marks, names, loc="outside lower center", ncols=len(names))
         return _svg(figure)
 
 
