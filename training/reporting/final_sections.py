@@ -11,7 +11,6 @@ from training.reporting.evaluated import Evaluated
 from training.reporting.formats import milliseconds, percent, share, signed_spread, spread
 from training.reporting.summary import Summary
 
-SHOWN_DUPLICATES = 10
 QUALITY = "nDCG@10"
 
 
@@ -150,20 +149,15 @@ def better_arm(judged: Judged) -> str:
 
 
 def duplicates(report: RouterReport) -> Section:
-    """Test questions that training has nearly seen."""
-    pairs = report.near_duplicates
-    shown = pairs[:SHOWN_DUPLICATES]
-    blocks: list[Block] = [
-        f"{len(pairs)} test questions share most of their words with a question that was learned "
-        f"from{_some(len(shown), len(pairs))}."
-    ]
-    if shown:
-        blocks.append(Table(("test", "train or dev"), list(shown), words=2))
-    return Section("Near duplicates", blocks)
-
-
-def _some(shown: int, count: int) -> str:
-    return f"; the first {shown}" if shown < count else ""
+    """How many test questions training has nearly seen; a report quotes no question."""
+    count = len(report.near_duplicates)
+    return Section(
+        "Near duplicates",
+        [
+            f"{count} test questions share most of their words with a question that was learned "
+            "from."
+        ],
+    )
 
 
 def reproduction(report: RouterReport) -> Section:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from router.policy import Thresholds
+from router.policy import Thresholds, routes
 from training.bootstrap import Interval
-from training.reporting.blocks import Section, Table
+from training.reporting.blocks import Figure, Section, Table
 from training.reporting.contents import RouterReport, Tally
 from training.reporting.formats import milliseconds, percent, share, spread
-from training.reporting.scores import calibrations
-from training.routing import Outcome
+from training.reporting.plots import front_plot, importance_plot, reliability_plot, score_plot
+from training.reporting.scores import CROSSFIT, TEST, calibrations, histograms
+from training.routing import Outcome, of_routes
 
 SHOWN_FEATURES = 30
 
@@ -92,12 +93,18 @@ def scorer(report: RouterReport) -> Section:
                     for at in order
                 ],
             ),
+            Figure(
+                "importances",
+                importance_plot(selection.names, report.importances),
+                "The most important features.",
+            ),
         ],
     )
 
 
 def calibration(report: RouterReport) -> Section:
     """How well scores match outcomes."""
+    found = calibrations(report)
     return Section(
         "Calibration",
         [
@@ -111,8 +118,19 @@ def calibration(report: RouterReport) -> Section:
                         *map(share, (one.ece_mass, one.ece_width, one.brier)),
                         f"{one.nll:.3f}",
                     )
-                    for name, one in calibrations(report).items()
+                    for name, one in found.items()
                 ],
+            ),
+            Figure(
+                "reliability",
+                reliability_plot({name: found[name] for name in (CROSSFIT, TEST) if name in found}),
+                "How often only the graph succeeds among disagreements, by score; on the dotted "
+                "line scores mean what they say.",
+            ),
+            Figure(
+                "scores",
+                score_plot(histograms(report), report.fitted.policy.thresholds),
+                "Questions by score and outcome; dashed: the thresholds.",
             ),
         ],
     )
@@ -203,7 +221,12 @@ def _outcome(name: str, pair: Thresholds, found: Outcome) -> tuple[str, ...]:
 
 def front(report: RouterReport) -> Section:
     """Quality against latency, in ten steps."""
-    found = report.front
+    found, fitted = report.front, report.fitted
+    outcomes = fitted.outcomes[fitted.policy.simple]
+    fixed = {
+        str(route): of_routes(outcomes, np.full(len(outcomes), code))
+        for code, route in enumerate(routes(fitted.policy.simple))
+    }
     places = np.unique(np.linspace(0, len(found.quality) - 1, 10).round().astype(int)).tolist()
     rows: Sequence[tuple[str, ...]] = [
         (
@@ -219,7 +242,12 @@ def front(report: RouterReport) -> Section:
         [
             f"Of the {len(found.quality)} pairs of thresholds that no other pair beats in both, "
             "these are spread evenly.",
-            Table(("mean ms", report.fitted.choices.quality, "low", "high"), rows),
+            Table(("mean ms", fitted.choices.quality, "low", "high"), rows),
+            Figure(
+                "front",
+                front_plot(found, fitted.solution.outcome, fixed, fitted.choices.quality),
+                "What thresholds can give on train and dev, and what these give.",
+            ),
         ],
         level=3,
     )

@@ -55,7 +55,7 @@ def numbers(report: RouterReport, found: Evaluated | None) -> dict[str, Any]:
         "front": report.front,
         "evaluation": found,
         "transfer_untried": report.untried,
-        "near_duplicates": report.near_duplicates,
+        "near_duplicates": len(report.near_duplicates),
         "stages_ms": report.stages,
     }
     result: dict[str, Any] = plain(content)

@@ -1,23 +1,27 @@
 """Writes a report: Markdown with its plots beside it, one HTML file, and all numbers as JSON."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from training.final import AUTO
 from training.reporting import final_sections as final
 from training.reporting import learned_sections as learned
-from training.reporting.blocks import Section
+from training.reporting.blocks import Figure, Section
 from training.reporting.contents import RouterReport
 from training.reporting.evaluated import Evaluated, evaluate
 from training.reporting.final_sections import QUALITY, gap
 from training.reporting.formats import share
+from training.reporting.html import html
 from training.reporting.markdown import markdown
 from training.reporting.numbers import numbers
 from training.runs import write_json
 
 
 def write_report(folder: Path, report: RouterReport) -> None:
-    """Write `report.md`, `report.html` and `report.json`; the same bytes for the same report.
+    """Write `report.md` with its plots, `report.html` and `report.json`.
+
+    The same report gives the same bytes.
 
     Args:
         folder: Made when it is missing; older reports in it are replaced.
@@ -27,6 +31,10 @@ def write_report(folder: Path, report: RouterReport) -> None:
     parts = list(sections(report, found))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.md").write_text(markdown(report.title, parts), encoding="utf-8")
+    (folder / "report.html").write_text(html(report.title, parts), encoding="utf-8")
+    for block in chain.from_iterable(part.blocks for part in parts):
+        if isinstance(block, Figure):
+            (folder / f"{block.name}.svg").write_text(block.svg, encoding="utf-8")
     write_json(folder / "report.json", numbers(report, found))
 
 
