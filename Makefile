@@ -10,7 +10,7 @@ bin := $(VENV)/bin
 stamp := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install docs format check test test-all bench demo clean
+.PHONY: help install docs format check audit test test-all bench demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -27,13 +27,17 @@ format: $(stamp) ## Rewrite the code as `make check` wants it
 	$(bin)/ruff format .
 
 docs: $(stamp) ## Rewrite SETTINGS.md from the code
-	$(bin)/python -m router.variables > SETTINGS.md
+	$(bin)/python -m service.settings > SETTINGS.md
 
-check: $(stamp) ## Formatting, lint, strict types, layers
+check: $(stamp) ## Formatting, lint, strict types, layers, known vulnerabilities
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
 	$(bin)/mypy
 	$(bin)/lint-imports --no-cache
+	$(bin)/python .ci/audit.py
+
+audit: $(stamp) ## Known vulnerabilities of the pins; `check` does it too, where there is a network
+	AUDIT=strict $(bin)/python .ci/audit.py
 
 test: $(stamp) ## The tests that take seconds
 	$(bin)/python -m pytest -n $(WORKERS) -m "not slow"

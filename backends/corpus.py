@@ -5,6 +5,7 @@ commits and compactions shows in anything computed from here.
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from backends.index import Index
 from backends.surfaces import Surfaces
-from backends.types import Float16, Float32, Int32, Int64
+from backends.types import Float16, Float32, Int32, Int64, Passage
 
 _TEXT_BLOCK = 4096
 
@@ -96,6 +97,26 @@ class Corpus:
         """Texts of passages by row, in the order asked for, read from disk."""
         texts: list[str] = self._take(rows, ["text"])["text"].to_pylist()
         return texts
+
+    def passages(self, ids: Sequence[str]) -> list[Passage]:
+        """Passages of this version by id, in the order asked for, their texts read from disk.
+
+        Ids that it lacks are left out.
+        """
+        places = [(id_, bisect_left(self.ids, id_)) for id_ in ids]
+        rows = [row for id_, row in places if row < len(self.ids) and self.ids[row] == id_]
+        metadata = self._metadata.take(pa.array(rows, pa.int64())).to_pylist()
+        return [
+            Passage(
+                self.ids[row],
+                self.titles[row],
+                text,
+                json.loads(found),
+                self.documents[row],
+                int(self.chunks[row]),
+            )
+            for row, text, found in zip(rows, self.texts(rows), metadata, strict=True)
+        ]
 
     def sentence_texts(self, sentences: Sequence[int] | Int64) -> list[str]:
         """Texts of sentences by their row, in the order asked for, read from disk."""

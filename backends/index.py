@@ -140,6 +140,11 @@ class Index:
         self._dataset = self._dataset.checkout_version(newest)
         return True
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether nothing was written since the version in view."""
+        return bool(self._dataset.latest_version == self._dataset.version)
+
     def fetch(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the order asked for.
 

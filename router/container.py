@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from backends.index import Index
+from backends.types import Passage
 from featurizer.analyse import Analyser
 from featurizer.featurizer import FEATURE_NAMES, schema_id
 from router.adapters import Passages, Questions
@@ -15,6 +16,7 @@ from router.gateway import Gateway, decide
 from router.model import RoutingModel
 from router.settings import Settings
 from router.snapshot import Snapshot
+from router.types import Route
 
 
 class Container:
@@ -72,6 +74,16 @@ class Container:
             model=lambda: self.router,
         )
 
+    @property
+    def version(self) -> int:
+        """Of the index, that is searched."""
+        return self.snapshot.version
+
+    @property
+    def count(self) -> int:
+        """How many passages that version has."""
+        return len(self.snapshot)
+
     @cached_property
     def router(self) -> RoutingModel:
         """What chooses routes; see `load_router`."""
@@ -83,6 +95,36 @@ class Container:
         if newer:
             self.__dict__.pop("snapshot", None)
         return newer
+
+    def successor(self) -> "Container | None":
+        """A container of the newest version with the same models; None while this is the newest.
+
+        This one stays as it is, so questions can go on here until the other has built its arms.
+
+        Raises:
+            IndexNotFoundError: The index was taken away.
+            IndexMismatchError: It was made anew with other models.
+        """
+        if self.index.is_newest:
+            return None
+        later = Container(self.settings, self.index.path)
+        later.index.check(self.index.fingerprint)
+        later.__dict__["analyser"] = self.analyser
+        if "router" in self.__dict__:
+            later.__dict__["router"] = self.router
+        return later
+
+    def build(self) -> None:
+        """Build all arms now rather than when a question first needs one; asks the models nothing.
+
+        An index without passages has none to build.
+        """
+        for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH) if self.count else ():
+            self.snapshot.retriever(arm)
+
+    def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """Id -> passage in the version that is searched, whatever was written since."""
+        return {passage.id: passage for passage in self.snapshot.corpus.passages(ids)}
 
     def close(self) -> None:
         """End what the models started."""

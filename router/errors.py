@@ -17,6 +17,10 @@ class SettingsError(RouterError, ValueError):
     """A setting with a value it cannot have, or a variable that names no setting."""
 
 
+class JournalError(RouterError):
+    """A request log that cannot be written or read."""
+
+
 class PolicyError(RouterError, ValueError):
     """Thresholds out of order, a score that is none, or a budget that nothing can be held to."""
 

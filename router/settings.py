@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -16,6 +16,8 @@ from router.errors import SettingsError
 from router.fusion_settings import FusionSettings
 from router.routing_settings import RoutingSettings
 from router.variables import PREFIX, SEPARATOR, refuse_unknown
+
+S = TypeVar("S", bound="Settings")
 
 # What a preset does beside the graph's own; what it leaves out stays at its default.
 _INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
@@ -105,9 +107,22 @@ def load_settings(**overrides: Any) -> Settings:  # noqa: ANN401 - as many types
     Raises:
         SettingsError: A variable that names no setting, or a value that a setting cannot have.
     """
-    refuse_unknown(Settings)
+    return load(Settings, **overrides)
+
+
+def load(model: type[S], **overrides: Any) -> S:  # noqa: ANN401 - as many types as settings
+    """The same for settings with slices that a layer above adds.
+
+    Args:
+        model: Which settings.
+        overrides: Top-level settings by name; None leaves one to the environment.
+
+    Raises:
+        SettingsError: A variable that names no setting, or a value that a setting cannot have.
+    """
+    refuse_unknown(model)
     try:
-        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+        return model(**{name: value for name, value in overrides.items() if value is not None})
     except ValidationError as error:
         raise SettingsError(" ".join(_sentence(fault) for fault in error.errors())) from None
 

@@ -1,12 +1,11 @@
 """Every environment variable that is a setting: its name, default and meaning, from the code.
 
-`python -m router.variables` prints SETTINGS.md; `make docs` writes it.
+`python -m service.settings` prints SETTINGS.md with it; `make docs` writes it.
 """
 
 import difflib
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
@@ -19,6 +18,8 @@ from router.errors import SettingsError
 
 PREFIX = "WYE_"
 SEPARATOR = "__"
+# Slices of the service, which lies above and checks their names itself.
+ELSEWHERE = ("serve", "generator")
 
 _ATTRIBUTE = re.compile(r"^    (\w+): ", re.MULTILINE)
 
@@ -42,7 +43,9 @@ class Variable:
 
 def variables(model: type[BaseModel]) -> list[Variable]:
     """Every variable of a settings model, its own first, then those of each part in order."""
-    docs = attribute_docs(model)
+    docs: dict[str, str] = {}
+    for owner in reversed(model.__mro__):
+        docs |= attribute_docs(owner)  # what a layer above adds to a model is on top
     own: list[Variable] = []
     parts: list[Variable] = []
     for name, info in model.model_fields.items():
@@ -58,6 +61,8 @@ def variables(model: type[BaseModel]) -> list[Variable]:
 def refuse_unknown(model: type[BaseModel], environment: Mapping[str, str] | None = None) -> None:
     """Refuse a variable with our prefix that sets nothing: most likely it is misspelt.
 
+    Slices that the model lacks because a layer above has them are left to that layer.
+
     Args:
         model: The settings.
         environment: The process's own by default.
@@ -66,8 +71,13 @@ def refuse_unknown(model: type[BaseModel], environment: Mapping[str, str] | None
         SettingsError: Names the variable and those like it.
     """
     known = {variable.name for variable in variables(model)}
+    above = tuple(
+        PREFIX + part.upper() + SEPARATOR for part in ELSEWHERE if part not in model.model_fields
+    )
     for name in sorted(os.environ if environment is None else environment):
         if not name.upper().startswith(PREFIX) or name.upper() in known:
+            continue
+        if above and name.upper().startswith(above):
             continue
         near = difflib.get_close_matches(name.upper(), sorted(known), n=3, cutoff=0.6)
         advice = f"did you mean {' or '.join(near)}?" if near else "SETTINGS.md lists them all."
@@ -82,7 +92,7 @@ def attribute_docs(owner: type) -> dict[str, str]:
     """
     _, _, section = (getdoc(owner) or "").partition("Attributes:\n")
     found = list(_ATTRIBUTE.finditer(section))
-    ends = [match.start() for match in found[1:]] + [len(section)]
+    ends = [*(match.start() for match in found), len(section)][1:]
     return {
         match[1]: " ".join(section[match.end() : end].split())
         for match, end in zip(found, ends, strict=True)
@@ -136,9 +146,3 @@ def _written(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value.value if isinstance(value, Enum) else value)
-
-
-if __name__ == "__main__":
-    from router.settings import Settings
-
-    sys.stdout.write(markdown(Settings))

@@ -12,11 +12,14 @@ from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from service.commands.delete import delete
 from service.commands.demo import demo
+from service.commands.doctor import doctor
 from service.commands.features import features
 from service.commands.index import index
 from service.commands.info import info
+from service.commands.keys import keys
 from service.commands.route import route
 from service.commands.search import search
+from service.commands.serve import serve
 from service.errors import ServiceError
 from service.terminal import Bar, say
 
@@ -40,8 +43,9 @@ def build() -> tuple[typer.Typer, Errors]:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    for command in (index, delete, info, search, route, features, demo):
+    for command in (index, delete, info, search, route, features, serve, doctor, demo):
         app.command()(command)
+    app.add_typer(keys, name="keys")
     errors: list[type[Exception]] = [BackendError, FeaturizerError, RouterError, ServiceError]
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         errors.append(point.load()(app, Bar))

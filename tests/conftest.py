@@ -33,6 +33,10 @@ class FakeAnalyser:
     def fingerprint(self) -> dict[str, str]:
         return {**self._hash.fingerprint, "sentence_vectors": self._sentence_vectors}
 
+    @property
+    def syntax_fingerprint(self) -> dict[str, str]:
+        return {"tree": "none"}
+
     def passages(self, items: Sequence[tuple[str, str]]) -> list[AnalysedPassage]:
         return self._hash.analyse([Passage("", title, text) for title, text in items])
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from training.bootstrap import Interval, interval, resampled_means
 from training.calibration import losses
-from training.examples import Examples
-from training.trainer import Trained
+from training.errors import FitError
+from training.examples import Float64, Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Comparison:
     clever: bool
 
 
-def compare(simple: Trained, clever: Trained, dev: Examples, *, seed: int = 0) -> Comparison:
+def compare(simple: Float64, clever: Float64, labels: Int64, *, seed: int = 0) -> Comparison:
     """Keep the clever router only if its gain exceeds one standard error.
 
     This is the one-standard-error rule: of those that the data cannot tell apart, the simplest.
@@ -35,15 +35,17 @@ def compare(simple: Trained, clever: Trained, dev: Examples, *, seed: int = 0) -
     Source: Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, section 7.10.
 
     Args:
-        simple: Usually logistic regression.
-        clever: Usually the attention-MLP.
-        dev: The split on which both were calibrated.
+        simple: (n,) calibrated logits, usually of logistic regression.
+        clever: (n,) calibrated logits, usually of the attention-MLP.
+        labels: (n,) 0 or 1, of dev questions or, which decides more surely, of cross-fitted ones.
         seed: Of the bootstrap.
+
+    Raises:
+        FitError: Fewer than 2 questions.
     """
-    one, other = (
-        losses(trained.scorer.logits(dev.features), dev.labels) for trained in (simple, clever)
-    )
-    gains = (one - other)[:, None]
-    error = float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else float("inf")
-    found = interval(gains[:, 0], resampled_means(gains, seed=seed)[:, 0])
+    if len(labels) < 2:
+        raise FitError(f"{len(labels)} questions cannot tell two routers apart; give more.")
+    gains = losses(simple, labels) - losses(clever, labels)
+    error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
+    found = interval(gains, resampled_means(gains[:, None], seed=seed)[:, 0])
     return Comparison(found, error, found.mean > error)

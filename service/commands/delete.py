@@ -29,7 +29,7 @@ def delete(
 ) -> None:
     """Delete passages by id, by document or by metadata, in one commit."""
     from router.removal import Removal, matching, remove
-    from router.settings import load_settings
+    from service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))
     wanted = Removal(tuple(ids or ()), tuple(document or ()), parse_json(filter))

@@ -30,7 +30,7 @@ def demo(
 ) -> None:
     """Index a small corpus that comes with Wye, and search it through every arm."""
     from router.container import Container
-    from router.settings import load_settings
+    from service.settings import load_settings
 
     settings = load_settings(index=index)
     console = output()

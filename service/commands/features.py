@@ -33,8 +33,8 @@ def features(
     from featurizer.percentiles import read_reference
     from featurizer.syntax import open_syntax_parser
     from router.gateway import check
-    from router.settings import load_settings
     from service.render_features import Described, described_json, show_described
+    from service.settings import load_settings
 
     check([question], 1)
     settings = load_settings().analyser

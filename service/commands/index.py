@@ -53,7 +53,7 @@ def index(
     What is there already costs nothing, so run it again after an interruption or a change. A
     document that changed is replaced; one that is not in the sources stays.
     """
-    from router.settings import load_settings
+    from service.settings import load_settings
 
     settings = load_settings(index=index, preset=preset)
     bad = BadLines(strict=strict)

@@ -16,6 +16,15 @@ IndexOption = Annotated[
     Path | None,
     typer.Option("--index", help="Folder of the index. Default: WYE_INDEX.", show_default=False),
 ]
+IndexesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--index",
+        metavar="[NAME=]DIR",
+        help="Index to serve, for several with names. Default: WYE_SERVE__INDEXES or WYE_INDEX.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, the same bytes every time.")]
 FilterOption = Annotated[
     str | None,

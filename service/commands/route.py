@@ -27,10 +27,10 @@ def route(
 
     from router.container import Deciding
     from router.gateway import check
-    from router.settings import load_settings
     from router.stable import stable_json
     from service.render import plain
     from service.render_decision import show_decision
+    from service.settings import load_settings
 
     questions = questions_of(question)
     check(questions, k=1)

@@ -43,8 +43,8 @@ def search(
     """Find passages for a question."""
     from router.container import Container
     from router.gateway import EMPTY_INDEX, check
-    from router.settings import load_settings
     from service.render import replies_json, show_reply
+    from service.settings import load_settings
 
     questions = questions_of(question)
     check(questions, k)

@@ -7,7 +7,6 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from router.explain import Explainer
-from training.comparison import compare
 from training.errors import FitError
 from training.examples import Examples
 from training.linear_fit import Path
@@ -64,16 +63,6 @@ def test_a_network_learns_what_a_line_cannot(
     assert clever.dev_auc > simple.dev_auc
     assert clever.dev.ece_width < 0.1
     assert clever.selection.duplicates == {"f13": "f2"}
-
-
-def test_the_clever_one_is_kept_only_where_it_is_better(
-    clever: Trained, simple: Trained, dev: Examples
-) -> None:
-    won = compare(simple, clever, dev)
-    assert won.clever
-    assert won.gain.low > 0
-    assert not compare(clever, simple, dev).clever
-    assert not compare(simple, simple, dev).clever
 
 
 def test_the_same_seed_trains_the_same_bits(examples: Maker, names: tuple[str, ...]) -> None:

@@ -1,0 +1,39 @@
+# Wye as a server: `docker compose up` (compose.yaml), or
+#   docker build -t wye .
+#   docker run -p 127.0.0.1:8000:8000 -v my-index:/data/index:ro -v ./keys.txt:/run/secrets/wye-keys:ro wye
+# The container listens on all its addresses, so it needs an API key: `wye keys new --file keys.txt`.
+
+FROM python:3.11-slim AS build
+# For example an index of builds of torch for processors alone, which are a tenth of the size.
+ARG PIP_OPTIONS=""
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
+COPY backends backends
+COPY featurizer featurizer
+COPY models models
+COPY router router
+COPY service service
+COPY training training
+RUN python -m venv /opt/wye \
+    && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} -c constraints.txt -e '.[otlp]'
+
+FROM python:3.11-slim
+# Lance and torch want OpenMP, which the slim image lacks.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libgomp1 \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --create-home --uid 10001 wye
+COPY --from=build /opt/wye /opt/wye
+COPY --from=build /src /src
+ENV PATH=/opt/wye/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    WYE_SERVE__HOST=0.0.0.0 \
+    WYE_SERVE__INDEXES=default=/data/index \
+    WYE_SERVE__KEYS_FILE=/run/secrets/wye-keys
+USER wye
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
+    CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/ready', timeout=2)"]
+ENTRYPOINT ["wye"]
+CMD ["serve"]

@@ -1,0 +1,147 @@
+"""The app: settings in, everything wired together out."""
+
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from router.container import Container
+from service import problems
+from service.auth import refuse_open_server
+from service.collection import Collection, places
+from service.console import CONSOLE, mount
+from service.core import Service
+from service.edge import REQUEST_ID, Edge
+from service.engine import Engine
+from service.keys import KeyRing
+from service.limits import BodyLimit, RateLimit
+from service.logs import configure
+from service.metrics import Metrics
+from service.openapi import DESCRIPTION, TAGS, describe
+from service.render_http import HEADERS
+from service.routes import (
+    answer,
+    chat,
+    feedback,
+    health,
+    metrics,
+    retrieve,
+    vector_stores,
+)
+from service.settings import ServiceSettings, load_settings
+from service.tracing import NAME, provider
+
+# Every group of addresses; a new one is a file in `service/routes` and its name here.
+ROUTERS = (
+    retrieve.router,
+    answer.router,
+    chat.router,
+    vector_stores.router,
+    feedback.router,
+    health.router,
+    metrics.router,
+)
+
+# Seconds that the thread of the models may keep the interpreter while the event loop wants it. With
+# Python's own 5 ms, a question that is refused would wait for that many times over.
+_SWITCH_SECONDS = 0.0005
+
+Opener = Callable[[], Engine]
+
+
+def from_environment() -> FastAPI:
+    """The app that `wye serve` runs in each worker; all it needs is in the environment."""
+    settings = load_settings()
+    configure(settings.serve.logs)
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    return build(settings)
+
+
+def build(settings: ServiceSettings, engines: Mapping[str, Opener] | None = None) -> FastAPI:
+    """An app; it loads its collections when it starts.
+
+    Args:
+        settings: Of the service, and of all that lies below it.
+        engines: What opens each collection; by default the settings' indexes.
+
+    Raises:
+        ServiceError: Settings under which nothing can be served.
+    """
+    serve = settings.serve
+    refuse_open_server(serve)
+    openers = indexes(settings) if engines is None else engines
+    collections = {name: Collection(name, opener) for name, opener in openers.items()}
+    ring = KeyRing(serve.keys, serve.keys_file)
+    counts = Metrics()
+    traces = provider(serve.traces)
+    service = Service(
+        settings, collections, ring=ring, metrics=counts, tracer=traces.get_tracer(NAME)
+    )
+    app = FastAPI(
+        title="Wye",
+        version=version("wye"),
+        summary="One endpoint for questions of mixed difficulty over a text corpus.",
+        description=DESCRIPTION,
+        openapi_tags=TAGS,
+        # Their pages come from elsewhere, and nothing here is fetched over a network.
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan,
+        telemetry={
+            "tracer_provider": traces,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+        },
+    )
+    app.state.service = service
+    problems.install(app)
+    describe(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    mount(app, CONSOLE)
+    app.add_middleware(
+        Edge,
+        ring=ring,
+        rate=RateLimit(serve.requests_per_second, serve.burst),
+        bodies=BodyLimit(serve.body_bytes),
+        metrics=counts,
+    )
+    if serve.cors_origins:  # outside of the edge: a browser asks first, and without a key
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=serve.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=[REQUEST_ID, *HEADERS],
+        )
+    return app
+
+
+def indexes(settings: ServiceSettings) -> dict[str, Opener]:
+    """What opens each index that the settings name.
+
+    Raises:
+        ServiceError: None is named, or one is not named well.
+    """
+    return {
+        place.name: partial(_open, settings, place.folder)
+        for place in places(settings.serve.indexes, settings.index)
+    }
+
+
+def _open(settings: ServiceSettings, folder: Path) -> Engine:
+    return Container(settings, folder)
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    service: Service = app.state.service
+    await service.start()
+    yield
+    await service.stop()

@@ -1,0 +1,47 @@
+"""`wye doctor`: look at everything that serving takes."""
+
+from typing import TYPE_CHECKING
+
+import typer
+from rich.text import Text
+
+from service.commands.options import IndexesOption, JsonOption
+from service.terminal import messages, output
+
+if TYPE_CHECKING:
+    from service.doctor import State
+
+FAILED = 1
+
+
+def doctor(*, index: IndexesOption = None, as_json: JsonOption = False) -> None:
+    """Check models, router, indexes, keys, address and generator; says what to do.
+
+    Ends with exit code 1 when something would keep `wye serve` from working.
+    """
+    from dataclasses import replace
+
+    from router.stable import stable_json
+    from service.doctor import State, examine
+    from service.render import plain
+    from service.settings import load_settings
+
+    settings = load_settings()
+    if index:
+        serve = replace(settings.serve, indexes=tuple(index))
+        settings = settings.model_copy(update={"serve": serve})
+    found = []
+    with messages().status("Looking"):
+        for finding in examine(settings):
+            found.append(finding)
+            if not as_json:
+                line = Text(f"{_mark(finding.state)}  {finding.subject}: ", style="bold")
+                output().print(line + Text(finding.says, style="not bold"), soft_wrap=True)
+    if as_json:
+        typer.echo(stable_json([plain(finding) for finding in found]))
+    if any(finding.state == State.BAD for finding in found):
+        raise typer.Exit(FAILED)
+
+
+def _mark(state: "State") -> str:
+    return {"good": "ok     ", "warning": "warning", "bad": "BAD    "}[state.value]

@@ -1,0 +1,52 @@
+"""`wye keys`: make API keys."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.errors import ServiceError
+from service.terminal import say
+
+if TYPE_CHECKING:
+    from service.keys import Scope
+
+keys = typer.Typer(help="Make API keys for `wye serve`.", no_args_is_help=True)
+
+
+@keys.command()
+def new(
+    name: Annotated[
+        str, typer.Option("--name", help="Whose key it is; for logs and rate limits.")
+    ] = "default",
+    scopes: Annotated[
+        str, typer.Option("--scopes", help="What it may do: read, write, admin, with commas.")
+    ] = "read",
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", help="Add its hash to this file.", show_default=False),
+    ] = None,
+) -> None:
+    """Make a key. It is printed once and stored nowhere; what is stored is its hash.
+
+    Take the line out of the file again to withdraw the key; a running server follows.
+    """
+    from service.keys import append_key, new_key
+
+    secret, key = new_key(name, _scopes(scopes))
+    if file is not None:
+        append_key(file, key)
+        say(f"Added '{key.name}' to {file}. Serve with WYE_SERVE__KEYS_FILE={file}.")
+    else:
+        say(f"Put this line into the file of WYE_SERVE__KEYS_FILE, or into WYE_SERVE__KEYS:\n{key}")
+    typer.echo(secret)
+
+
+def _scopes(text: str) -> list["Scope"]:
+    from service.keys import Scope
+
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    unknown = [part for part in found if part not in {*map(str, Scope)}]
+    if unknown:
+        raise ServiceError(f"There is no scope '{unknown[0]}'; name some of {', '.join(Scope)}.")
+    return [Scope(part) for part in found]

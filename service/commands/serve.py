@@ -1,0 +1,91 @@
+"""`wye serve`: answer over HTTP."""
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from service.commands.options import IndexesOption
+from service.terminal import say
+
+APP = "service.app:from_environment"
+
+
+def serve(
+    *,
+    index: IndexesOption = None,
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on. Default: this machine.", show_default=False),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port. Default: 8000.", show_default=False),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes that answer. Default: 1.", show_default=False),
+    ] = None,
+) -> None:
+    """Answer questions over HTTP: Wye's own API, and OpenAI's."""
+    from service.app import indexes
+    from service.auth import refuse_open_server
+    from service.keys import KeyRing
+    from service.logs import configure
+    from service.settings import load_settings
+
+    # Workers are processes of their own, so what is said here reaches them by the environment.
+    given = {"HOST": host, "PORT": port, "WORKERS": workers, "INDEXES": ",".join(index or ())}
+    os.environ.update(_variables(given))
+    settings = load_settings()
+    wanted = settings.serve
+    refuse_open_server(wanted)
+    KeyRing(wanted.keys, wanted.keys_file)
+    collections = indexes(settings)
+    for opener in collections.values():
+        opener()  # a missing or foreign index is a mistake to be told now, not in a log
+    configure(wanted.logs)
+    say(
+        f"Serving {', '.join(collections)} at http://{_shown(wanted.host)}:{wanted.port}. "
+        "It answers when /ready says so."
+    )
+    with tempfile.TemporaryDirectory(prefix="wye-metrics-") as shared:
+        if wanted.workers > 1:
+            from service.metrics import SHARED
+
+            os.environ[SHARED] = shared
+        _run(wanted.host, wanted.port, wanted.workers, wanted.shutdown_seconds)
+
+
+def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
+    import uvicorn
+
+    # The web server sends itself the signal again when it has finished; this makes it an end like
+    # any other, with what is temporary cleared away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    uvicorn.run(
+        APP,
+        factory=True,
+        host=host,
+        port=port,
+        workers=workers,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        ws="none",
+        timeout_graceful_shutdown=shutdown_seconds,
+    )
+
+
+def _variables(given: Mapping[str, object]) -> dict[str, str]:
+    return {f"WYE_SERVE__{name}": str(value) for name, value in given.items() if value}
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

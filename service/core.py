@@ -1,0 +1,290 @@
+"""The running service: collections, the batcher in front of them, and what watches over both."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter, time
+from typing import cast
+
+from fastapi import Request
+from opentelemetry.trace import Tracer
+
+from router.decision import Decision
+from router.journal import RETRIEVAL, Journal
+from router.types import Route
+from service.answering import Writer
+from service.batching import Batcher, unless_gone
+from service.collection import Collection, pick
+from service.errors import ServiceError
+from service.keys import KeyRing
+from service.logs import LOG
+from service.metrics import Metrics
+from service.problems import Problem
+from service.render import plain
+from service.render_http import Answered
+from service.scope import request_id_of
+from service.searching import Ask, Choice, Found, Question, Searcher
+from service.settings import ServiceSettings
+from service.tracing import record_retrieval
+
+
+class Service:
+    """What all addresses share; one to an app."""
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        collections: Mapping[str, Collection],
+        *,
+        ring: KeyRing,
+        metrics: Metrics,
+        tracer: Tracer,
+    ) -> None:
+        """Wire the parts; `start` loads the models.
+
+        Args:
+            settings: Of the service.
+            collections: By name; the first is the default.
+            ring: Keys, to be read again when their file changes.
+            metrics: To count in.
+            tracer: To record retrievals with.
+        """
+        serve = settings.serve
+        self.settings = settings
+        self.collections = collections
+        self.ring = ring
+        self.metrics = metrics
+        self.tracer = tracer
+        self.started = int(time())
+        self.writer = Writer(settings.generator, metrics)
+        self.journal = Journal(serve.request_log) if serve.request_log is not None else None
+        self.batcher: Batcher[Ask | Choice, Question, Found | Decision] = Batcher(
+            Searcher(collections).work, batch=serve.batch, queue=serve.queue
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
+        metrics.queue_depth.set(0)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every collection is loaded."""
+        return all(collection.is_ready for collection in self.collections.values())
+
+    def collection(self, name: str | None) -> Collection:
+        """A collection by name, the first without one.
+
+        Raises:
+            Problem: 404.
+        """
+        return pick(self.collections, name)
+
+    async def start(self) -> None:
+        """Begin to load, and return; `is_ready` says when it is done.
+
+        One of several workers loads first: they share an address, so /ready of one says nothing of
+        the others, and none may answer before it can.
+        """
+        if self.settings.serve.workers > 1:
+            await self._load()
+            if not self.is_ready:
+                raise ServiceError("A collection could not be loaded; see the log above for why.")
+        self._tasks.add(asyncio.create_task(self._load_and_follow(), name="wye-collections"))
+
+    async def stop(self) -> None:
+        """Finish what was accepted, then end every thread."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.batcher.close()
+        await self.writer.close()
+        self._beside.shutdown()
+        for collection in self.collections.values():
+            collection.close()
+        if self.journal is not None:
+            self.journal.close()
+
+    async def find(
+        self, request: Request, ask: Ask, questions: Sequence[str], deadline_ms: int | None
+    ) -> list[Answered]:
+        """Passages for each question of a request, in order.
+
+        Args:
+            request: That asks; when its client goes away, the questions leave the queue.
+            ask: How to search.
+            questions: What for.
+            deadline_ms: Time for it; None takes the settings'.
+
+        Raises:
+            Problem: 503 when there is too much to do or nothing is loaded, 504 when time ran out,
+                422 for a request that cannot be answered, 499 when the client went away.
+        """
+        self._check(ask.collection, ask.route)
+        request_id = request_id_of(request.scope)
+        seconds = self._seconds(deadline_ms)
+        answers = await unless_gone(
+            gone(request),
+            _together([self._find(ask, Question(text, request_id), seconds) for text in questions]),
+        )
+        for answered in answers:
+            self._record(answered)
+        return answers
+
+    async def decide(
+        self, request: Request, ask: Choice, question: str, deadline_ms: int | None
+    ) -> Decision:
+        """Which route a question would take.
+
+        Raises:
+            Problem: As of `find`.
+        """
+        self._check(ask.collection, Route.AUTO)
+        item = Question(question, request_id_of(request.scope))
+        work = self.batcher.submit(ask, item, self._seconds(deadline_ms))
+        decision, _ = await unless_gone(gone(request), work)
+        return cast("Decision", decision)
+
+    def _check(self, name: str, route: Route) -> None:
+        """Refuse at once what cannot be answered.
+
+        Raises:
+            Problem: 503 while the collection loads, 409 for a route that it lacks.
+        """
+        collection = self.collection(name)
+        _ = collection.engine
+        if route in collection.unavailable:
+            raise Problem(
+                409,
+                "no-such-route",
+                f"Route '{route}' is not available in '{collection.name}': "
+                f"{collection.unavailable[route]}",
+            )
+
+    def _seconds(self, deadline_ms: int | None) -> float:
+        serve = self.settings.serve
+        return min(deadline_ms or serve.deadline_ms, serve.longest_deadline_ms) / 1000
+
+    async def _find(self, ask: Ask, question: Question, seconds: float) -> Answered:
+        started = perf_counter()
+        self.metrics.queue_depth.set(self.batcher.depth + 1)
+        try:
+            found, entry = await self.batcher.submit(ask, question, seconds)
+        finally:
+            self.metrics.queue_depth.set(self.batcher.depth)
+        return Answered(ask, cast("Found", found), entry, perf_counter() - started)
+
+    def _record(self, answered: Answered) -> None:
+        """Count it, trace it, and write it to the request log."""
+        ask, reply, metrics = answered.ask, answered.found.reply, self.metrics
+        decision = reply.decision
+        score = None if decision is None else decision.score
+        metrics.stages(answered.seconds)
+        metrics.retrieval_seconds.labels(str(reply.route)).observe(answered.total)
+        metrics.routes.labels(ask.collection, str(ask.route), str(reply.route)).inc()
+        metrics.batch_size.observe(answered.entry.size)
+        if score is not None:
+            metrics.scores.labels(ask.collection).observe(score)
+        if answered.degraded:
+            metrics.degraded.labels(ask.collection, _kind_of_degradation(answered)).inc()
+        record_retrieval(
+            self.tracer,
+            answered.seconds,
+            answered.total,
+            {
+                "wye.request_id": answered.entry.item.request_id,
+                "wye.collection": ask.collection,
+                "wye.asked": str(ask.route),
+                "wye.route": str(reply.route),
+                "wye.index_version": reply.version,
+                "wye.batch": answered.entry.size,
+                "wye.degraded": answered.degraded,
+                **({"wye.score": float(score)} if score is not None else {}),
+            },
+        )
+        if self.journal is not None:
+            self.journal.write(
+                RETRIEVAL,
+                answered.entry.item.request_id,
+                {
+                    "question": reply.question,
+                    "collection": ask.collection,
+                    "asked": str(ask.route),
+                    "route": str(reply.route),
+                    "k": ask.k,
+                    "filter": ask.filter,
+                    "decision": plain(decision),
+                    "passages": [hit.id for hit in reply.ranking.hits],
+                    "index_version": reply.version,
+                    "degraded": answered.degraded,
+                    "seconds": {**answered.seconds, "total": answered.total},
+                },
+            )
+
+    async def _load(self) -> None:
+        """Load each collection in the thread that searches."""
+        for collection in self.collections.values():
+            if collection.is_ready:
+                continue
+            try:
+                await self.batcher.call(collection.load)
+            except Exception as error:  # noqa: BLE001 - /ready tells, and the others load on
+                extra = {"collection": collection.name, "error": str(error)}
+                LOG.error("load failed", exc_info=error, extra=extra)
+            self._show(collection)
+
+    async def _load_and_follow(self) -> None:
+        """Load what is not loaded yet, then look for newer versions."""
+        await self._load()
+        loop = asyncio.get_running_loop()
+        while True:
+            started = perf_counter()
+            for collection in self.collections.values():
+                if await loop.run_in_executor(self._beside, collection.renew):
+                    self._show(collection)
+            self._reload_keys()
+            # At most half of the time goes into following an index that is written to all the time.
+            spent = perf_counter() - started
+            await asyncio.sleep(max(self.settings.serve.refresh_seconds, spent))
+
+    def _show(self, collection: Collection) -> None:
+        facts = collection.facts()
+        if collection.is_ready:
+            gauges = self.metrics
+            gauges.index_version.labels(collection.name).set(cast("int", facts["index_version"]))
+            gauges.index_passages.labels(collection.name).set(cast("int", facts["passages"]))
+
+    def _reload_keys(self) -> None:
+        try:
+            self.ring.reload()
+        except Exception as error:  # noqa: BLE001 - the keys stay as they were
+            LOG.error("keys not reloaded", extra={"error": str(error)})
+
+
+async def service_of(request: Request) -> Service:
+    """The service that handles a request; a dependency of every address.
+
+    It waits for nothing, but what is no coroutine would be run in a thread of its own.
+    """
+    service: Service = request.app.state.service
+    return service
+
+
+async def gone(request: Request) -> None:
+    """Ends when the client goes away."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _together(finding: Sequence[Coroutine[None, None, Answered]]) -> list[Answered]:
+    """All results; with the first error, or when cancelled, the others are cancelled as well."""
+    tasks = [asyncio.ensure_future(each) for each in finding]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _kind_of_degradation(answered: Answered) -> str:
+    if not answered.found.degraded:
+        return "arm"
+    return "failed" if " failed (" in answered.found.degraded else "late"

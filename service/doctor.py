@@ -1,0 +1,196 @@
+"""What could keep a server from working, looked at one thing at a time."""
+
+import os
+import shutil
+import socket
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+
+import httpx2 as httpx
+
+from backends.errors import BackendError
+from featurizer.errors import FeaturizerError
+from router.container import Container, Deciding
+from router.errors import RouterError
+from router.journal import Journal
+from router.types import Route
+from service.auth import refuse_open_server
+from service.collection import WARM_UP, Place, places
+from service.errors import ServiceError
+from service.keys import KeyRing, read_keys
+from service.settings import ServiceSettings
+
+LEAST_FREE = 1 << 30
+GENERATOR_SECONDS = 10.0
+
+_ERRORS = (BackendError, FeaturizerError, RouterError, ServiceError, OSError)
+
+
+class State(StrEnum):
+    """What came of looking at something."""
+
+    GOOD = "good"
+    WARNING = "warning"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        subject: What.
+        state: Whether it is as it should be.
+        says: What was found, and what to do when it is not good.
+    """
+
+    subject: str
+    state: State
+    says: str
+
+
+def examine(settings: ServiceSettings) -> Iterator[Finding]:
+    """Look at everything that serving takes; each finding comes as soon as it is made.
+
+    Nothing is changed, and nothing is asked of a network but the generator that the settings name.
+    """
+    yield _look("machine", _machine)
+    yield _look("router", lambda: _router(settings), otherwise=State.WARNING)
+    try:
+        collections = places(settings.serve.indexes, settings.index)
+    except ServiceError as error:
+        yield Finding("indexes", State.BAD, str(error))
+        collections = []
+    for place in collections:
+        yield _look(f"index {place.name}", partial(_index, settings, place))
+    yield _look("access", lambda: _access(settings))
+    yield _look("address", lambda: _address(settings))
+    if settings.serve.request_log is not None:
+        yield _look("request log", lambda: _request_log(settings))
+    yield _look("generator", lambda: _generator(settings))
+
+
+def _look(subject: str, at: Callable[[], str], otherwise: State = State.BAD) -> Finding:
+    """A finding; what `at` returns is good, or a warning when it begins with "! "."""
+    try:
+        said = at()
+    except _ERRORS as error:
+        return Finding(subject, otherwise, str(error))
+    if said.startswith("! "):
+        return Finding(subject, State.WARNING, said.removeprefix("! "))
+    return Finding(subject, State.GOOD, said)
+
+
+def _machine() -> str:
+    processors = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    )
+    python = ".".join(map(str, sys.version_info[:3]))
+    return f"Wye {version('wye')}, Python {python}, {processors} processors to use."
+
+
+def _router(settings: ServiceSettings) -> str:
+    router = Deciding(settings)
+    try:
+        (decision,) = router.decide([WARM_UP])
+    finally:
+        router.close()
+    return f"{decision.model} decides; the route auto works."
+
+
+def _index(settings: ServiceSettings, place: Place) -> str:
+    started = perf_counter()
+    container = Container(settings, place.folder)
+    try:
+        container.build()
+        for route in Route:
+            if route != Route.AUTO:  # looked at by itself
+                container.gateway.search([WARM_UP], route, 1)
+        count, number = container.count, container.version
+    finally:
+        container.close()
+    free = shutil.disk_usage(place.folder).free
+    said = (
+        f"{place.folder}, version {number}, {count:,} passages; every route answers "
+        f"({perf_counter() - started:.1f} s to load)."
+    )
+    if not count:
+        return f"! {place.folder} is empty. Fill it with `wye index SOURCE --index DIR`."
+    if free < LEAST_FREE:
+        return f"! {said} Its disk has only {free / 1e9:.1f} GB left; writes need room."
+    return said
+
+
+def _access(settings: ServiceSettings) -> str:
+    serve = settings.serve
+    refuse_open_server(serve)
+    ring = KeyRing(serve.keys, serve.keys_file)
+    if not ring:
+        return f"No keys; only this machine is served ({serve.host})."
+    if serve.keys_file is not None:
+        mode = stat.S_IMODE(serve.keys_file.stat().st_mode)
+        if mode & 0o077:
+            return (
+                f"! Others on this machine can read {serve.keys_file}. It holds hashes only, but "
+                "chmod 600 keeps it to you."
+            )
+    count = len(serve.keys) + (len(read_keys(serve.keys_file)) if serve.keys_file else 0)
+    return f"{count} API keys."
+
+
+def _address(settings: ServiceSettings) -> str:
+    serve = settings.serve
+    family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((serve.host, serve.port))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            return (
+                f"! {serve.host} port {serve.port} cannot be had ({reason}). If that is not a "
+                "server of yours that runs already, take another --port."
+            )
+    return f"{serve.host} port {serve.port} is free."
+
+
+def _request_log(settings: ServiceSettings) -> str:
+    path = settings.serve.request_log or Path()
+    there = path.exists()
+    Journal(path).close()
+    if not there:
+        path.unlink()
+    return f"{path} can be written."
+
+
+def _generator(settings: ServiceSettings) -> str:
+    own = settings.generator
+    if not own.url:
+        return "None; answers are quoted from passages (WYE_GENERATOR__URL names one)."
+    key = own.key.get_secret_value()
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    address = own.url.rstrip("/") + "/models"
+    try:
+        reply = httpx.get(address, headers=headers, timeout=GENERATOR_SECONDS)
+    except httpx.HTTPError as error:
+        raise ServiceError(
+            f"{own.url} does not answer ({type(error).__name__}). Check WYE_GENERATOR__URL."
+        ) from None
+    if reply.status_code in (401, 403):
+        raise ServiceError(f"{own.url} refuses the key. Check WYE_GENERATOR__KEY.")
+    if reply.status_code != 200:
+        return f"! {address} replied {reply.status_code}, so '{own.model}' could not be looked up."
+    try:
+        names = {str(model["id"]) for model in reply.json()["data"]}
+    except (ValueError, KeyError, TypeError):
+        return f"! {address} does not speak OpenAI's protocol, so '{own.model}' was not looked up."
+    if own.model not in names:
+        return f"! {own.url} answers, but does not list '{own.model}'."
+    return f"{own.model} at {own.url}."

@@ -1,0 +1,64 @@
+"""Structured logs: one event a line, with a request id and without secrets.
+
+Nothing that a client sends is logged but the method and the path; questions go to the request log
+only, and only where one is asked for.
+"""
+
+import json
+import logging
+import sys
+import time
+from typing import Any, Literal
+
+LOG = logging.getLogger("wye")
+
+# What a record has of itself; everything else was given as `extra`.
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+
+class JsonLines(logging.Formatter):
+    """Each event as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        event: dict[str, Any] = {
+            "time": _time_of(record),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **_extra(record),
+        }
+        if record.exc_info:
+            event["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=str)
+
+
+class TextLines(logging.Formatter):
+    """Each event as one line for people, a traceback below it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        extra = " ".join(f"{name}={value}" for name, value in _extra(record).items())
+        line = f"{_time_of(record)} {record.levelname.lower():<7} {record.getMessage()} {extra}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line.rstrip()
+
+
+def configure(form: Literal["json", "text"]) -> None:
+    """Send the events of Wye and of its web server to standard error in one form."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    for name in ("wye", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+
+
+def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in _OWN}
+
+
+def _time_of(record: logging.LogRecord) -> str:
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{seconds}.{int(record.msecs):03d}Z"

@@ -1,0 +1,138 @@
+"""What Prometheus reads: times by stage, shares of routes, scores, the queue, degradations."""
+
+import os
+from collections.abc import Mapping
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
+
+# Where several workers keep their counts, so that any of them can tell those of all.
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+
+_SECONDS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.02,
+    0.03,
+    0.04,
+    0.06,
+    0.08,
+    0.12,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+)
+_SCORES = tuple(step / 20 for step in range(1, 21))
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class Metrics:
+    """All metrics of one server; nothing is registered outside of it."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        own = self._registry
+        self.requests = Counter(
+            "wye_http_requests", "Replies by address and status.", ["path", "status"], registry=own
+        )
+        self.request_seconds = Histogram(
+            "wye_http_request_seconds",
+            "From the request's head to the reply's head, by address.",
+            ["path"],
+            buckets=_SECONDS,
+            registry=own,
+        )
+        self.stage_seconds = Histogram(
+            "wye_stage_seconds",
+            "A question's share of its batch's time, by stage; waiting is the stage queue.",
+            ["stage"],
+            buckets=_SECONDS,
+            registry=own,
+        )
+        self.retrieval_seconds = Histogram(
+            "wye_retrieval_seconds",
+            "From queueing a question to its passages, by the route that answered.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=own,
+        )
+        self.routes = Counter(
+            "wye_routes", "Answered questions.", ["collection", "asked", "route"], registry=own
+        )
+        self.scores = Histogram(
+            "wye_route_score",
+            "The router's score of a question.",
+            ["collection"],
+            buckets=_SCORES,
+            registry=own,
+        )
+        self.batch_size = Histogram(
+            "wye_batch_size",
+            "Size of the batch that a question was in.",
+            buckets=_SIZES,
+            registry=own,
+        )
+        self.queue_depth = Gauge(
+            "wye_queue_depth", "Questions that wait.", multiprocess_mode="livesum", registry=own
+        )
+        self.degraded = Counter(
+            "wye_degraded",
+            "Answers that are not what was asked for, by kind: failed, late, arm or generator.",
+            ["collection", "kind"],
+            registry=own,
+        )
+        self.refused = Counter(
+            "wye_refused", "Requests refused, by kind of problem.", ["problem"], registry=own
+        )
+        self.generator_seconds = Histogram(
+            "wye_generator_seconds",
+            "Until the generator's first piece, and until its last.",
+            ["until"],
+            buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80),
+            registry=own,
+        )
+        self.generator_retries = Counter(
+            "wye_generator_retries", "Requests to the generator that were sent again.", registry=own
+        )
+        self.feedback = Counter("wye_feedback", "Feedback by rating.", ["rating"], registry=own)
+        self.index_version = Gauge(
+            "wye_index_version",
+            "Version of the index that is searched.",
+            ["collection"],
+            multiprocess_mode="livemin",
+            registry=own,
+        )
+        self.index_passages = Gauge(
+            "wye_index_passages",
+            "Passages in that version.",
+            ["collection"],
+            multiprocess_mode="livemin",
+            registry=own,
+        )
+
+    def stages(self, seconds: Mapping[str, float]) -> None:
+        """Count the stages of one question."""
+        for stage, spent in seconds.items():
+            self.stage_seconds.labels(stage).observe(spent)
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format, of all workers where there are several."""
+        if SHARED not in os.environ:
+            return generate_latest(self._registry)
+        everybody = CollectorRegistry()
+        MultiProcessCollector(everybody)  # type: ignore[no-untyped-call]
+        return generate_latest(everybody)

@@ -1,0 +1,1 @@
+"""Addresses, one file for each group of them."""

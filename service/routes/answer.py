@@ -1,0 +1,84 @@
+"""Answers with citations."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from service.answering import Wanted, Written
+from service.auth import needs
+from service.core import Service, service_of
+from service.keys import Scope
+from service.render_http import headers, retrieve_reply
+from service.schemas.answer import AnswerReply, AnswerRequest, AnswerValue, Citation
+from service.schemas.retrieve import PassageValue, RetrieveReply
+from service.searching import Ask
+from service.sse import event, reply
+
+router = APIRouter(prefix="/v1", tags=["answers"], dependencies=[Depends(needs(Scope.READ))])
+
+
+@router.post(
+    "/answer",
+    summary="Answer a question, with citations",
+    operation_id="answer",
+    response_model=AnswerReply,
+    response_description="An answer; as server-sent events with `stream`.",
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def answer(
+    asked: AnswerRequest,
+    request: Request,
+    response: Response,
+    service: Annotated[Service, Depends(service_of)],
+) -> AnswerReply | Response:
+    """Finds passages, then has the configured language model answer from them and nothing else.
+
+    Without a language model the answer is made of the sentences that bear most on the question, and
+    `note` says so. When one is configured but fails, the same happens, and `note` says why.
+    """
+    ask = Ask(
+        service.collection(asked.collection).name,
+        asked.route,
+        asked.k,
+        asked.filter,
+        asked.explain,
+        asked.max_latency_ms,
+    )
+    (answered,) = await service.find(request, ask, [asked.question], asked.deadline_ms)
+    retrieval = retrieve_reply(answered)
+    options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
+    wanted = Wanted(asked.question, retrieval.passages, ask.collection, options=options)
+    if asked.stream:
+        return reply(_events(service, wanted, retrieval), headers(answered))
+    response.headers.update(headers(answered))
+    written = Written()
+    async for _ in service.writer.write(wanted, written):
+        pass
+    value = answer_value(written, retrieval.passages)
+    return AnswerReply(**value.model_dump(), retrieval=retrieval)
+
+
+async def _events(service: Service, wanted: Wanted, retrieval: RetrieveReply) -> AsyncIterator[str]:
+    yield event(retrieval, "retrieval")
+    written = Written()
+    async for piece in service.writer.write(wanted, written):
+        yield event({"text": piece}, "delta")
+    if written.error:
+        yield event({"detail": written.error, "request_id": retrieval.request_id}, "error")
+    yield event(answer_value(written, retrieval.passages), "done")
+
+
+def answer_value(written: Written, passages: list[PassageValue]) -> AnswerValue:
+    """An answer that has been written to its end."""
+    return AnswerValue(
+        answer=written.text,
+        citations=[
+            Citation(index=number, id=passage.id, title=passage.title, document=passage.document)
+            for number, passage in written.cited(passages)
+        ],
+        generator=written.generator,
+        note=written.note or written.error,
+        finish_reason="error" if written.error else written.ending.reason,
+        usage=dict(written.ending.usage),
+    )

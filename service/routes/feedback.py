@@ -1,0 +1,40 @@
+"""What people thought of replies."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from router.journal import FEEDBACK
+from service.auth import needs
+from service.core import Service, service_of
+from service.keys import Scope
+from service.problems import Problem
+from service.schemas.feedback import FeedbackReply, FeedbackRequest
+
+router = APIRouter(prefix="/v1", tags=["operations"], dependencies=[Depends(needs(Scope.READ))])
+
+
+@router.post(
+    "/feedback",
+    status_code=201,
+    summary="Say what a reply was worth",
+    operation_id="feedback",
+    responses={409: {"description": "This server keeps no request log."}},
+)
+async def feedback(
+    said: FeedbackRequest, service: Annotated[Service, Depends(service_of)]
+) -> FeedbackReply:
+    """Writes a rating to the request log, where the request's id joins it to its decision.
+
+    The reply may be any worker's, or of yesterday, so nothing checks here that the id exists.
+    """
+    if service.journal is None:
+        raise Problem(
+            409,
+            "no-log",
+            "This server keeps no request log, so feedback would be lost. Set "
+            "WYE_SERVE__REQUEST_LOG to a file.",
+        )
+    service.journal.write(FEEDBACK, said.request_id, said.model_dump(exclude={"request_id"}))
+    service.metrics.feedback.labels(said.rating).inc()
+    return FeedbackReply(request_id=said.request_id)

@@ -1,0 +1,39 @@
+"""Whether the process lives, and whether it can answer."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.responses import JSONResponse, Response
+
+from service.core import Service, service_of
+
+router = APIRouter(tags=["operations"])
+
+Served = Annotated[Service, Depends(service_of)]
+
+
+@router.get("/health", summary="Is the process alive?", operation_id="health")
+async def health(service: Served) -> dict[str, Any]:
+    """Always 200 while the process answers at all; says what it serves."""
+    return {"status": "ok", "ready": service.is_ready, **_facts(service)}
+
+
+@router.get(
+    "/ready",
+    summary="Can it answer questions?",
+    operation_id="ready",
+    responses={503: {"description": "Still loading, or an index could not be loaded."}},
+)
+async def ready(service: Served) -> Response:
+    """200 when every collection is loaded and has answered a question over every route, else 503.
+
+    Meant for load balancers: a process that is stopping closes its port and finishes what it has.
+    """
+    status = 200 if service.is_ready else 503
+    said = {"status": "ready" if service.is_ready else "loading", **_facts(service)}
+    headers = {} if service.is_ready else {"retry-after": "1"}
+    return JSONResponse(said, status, headers=headers)
+
+
+def _facts(service: Service) -> dict[str, Any]:
+    return {"collections": [each.facts() for each in service.collections.values()]}

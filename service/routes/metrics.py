@@ -1,0 +1,21 @@
+"""What Prometheus reads."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from service.auth import needs
+from service.core import Service, service_of
+from service.keys import Scope
+
+router = APIRouter(tags=["operations"], dependencies=[Depends(needs(Scope.READ))])
+
+
+@router.get("/metrics", summary="Metrics for Prometheus", operation_id="metrics")
+async def metrics(service: Annotated[Service, Depends(service_of)]) -> Response:
+    """Times by stage, shares of routes, the score's histogram, queue depth, degradations.
+
+    With several workers, any of them tells the counts of all.
+    """
+    return Response(service.metrics.text(), media_type=service.metrics.content_type)

@@ -1,0 +1,70 @@
+"""Passages for a question."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from router.types import Route
+from service.auth import needs
+from service.core import Service, service_of
+from service.keys import Scope
+from service.render_http import decided, headers, retrieve_reply
+from service.schemas.retrieve import RetrieveReply, RetrieveRequest, RouteReply, RouteRequest
+from service.scope import request_id_of
+from service.searching import Ask, Choice
+
+router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=[Depends(needs(Scope.READ))])
+
+
+@router.post(
+    "/retrieve",
+    summary="Find passages for a question",
+    operation_id="retrieve",
+    response_description="Passages, and everything it takes to see how they were found.",
+)
+async def retrieve(
+    wanted: RetrieveRequest,
+    request: Request,
+    response: Response,
+    service: Annotated[Service, Depends(service_of)],
+) -> RetrieveReply:
+    """Scores the question, sends it to the arm that suits it, and returns passages with reasons.
+
+    What other requests ask at the same moment is worked on together with it, without waiting for
+    any. When there is more to do than time allows, the reply is 503 with `Retry-After` at once.
+
+    ```
+    curl http://127.0.0.1:8000/v1/retrieve -H 'content-type: application/json' -d \
+      '{"question": "Into which sea does the river beneath the Old Bridge of Mostar flow?"}'
+    ```
+    """
+    ask = Ask(
+        service.collection(wanted.collection).name,
+        wanted.route,
+        wanted.k,
+        wanted.filter,
+        wanted.explain,
+        wanted.max_latency_ms,
+    )
+    (answered,) = await service.find(request, ask, [wanted.question], wanted.deadline_ms)
+    response.headers.update(headers(answered))
+    return retrieve_reply(answered)
+
+
+@router.post("/route", summary="Say which route a question would take", operation_id="route")
+async def route(
+    wanted: RouteRequest,
+    request: Request,
+    response: Response,
+    service: Annotated[Service, Depends(service_of)],
+) -> RouteReply:
+    """Scores a question and stops there; nothing is searched."""
+    name = service.collection(wanted.collection).name
+    choice = Choice(name, wanted.max_latency_ms, wanted.explain)
+    decision = await service.decide(request, choice, wanted.question, wanted.deadline_ms)
+    response.headers["x-wye-route"] = str(decision.route)
+    return RouteReply(
+        request_id=request_id_of(request.scope),
+        question=wanted.question,
+        route=decided(decision, asked=Route.AUTO, explain=wanted.explain),
+    )

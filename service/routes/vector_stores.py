@@ -1,0 +1,122 @@
+"""OpenAI's vector stores: each collection is one."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+
+from backends.types import Metadata
+from router.fusion import fuse
+from router.types import Route
+from service.auth import needs
+from service.collection import Collection
+from service.core import Service, service_of
+from service.keys import Scope
+from service.render_http import Answered, headers, passages
+from service.schemas.common import DEFAULT_ROUTE, ROUTES
+from service.schemas.retrieve import PassageValue
+from service.schemas.vector_stores import (
+    FileCounts,
+    Store,
+    StoreList,
+    StorePage,
+    StoreResult,
+    StoreSearchRequest,
+    StoreText,
+)
+from service.searching import Ask
+
+router = APIRouter(
+    prefix="/v1/vector_stores", tags=["openai"], dependencies=[Depends(needs(Scope.READ))]
+)
+
+Served = Annotated[Service, Depends(service_of)]
+StoreId = Annotated[str, Path(max_length=64, description="Name of a collection.")]
+
+
+@router.get("", summary="List collections", operation_id="list_vector_stores")
+async def stores(service: Served) -> StoreList:
+    """Every collection that is served."""
+    found = [_store(service, collection) for collection in service.collections.values()]
+    return StoreList(data=found, first_id=found[0].id, last_id=found[-1].id)
+
+
+@router.get("/{store}", summary="Describe a collection", operation_id="retrieve_vector_store")
+async def store_by_name(store: StoreId, service: Served) -> Store:
+    """One collection."""
+    return _store(service, service.collection(store))
+
+
+@router.post("/{store}/search", summary="Search a collection", operation_id="search_vector_store")
+async def search(
+    store: StoreId,
+    wanted: StoreSearchRequest,
+    request: Request,
+    response: Response,
+    service: Served,
+) -> StorePage:
+    """Passages in the form of OpenAI's vector stores; `/v1/retrieve` says more about each."""
+    queries = [wanted.query] if isinstance(wanted.query, str) else list(wanted.query)
+    options = wanted.ranking_options
+    ranker = (options.ranker or "" if options else "").removeprefix("wye-")
+    route = Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE
+    ask = Ask(service.collection(store).name, route, wanted.max_num_results, wanted.filters)
+    answers = await service.find(request, ask, queries, None)
+    response.headers.update(headers(answers[0]))
+    threshold = options.score_threshold if options else None
+    return StorePage(
+        search_query=queries,
+        data=[
+            _result(passage)
+            for passage in _merged(answers, wanted.max_num_results)
+            if threshold is None or passage.score >= threshold
+        ],
+    )
+
+
+def _merged(answers: Sequence[Answered], most: int) -> list[PassageValue]:
+    """Passages of one query, or of several fused by rank."""
+    if len(answers) == 1:
+        return passages(answers[0].found)
+    known = {passage.id: passage for each in answers for passage in passages(each.found)}
+    rankings = [answered.found.reply.ranking for answered in answers]
+    fused = fuse(rankings, [1.0] * len(rankings), k=most)
+    return [
+        known[hit.id].model_copy(update={"rank": hit.rank, "score": hit.score})
+        for hit in fused.hits
+    ]
+
+
+def _result(passage: PassageValue) -> StoreResult:
+    return StoreResult(
+        file_id=passage.document,
+        filename=passage.title or passage.document,
+        score=passage.score,
+        attributes=_attributes(passage.metadata),
+        content=[StoreText(text=passage.text)],
+        passage_id=passage.id,
+        sources=[source.model_dump() for source in passage.sources],
+    )
+
+
+def _attributes(metadata: Metadata) -> dict[str, str | float | bool]:
+    flat: dict[str, str | float | bool] = {}
+    for key, value in metadata.items():
+        if isinstance(value, str | int | float | bool):
+            flat[key] = value
+        elif value is not None:
+            flat[key] = ", ".join(str(part) for part in value)
+    return flat
+
+
+def _store(service: Service, collection: Collection) -> Store:
+    facts = collection.facts()
+    count = int(str(facts.get("passages", 0)))
+    return Store(
+        id=collection.name,
+        name=collection.name,
+        status="completed" if collection.is_ready else "in_progress",
+        created_at=service.started,
+        file_counts=FileCounts(completed=count, total=count),
+        metadata={"index_version": str(facts.get("index_version", ""))},
+    )

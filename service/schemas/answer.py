@@ -1,0 +1,82 @@
+"""`/v1/answer`."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.schemas.common import (
+    DEFAULT_ROUTE,
+    CollectionName,
+    DeadlineMs,
+    Filter,
+    MaxLatencyMs,
+    Passages,
+    QuestionText,
+    RouteChoice,
+    Strict,
+)
+from service.schemas.retrieve import RetrieveReply
+
+_QUESTION = "Who designed the bridge that crosses the Neretva in Mostar?"
+
+
+class AnswerRequest(Strict):
+    """A question to be answered from passages."""
+
+    question: QuestionText
+    route: RouteChoice = DEFAULT_ROUTE
+    k: Passages = 5
+    filter: Filter = None
+    collection: CollectionName = None
+    explain: bool = False
+    max_latency_ms: MaxLatencyMs = None
+    deadline_ms: DeadlineMs = None
+    stream: bool = Field(
+        default=False,
+        description=(
+            "Send server-sent events: `retrieval` with the passages, a `delta` for each piece of "
+            "text, and `done` with the whole answer, or `error`."
+        ),
+    )
+    max_tokens: Annotated[
+        int | None, Field(ge=1, le=32_768, description="Of the answer, for a language model.")
+    ] = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"question": _QUESTION}, {"question": _QUESTION, "k": 3, "stream": True}]
+        }
+    )
+
+
+class Citation(BaseModel):
+    """A passage that the answer names by number."""
+
+    index: int = Field(description="As in [1]; from 1, in the order of the passages.")
+    id: str
+    title: str
+    document: str
+
+
+class AnswerValue(BaseModel):
+    """An answer and where it comes from."""
+
+    answer: str = Field(description="Numbers in square brackets name passages of `retrieval`.")
+    citations: list[Citation]
+    generator: str = Field(
+        description="Name of the language model, or `extractive` for sentences of the passages."
+    )
+    note: str = Field(
+        default="",
+        description="Why the answer is not a language model's; empty when it is.",
+    )
+    finish_reason: str = Field(description="`stop`, `length`, or `error` when it broke off.")
+    usage: dict[str, int] = Field(
+        default_factory=dict, description="Tokens, as the language model's endpoint counts them."
+    )
+
+
+class AnswerReply(AnswerValue):
+    """An answer with the retrieval behind it."""
+
+    retrieval: RetrieveReply

@@ -1,0 +1,112 @@
+"""The part of OpenAI's chat protocol that is spoken here."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from service.schemas.common import DeadlineMs, Filter, MaxLatencyMs, Passages, Strict
+
+MOST_MESSAGES = 512
+LONGEST_MESSAGE = 400_000
+
+_CONVERSATION: dict[str, JsonValue] = {
+    "model": "wye-auto",
+    "messages": [
+        {"role": "system", "content": "You are a patient guide to bridges."},
+        {"role": "user", "content": "Which bridge is in Mostar?"},
+        {"role": "assistant", "content": "Stari Most, the Old Bridge [1]."},
+        {"role": "user", "content": "Which river does the Old Bridge of Mostar cross?"},
+    ],
+}
+
+
+class Part(BaseModel):
+    """A piece of a message; only text is read."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Annotated[str, Field(max_length=64)]
+    text: Annotated[str | None, Field(max_length=LONGEST_MESSAGE)] = None
+
+
+class ChatMessage(BaseModel):
+    """One turn."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: (
+        Annotated[str, Field(max_length=LONGEST_MESSAGE)]
+        | Annotated[list[Part], Field(max_length=64)]
+        | None
+    ) = None
+
+    @property
+    def text(self) -> str:
+        """Its text, the parts of one joined."""
+        if isinstance(self.content, list):
+            return "\n".join(part.text for part in self.content if part.text)
+        return self.content or ""
+
+
+class StreamOptions(BaseModel):
+    """What a stream says beside the answer."""
+
+    include_usage: bool = False
+
+
+class WyeOptions(Strict):
+    """What OpenAI's protocol has no word for; `extra_body={"wye": {...}}` in its Python client."""
+
+    k: Passages = 5
+    filter: Filter = None
+    explain: bool = False
+    max_latency_ms: MaxLatencyMs = None
+    deadline_ms: DeadlineMs = None
+
+
+class ChatRequest(BaseModel):
+    """A conversation. Fields of OpenAI's that are not listed are accepted and change nothing."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        allow_inf_nan=False,
+        json_schema_extra={"examples": [_CONVERSATION, {**_CONVERSATION, "stream": True}]},
+    )
+
+    model: Annotated[
+        str,
+        Field(
+            max_length=200,
+            description="`wye-` and a route; for a collection but the first also `:` and its name.",
+        ),
+    ]
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    n: Annotated[int | None, Field(ge=1, le=1, description="One answer is all there is.")] = None
+    temperature: Annotated[float | None, Field(ge=0, le=2)] = None
+    top_p: Annotated[float | None, Field(ge=0, le=1)] = None
+    max_tokens: Annotated[int | None, Field(ge=1, le=32_768)] = None
+    max_completion_tokens: Annotated[int | None, Field(ge=1, le=32_768)] = None
+    stop: (
+        Annotated[str, Field(max_length=200)] | Annotated[list[str], Field(max_length=4)] | None
+    ) = None
+    seed: Annotated[int | None, Field(ge=-(2**63), le=2**63 - 1)] = None
+    frequency_penalty: Annotated[float | None, Field(ge=-2, le=2)] = None
+    presence_penalty: Annotated[float | None, Field(ge=-2, le=2)] = None
+    wye: WyeOptions = Field(default_factory=WyeOptions)
+
+    def sampling(self) -> dict[str, Any]:
+        """What is handed on to a language model."""
+        names = (
+            "temperature",
+            "top_p",
+            "max_tokens",
+            "max_completion_tokens",
+            "stop",
+            "seed",
+            "frequency_penalty",
+            "presence_penalty",
+        )
+        return {name: value for name in names if (value := getattr(self, name)) is not None}

@@ -1,0 +1,101 @@
+"""Fields that several requests have, with their limits."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from backends.filters import parse_filter
+from router.types import Route
+
+LONGEST_QUESTION = 4_096
+MOST_PASSAGES = 100
+
+ROUTES = frozenset(route.value for route in Route)
+DEFAULT_ROUTE = Route.AUTO
+
+
+class Strict(BaseModel):
+    """A request in which a misspelt field is an error, not ignored."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+def _some_words(text: str) -> str:
+    if not text.strip():
+        raise ValueError("ask with at least one word")
+    return text
+
+
+def _a_filter(value: object) -> object:
+    """Checked here, so that a bad filter is refused before it waits for anything."""
+    if value is not None:
+        parse_filter(value)
+    return value
+
+
+QuestionText = Annotated[
+    str,
+    Field(min_length=1, max_length=LONGEST_QUESTION, description="What to ask, in plain words."),
+    AfterValidator(_some_words),
+]
+Passages = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=MOST_PASSAGES,
+        description="Passages wanted; fewer come back where there are no more.",
+    ),
+]
+Filter = Annotated[
+    dict[str, Any] | None,
+    BeforeValidator(_a_filter),
+    Field(
+        description=(
+            "A metadata filter as in OpenAI's vector stores: a comparison with `type` (eq, ne, gt, "
+            "gte, lt, lte, in, nin), `key` and `value`, or `and`/`or` with `filters`. It holds "
+            "exactly, in every arm: a passage that it keeps out is neither returned nor used to "
+            "find another."
+        ),
+        examples=[{"type": "gte", "key": "year", "value": 1850}],
+    ),
+]
+CollectionName = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        max_length=64,
+        description="Which collection; without it the first. `GET /v1/vector_stores` lists them.",
+    ),
+]
+DeadlineMs = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=3_600_000,
+        description=(
+            "Time for finding passages, in milliseconds. When the route asked for would take "
+            "longer, dense search answers instead and the reply says `degraded`; when nothing is "
+            "found in time, the reply is 504."
+        ),
+    ),
+]
+RouteChoice = Annotated[
+    Route,
+    Field(
+        description=(
+            "Which way to search: `auto` scores the question and decides; `dense`, `lexical` and "
+            "`graph` are single arms; `hybrid` is dense and lexical, `fusion` as the settings say."
+        )
+    ),
+]
+MaxLatencyMs = Annotated[
+    float | None,
+    Field(
+        gt=0,
+        le=3_600_000,
+        description=(
+            "Most time for an answer where the router chooses: it takes a cheaper route when the "
+            "one that the score asks for usually takes longer, and `route.reason` says `budget`."
+        ),
+    ),
+]

@@ -1,0 +1,41 @@
+"""`/v1/feedback`."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.schemas.common import Strict
+
+
+class FeedbackRequest(Strict):
+    """What someone thought of a reply."""
+
+    request_id: Annotated[
+        str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="Of the reply it is about.")
+    ]
+    rating: Literal["good", "bad"]
+    passages: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=512)]],
+        Field(
+            default_factory=list,
+            max_length=100,
+            description="Ids of passages that answer the question.",
+        ),
+    ]
+    comment: Annotated[str, Field(max_length=4_096)] = ""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"request_id": "0f3a5c", "rating": "bad", "passages": ["neretva"]},
+                {"request_id": "0f3a5c", "rating": "good", "comment": "Just what I needed."},
+            ]
+        }
+    )
+
+
+class FeedbackReply(BaseModel):
+    """It is in the request log."""
+
+    status: Literal["recorded"] = "recorded"
+    request_id: str

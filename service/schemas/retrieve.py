@@ -1,0 +1,170 @@
+"""`/v1/retrieve` and `/v1/route`."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from router.types import Route
+from service.schemas.common import (
+    DEFAULT_ROUTE,
+    CollectionName,
+    DeadlineMs,
+    Filter,
+    MaxLatencyMs,
+    Passages,
+    QuestionText,
+    RouteChoice,
+    Strict,
+)
+
+_QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
+
+
+class RetrieveRequest(Strict):
+    """A question, and how to find passages for it."""
+
+    question: QuestionText
+    route: RouteChoice = DEFAULT_ROUTE
+    k: Passages = 5
+    filter: Filter = None
+    collection: CollectionName = None
+    explain: bool = Field(
+        default=False,
+        description=(
+            "Also say what pushed the score (`route.contributions`) and how the graph came to its "
+            "ranking (`explanation`); takes a few milliseconds more."
+        ),
+    )
+    max_latency_ms: MaxLatencyMs = None
+    deadline_ms: DeadlineMs = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"question": _QUESTION},
+                {"question": _QUESTION, "route": "graph", "k": 3, "explain": True},
+                {
+                    "question": "Which bridge was built first?",
+                    "route": "dense",
+                    "filter": {"type": "lt", "key": "year", "value": 1850},
+                    "deadline_ms": 2000,
+                },
+            ]
+        }
+    )
+
+
+class SourceValue(BaseModel):
+    """Which arm had a passage, and where."""
+
+    arm: str = Field(description="dense, lexical or graph.")
+    rank: int = Field(description="In that arm's list, from 1.")
+    score: float = Field(description="The arm's own; comparable within its list only.")
+    share: float | None = Field(
+        default=None, description="What the list added to a fused score, weight / (rrf_k + rank)."
+    )
+
+
+class PassageValue(BaseModel):
+    """A passage that was found."""
+
+    id: str
+    rank: int = Field(description="From 1.")
+    score: float = Field(description="Higher is better; comparable within one reply only.")
+    title: str
+    text: str
+    metadata: dict[str, Any]
+    document: str = Field(description="The document that it is a part of; its own id if whole.")
+    sources: list[SourceValue] = Field(description="Which arm had it at which rank.")
+
+
+class RouteValue(BaseModel):
+    """Which way a question took, and why."""
+
+    path: Route = Field(description="That answered.")
+    asked: Route = Field(description="That was asked for.")
+    reason: str = Field(
+        description=(
+            "`score` when the score decided, `forced` when the request did, `budget: …` when a "
+            "limit on time or cost did, `degraded: …` when something failed or was late."
+        )
+    )
+    score: float | None = Field(
+        default=None, description="Complexity of the question, from 0 to 1; null when not scored."
+    )
+    thresholds: dict[str, float] | None = Field(
+        default=None,
+        description="Up to `low` a question goes to dense, from `high` on to graph.",
+    )
+    model: str = Field(default="", description="Name and version of the router's model.")
+    contributions: list[dict[str, Any]] | None = Field(
+        default=None, description="What each feature added to the logit; with `explain` only."
+    )
+    nearest_change: dict[str, Any] | None = Field(
+        default=None, description="The smallest move of the score that changes the route."
+    )
+
+
+class ArmValue(BaseModel):
+    """What one arm brought in."""
+
+    candidates: int = Field(description="Passages it could have returned, after filters.")
+    returned: int
+    degraded: str = Field(default="", description="Why this is not what was asked of the arm.")
+
+
+class IndexValue(BaseModel):
+    """What was searched."""
+
+    collection: str
+    version: int = Field(description="Grows with every write.")
+
+
+class RetrieveReply(BaseModel):
+    """Passages, with everything it takes to see how they were found."""
+
+    request_id: str = Field(description="Name it in feedback, and when something is wrong.")
+    question: str
+    passages: list[PassageValue] = Field(description="Best first.")
+    route: RouteValue
+    arms: dict[str, ArmValue] = Field(description="The arms that were run.")
+    timings_ms: dict[str, float] = Field(
+        description=(
+            "Milliseconds by stage. `queue` is waiting; questions that were worked on together "
+            "carry equal shares of their batch's time; `total` is what really passed."
+        )
+    )
+    batch: int = Field(description="Questions that were worked on together.")
+    index: IndexValue
+    degraded: str = Field(
+        default="", description="Why this is not what was asked for; empty when it is."
+    )
+    explanation: dict[str, Any] | None = Field(
+        default=None, description="How the graph arm came to its ranking; with `explain` only."
+    )
+
+
+class RouteRequest(Strict):
+    """A question to be scored, but not answered."""
+
+    question: QuestionText
+    collection: CollectionName = None
+    explain: bool = Field(
+        default=False, description="Also say what each feature adds to the score."
+    )
+    max_latency_ms: MaxLatencyMs = None
+    deadline_ms: DeadlineMs = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"question": _QUESTION}, {"question": _QUESTION, "explain": True}]
+        }
+    )
+
+
+class RouteReply(BaseModel):
+    """Which route a question would take."""
+
+    request_id: str
+    question: str
+    route: RouteValue

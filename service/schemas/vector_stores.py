@@ -1,0 +1,124 @@
+"""The part of OpenAI's vector stores that is spoken here."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.schemas.common import Filter, QuestionText, Strict
+
+_QUERY = "Which bridge was built first?"
+
+
+class RankingOptions(BaseModel):
+    """How to rank."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+    ranker: Annotated[
+        str | None,
+        Field(
+            max_length=64,
+            description="`wye-` and a route; anything else leaves it to the default route.",
+        ),
+    ] = None
+    score_threshold: Annotated[
+        float | None,
+        Field(description="Leaves out what scores less. Scores are those of the route."),
+    ] = None
+
+
+class StoreSearchRequest(Strict):
+    """A search as OpenAI's clients send it."""
+
+    query: QuestionText | Annotated[list[QuestionText], Field(min_length=1, max_length=8)] = Field(
+        description="One query, or several, whose rankings are fused with equal weights."
+    )
+    max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
+    filters: Filter = None
+    ranking_options: RankingOptions | None = None
+    rewrite_query: bool | None = Field(
+        default=None, description="Accepted; nothing is rewritten, as `search_query` shows."
+    )
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"query": _QUERY},
+                {
+                    "query": [_QUERY, "Which is the oldest bridge?"],
+                    "max_num_results": 3,
+                    "filters": {
+                        "type": "and",
+                        "filters": [
+                            {"type": "gte", "key": "year", "value": 1500},
+                            {"type": "lt", "key": "year", "value": 1900},
+                        ],
+                    },
+                    "ranking_options": {"ranker": "wye-dense"},
+                },
+            ]
+        }
+    )
+
+
+class StoreText(BaseModel):
+    """Text of a result."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class StoreResult(BaseModel):
+    """A passage, as a part of a file."""
+
+    file_id: str = Field(description="The document.")
+    filename: str = Field(description="Title of the passage, or the document without one.")
+    score: float
+    attributes: dict[str, str | float | bool] = Field(
+        description="Metadata; a list stands there as text, with commas."
+    )
+    content: list[StoreText]
+    passage_id: str
+    sources: list[dict[str, Any]]
+
+
+class StorePage(BaseModel):
+    """Results; always one page."""
+
+    object: Literal["vector_store.search_results.page"] = "vector_store.search_results.page"
+    search_query: list[str]
+    data: list[StoreResult]
+    has_more: bool = False
+    next_page: str | None = None
+
+
+class FileCounts(BaseModel):
+    """Files by state; what an index holds is always whole."""
+
+    in_progress: int = 0
+    completed: int
+    failed: int = 0
+    cancelled: int = 0
+    total: int
+
+
+class Store(BaseModel):
+    """A collection."""
+
+    id: str
+    object: Literal["vector_store"] = "vector_store"
+    name: str
+    status: Literal["in_progress", "completed"]
+    created_at: int = Field(description="When this server began to serve it.")
+    file_counts: FileCounts = Field(description="Passages.")
+    metadata: dict[str, str]
+
+
+class StoreList(BaseModel):
+    """All collections."""
+
+    object: Literal["list"] = "list"
+    data: list[Store]
+    has_more: bool = False
+    first_id: str
+    last_id: str

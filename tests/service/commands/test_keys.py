@@ -1,0 +1,45 @@
+import stat
+from pathlib import Path
+
+import pytest
+
+from service.cli import run
+from service.keys import KeyRing, Scope
+
+
+def test_a_new_key_is_printed_once_and_stored_as_a_hash(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "keys.txt"
+    assert (
+        run(["keys", "new", "--name", "ada", "--scopes", "read, write", "--file", str(path)]) == 0
+    )
+    printed = capsys.readouterr()
+    secret = printed.out.strip()
+    assert secret.startswith("wye_")
+    assert secret not in printed.err + path.read_text(encoding="utf-8")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    key = KeyRing(path=path).find(secret)
+    assert key is not None
+    assert (key.name, key.may(Scope.WRITE), key.may(Scope.ADMIN)) == ("ada", True, False)
+
+
+def test_without_a_file_the_line_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["keys", "new"]) == 0
+    printed = capsys.readouterr()
+    line = printed.err.strip().splitlines()[-1]
+    assert KeyRing([line]).find(printed.out.strip()) is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--scopes", "fly"], "There is no scope 'fly'"),
+        (["--scopes", ""], "without scopes"),
+        (["--name", "a b"], "cannot be called 'a b'"),
+        (["--file", "/proc/nowhere/keys"], "cannot be written"),
+    ],
+)
+def test_mistakes(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    assert run(["keys", "new", *arguments]) == 2
+    assert says in capsys.readouterr().err

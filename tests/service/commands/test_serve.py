@@ -1,0 +1,185 @@
+"""`wye serve` as a process of its own, with the real models, as a team would run it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from openai import OpenAI
+
+from backends.sources import refuse
+from router.journal import read_journal
+from service.cli import run
+from service.commands.index import ingest_files
+from service.keys import Scope, append_key, new_key
+from service.settings import load_settings
+
+ROWS = [
+    ("ada", "Ada Lovelace", "Ada Lovelace met Charles Babbage at a party in London in 1833."),
+    ("babbage", "Charles Babbage", "Charles Babbage designed the Analytical Engine."),
+    ("turin", "Turin", "Babbage gave a talk on his engine in Turin, where Menabrea heard it."),
+]
+NEW = ("plan", "Plan 28", "Plan 28 intends to build the Analytical Engine that Babbage designed.")
+PATIENCE = 90.0
+
+
+def write(folder: Path, *rows: tuple[str, str, str]) -> None:
+    path = folder / "corpus.jsonl"
+    lines = (json.dumps({"_id": id_, "title": title, "text": text}) for id_, title, text in rows)
+    path.write_text("\n".join(lines), encoding="utf-8")
+    ingest_files(load_settings(index=folder / "index"), [path], refuse)
+
+
+class Running:
+    """A server on its own port, with a key."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        secret, key = new_key("ada", [Scope.READ])
+        append_key(folder / "keys.txt", key)
+        self.log = folder / "requests.jsonl"
+        self.index = folder / "index"
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "from service.cli import main; main()",
+                "serve",
+                "--index",
+                f"library={self.index}",
+                "--port",
+                str(self.port),
+                *options,
+            ],
+            stderr=subprocess.PIPE,
+            env={
+                **os.environ,
+                "WYE_SERVE__KEYS_FILE": str(folder / "keys.txt"),
+                "WYE_SERVE__REQUEST_LOG": str(self.log),
+                "WYE_SERVE__REFRESH_SECONDS": "0.1",
+            },
+        )
+        self.client = httpx.Client(
+            base_url=f"http://127.0.0.1:{self.port}",
+            headers={"authorization": f"Bearer {secret}"},
+            timeout=PATIENCE,
+        )
+        self.openai = OpenAI(
+            base_url=f"http://127.0.0.1:{self.port}/v1", api_key=secret, max_retries=0
+        )
+        give_up = time.monotonic() + PATIENCE
+        while not self.is_ready():
+            assert self.process.poll() is None, self.process.communicate()[1].decode()
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
+
+    def is_ready(self) -> bool:
+        try:
+            return self.client.get("/ready").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def ask(self, question: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
+        asked = {"question": question, "route": "fusion", **changes}
+        reply = self.client.post("/v1/retrieve", json=asked)
+        assert reply.status_code == 200, reply.text
+        body: dict[str, Any] = reply.json()
+        return body
+
+    def stop(self) -> tuple[int, list[dict[str, Any]]]:
+        """Its exit code, and the events it logged."""
+        self.process.terminate()
+        _, errors = self.process.communicate(timeout=PATIENCE)
+        lines = [line for line in errors.decode().splitlines() if line.startswith("{")]
+        self.client.close()
+        self.openai.close()
+        return self.process.returncode, [json.loads(line) for line in lines]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    write(tmp_path, *ROWS)
+    server = Running(tmp_path)
+    yield server
+    if server.process.poll() is None:
+        server.stop()
+
+
+def test_a_day_in_its_life(running: Running, tmp_path: Path) -> None:
+    assert httpx.post(f"http://127.0.0.1:{running.port}/v1/retrieve", json={}).status_code == 401
+    for route in ("dense", "lexical", "graph", "fusion", "hybrid"):
+        body = running.ask("Who designed the Analytical Engine?", route=route)
+        assert body["passages"][0]["id"] == "babbage", route
+        assert body["timings_ms"]["total"] > 0
+
+    reply = running.openai.chat.completions.create(
+        model="wye-dense", messages=[{"role": "user", "content": "Who designed the engine?"}]
+    )
+    assert "Charles Babbage designed the Analytical Engine. [" in str(
+        reply.choices[0].message.content
+    )
+    page = running.openai.vector_stores.search(
+        "library",
+        query="a party in London",
+        ranking_options={"ranker": "wye-dense"},  # type: ignore[arg-type]
+    )
+    assert page.data[0].file_id == "ada"
+
+    write(tmp_path, *ROWS, NEW)
+    give_up = time.monotonic() + PATIENCE
+    while running.ask("Plan 28")["index"]["version"] == body["index"]["version"]:
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    assert running.ask("What does Plan 28 intend?")["passages"][0]["id"] == "plan"
+
+    entries = list(read_journal(running.log))
+    assert entries[0].values["question"] == "Who designed the Analytical Engine?"
+    finishes_what_it_accepted(running)
+    code, events = running.stop()
+    assert code == 0
+    kept = [event["event"] for event in events if event["event"] in {"loaded", "refreshed"}]
+    assert kept == ["loaded", "refreshed"]
+    assert all("Analytical" not in json.dumps(event) for event in events)
+
+
+def finishes_what_it_accepted(running: Running) -> None:
+    """Tell it to stop while two dozen wait; all are answered but those that came too late."""
+    with ThreadPoolExecutor(24) as pool:
+        waiting = [pool.submit(running.ask, f"Who met {n} Babbages?") for n in range(24)]
+        while not any(one.done() for one in waiting):
+            time.sleep(0.001)
+        running.process.send_signal(signal.SIGTERM)
+        errors = [one.exception() for one in waiting]
+    assert errors.count(None) >= 1
+    # Too late for the port, or in its backlog when it closed; neither was ever accepted.
+    late = [error for error in errors if error is not None]
+    assert all(isinstance(error, httpx.ConnectError | httpx.ReadError) for error in late), late
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "Serve what?"),
+        (["--index", "/nowhere"], "There is no index at /nowhere"),
+        (["--index", "a=/x", "--index", "a=/y"], "Two collections are called 'a'"),
+        (["--index", "/x", "--host", "0.0.0.0"], "there is no API key"),
+        (["--index", "/x", "--port", "99999"], "65535"),
+        (["--index", "/x", "--workers", "0"], "1"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_served(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    assert run(["serve", *arguments]) == 2
+    assert says in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,318 @@
+"""Engines without models, and clients of apps made of them."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from starlette.testclient import TestClient
+
+from backends.filters import Columns, parse_filter
+from backends.types import Hit, Passage, Ranking
+from router.decision import Change, Contribution, Decision
+from router.errors import ArtefactError
+from router.policy import Thresholds
+from router.types import Reply, Route
+from service.app import build
+from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
+
+LIBRARY = (
+    Passage(
+        "mostar", "Stari Most", "The Old Bridge spans the Neretva. It is in Mostar.", {"y": 1566}
+    ),
+    Passage("neretva", "Neretva", "The Neretva is a river. It flows into the Adriatic.", {"y": 1}),
+    Passage("tower", "Tower Bridge", "Tower Bridge crosses the Thames in London.", {"y": 1894}),
+)
+
+
+class Library:
+    """An engine and gateway in one: ranks passages by how many words they share with a question.
+
+    Attributes:
+        failing: Routes that raise.
+        poison: A word that no route but dense survives.
+        seconds: Route -> how long a batch over it takes.
+        batches: Route and questions of every search since it was loaded.
+        has_no_router: Whether nothing here can choose a route.
+        newer: What `successor` gives next.
+    """
+
+    def __init__(self, passages: Sequence[Passage] = LIBRARY, version: int = 1) -> None:
+        self.version = version
+        self.failing: set[Route] = set()
+        self.poison = ""
+        self.seconds: dict[Route, float] = {}
+        self.batches: list[tuple[Route, list[str]]] = []
+        self.newer: Library | None = None
+        self.has_no_router = False
+        self.closed = False
+        self._passages = {passage.id: passage for passage in passages}
+
+    @property
+    def gateway(self) -> "Library":
+        return self
+
+    @property
+    def count(self) -> int:
+        return len(self._passages)
+
+    def build(self) -> None:
+        self.batches = []
+
+    def passages(self, ids: Sequence[str]) -> Mapping[str, Passage]:
+        return {id_: self._passages[id_] for id_ in ids}
+
+    def successor(self) -> "Library | None":
+        newer, self.newer = self.newer, None
+        return newer
+
+    def close(self) -> None:
+        self.closed = True
+
+    def search(
+        self,
+        questions: Sequence[str],
+        route: Route,
+        k: int,
+        filter: object | None = None,  # noqa: A002 - the gateway's word
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Reply]:
+        self.batches.append((route, list(questions)))
+        if route == Route.AUTO and self.has_no_router:
+            raise ArtefactError("There is no router model here; train one.")
+        time.sleep(self.seconds.get(route, 0))
+        if route in self.failing:
+            raise RuntimeError("the arm is broken")
+        if self.poison and route != Route.DENSE and any(self.poison in q for q in questions):
+            raise RuntimeError("a question that breaks the arm")
+        if route != Route.AUTO:
+            return [self._answer(question, route, k, filter) for question in questions]
+        chosen = self.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
+        return [
+            replace(self._answer(question, decision.route, k, filter), decision=decision)
+            for question, decision in zip(questions, chosen, strict=True)
+        ]
+
+    def decide(
+        self,
+        questions: Sequence[str],
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        if self.poison and any(self.poison in question for question in questions):
+            raise RuntimeError("a question that breaks the router")
+        hasty = max_latency_ms is not None and max_latency_ms < 5
+        return [
+            self._decision(len(q.split()) / 10, hasty=hasty, explain=explain) for q in questions
+        ]
+
+    def _decision(self, score: float, *, hasty: bool, explain: bool) -> Decision:
+        route = Route.GRAPH if score >= 0.7 else Route.FUSION if score > 0.4 else Route.DENSE
+        return Decision(
+            Route.DENSE if hasty else route,
+            score,
+            2.0,
+            Thresholds(0.4, 0.7),
+            "budget: graph takes too long" if hasty else "score",
+            "words/v1",
+            (Contribution("words", 2.0, 10 * score),) if explain else (),
+            Change(Route.DENSE, 0.4, 0.4 - score, -1.0) if explain else None,
+        )
+
+    def _answer(self, question: str, route: Route, k: int, filter_: object | None) -> Reply:
+        rows = list(self._passages.values())
+        if filter_ is not None:
+            mask = parse_filter(filter_).mask(Columns([passage.metadata for passage in rows]))
+            rows = [passage for passage, kept in zip(rows, mask, strict=True) if kept]
+        words = set(question.lower().strip("?").split())
+        scored = [
+            (-len(words & set(f"{p.title} {p.text}".lower().replace(".", "").split())), p.id)
+            for p in rows
+        ]
+        hits = tuple(
+            Hit(id_, float(-score), rank)
+            for rank, (score, id_) in enumerate(sorted(scored)[:k], start=1)
+        )
+        ranking = Ranking(str(route), hits, len(rows))
+        seconds = {"parsing": 0.001, str(route): 0.002}
+        return Reply(question, route, ranking, {str(route): ranking}, seconds, self.version)
+
+
+@pytest.fixture
+def library() -> Library:
+    return Library()
+
+
+@pytest.fixture
+def make_library() -> type[Library]:
+    """For tests that need several, or others than the one of `library`."""
+    return Library
+
+
+Serve = Callable[..., TestClient]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Makes clients of servers that are ready: `serve(library, burst=3, ...)`."""
+    with ExitStack() as stack:
+
+        def start(
+            *libraries: Library,
+            engines: Mapping[str, Library] | None = None,
+            generator: GeneratorSettings | None = None,
+            ready: bool = True,
+            **options: Any,  # noqa: ANN401
+        ) -> TestClient:
+            named = engines or {"default": libraries[0]}
+            settings = ServiceSettings(
+                serve=replace(ServeSettings(refresh_seconds=0.02), **options),
+                generator=generator or GeneratorSettings(),
+            )
+            app = build(settings, {name: lambda e=e: e for name, e in named.items()})  # type: ignore[misc]
+            client = stack.enter_context(TestClient(app, base_url="http://localhost"))
+            while ready and client.get("/ready").status_code != 200:
+                time.sleep(0.005)
+            for library in named.values():
+                library.batches.clear()
+            return client
+
+        yield start
+
+
+@pytest.fixture
+def client(serve: Serve, library: Library) -> TestClient:
+    return serve(library)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "requests.jsonl"
+
+
+class Endpoint:
+    """A language model's endpoint on a real socket, that fails as it is told to.
+
+    Attributes:
+        script: What each further request gets: "answer", "json", "slow", "stall", "break",
+            "break early", "garbage", "error", "empty", "hang up", or a status with its headers.
+            After the last, "answer".
+        seen: Body and headers of each request.
+        text: The answer, in words that are sent one by one.
+    """
+
+    def __init__(self) -> None:
+        self.script: list[str | tuple[int, dict[str, str]]] = []
+        self.seen: list[tuple[dict[str, Any], dict[str, str]]] = []
+        self.text = "It crosses the Neretva [1] ."
+        self.release = threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                outer.handle(self)
+
+            def do_GET(self) -> None:
+                outer.reply(self, 200, json.dumps({"data": [{"id": "tiny"}]}), {})
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def close(self) -> None:
+        self.release.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def handle(self, request: BaseHTTPRequestHandler) -> None:
+        length = int(request.headers["content-length"])
+        self.seen.append((json.loads(request.rfile.read(length)), dict(request.headers)))
+        step = self.script.pop(0) if self.script else "answer"
+        if isinstance(step, tuple):
+            self.reply(request, step[0], json.dumps({"error": {"message": "no luck"}}), step[1])
+        elif step == "json":
+            message = {"message": {"content": self.text}, "finish_reason": "stop"}
+            self.reply(request, 200, json.dumps({"choices": [message]}), {})
+        elif step == "hang up":
+            request.connection.close()
+        else:
+            self._stream(request, step)
+
+    def reply(
+        self, request: BaseHTTPRequestHandler, status: int, text: str, headers: dict[str, str]
+    ) -> None:
+        request.send_response(status)
+        for name, value in {"content-type": "application/json", **headers}.items():
+            request.send_header(name, value)
+        request.send_header("content-length", str(len(text)))
+        request.end_headers()
+        request.wfile.write(text.encode())
+
+    def _stream(self, request: BaseHTTPRequestHandler, step: str) -> None:
+        def send(event: object) -> None:
+            text = event if isinstance(event, str) else json.dumps(event)
+            request.wfile.write(f"data: {text}\n\n".encode())
+            request.wfile.flush()
+
+        def piece(content: str | None, finish: str | None = None) -> dict[str, Any]:
+            return {"choices": [{"delta": {"content": content}, "finish_reason": finish}]}
+
+        if step == "slow":
+            self.release.wait(10)
+        request.send_response(200)
+        request.send_header("content-type", "text/event-stream")
+        request.end_headers()
+        if step in ("break early", "empty"):
+            send(piece("" if step == "empty" else None, "stop" if step == "empty" else None))
+            return
+        if step == "garbage":
+            send("{nonsense")
+            return
+        if step == "error":
+            send({"error": {"message": "out of memory", "code": 500}})
+            return
+        request.wfile.write(b": a comment, as proxies send them\n\n")
+        for number, word in enumerate(self.text.split()):
+            if number == 2 and step == "break":
+                return
+            if number == 2 and step == "stall":
+                self.release.wait(10)
+            send(piece(word + " "))
+        send(piece(None, "stop"))
+        send(
+            {
+                "choices": [],
+                "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+            }
+        )
+        send("[DONE]")
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    made = Endpoint()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def with_model(endpoint: Endpoint) -> GeneratorSettings:
+    """Settings of a generator that asks `endpoint`."""
+    return GeneratorSettings(
+        url=endpoint.url, model="tiny", key=SecretStr("sk-secret"), timeout_seconds=5, retries=2
+    )

@@ -1,0 +1,105 @@
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from starlette.testclient import TestClient
+
+from service.settings import GeneratorSettings
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Endpoint, Library
+
+Serve = Callable[..., TestClient]
+RIVER = {"question": "What river flows into the Adriatic?", "route": "graph"}
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    found = []
+    for block in text.strip().split("\n\n"):
+        name, data = block.split("\n")
+        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return found
+
+
+def test_without_a_model_the_passages_are_quoted(client: TestClient) -> None:
+    body = client.post("/v1/answer", json=RIVER).json()
+    assert body["answer"].startswith("The Neretva is a river. [1] It flows into the Adriatic. [1]")
+    assert body["citations"][0] == {
+        "index": 1,
+        "id": "neretva",
+        "title": "Neretva",
+        "document": "neretva",
+    }
+    assert body["generator"] == "extractive"
+    assert body["note"].startswith("No language model is configured")
+    assert body["retrieval"]["passages"][0]["id"] == "neretva"
+
+
+def test_nothing_found_is_said(client: TestClient) -> None:
+    nothing = {"type": "eq", "key": "y", "value": 3}
+    body = client.post("/v1/answer", json={**RIVER, "filter": nothing}).json()
+    assert (body["answer"], body["citations"]) == ("No passage bears on this question.", [])
+
+
+def test_a_model_answers_from_numbered_passages(
+    serve: Serve, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+) -> None:
+    client = serve(library, generator=replace(with_model, passages=2, passage_characters=11))
+    endpoint.text = "The Neretva [1] , not [9] or [0] , see also [2] and [1] ."
+    body = client.post("/v1/answer", json={**RIVER, "max_tokens": 9}).json()
+    assert [citation["index"] for citation in body["citations"]] == [1, 2]
+    assert (body["generator"], body["note"], body["finish_reason"]) == ("tiny", "", "stop")
+    assert body["usage"]["completion_tokens"] == 3
+    sent = endpoint.seen[0][0]
+    assert sent["max_tokens"] == 9
+    system, user = sent["messages"]
+    assert "from nothing else" in system["content"]
+    assert user["content"] == (
+        "Passages:\n\n[1] Neretva\nThe Neretva\n\n[2] Stari Most\nThe Old Bri\n\n"
+        "Question: What river flows into the Adriatic?"
+    )
+
+
+def test_a_model_that_fails_is_no_reason_to_say_nothing(
+    serve: Serve, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+) -> None:
+    client = serve(library, generator=with_model)
+    endpoint.script = [(401, {})]
+    body = client.post("/v1/answer", json=RIVER).json()
+    assert body["generator"] == "extractive"
+    assert body["note"].startswith("degraded: the language model did not answer (it replied 401")
+    assert "Neretva" in body["answer"]
+    counts = client.get("/metrics").text
+    assert 'wye_degraded_total{collection="default",kind="generator"} 1.0' in counts
+
+
+def test_a_stream_tells_passages_first(
+    serve: Serve, library: "Library", with_model: GeneratorSettings
+) -> None:
+    client = serve(library, generator=with_model)
+    reply = client.post("/v1/answer", json={**RIVER, "stream": True})
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    assert reply.headers["x-wye-route"] == "graph"
+    found = events(reply.text)
+    assert [name for name, _ in found] == ["retrieval", *["delta"] * 6, "done"]
+    assert found[0][1]["passages"][0]["id"] == "neretva"
+    text = "".join(data["text"] for name, data in found if name == "delta")
+    assert text == found[-1][1]["answer"] == "It crosses the Neretva [1] . "
+
+
+def test_a_stream_that_breaks_off_says_so(
+    serve: Serve, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+) -> None:
+    client = serve(library, generator=with_model)
+    endpoint.script = ["break"]
+    found = events(client.post("/v1/answer", json={**RIVER, "stream": True}).text)
+    assert [name for name, _ in found] == ["retrieval", "delta", "delta", "error", "done"]
+    assert found[-2][1]["detail"] == "The language model broke off: its stream broke off."
+    assert found[-1][1]["finish_reason"] == "error"
+    assert found[-1][1]["answer"] == "It crosses "
+
+
+def test_an_error_before_the_stream_is_an_ordinary_reply(client: TestClient) -> None:
+    reply = client.post("/v1/answer", json={**RIVER, "stream": True, "collection": "nope"})
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")

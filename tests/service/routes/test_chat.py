@@ -1,0 +1,156 @@
+"""With OpenAI's own client, as well as without."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import openai
+import pytest
+from openai import OpenAI
+from starlette.testclient import TestClient
+
+from backends.types import Passage
+from service.settings import GeneratorSettings
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Endpoint, Library
+
+Serve = Callable[..., TestClient]
+QUESTION = "What river flows into the Adriatic?"
+TALK: list[Any] = [{"role": "user", "content": QUESTION}]
+
+
+def official(client: TestClient, key: str = "none") -> OpenAI:
+    return OpenAI(base_url="http://localhost/v1", api_key=key, http_client=client, max_retries=0)
+
+
+def test_models_are_routes(serve: Serve, make_library: "type[Library]") -> None:
+    client = official(serve(engines={"main": make_library(), "other": make_library()}))
+    names = [model.id for model in client.models.list()]
+    assert {"wye-dense", "wye-graph", "wye-fusion", "wye-dense:other"} <= {*names}
+    assert client.models.retrieve("wye-graph:other").owned_by == "wye"
+    with pytest.raises(openai.NotFoundError, match="There is no model 'gpt-4'"):
+        client.models.retrieve("gpt-4")
+
+
+def test_a_chat_without_a_model_says_that_it_quotes(client: TestClient) -> None:
+    reply = official(client).chat.completions.create(model="wye-graph", messages=TALK)
+    choice = reply.choices[0]
+    assert choice.message.content is not None
+    assert choice.message.content.startswith("(No language model is configured")
+    assert "It flows into the Adriatic. [1]" in choice.message.content
+    assert (choice.finish_reason, choice.message.role) == ("stop", "assistant")
+    extra: dict[str, Any] = reply.model_extra or {}
+    assert extra["citations"][0]["id"] == "neretva"
+    assert extra["wye"]["route"]["path"] == "graph"
+    assert reply.id == f"chatcmpl-{extra['wye']['request_id']}"
+
+
+def test_a_model_sees_the_conversation_and_the_last_question_is_searched_for(
+    serve: Serve, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+) -> None:
+    client = official(serve(library, generator=with_model))
+    reply = client.chat.completions.create(
+        model="wye-dense",
+        messages=[
+            {"role": "system", "content": "Speak like a sailor."},
+            {"role": "user", "content": "Which bridge is in Mostar?"},
+            {"role": "assistant", "content": "Stari Most [1]."},
+            {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
+        ],
+        temperature=0,
+        extra_body={"wye": {"k": 1}, "chat_id": "what other clients send along"},
+    )
+    assert reply.choices[0].message.content == "It crosses the Neretva [1] . "
+    assert reply.usage is not None
+    assert reply.usage.total_tokens == 10
+    assert library.batches[-1][1] == [QUESTION]
+    sent = endpoint.seen[0][0]
+    roles = [message["role"] for message in sent["messages"]]
+    assert roles == ["system", "user", "assistant", "user"]
+    assert sent["messages"][0]["content"].endswith("Speak like a sailor.")
+    assert sent["messages"][-1]["content"].count("[2]") == 0
+    assert (sent["temperature"], "chat_id" in sent) == (0, False)
+
+
+def test_a_stream(serve: Serve, library: "Library", with_model: GeneratorSettings) -> None:
+    client = official(serve(library, generator=with_model))
+    chunks = list(
+        client.chat.completions.create(
+            model="wye-graph", messages=TALK, stream=True, stream_options={"include_usage": True}
+        )
+    )
+    texts = [c.choices[0].delta.content for c in chunks if c.choices]
+    assert "".join(text or "" for text in texts) == "It crosses the Neretva [1] . "
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert (chunks[0].model_extra or {})["wye"]["passages"][0]["id"] == "neretva"
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert (chunks[-2].model_extra or {})["citations"][0]["index"] == 1
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.total_tokens == 10
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_a_stream_that_quotes(client: TestClient) -> None:
+    stream = official(client).chat.completions.create(model="wye-graph", messages=TALK, stream=True)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+    assert text.startswith("(No language model is configured")
+    assert text.count("No language model") == 1
+    assert "It flows into the Adriatic. [1]" in text
+
+
+def test_an_answer_that_breaks_off_is_an_error(
+    serve: Serve, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+) -> None:
+    client = official(serve(library, generator=with_model))
+    endpoint.script = ["break", "break"]
+    stream = client.chat.completions.create(model="wye-graph", messages=TALK, stream=True)
+    seen = [next(stream).choices[0].delta.content for _ in range(3)]
+    assert seen == ["", "It ", "crosses "]
+    with pytest.raises(openai.APIError, match="broke off"):
+        next(stream)
+    with pytest.raises(openai.InternalServerError, match="broke off"):
+        client.chat.completions.create(model="wye-graph", messages=TALK)
+
+
+def test_another_collection_is_another_model(serve: Serve, make_library: "type[Library]") -> None:
+    other = make_library([Passage("only", "", "A river of its own.")])
+    client = official(serve(engines={"main": make_library(), "other": other}))
+    reply = client.chat.completions.create(model="wye-dense:other", messages=TALK)
+    assert (reply.model_extra or {})["wye"]["passages"][0]["id"] == "only"
+
+
+def test_a_long_message_is_searched_for_by_its_end(client: TestClient, library: "Library") -> None:
+    long = "word " * 3000 + QUESTION
+    talk: list[Any] = [{"role": "user", "content": long}]
+    reply = official(client).chat.completions.create(model="wye-dense", messages=talk)
+    asked = (reply.model_extra or {})["wye"]["question"]
+    assert (len(asked), asked.endswith(QUESTION)) == (4096, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"messages": []}, "body.messages"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "role user"),
+        ({"messages": [{"role": "user", "content": " "}]}, "role user"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "body.messages[0].role"),
+        ({"n": 2}, "body.n"),
+        ({"temperature": 9}, "body.temperature"),
+        ({"wye": {"k": 0}}, "body.wye.k"),
+        ({"wye": {"kk": 1}}, "body.wye.kk"),
+    ],
+)
+def test_mistakes_are_told_as_the_client_expects(
+    client: TestClient, body: dict[str, Any], says: str
+) -> None:
+    sent = {"model": "wye-dense", "messages": TALK, **body}
+    with pytest.raises(openai.UnprocessableEntityError) as error:
+        official(client).post("/chat/completions", body=sent, cast_to=object)
+    assert says in error.value.message
+    assert error.value.type == "invalid_request_error"
+
+
+def test_an_unknown_model(client: TestClient) -> None:
+    with pytest.raises(openai.NotFoundError, match="wye-dense, ") as error:
+        official(client).chat.completions.create(model="gpt-4", messages=TALK)
+    assert error.value.code == "model_not_found"

@@ -1,0 +1,41 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.testclient import TestClient
+
+from router.journal import read_journal
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Library
+
+Serve = Callable[..., TestClient]
+
+
+def test_feedback_joins_the_reply_it_is_about(serve: Serve, library: "Library", log: Path) -> None:
+    client = serve(library, request_log=log)
+    asked = {"question": "What river is it?", "route": "dense"}
+    id_ = client.post("/v1/retrieve", json=asked).json()["request_id"]
+    said = {"request_id": id_, "rating": "bad", "passages": ["tower"], "comment": "no"}
+    reply = client.post("/v1/feedback", json=said)
+    assert (reply.status_code, reply.json()) == (201, {"status": "recorded", "request_id": id_})
+    (entry,) = read_journal(log)
+    assert entry.feedback[0]["rating"] == "bad"
+    assert entry.feedback[0]["passages"] == ["tower"]
+    assert 'wye_feedback_total{rating="bad"} 1.0' in client.get("/metrics").text
+
+
+def test_feedback_is_not_lost_in_silence(client: TestClient) -> None:
+    reply = client.post("/v1/feedback", json={"request_id": "x", "rating": "good"})
+    assert (reply.status_code, "WYE_SERVE__REQUEST_LOG" in reply.json()["detail"]) == (409, True)
+
+
+@pytest.mark.parametrize(
+    "change", [{"request_id": "a b"}, {"rating": "fine"}, {"comment": "x" * 5000}, {"more": 1}]
+)
+def test_mistakes(serve: Serve, library: "Library", log: Path, change: dict[str, object]) -> None:
+    client = serve(library, request_log=log)
+    said = {"request_id": "x", "rating": "good", **change}
+    assert client.post("/v1/feedback", json=said).status_code == 422
+    assert log.read_text(encoding="utf-8") == ""

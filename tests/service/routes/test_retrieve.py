@@ -1,0 +1,246 @@
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from backends.types import Passage
+from router.journal import read_journal
+from router.types import Route
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Library
+
+RIVER = {"question": "What river is it?", "route": "graph", "k": 2}
+Serve = Callable[..., TestClient]
+
+
+def ask(client: TestClient, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
+    reply = client.post("/v1/retrieve", json={**RIVER, **changes})
+    assert reply.status_code == 200, reply.text
+    body: dict[str, Any] = reply.json()
+    return body
+
+
+def test_a_reply_says_how_it_came_about(client: TestClient) -> None:
+    reply = client.post("/v1/retrieve", json=RIVER, headers={"x-request-id": "mine-1"})
+    body = reply.json()
+    assert body["request_id"] == reply.headers["x-request-id"] == "mine-1"
+    first = body["passages"][0]
+    assert (first["id"], first["rank"], first["metadata"]) == ("neretva", 1, {"y": 1})
+    assert first["text"].startswith("The Neretva")
+    assert first["sources"] == [{"arm": "graph", "rank": 1, "score": 3.0, "share": None}]
+    assert (body["route"]["path"], body["route"]["asked"]) == ("graph", "graph")
+    assert body["route"]["reason"] == "forced"
+    assert body["arms"] == {"graph": {"candidates": 3, "returned": 2, "degraded": ""}}
+    assert {"queue", "parsing", "graph", "fetching", "total"} == {*body["timings_ms"]}
+    assert body["index"] == {"collection": "default", "version": 1}
+    assert (body["degraded"], body["batch"]) == ("", 1)
+    assert reply.headers["x-wye-route"] == "graph"
+    assert reply.headers["x-wye-index-version"] == "1"
+    assert "graph;dur=" in reply.headers["server-timing"]
+
+
+def test_a_filter_holds(client: TestClient) -> None:
+    body = ask(client, filter={"type": "gt", "key": "y", "value": 1500}, k=9)
+    assert {passage["id"] for passage in body["passages"]} == {"mostar", "tower"}
+    assert body["arms"]["graph"]["candidates"] == 2
+
+
+def test_requests_that_differ_in_a_filter_never_share_one(serve: Serve, library: "Library") -> None:
+    library.seconds = dict.fromkeys(Route, 0.02)
+    client = serve(library)
+
+    def years(value: object) -> set[str]:
+        body = ask(client, filter={"type": "eq", "key": "y", "value": value}, k=9)
+        return {passage["id"] for passage in body["passages"]}
+
+    wanted: list[object] = [1, True, "1", 1566] * 6
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(years, wanted)) == [{"neretva"}, set(), set(), {"mostar"}] * 6
+
+
+def test_a_collection_by_name(serve: Serve, make_library: "type[Library]") -> None:
+    other = make_library([Passage("only", "", "Another river entirely.")], version=7)
+    client = serve(engines={"first": make_library(), "second": other})
+    assert ask(client)["index"] == {"collection": "first", "version": 1}
+    body = ask(client, collection="second")
+    assert (body["index"], body["passages"][0]["id"]) == (
+        {"collection": "second", "version": 7},
+        "only",
+    )
+    reply = client.post("/v1/retrieve", json={**RIVER, "collection": "third"})
+    assert (reply.status_code, "there is first, second" in reply.json()["detail"]) == (404, True)
+
+
+def test_a_newer_version_is_followed(
+    serve: Serve, library: "Library", make_library: "type[Library]"
+) -> None:
+    client = serve(library)
+    library.newer = make_library([Passage("new", "", "A new river.")], version=2)
+    give_up = time.monotonic() + 10
+    while ask(client)["index"]["version"] == 1 and time.monotonic() < give_up:
+        time.sleep(0.01)
+    body = ask(client)
+    assert (body["index"]["version"], body["passages"][0]["id"]) == (2, "new")
+
+
+def test_a_failing_arm_degrades_and_is_counted(serve: Serve, library: "Library") -> None:
+    client = serve(library)
+    library.failing = {Route.GRAPH}
+    reply = client.post("/v1/retrieve", json=RIVER)
+    said = "degraded: graph failed (RuntimeError); dense instead"
+    assert reply.json()["degraded"] == reply.json()["route"]["reason"] == said
+    assert reply.json()["route"]["path"] == "dense"
+    assert reply.headers["x-wye-degraded"] == said
+    counts = client.get("/metrics").text
+    assert 'wye_degraded_total{collection="default",kind="failed"} 1.0' in counts
+    assert 'wye_routes_total{asked="graph",collection="default",route="dense"} 1.0' in counts
+
+
+def test_when_nothing_works_it_is_our_fault(serve: Serve, library: "Library") -> None:
+    client = serve(library)
+    library.failing = set(Route)
+    reply = client.post("/v1/retrieve", json=RIVER)
+    assert (reply.status_code, reply.json()["type"]) == (500, "urn:wye:problem:internal")
+    assert "broken" not in reply.text
+    assert reply.headers["x-request-id"] == reply.json()["request_id"]
+
+
+def test_overload_is_refused_at_once_and_what_was_accepted_is_answered(
+    serve: Serve, library: "Library"
+) -> None:
+    client = serve(library, queue=4, batch=2)
+    library.seconds = dict.fromkeys(Route, 0.1)
+    ends: list[tuple[float, int]] = []
+    lock = threading.Lock()
+
+    def one(number: int) -> int:
+        reply = client.post("/v1/retrieve", json={**RIVER, "question": f"river {number}"})
+        if reply.status_code == 503:
+            assert int(reply.headers["retry-after"]) >= 1
+            assert reply.json()["type"] == "urn:wye:problem:overloaded"
+        else:
+            assert reply.json()["question"] == f"river {number}"
+        with lock:
+            ends.append((time.monotonic(), reply.status_code))
+        return reply.status_code
+
+    with ThreadPoolExecutor(24) as pool:
+        codes = list(pool.map(one, range(24)))
+    assert {*codes} == {200, 503}
+    assert codes.count(200) >= 5
+    assert [code for _, code in sorted(ends)][-1] == 200, "nobody waits to be refused"
+
+
+def test_a_deadline_that_cannot_be_kept(serve: Serve, library: "Library") -> None:
+    client = serve(library)
+    library.seconds = dict.fromkeys(Route, 0.3)
+    reply = client.post("/v1/retrieve", json={**RIVER, "deadline_ms": 30})
+    assert (reply.status_code, reply.json()["type"]) == (504, "urn:wye:problem:deadline")
+
+
+def test_the_request_log_has_what_a_replay_needs(
+    serve: Serve, library: "Library", log: Path
+) -> None:
+    client = serve(library, request_log=log)
+    ask(client)
+    (entry,) = read_journal(log)
+    assert entry.values["question"] == RIVER["question"]
+    assert entry.values["passages"] == ["neretva", "mostar"]
+    assert (entry.values["asked"], entry.values["route"]) == ("graph", "graph")
+    assert entry.values["index_version"] == 1
+    assert json.loads(log.read_text(encoding="utf-8"))["seconds"]["total"] > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"question": ""}, "body.question"),
+        ({"question": " \n"}, "body.question"),
+        ({"question": "x" * 5000}, "body.question"),
+        ({"question": 3}, "body.question"),
+        ({"question": "\ud800"}, "body.question"),
+        ({"k": 0}, "body.k"),
+        ({"k": 101}, "body.k"),
+        ({"route": "sideways"}, "body.route"),
+        ({"deadline_ms": 0}, "body.deadline_ms"),
+        ({"collection": ""}, "body.collection"),
+        ({"kk": 3}, "body.kk"),
+    ],
+)
+def test_a_mistake_is_named_by_its_place(
+    client: TestClient, changes: dict[str, object], place: str
+) -> None:
+    body = json.dumps({**RIVER, **changes})
+    reply = client.post("/v1/retrieve", content=body, headers={"content-type": "application/json"})
+    assert reply.status_code == 422
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert [fault["at"] for fault in reply.json()["errors"]] == [place]
+
+
+def test_a_bad_filter_is_refused_before_it_waits(client: TestClient, library: "Library") -> None:
+    reply = client.post("/v1/retrieve", json={**RIVER, "filter": {"type": "like"}})
+    assert reply.status_code == 422
+    assert "filter.type must be one of" in reply.json()["detail"]
+    assert library.batches == []
+
+
+LONG = {"question": "Into which sea does the river beneath the bridge flow?", "k": 2}
+
+
+def test_the_router_chooses_and_says_why(client: TestClient) -> None:
+    reply = client.post("/v1/retrieve", json={**LONG, "explain": True})
+    body = reply.json()
+    assert body["route"] == {
+        "path": "graph",
+        "asked": "auto",
+        "reason": "score",
+        "score": 1.0,
+        "thresholds": {"low": 0.4, "high": 0.7},
+        "model": "words/v1",
+        "contributions": [{"name": "words", "logit": 2.0, "value": 10.0}],
+        "nearest_change": {"route": "dense", "threshold": 0.4, "score": -0.6, "logit": -1.0},
+    }
+    assert reply.headers["x-wye-score"] == "1.0000"
+    assert client.post("/v1/retrieve", json=LONG).json()["route"]["contributions"] is None
+    counts = client.get("/metrics").text
+    assert 'wye_routes_total{asked="auto",collection="default",route="graph"} 2.0' in counts
+    assert 'wye_route_score_count{collection="default"} 2.0' in counts
+
+
+def test_a_budget_is_told(client: TestClient) -> None:
+    body = client.post("/v1/retrieve", json={**LONG, "max_latency_ms": 2}).json()
+    assert (body["route"]["path"], body["route"]["reason"][:7]) == ("dense", "budget:")
+    assert body["degraded"] == ""
+
+
+def test_a_router_that_fails_degrades(serve: Serve, library: "Library") -> None:
+    client = serve(library)
+    library.failing = {Route.AUTO}
+    body = client.post("/v1/retrieve", json=LONG).json()
+    assert body["route"]["reason"] == "degraded: auto failed (RuntimeError); dense instead"
+
+
+def test_a_server_without_a_router_says_so(serve: Serve, library: "Library") -> None:
+    library.has_no_router = True
+    client = serve(library)
+    for path in ("/v1/retrieve", "/v1/route"):
+        reply = client.post(path, json={"question": "What river?"})
+        assert (reply.status_code, reply.json()["type"]) == (409, "urn:wye:problem:no-such-route")
+        assert "There is no router model here" in reply.json()["detail"]
+    assert ask(client)["route"]["path"] == "graph"
+    models = client.get("/v1/models").json()["data"]
+    assert "wye-auto" not in [model["id"] for model in models]
+
+
+def test_a_decision_without_a_search(client: TestClient, library: "Library") -> None:
+    reply = client.post("/v1/route", json={"question": LONG["question"], "explain": True})
+    assert reply.json()["route"]["path"] == reply.headers["x-wye-route"] == "graph"
+    assert reply.json()["route"]["contributions"][0]["name"] == "words"
+    assert library.batches == []

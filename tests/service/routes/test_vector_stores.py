@@ -1,0 +1,79 @@
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import openai
+import pytest
+from openai import OpenAI
+from starlette.testclient import TestClient
+
+from backends.types import Passage
+from router.types import Route
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Library
+
+Serve = Callable[..., TestClient]
+
+
+@pytest.fixture
+def official(client: TestClient) -> OpenAI:
+    return OpenAI(base_url="http://localhost/v1", api_key="none", http_client=client, max_retries=0)
+
+
+def test_a_search(official: OpenAI, library: "Library") -> None:
+    page = official.vector_stores.search(
+        "default",
+        query="What river is it?",
+        max_num_results=2,
+        ranking_options={"ranker": "wye-graph"},  # type: ignore[arg-type]
+    )
+    first = page.data[0]
+    assert (first.file_id, first.filename, first.score) == ("neretva", "Neretva", 3.0)
+    assert first.attributes == {"y": 1}
+    assert first.content[0].text.startswith("The Neretva")
+    assert len(page.data) == 2
+    assert library.batches == [(Route.GRAPH, ["What river is it?"])]
+
+
+def test_a_filter_and_a_threshold(official: OpenAI) -> None:
+    page = official.vector_stores.search(
+        "default",
+        query="the river Neretva",
+        filters={"type": "gt", "key": "y", "value": 1500},
+        ranking_options={"score_threshold": 2},
+    )
+    assert [result.file_id for result in page.data] == ["mostar"]
+
+
+def test_several_queries_are_fused(official: OpenAI) -> None:
+    page = official.vector_stores.search("default", query=["river", "London"])
+    scores = {result.file_id: result.score for result in page.data}
+    assert scores == pytest.approx(
+        {"neretva": 1 / 61 + 1 / 63, "tower": 1 / 63 + 1 / 61, "mostar": 1 / 62 + 1 / 62}
+    )
+    assert [*scores] == ["neretva", "tower", "mostar"]
+
+
+def test_lists_and_nothings_in_metadata(serve: Serve, make_library: "type[Library]") -> None:
+    odd = Passage("p", "", "A river.", {"tags": ["a", "b"], "none": None, "yes": True})
+    client = serve(make_library([odd]))
+    body = client.post("/v1/vector_stores/default/search", json={"query": "river"}).json()
+    (result,) = body["data"]
+    assert result["attributes"] == {"tags": "a, b", "yes": True}
+    assert result["filename"] == "p"
+
+
+def test_collections_are_listed(official: OpenAI) -> None:
+    (store,) = official.vector_stores.list().data
+    assert (store.id, store.status, store.file_counts.completed) == ("default", "completed", 3)
+    assert official.vector_stores.retrieve("default").metadata == {"index_version": "1"}
+    with pytest.raises(openai.NotFoundError, match="There is no collection 'nope'"):
+        official.vector_stores.search("nope", query="x")
+
+
+def test_mistakes(official: OpenAI) -> None:
+    for query in ("", [], [""], ["x"] * 9):
+        with pytest.raises(openai.UnprocessableEntityError):
+            official.vector_stores.search("default", query=query)
+    with pytest.raises(openai.UnprocessableEntityError, match=r"filter\.type"):
+        official.vector_stores.search("default", query="x", filters={"type": "like"})  # type: ignore[arg-type]

@@ -1,0 +1,95 @@
+import json
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backends.build import ingest
+from backends.types import Passage
+from router.container import Ingestion
+from router.settings import load_settings as load_routers
+from service.cli import run
+from service.doctor import Finding, State, examine
+from service.keys import Scope, append_key, new_key
+from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Endpoint
+
+pytestmark = pytest.mark.usefixtures("fake_models")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    place = tmp_path / "index"
+    target = Ingestion(load_routers(), place)
+    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passages)
+    return place
+
+
+def looked_at(
+    serve: ServeSettings, generator: GeneratorSettings | None = None
+) -> dict[str, Finding]:
+    settings = ServiceSettings(serve=serve, generator=generator or GeneratorSettings())
+    return {finding.subject: finding for finding in examine(settings)}
+
+
+def free() -> ServeSettings:
+    return ServeSettings(port=0)
+
+
+def test_a_server_that_would_work(index: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    found = looked_at(replace(free(), indexes=(f"a={index}",), request_log=log))
+    assert found["index a"].state == State.GOOD
+    assert "1 passages; every route answers" in found["index a"].says
+    assert {found[name].state for name in ("machine", "access", "address", "generator")} == {"good"}
+    assert found["router"].state == State.WARNING
+    assert found["request log"].state == State.GOOD
+    assert not log.exists()
+
+
+def test_an_index_that_is_not_there_and_one_that_is_empty(tmp_path: Path) -> None:
+    Ingestion(load_routers(), tmp_path / "empty")
+    wanted = (f"a={tmp_path / 'missing'}", f"b={tmp_path / 'empty'}")
+    found = looked_at(replace(free(), indexes=wanted))
+    assert (found["index a"].state, "There is no index" in found["index a"].says) == ("bad", True)
+    assert (found["index b"].state, "is empty" in found["index b"].says) == ("warning", True)
+    assert looked_at(free())["indexes"].says.startswith("Serve what?")
+
+
+def test_keys(index: Path, tmp_path: Path) -> None:
+    path = tmp_path / "keys.txt"
+    public = replace(free(), host="0.0.0.0", indexes=(str(index),))
+    assert "there is no API key" in looked_at(public)["access"].says
+    append_key(path, new_key("ada", [Scope.READ])[1])
+    assert looked_at(replace(public, keys_file=path))["access"].says == "1 API keys."
+    path.chmod(0o644)
+    assert looked_at(replace(public, keys_file=path))["access"].state == State.WARNING
+
+
+def test_an_address_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        found = looked_at(replace(free(), port=taken.getsockname()[1]))["address"]
+    assert (found.state, "take another --port" in found.says) == (State.WARNING, True)
+
+
+def test_a_generator(endpoint: "Endpoint", with_model: GeneratorSettings) -> None:
+    assert looked_at(free(), with_model)["generator"].says == f"tiny at {endpoint.url}."
+    other = looked_at(free(), replace(with_model, model="huge"))["generator"]
+    assert (other.state, "does not list 'huge'" in other.says) == (State.WARNING, True)
+    nowhere = replace(with_model, url="http://127.0.0.1:9/v1")
+    gone = looked_at(free(), nowhere)["generator"]
+    assert (gone.state, "does not answer (ConnectError)" in gone.says) == (State.BAD, True)
+
+
+def test_the_command(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--index", f"a={index}"]) == 0
+    assert "ok       index a: " in capsys.readouterr().out
+    assert run(["doctor", "--index", "a=/nowhere", "--json"]) == 1
+    findings = json.loads(capsys.readouterr().out)
+    assert {finding["state"] for finding in findings} == {"good", "warning", "bad"}

@@ -1,0 +1,152 @@
+"""The schema is what the server does: examples work, and nothing that fits it is a fault."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis import Case
+from starlette.testclient import TestClient
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Library
+
+Serve = Callable[..., TestClient]
+
+
+@pytest.fixture
+def logged(serve: Serve, library: "Library", log: Path) -> TestClient:
+    return serve(library, request_log=log)
+
+
+def operations(client: TestClient) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    schema = client.get("/openapi.json").json()
+    for path, methods in schema["paths"].items():
+        for method in methods:
+            yield path, method, methods[method]
+
+
+def body_of(client: TestClient, operation: dict[str, Any]) -> dict[str, Any]:
+    """Schema of what an address takes."""
+    content = operation["requestBody"]["content"]["application/json"]["schema"]
+    parts = client.get("/openapi.json").json()["components"]["schemas"]
+    found: dict[str, Any] = parts[content["$ref"].rpartition("/")[2]]
+    return found
+
+
+def test_every_documented_example_works(logged: TestClient) -> None:
+    sent = 0
+    for path, method, operation in operations(logged):
+        if "requestBody" not in operation:
+            continue
+        examples = body_of(logged, operation)["examples"]
+        assert len(examples) >= 2, path
+        for example in examples:
+            address = path.replace("{store}", "default")
+            reply = logged.request(method, address, json=example)
+            assert reply.is_success, (path, example, reply.text)
+            sent += 1
+    assert sent >= 12
+
+
+def test_every_address_and_field_is_described(logged: TestClient) -> None:
+    for path, _, operation in operations(logged):
+        assert operation["summary"], path
+        assert len(operation["description"]) > 10, path
+        assert operation["tags"], path
+        problem = operation["responses"]["default"]["content"]["application/problem+json"]
+        assert problem["schema"]["$ref"].endswith("ProblemValue")
+        assert "422" not in operation["responses"]
+
+
+def test_names_are_unique_and_the_schema_is_whole(logged: TestClient) -> None:
+    names = [operation["operationId"] for _, _, operation in operations(logged)]
+    assert len(names) == len({*names})
+    schema = logged.get("/openapi.json")
+    assert "HTTPValidationError" not in schema.text
+    assert schema.json()["info"]["title"] == "Wye"
+
+
+def test_nothing_that_fits_the_schema_is_a_fault(logged: TestClient) -> None:
+    known = logged.get("/openapi.json").json()
+    # Names that are there, or nearly every request would be told that its is not.
+    chat = known["components"]["schemas"]["ChatRequest"]["properties"]["model"]
+    chat["enum"] = ["wye-auto", "wye-dense", "wye-graph"]
+    for path in known["paths"].values():
+        for operation in path.values():
+            for parameter in operation.get("parameters", []):
+                if parameter["in"] == "path":
+                    names = {"store": ["default"], "model": ["wye-dense", "nope"]}
+                    parameter["schema"]["enum"] = names[parameter["name"]]
+    schema = schemathesis.openapi.from_dict(known)
+    for result in schema.get_all_operations():
+        strategy = result.ok().as_strategy()  # type: ignore[union-attr]
+
+        @settings(max_examples=40, suppress_health_check=list(HealthCheck), database=None)
+        @given(case=strategy)
+        def send(case: Case[Any]) -> None:
+            request = case.as_transport_kwargs(base_url="http://localhost")
+            request.pop("cookies", None)
+            if request.get("data") is not None:
+                request["content"] = request.pop("data")
+            request = {name: value for name, value in request.items() if value is not None}
+            reply = logged.request(**request)
+            assert reply.status_code < 500, (case, reply.text)
+            kind = reply.headers["content-type"]
+            assert (kind == "application/problem+json") == (reply.status_code >= 400), reply.text
+
+        send()
+
+
+# Lone surrogates too: JSON can say them, and no encoder can write them.
+ANY_TEXT = st.text(st.characters(exclude_categories=[]))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(
+    [
+        "question",
+        "k",
+        "route",
+        "filter",
+        "filters",
+        "query",
+        "messages",
+        "model",
+        "stream",
+        "wye",
+        "collection",
+        "max_latency_ms",
+        "deadline_ms",
+        "explain",
+        "ranking_options",
+        "request_id",
+    ]
+)
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck), database=None)
+@given(body=st.dictionaries(FIELDS, JSON, max_size=5), good=st.booleans())
+def test_no_body_at_all_is_a_fault(logged: TestClient, body: dict[str, Any], good: bool) -> None:
+    start = {"question": "What river?", "model": "wye-dense", "query": "x"} if good else {}
+    for path in ("/v1/retrieve", "/v1/chat/completions", "/v1/vector_stores/default/search"):
+        content = json.dumps({**start, **body})  # with Infinity and NaN, as Python writes them
+        reply = logged.post(path, content=content, headers={"content-type": "application/json"})
+        assert reply.status_code < 500, reply.text
+
+
+def test_it_takes_little_time_to_refuse(logged: TestClient) -> None:
+    deep: Any = {"type": "eq", "key": "a", "value": 1}
+    for _ in range(200):
+        deep = {"type": "and", "filters": [deep]}
+    started = time.monotonic()
+    reply = logged.post("/v1/retrieve", json={"question": "x", "filter": deep})
+    assert (reply.status_code, "nested deeper" in reply.text) == (422, True)
+    assert time.monotonic() - started < 5

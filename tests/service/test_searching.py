@@ -1,0 +1,137 @@
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backends.errors import FilterError
+from router.decision import Decision
+from router.types import Route
+from service.batching import Entry
+from service.collection import Collection
+from service.searching import Ask, Choice, Found, Question, Searcher
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Library
+
+GRAPH = Ask("c", Route.GRAPH, 2)
+
+
+def searcher(library: "Library") -> Searcher:
+    collection = Collection("c", lambda: library)
+    collection.load()
+    library.batches.clear()
+    return Searcher({"c": collection})
+
+
+def entries(*texts: str, seconds: float = 60) -> list[Entry[Question]]:
+    now = monotonic()
+    return [Entry(Question(text, "id"), now + seconds, now) for text in texts]
+
+
+def found(results: list[Found | Exception]) -> list[Found]:
+    assert all(isinstance(result, Found) for result in results), results
+    return [result for result in results if isinstance(result, Found)]
+
+
+def test_filters_are_compared_as_written() -> None:
+    one, true, again = (
+        Ask("c", Route.DENSE, 5, {"type": "eq", "key": "y", "value": value})
+        for value in (1, True, 1)
+    )
+    assert one != true
+    assert one == again
+    assert hash(one) == hash(again)
+    assert Ask("c", Route.DENSE, 5) != one
+
+
+def test_a_batch_is_one_search(library: "Library") -> None:
+    results = found(searcher(library).find(GRAPH, entries("the river", "the bridge")))
+    assert library.batches == [(Route.GRAPH, ["the river", "the bridge"])]
+    assert [result.reply.question for result in results] == ["the river", "the bridge"]
+    assert [*results[0].passages] == [hit.id for hit in results[0].reply.ranking.hits]
+    assert results[0].degraded == ""
+
+
+def test_an_arm_that_fails_gives_way_to_dense_and_says_so(library: "Library") -> None:
+    library.failing = {Route.GRAPH}
+    (result,) = found(searcher_without_loading(library).find(GRAPH, entries("the river")))
+    assert result.reply.route == Route.DENSE
+    assert result.degraded == "degraded: graph failed (RuntimeError); dense instead"
+
+
+def test_one_bad_question_takes_no_other_with_it(library: "Library") -> None:
+    library.poison = "xyzzy"
+    texts = ["the river", "say xyzzy", "the bridge", "the tower", "london"]
+    results = found(searcher(library).find(GRAPH, entries(*texts)))
+    assert [result.reply.question for result in results] == texts
+    assert [bool(result.degraded) for result in results] == [False, True, False, False, False]
+
+
+def test_nothing_stands_in_for_dense(library: "Library") -> None:
+    broken = searcher_without_loading(library)
+    library.failing = {Route.DENSE, Route.GRAPH}
+    (error,) = broken.find(Ask("c", Route.GRAPH, 2), entries("the river"))
+    assert isinstance(error, RuntimeError)
+
+
+def test_a_mistake_of_the_user_is_no_reason_to_degrade(library: "Library") -> None:
+    ask = Ask("c", Route.GRAPH, 2, {"type": "like"})
+    results = searcher(library).find(ask, entries("a", "b"))
+    assert [type(result) for result in results] == [FilterError, FilterError]
+
+
+def test_what_would_be_late_goes_over_dense_and_says_so(library: "Library") -> None:
+    slow = searcher(library)
+    library.seconds = {Route.GRAPH: 0.2}
+    slow.find(GRAPH, entries("to learn from"))
+    library.batches.clear()
+    hasty, patient = entries("hasty", seconds=0.05), entries("patient")
+    first, second = found(slow.find(GRAPH, [*hasty, *patient]))
+    assert library.batches == [(Route.DENSE, ["hasty"]), (Route.GRAPH, ["patient"])]
+    assert first.degraded.startswith("degraded: graph takes about ")
+    assert first.degraded.endswith("more than the deadline leaves; dense instead")
+    assert second.degraded == ""
+
+
+def test_a_route_that_was_slow_is_tried_again(library: "Library") -> None:
+    now = [100.0]
+    collection = Collection("c", lambda: library)
+    collection.load()
+    slow = Searcher({"c": collection}, clock=lambda: now[0])
+    library.seconds = {Route.GRAPH: 0.1}
+    slow.find(GRAPH, [Entry(Question("learn", "id"), now[0] + 60, now[0])])
+    library.seconds = {}
+
+    def hasty() -> Route:
+        entry = Entry(Question("hasty", "id"), now[0] + 0.05, now[0])
+        return found(slow.find(GRAPH, [entry]))[0].reply.route
+
+    assert hasty() == Route.DENSE
+    now[0] += 60
+    assert hasty() == Route.GRAPH
+
+
+@pytest.mark.parametrize("route", [route for route in Route if route != Route.AUTO])
+def test_every_route_carries_its_passages(library: "Library", route: Route) -> None:
+    (result,) = found(searcher(library).find(Ask("c", route, 3), entries("the river")))
+    assert {*result.passages} == {"mostar", "neretva", "tower"}
+
+
+def searcher_without_loading(library: "Library") -> Searcher:
+    """With arms that break after the warm-up."""
+    failing, library.failing = library.failing, set()
+    made = searcher(library)
+    library.failing = failing
+    return made
+
+
+def test_a_decision_alone_searches_nothing(library: "Library") -> None:
+    library.poison = "xyzzy"
+    texts = ["the river", "say xyzzy", "one two three four five six seven"]
+    first, second, third = searcher(library).work(Choice("c", explain=True), entries(*texts))
+    assert isinstance(first, Decision)
+    assert (first.route, first.contributions[0].name) == (Route.DENSE, "words")
+    assert isinstance(second, RuntimeError)
+    assert isinstance(third, Decision)
+    assert third.route == Route.GRAPH
+    assert library.batches == []

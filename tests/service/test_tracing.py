@@ -1,0 +1,54 @@
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import NoOpTracerProvider
+from starlette.testclient import TestClient
+
+from service import app
+from service.tracing import provider
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Library
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+def test_a_retrieval_and_its_stages_are_spans_of_their_request(
+    serve: Callable[..., TestClient], library: "Library", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = InMemorySpanExporter()
+    made = TracerProvider()
+    made.add_span_processor(SimpleSpanProcessor(kept))
+    monkeypatch.setattr(app, "provider", lambda _: made)
+    client = serve(library)
+    kept.clear()
+    client.post(
+        "/v1/retrieve",
+        json={"question": "What river is it?"},
+        headers={"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"},
+    )
+    spans = {span.name: span for span in kept.get_finished_spans()}
+    request, retrieval = spans["POST /v1/retrieve"], spans["wye.retrieve"]
+    assert request.context is not None
+    assert f"{request.context.trace_id:032x}" == TRACE
+    assert retrieval.parent is not None
+    assert retrieval.parent.span_id == request.context.span_id
+    assert retrieval.attributes is not None
+    assert retrieval.attributes["wye.route"] == "dense"
+    assert retrieval.attributes["wye.score"] == 0.4
+    assert {"wye.queue", "wye.parsing", "wye.dense", "wye.fetching"} <= {*spans}
+    assert "What river is it?" not in str([span.to_json() for span in spans.values()])
+
+
+def test_without_an_exporter_there_are_no_spans() -> None:
+    assert isinstance(provider("off"), NoOpTracerProvider)
+
+
+def test_the_exporter_writes_to_standard_error_when_asked() -> None:
+    made = provider("console")
+    assert isinstance(made, TracerProvider)
+    made.shutdown()
