@@ -13,9 +13,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
 from router.errors import ArtefactError, FeatureError
+from router.layers import Floats
 from router.manifest import Manifest, policy_from_json
 from router.model import RoutingModel
-from router.network import Floats
 from router.policy import Policy
 from router.scorer import KINDS, Member, Scorer, Standard, columns_of
 

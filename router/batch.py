@@ -12,8 +12,9 @@ from backends.explanation import Explanation
 from backends.seeds import SeedReach
 from backends.trigraph import TriGraphRetriever
 from backends.types import Mask, Query, Ranking, Retriever
+from router.errors import FusionError
 from router.evidence import Evidence
-from router.network import Float64
+from router.layers import Float64
 from router.types import Route
 
 
@@ -149,6 +150,20 @@ class Batch:
             )
             for row, place in enumerate(places)
         ]
+
+    def spread(
+        self, masses: Sequence[Mapping[str, float]], places: Sequence[int], k: int
+    ) -> list[Ranking]:
+        """Walk the graph from passages instead of seeds, for some of the questions.
+
+        Raises:
+            FusionError: The graph arm cannot.
+        """
+        arm = self.arms.retriever(Route.GRAPH)
+        if not isinstance(arm, TriGraphRetriever):
+            raise FusionError("This graph arm cannot walk from passages; take another method.")
+        with self.stage(Route.GRAPH, places):
+            return arm.spread(masses, k, self._allowed)
 
     def seeds(self, places: Sequence[int]) -> list[tuple[SeedReach, ...]]:
         """Where the graph's walk starts for some of the questions, known without walking."""

@@ -7,13 +7,13 @@ from typing import Protocol
 import numpy as np
 
 from router.decision import BASELINE, Change, Contribution
-from router.network import Float64, Floats
+from router.layers import Float64, Floats
 from router.policy import Thresholds, decide
 from router.scorer import Scorer
 from router.types import Route
 
-POINTS = 6
-"""Of the Gauss-Legendre rule; exact for polynomials of degree 11 along the path."""
+POINTS = 8
+"""Of the Gauss-Legendre rule; exact for polynomials of degree 15 along the path."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(POINTS)
 _PATH = ((_NODES + 1) / 2).astype(np.float32)[:, None]

@@ -10,7 +10,8 @@ from router.errors import ArtefactError, FusionError, QuestionError
 from router.evidence import Consulted
 from router.fusing import blend_text, fuse_all
 from router.fusion_settings import ARMS, FusionSettings
-from router.network import Float64
+from router.layers import Float64
+from router.seeding import as_fusion, start_mass
 from router.types import Reply, Route
 
 EMPTY_INDEX = "the index is empty"
@@ -204,6 +205,9 @@ class Gateway:
     ) -> list[Ranking]:
         depth = max(k, self._fusion.depth)
         evidence = batch.evidence(self._lists(Route.FUSION), places, depth)
+        if self._fusion.method == "seeded":
+            starts = [start_mass(one.rankings[arm]) for one in evidence for arm in one.rankings]
+            return [as_fusion(ranking) for ranking in batch.spread(starts, places, k)]
         with batch.stage("fusing", places):
             return fuse_all(evidence, self._fusion, scores, k)
 

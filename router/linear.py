@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from router.network import Float64, Floats, layer_of
+from router.layers import Float64, Floats, layer_of
 
 
 class Linear:
@@ -31,7 +31,11 @@ class Linear:
 
     def logit(self, x: Float64) -> float:
         """The logit of (d,) z-scored features, the same bits whatever else is scored."""
-        return float(self._head(x)[0])
+        return float(self._head.of_one(x)[0])
+
+    def logits(self, x: Float64) -> Float64:
+        """The same as an array (1,)."""
+        return np.array([self.logit(x)])
 
     def gradients(self, points: Floats) -> Floats:
         """The weights, once for each of the (p, d) points."""

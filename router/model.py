@@ -5,7 +5,7 @@ from pathlib import Path
 
 from router.decision import Decision
 from router.explain import Explainer, contributions, nearest_change
-from router.network import Float64
+from router.layers import Float64
 from router.policy import Budget, Choice, Policy, decide
 from router.scorer import Scorer, to_scores
 from router.types import Route

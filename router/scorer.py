@@ -1,15 +1,17 @@
 """How likely the graph is worth it: features in, calibrated score out, in float64 numpy."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from router.errors import FeatureError
+from router.layers import Float64, Floats
 from router.linear import Linear
-from router.network import AttentionMlp, Float64, Floats
+from router.network import AttentionMlp, Stack
 
 Member = AttentionMlp | Linear
 KINDS: Mapping[str, type[AttentionMlp] | type[Linear]] = {
@@ -61,6 +63,10 @@ class Scorer:
     members: tuple[Member, ...]
     temperature: float = 1.0
     bias: float = 0.0
+    _parts: tuple[Stack | Linear, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_parts", _parts(self.members))
 
     def inputs(self, features: Float64) -> Float64:
         """The z-scores that the networks see.
@@ -109,7 +115,8 @@ class Scorer:
     def raw(self, inputs: Float64) -> Float64:
         """(n, d) z-scores to (n,) mean logits over the members, not calibrated."""
         rows = np.ascontiguousarray(inputs)
-        sums = [sum(member.logit(row) for member in self.members) for row in rows]
+        # Rounded once, so that the order of the members changes no bit.
+        sums = [math.fsum(x for part in self._parts for x in part.logits(row)) for row in rows]
         return np.array(sums, np.float64) / len(self.members)
 
     def calibrated(self, raw: Float64) -> Float64:
@@ -121,13 +128,26 @@ class Scorer:
 
     def gradients(self, inputs: Floats) -> Floats:
         """∂(calibrated logit)/∂(z-score) at points (p, d), in their precision."""
-        total = sum(member.gradients(inputs) for member in self.members)
+        total = sum(part.gradients(inputs) for part in self._parts)
         result: Floats = np.asarray(total) / (len(self.members) * self.temperature)
         return result.astype(inputs.dtype, copy=False)
 
     def with_calibration(self, temperature: float, bias: float = 0.0) -> "Scorer":
         """The same networks, calibrated otherwise."""
         return replace(self, temperature=temperature, bias=bias)
+
+
+def _parts(members: Sequence[Member]) -> tuple[Stack | Linear, ...]:
+    """Networks of one shape together, everything else by itself."""
+    stacks: dict[object, list[AttentionMlp]] = {}
+    lines: list[Linear] = []
+    for member in members:
+        if isinstance(member, Linear):
+            lines.append(member)
+        else:
+            shapes = tuple((name, values.shape) for name, values in sorted(member.tensors.items()))
+            stacks.setdefault(shapes, []).append(member)
+    return *map(Stack, stacks.values()), *lines
 
 
 def to_scores(logits: Float64) -> Float64:

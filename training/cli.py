@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from training.errors import EvaluationError, TrainingError
+from training.train_cli import CACHE
+from training.train_cli import register as register_training
 
 if TYPE_CHECKING:
     from backends.progress import Progress
@@ -35,8 +37,13 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
             typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False),
         ] = None,
         routes: Annotated[
-            str, typer.Option(help="Routes to ask, with commas between them.")
-        ] = "dense,lexical,graph,fusion",
+            str,
+            typer.Option(
+                help="Routes to ask, with commas between them: auto, dense, lexical, hybrid, "
+                "graph, fusion; and, to compare auto with, random, tfidf-svm, embedding-lr and "
+                "oracle."
+            ),
+        ] = "dense,lexical,graph,fusion,auto",
         split: Annotated[str, typer.Option(help="Which judgements.")] = "test",
         k: Annotated[int, typer.Option("-k", min=1, help="Passages to ask for; 10 or more.")] = 10,
         limit: Annotated[
@@ -53,6 +60,9 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
         json: Annotated[
             Path | None, typer.Option(help="Write all numbers here.", show_default=False)
         ] = None,
+        cache: Annotated[
+            Path, typer.Option(help="Replays and features that baselines learn from.")
+        ] = CACHE,
     ) -> None:
         """Ask every judged question over every route, and score the answers.
 
@@ -61,22 +71,39 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
         """
         from router.container import Container
         from router.settings import load_settings
+        from training.contenders import Chooser
         from training.dataset import read_dataset
         from training.evaluation import evaluate as evaluate_routes
         from training.report import latency, metrics, show, wide_console, write_run
         from training.runs import write_json
+        from training.sources import Source
 
-        asked = parse_routes(routes)
+        asked, names = parse_routes(routes)
         questions = read_dataset(dataset, split, limit)
         settings = load_settings(index=index)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
         container = Container(settings, settings.index)
         try:
+            contenders = {}
+            if names:
+                chooser = Chooser(
+                    container.gateway,
+                    container.router.policy,
+                    questions,
+                    Source(dataset, settings.index),
+                    settings,
+                    cache,
+                    progress,
+                    batch,
+                    seed,
+                )
+                contenders = {name: chooser.of(name) for name in names}
             found = evaluate_routes(
                 container.gateway,
                 questions,
                 asked,
+                contenders=contenders,
                 k=k,
                 batch=batch,
                 seed=seed,
@@ -94,21 +121,26 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
             typer.echo(f"{len(found.unanswered)} questions went unanswered: {ids}", err=True)
             raise typer.Exit(UNANSWERED)
 
+    register_training(app, progress)
     return TrainingError
 
 
-def parse_routes(text: str) -> "list[Route]":
-    """Routes by name, each once, in the order given.
+def parse_routes(text: str) -> "tuple[list[Route], list[str]]":
+    """Routes, and contenders, by name, each once, in the order given.
 
     Raises:
-        EvaluationError: A name is no route's, or there is none.
+        EvaluationError: A name is neither, or there is none.
     """
     from router.types import Route
+    from training.contenders import CONTENDERS
 
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    known = [str(route) for route in Route]
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    known = [*map(str, Route), *CONTENDERS]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         said = f"There is no route '{unknown[0]}'" if unknown else "No route was named"
         raise EvaluationError(f"{said}; choose among {', '.join(known)}.")
-    return [Route(name) for name in dict.fromkeys(names)]
+    return (
+        [Route(name) for name in names if name not in CONTENDERS],
+        [name for name in names if name in CONTENDERS],
+    )

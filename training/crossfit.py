@@ -27,11 +27,14 @@ class Pool:
         labels: (n,) 1 where only the graph arm succeeds, 0 where only the simple one does, and -1
             where both do or neither, of which nothing is learned.
         groups: (n,) name of the dataset of each question.
+        keys: (n,) what makes two rows the same question, asked of two indexes; they are never
+            divided between training and judging. None where every row is a question of its own.
     """
 
     features: Float64
     labels: Int64
     groups: NDArray[np.str_]
+    keys: NDArray[np.str_] | None = None
 
     def examples(self, rows: NDArray[np.bool_]) -> Examples:
         """The disagreements among some rows, (n,) bool."""
@@ -96,10 +99,17 @@ def crossfit(
 
 
 def divide(pool: Pool, folds: int, seed: int) -> Int64:
-    """(n,) fold of each question, each dataset and label spread evenly, at random otherwise."""
+    """(n,) fold of each question, each dataset and label spread evenly, at random otherwise.
+
+    A question that is there several times is spread by its first row.
+    """
+    n = len(pool.labels)
+    first, row_of = np.arange(n), np.arange(n)
+    if pool.keys is not None:
+        _, first, row_of = np.unique(pool.keys, return_index=True, return_inverse=True)
     generator = np.random.default_rng(seed)
-    order = generator.permutation(len(pool.labels))
+    order = first[generator.permutation(len(first))]
     kinds = np.lexsort((pool.labels[order], pool.groups[order]))
-    fold = np.empty(len(pool.labels), np.int64)
-    fold[order[kinds]] = np.arange(len(pool.labels)) % folds
-    return fold
+    fold = np.empty(n, np.int64)
+    fold[order[kinds]] = np.arange(len(first)) % folds
+    return fold[first][row_of]

@@ -23,3 +23,7 @@ class ReplayError(TrainingError):
 
 class SplitError(TrainingError):
     """A split that may not be read where it was asked for."""
+
+
+class JudgeError(TrainingError):
+    """An endpoint that does not answer, or questions that it cannot be compared on."""

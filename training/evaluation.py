@@ -83,6 +83,7 @@ def evaluate(
     dataset: Dataset,
     routes: Sequence[Route],
     *,
+    contenders: Mapping[str, Endpoint] | None = None,
     k: int = DEPTH,
     batch: int = 32,
     seed: int = 0,
@@ -94,7 +95,8 @@ def evaluate(
     Args:
         endpoint: What answers.
         dataset: Questions with judgements.
-        routes: At least one, each once.
+        routes: At least one, unless there are contenders; each once.
+        contenders: Name -> endpoint that is asked with `Route.AUTO`, after the routes.
         k: Hits to ask for; at least as many as the deepest measure needs are.
         batch: Questions to ask together.
         seed: Of the bootstrap.
@@ -108,16 +110,18 @@ def evaluate(
     progress = progress or Silent()
     results: list[RouteResult] = []
     version = 0
-    for route in routes:
-        progress.start(len(dataset.questions), f"asking {route}")
+    asked = [(str(route), endpoint, route) for route in routes]
+    asked += [(name, own, Route.AUTO) for name, own in (contenders or {}).items()]
+    for name, own, route in asked:
+        progress.start(len(dataset.questions), f"asking {name}")
         try:
             replies = _ask(
-                endpoint, dataset.questions, route, depth=depth, batch=batch, progress=progress
+                own, dataset.questions, route, depth=depth, batch=batch, progress=progress
             )
         finally:
             progress.close()
         version = next((reply.version for reply in replies.values()), version)
-        results.append(_result(route, dataset, replies))
+        results.append(_result(name, dataset, replies))
     means, differences = _compare(results, seed=seed, resamples=resamples)
     return Evaluation(
         dataset, version, depth, batch, seed, resamples, tuple(results), means, differences
@@ -147,14 +151,14 @@ def _ask(
     return replies
 
 
-def _result(route: Route, dataset: Dataset, replies: Mapping[str, Reply]) -> RouteResult:
+def _result(name: str, dataset: Dataset, replies: Mapping[str, Reply]) -> RouteResult:
     answers = {id_: reply.ranking.hits for id_, reply in replies.items() if reply.ranking.hits}
     degraded: dict[str, int] = {}
     for reply in replies.values():
         if reason := reply.ranking.degraded:
             degraded[reason] = degraded.get(reason, 0) + 1
     return RouteResult(
-        route=str(route),
+        route=name,
         answers=answers,
         values=score(
             dataset.judgements,

@@ -59,20 +59,20 @@ def own_questions() -> dict[str, list[str]]:
         TrainingError: A file is missing, as outside of a checkout.
     """
     found = {}
-    for place in (
-        files("service") / "demo" / "queries.jsonl",
-        files("training.bench.technical") / "queries.jsonl",
-        ROOT / "tests" / "featurizer" / "questions.txt",
+    for place, name in (
+        (files("service") / "demo", "service/demo/queries.jsonl"),
+        (files("training.bench.technical"), "training/bench/technical/queries.jsonl"),
+        (ROOT / "tests" / "featurizer", "tests/featurizer/questions.txt"),
     ):
         try:
-            lines = place.read_text(encoding="utf-8").splitlines()
+            lines = (place / Path(name).name).read_text(encoding="utf-8").splitlines()
         except OSError as error:
             raise TrainingError(
                 f"The questions of this repository are not all here ({error}): run from a checkout."
             ) from error
-        if place.name.endswith(".jsonl"):
+        if name.endswith(".jsonl"):
             lines = [json.loads(line)["text"] for line in lines]
-        found[Path(str(place)).relative_to(ROOT).as_posix()] = lines
+        found[name] = lines
     return found
 
 

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from router.network import Floats
+from router.layers import Floats
 from training.calibration import nll
 from training.errors import FitError
 from training.network_fit import Part

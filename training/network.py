@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from router.network import Floats
+from router.layers import Floats
 
 
 class AttentionMlpModule(nn.Module):

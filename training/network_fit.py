@@ -10,7 +10,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from router.network import Floats
+from router.layers import Floats
 from training.calibration import nll
 from training.errors import FitError
 from training.examples import Float64, Int64

@@ -6,7 +6,7 @@ import numpy as np
 
 from router.policy import Thresholds
 from training.examples import Float64
-from training.routing import Goal, Replay
+from training.routing import Goal, Outcomes
 from training.sweep import Cuts, allowed, sums
 
 
@@ -25,7 +25,7 @@ class Front:
     mean_ms: Float64
 
 
-def front(replay: Replay, bounds: Goal | None = None, *, most: int | None = 400) -> Front:
+def front(replay: Outcomes, bounds: Goal | None = None, *, most: int | None = 400) -> Front:
     """The Pareto front over pairs of thresholds.
 
     Args:

@@ -15,8 +15,8 @@ SIMPLE, FUSION, GRAPH = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
-    """Every question with the outcome of every route, so that any thresholds can be scored exactly.
+class Outcomes:
+    """Every question with the outcome of every route: any thresholds can be scored exactly.
 
     Attributes:
         scores: (n,) of the router, above 0 and below 1.
@@ -46,9 +46,9 @@ class Replay:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def only(self, rows: NDArray[np.bool_] | Int64) -> "Replay":
+    def only(self, rows: NDArray[np.bool_] | Int64) -> "Outcomes":
         """Some of the questions; a row may come several times."""
-        return Replay(self.scores[rows], self.quality[rows], self.latency_ms[rows])
+        return Outcomes(self.scores[rows], self.quality[rows], self.latency_ms[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +105,12 @@ def taken(scores: Float64, thresholds: Thresholds) -> Int64:
     return codes
 
 
-def outcome(replay: Replay, thresholds: Thresholds) -> Outcome:
+def outcome(replay: Outcomes, thresholds: Thresholds) -> Outcome:
     """What thresholds give."""
     return of_routes(replay, taken(replay.scores, thresholds))
 
 
-def of_routes(replay: Replay, codes: Int64) -> Outcome:
+def of_routes(replay: Outcomes, codes: Int64) -> Outcome:
     """What given routes, (n,) codes, give: those of a rival, or of an oracle."""
     rows = np.arange(len(replay))
     latency = replay.latency_ms[rows, codes]
@@ -140,7 +140,7 @@ class Moves:
     gain: Float64
 
 
-def moves(replay: Replay, before: Thresholds, after: Thresholds) -> Moves:
+def moves(replay: Outcomes, before: Thresholds, after: Thresholds) -> Moves:
     """Which questions take another route under other thresholds, and what it does to them."""
     old, new = taken(replay.scores, before), taken(replay.scores, after)
     rows = np.flatnonzero(old != new)

@@ -8,7 +8,7 @@ from router.policy import Thresholds
 from training.bootstrap import Interval, interval, resampled_means
 from training.errors import FitError
 from training.examples import Float64
-from training.routing import Goal, Replay, taken
+from training.routing import Goal, Outcomes, taken
 from training.sweep import Cuts, objective
 from training.thresholds import search
 
@@ -37,7 +37,7 @@ class Stability:
 
 
 def stability(
-    replay: Replay,
+    replay: Outcomes,
     thresholds: Thresholds,
     goal: Goal | None = None,
     *,
@@ -89,7 +89,7 @@ def stability(
 
 
 def _solved_again(
-    replay: Replay, goal: Goal, resamples: int, *, errors: float, most: int | None, seed: int
+    replay: Outcomes, goal: Goal, resamples: int, *, errors: float, most: int | None, seed: int
 ) -> Float64:
     generator = np.random.default_rng(seed)
     cuts = Cuts.of(replay.scores, most)

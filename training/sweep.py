@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from router.policy import Thresholds
 from training.examples import Float64, Int64
-from training.routing import FUSION, GRAPH, SIMPLE, Goal, Replay
+from training.routing import FUSION, GRAPH, SIMPLE, Goal, Outcomes
 
-_SLACK = 1e-9
+SLACK = 1e-9
 """Sums in another order differ in their last bits; a bound met exactly is met."""
 
 
@@ -99,7 +99,7 @@ def sums(cuts: Cuts, values: Float64, counts: Float64 | None = None) -> Sums:
 
 
 def allowed(
-    replay: Replay, cuts: Cuts, goal: Goal, counts: Float64 | None = None
+    replay: Outcomes, cuts: Cuts, goal: Goal, counts: Float64 | None = None
 ) -> NDArray[np.bool_]:
     """(c, c) the pairs of cuts, low before high, that keep within the goal's bounds."""
     n = float(len(replay)) if counts is None else float(counts.sum())
@@ -114,11 +114,11 @@ def allowed(
     result = np.triu(np.ones((size, size), np.bool_))
     for values, most in bounds:
         if most is not None:
-            result &= sums(cuts, values, counts).table() <= most + _SLACK * max(1.0, abs(most))
+            result &= sums(cuts, values, counts).table() <= most + SLACK * max(1.0, abs(most))
     return result
 
 
-def objective(replay: Replay, goal: Goal) -> Float64:
+def objective(replay: Outcomes, goal: Goal) -> Float64:
     """(n, 3) quality - λ · latency of each question by each route."""
     return replay.quality - goal.latency_weight * replay.latency_ms
 

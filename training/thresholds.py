@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from router.policy import Thresholds
 from training.errors import FitError
 from training.examples import Float64
-from training.routing import Goal, Outcome, Replay, outcome, taken
-from training.sweep import Cuts, allowed, objective, sums
+from training.routing import Goal, Outcome, Outcomes, outcome, taken
+from training.sweep import SLACK, Cuts, allowed, objective, sums
 
 Table = NDArray[np.bool_]
 
@@ -35,7 +35,7 @@ class Solution:
 
 
 def solve(
-    replay: Replay, goal: Goal | None = None, *, errors: float = 1.0, most: int | None = None
+    replay: Outcomes, goal: Goal | None = None, *, errors: float = 1.0, most: int | None = None
 ) -> Solution:
     """Find thresholds for a goal among all pairs.
 
@@ -64,7 +64,7 @@ def solve(
 
 
 def search(
-    replay: Replay, cuts: Cuts, goal: Goal, *, errors: float, counts: Float64 | None = None
+    replay: Outcomes, cuts: Cuts, goal: Goal, *, errors: float, counts: Float64 | None = None
 ) -> tuple[int, int, float, tuple[int, int]]:
     """The search of `solve`, on questions counted `counts` (n,) times.
 
@@ -93,7 +93,7 @@ def search(
 
 
 def _close(
-    replay: Replay,
+    replay: Outcomes,
     cuts: Cuts,
     values: Float64,
     best: tuple[int, int],
@@ -108,7 +108,7 @@ def _close(
     mean = sums(cuts, behind, counts).table() / n
     square = sums(cuts, behind**2, counts).table() / n
     error = np.sqrt(np.maximum(square - mean**2, 0) / n)
-    slack = 1e-12 * max(1.0, float(np.abs(values).max()))
+    slack = SLACK * max(1.0, float(np.abs(values).max()))
     result: Table = mean <= errors * error + slack
     return result
 

@@ -9,6 +9,10 @@ import torch
 
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.parser import SpacyParser
+from featurizer.syntax import SyntaxParser
+from featurizer.tree import parse_brackets
+from featurizer.tree_parser import ConstituencySettings, TreeParser, locate, open_tree_parser
+from featurizer.types import Syntax, Token
 
 LABELS = ("NP", "S", "VP", "ROOT")
 WORDS = ("boat", "ferry", "lantern", "row", "the")
@@ -30,6 +34,18 @@ def parser() -> Iterator[SpacyParser]:
     parser = SpacyParser()
     yield parser
     parser.close()
+
+
+@pytest.fixture(scope="session")
+def trees() -> TreeParser:
+    """The shipped constituency model."""
+    return open_tree_parser(*locate(ConstituencySettings()))
+
+
+@pytest.fixture(scope="session")
+def questions(parser: SpacyParser, trees: TreeParser) -> SyntaxParser:
+    """What turns questions into syntax, with the packaged models."""
+    return SyntaxParser(parser, trees)
 
 
 @pytest.fixture
@@ -155,3 +171,82 @@ _CONFIG: dict[str, object] = {
     "use_rattn": False,
     "word_dropout": 0.0,
 }
+
+
+@pytest.fixture
+def chain() -> Syntax:
+    """ "Who is the father of the director of Winter Lantern ?", annotated by hand."""
+    return by_hand(
+        """
+        Who     who     WP  PRON  attr  1
+        is      be      VBZ AUX   ROOT  1
+        the     the     DT  DET   det   3
+        father  father  NN  NOUN  nsubj 1
+        of      of      IN  ADP   prep  3
+        the     the     DT  DET   det   6
+        director director NN NOUN pobj  4
+        of      of      IN  ADP   prep  6
+        Winter  Winter  NNP PROPN compound 9 WORK_OF_ART
+        Lantern Lantern NNP PROPN pobj  7 WORK_OF_ART
+        ?       ?       .   PUNCT punct 1
+        """,
+        "(ROOT (SBARQ (WHNP (WP Who)) (SQ (VP (VBZ is) (NP (NP (DT the) (NN father)) (PP (IN of)"
+        " (NP (NP (DT the) (NN director)) (PP (IN of) (NP (NNP Winter) (NNP Lantern))))))))"
+        " (. ?)))",
+    )
+
+
+@pytest.fixture
+def choice() -> Syntax:
+    """ "Which bridge that an engineer built is older, Avon or Tay?", annotated by hand."""
+    return by_hand(
+        """
+        Which    which    WDT DET   det   1
+        bridge   bridge   NN  NOUN  nsubj 6
+        that     that     WDT PRON  dobj  5
+        an       a        DT  DET   det   4
+        engineer engineer NN  NOUN  nsubj 5
+        built    build    VBD VERB  relcl 1
+        is       be       VBZ AUX   ROOT  6
+        older    old      JJR ADJ   acomp 6
+        ,        ,        ,   PUNCT punct 6
+        Avon     Avon     NNP PROPN attr  6 FAC
+        or       or       CC  CCONJ cc    9
+        Tay      Tay      NNP PROPN conj  9 FAC
+        ?        ?        .   PUNCT punct 6
+        """,
+        "(ROOT (SBARQ (WHNP (NP (WDT Which) (NN bridge)) (SBAR (WHNP (WDT that)) (S (NP (DT an)"
+        " (NN engineer)) (VP (VBD built))))) (SQ (VP (VBZ is) (ADJP (JJR older)))) (, ,)"
+        " (NP (NNP Avon) (CC or) (NNP Tay)) (. ?)))",
+    )
+
+
+def by_hand(table: str, brackets: str) -> Syntax:
+    """One sentence: token, lemma, tag, part of speech, relation, head and, of a name, its label.
+
+    Names that follow each other with the same label are one.
+    """
+    rows = [line.split() for line in table.strip().splitlines()]
+    labels = ["", *(row[6] if len(row) > 6 else "" for row in rows)]
+    tokens, start = [], 0
+    for place, (text, lemma, tag, pos, dep, head, *_) in enumerate(rows):
+        label = labels[place + 1]
+        tokens.append(
+            Token(
+                text=text,
+                lemma=lemma,
+                tag=tag,
+                pos=pos,
+                dep=dep,
+                head=int(head),
+                span=(start, start + len(text)),
+                entity=label,
+                begins_entity=bool(label) and labels[place] != label,
+                is_stop=pos in ("ADP", "DET", "AUX"),
+                like_num=pos == "NUM",
+            )
+        )
+        start += len(text) + 1
+    tree = parse_brackets(brackets)
+    assert tree.tagged_words() == tuple((token.text, token.tag) for token in tokens)
+    return Syntax(tuple(tokens), ((0, len(tokens)),), (tree,), (False,), 0)

@@ -10,7 +10,9 @@ from featurizer.analyse import ANALYSIS_VERSION, Analyser, AnalyserSettings
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
 from featurizer.parser import SpacyParser
-from featurizer.types import Float32, PassageAnalysis, Span
+from featurizer.syntax import SyntaxParser
+from featurizer.tree_parser import ConstituencySettings, TreeParser
+from featurizer.types import Float32, Parse, PassageAnalysis, Span
 
 ITEMS = [
     (
@@ -288,6 +290,59 @@ def test_a_title_can_be_read_as_part_of_the_text(parser: SpacyParser, encoder: E
     assert chosen.fingerprint["title_in_text"] == "true"
     (without,) = analyser(parser, encoder, "plain").passages([("Otto Lind", "He lives in Oslo.")])
     assert without.sentences[0].entities == ("Oslo",)
+
+
+def test_syntax_comes_from_the_same_parse_and_no_further_encoder_call(
+    questions: SyntaxParser,
+    encoder: Encoder,
+    trees: TreeParser,
+    spy: Spy,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parser, parsed = SpacyParser(), list[str]()
+    real = parser.parse_questions
+
+    def parse_questions(texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
+        parsed.extend(texts)
+        return real(texts, tokens=tokens)
+
+    monkeypatch.setattr(parser, "parse_questions", parse_questions)
+    chosen = Analyser(AnalyserSettings(), parser=parser, encoder=encoder, trees=trees)
+    plain = chosen.questions(QUESTIONS)
+    assert {analysis.syntax for analysis in plain} == {None}
+    spy.calls, parsed[:] = 0, []
+    found = chosen.questions(QUESTIONS, syntax=True)
+    assert (spy.calls, parsed) == (1, QUESTIONS)
+    assert [analysis.syntax for analysis in found] == questions.parse(QUESTIONS)
+    for one, other in zip(found, plain, strict=True):
+        assert np.array_equal(one.vector, other.vector)
+        assert one.mentions == other.mentions
+        assert one.syntax is not None
+        assert one.syntax.tokens == one.parse.tokens
+        assert other.parse.tokens == ()
+    assert chosen.seconds["trees"] > 0
+    assert chosen.syntax_fingerprint == questions.fingerprint
+    assert not set(chosen.fingerprint) & {"constituency", "syntax"}
+
+
+def test_the_constituency_model_is_loaded_only_for_syntax(
+    parser: SpacyParser, encoder: Encoder
+) -> None:
+    settings = AnalyserSettings(constituency=ConstituencySettings("no/such/model"))
+    chosen = Analyser(settings, parser=parser, encoder=encoder)
+    chosen.passages(ITEMS)
+    assert len(chosen.questions(QUESTIONS)) == len(QUESTIONS)
+    assert chosen.fingerprint
+    with pytest.raises(ModelError, match="'no/such/model' lacks"):
+        chosen.questions(QUESTIONS, syntax=True)
+
+
+def test_a_question_of_a_megabyte(parser: SpacyParser, encoder: Encoder) -> None:
+    text = "Where is Oslo? " + "boat " * 200_000 + "Where is Rome?"
+    (found,) = analyser(parser, encoder).questions([text])
+    assert found.parse.text == text
+    assert [mention.text for mention in found.mentions if mention.kind == "entity"] == ["Oslo"]
+    assert found.parse.unread > 990_000
 
 
 def test_surfaces_are_encoded_as_they_stand(parser: SpacyParser, encoder: Encoder) -> None:

@@ -40,6 +40,17 @@ def test_a_tree_holds_the_words_and_tags_it_was_given(
     assert tree.tagged_words() == tuple(sentence)
 
 
+@one_model
+@given(st.lists(sentences, max_size=40), st.integers(0, 5))
+def test_a_sentence_has_the_tree_it_has_alone_whatever_is_parsed_beside(
+    make_model: Maker, drawn: list[list[tuple[str, str]]], seed: int
+) -> None:
+    decoder = Decoder(read_checkpoint(*make_model(seed)))
+    together = decoder.parse_many(drawn)
+    assert together == [decoder.parse_many([sentence])[0] for sentence in drawn]
+    assert together[::-1] == decoder.parse_many(drawn[::-1])
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("nonlinearity", ["relu", "tanh"])
@@ -90,8 +101,21 @@ def test_the_shipped_model_gives_the_trees_that_stanza_gave() -> None:
 
 
 def test_a_sentence_without_words_is_refused(make_model: Maker) -> None:
+    decoder = Decoder(read_checkpoint(*make_model()))
     with pytest.raises(ParseError, match="without words"):
-        Decoder(read_checkpoint(*make_model())).parse([])
+        decoder.parse([])
+    assert decoder.parse_many([]) == []
+    assert decoder.parse_many([[], [("boat", "NN")], []])[::2] == [None, None]
+
+
+def test_a_sentence_without_a_tree_says_so(
+    make_model: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder = Decoder(read_checkpoint(*make_model()))
+    monkeypatch.setattr(decoder, "steps_a_word", 0)
+    with pytest.raises(ParseError, match="no tree for 'the boat'"):
+        decoder.parse([("the", "DT"), ("boat", "NN")])
+    assert decoder.parse_many([[("boat", "NN")]] * 5) == [None] * 5
 
 
 @pytest.mark.parametrize(

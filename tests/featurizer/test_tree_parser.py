@@ -7,10 +7,48 @@ import pytest
 
 from featurizer.decoder import Decoder
 from featurizer.errors import ModelError, ParseError
-from featurizer.tree_parser import StanzaParser, open_tree_parser
+from featurizer.tree_parser import (
+    DEFAULT_MODEL,
+    MODELS,
+    ConstituencySettings,
+    StanzaParser,
+    locate,
+    open_tree_parser,
+)
 
 Maker = Callable[..., tuple[Path, Path]]
 SENTENCE = [("The", "DT"), ("boat", "NN"), ("rows", "VB")]
+
+
+def test_the_default_is_the_shipped_model() -> None:
+    model, vectors = locate(ConstituencySettings())
+    assert (model.parent, vectors.parent) == (MODELS / DEFAULT_MODEL,) * 2
+
+
+def test_a_model_is_found_as_a_folder_as_a_file_and_with_vectors_elsewhere(
+    make_model: Maker, tmp_path: Path
+) -> None:
+    model, vectors = make_model()
+    assert locate(ConstituencySettings(str(model))) == (model, vectors)
+    assert locate(ConstituencySettings(str(model), str(vectors))) == (model, vectors)
+    model.rename(tmp_path / "model.pt")
+    assert locate(ConstituencySettings(str(tmp_path))) == (tmp_path / "model.pt", vectors)
+    elsewhere = vectors.rename(tmp_path / "other.pt")
+    settings = ConstituencySettings(str(tmp_path), str(elsewhere))
+    assert locate(settings) == (tmp_path / "model.pt", elsewhere)
+
+
+@pytest.mark.parametrize("name", ["none", "/none/at/all", "none/model.pt"])
+def test_a_missing_model_is_named_with_a_way_out(name: str) -> None:
+    with pytest.raises(ModelError, match=rf"'{name}' lacks .*WYE_ANALYSER__CONSTITUENCY__MODEL"):
+        locate(ConstituencySettings(name))
+
+
+def test_missing_word_vectors_are_named(make_model: Maker) -> None:
+    model, vectors = make_model()
+    vectors.unlink()
+    with pytest.raises(ModelError, match=r"vectors\.pt.*WYE_ANALYSER__CONSTITUENCY__VECTORS"):
+        locate(ConstituencySettings(str(model)))
 
 
 def test_a_model_that_the_decoder_can_run_is_run_by_it(make_model: Maker) -> None:
@@ -36,6 +74,7 @@ def test_both_parsers_agree_and_know_the_same_model(make_model: Maker) -> None:
     ours, theirs = open_tree_parser(*files), StanzaParser(*files)
     assert ours.digest == theirs.digest
     assert ours.parse(SENTENCE) == theirs.parse(SENTENCE)
+    assert ours.parse_many([SENTENCE, []]) == theirs.parse_many([SENTENCE, []])
 
 
 def test_without_stanza_the_error_names_the_extra(

@@ -3,8 +3,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from router.layers import Float64, Floats
 from router.linear import Linear
-from router.network import AttentionMlp, Float64, Floats
+from router.network import AttentionMlp
 from router.scorer import Member, Scorer, Standard
 
 
@@ -54,7 +55,9 @@ def scorer(request: pytest.FixtureRequest) -> Scorer:
     linear: list[Member] = [
         Linear({"head.weight": draw.normal(size=(1, 9)), "head.bias": np.array([0.5])})
     ]
-    members = {"networks": networks, "linear": linear, "both": networks + linear}
+    # Of another shape.
+    other: list[Member] = [AttentionMlp(random_tensors(9, (5,), 7, 3.0))]
+    members = {"networks": networks, "linear": linear, "both": networks + linear + other}
     return scorer_of(members[request.param], 10)
 
 

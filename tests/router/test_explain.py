@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from router.decision import BASELINE, Change
 from router.explain import Explainer, contributions, nearest_change
-from router.network import Float64, Floats
+from router.layers import Float64, Floats
 from router.policy import Thresholds, decide
 from router.scorer import Scorer, to_scores
 from router.types import Route

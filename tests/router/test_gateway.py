@@ -9,7 +9,7 @@ from router.decision import Decision
 from router.errors import ArtefactError, FusionError, QuestionError
 from router.fusion_settings import FusionSettings, ListWeights
 from router.gateway import EMPTY_INDEX, Gateway
-from router.network import Float64
+from router.layers import Float64
 from router.policy import Thresholds, decide
 from router.types import FusedHit, Reply, Route
 
@@ -238,3 +238,36 @@ def test_no_question_no_reply() -> None:
 def test_what_no_route_can_answer(questions: list[str], k: int, says: str) -> None:
     with pytest.raises(QuestionError, match=says):
         gateway(Four()).search(questions, Route.DENSE, k)
+
+
+def test_trust_asks_every_arm_and_hybrid_all_but_the_graph() -> None:
+    arms = Four()
+    by_trust = gateway(arms, fusion=FusionSettings())
+    assert {*by_trust.search(["one"], Route.FUSION, 2)[0].arms} == {"dense", "lexical", "graph"}
+    arms.log.clear()
+    reply = by_trust.search(["one"], Route.HYBRID, 2)[0]
+    assert reply.route == Route.HYBRID
+    assert [name for name, _, _ in arms.log] == ["dense", "lexical"]
+    assert len(reply.ranking.hits) == 2
+
+
+def test_consulting_asks_every_arm_and_chooses_nothing() -> None:
+    arms, words = Four(), Words()
+    found = gateway(arms, words).consult(["one", "two"], 3, {"any": 1})
+    assert arms.log == [("dense", 2, 3), ("lexical", 2, 3), ("graph", 2, 3)]
+    assert [one.evidence.query.text for one in found] == ["one", "two"]
+    assert {arm: len(r.hits) for arm, r in found[0].evidence.rankings.items()} == {
+        Route.DENSE: 3,
+        Route.LEXICAL: 3,
+        Route.GRAPH: 3,
+    }
+    assert {"parsing", "dense", "lexical", "graph"} <= {*found[0].seconds}
+    assert gateway(arms).consult([], 3) == []
+    with pytest.raises(QuestionError, match="k is 0"):
+        gateway(arms).consult(["one"], 0)
+
+
+def test_only_a_real_graph_walks_from_passages() -> None:
+    seeded = gateway(Four(), fusion=FusionSettings("seeded"))
+    with pytest.raises(FusionError, match="cannot walk from passages"):
+        seeded.search(["one"], Route.FUSION, 2)

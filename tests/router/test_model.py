@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from router.errors import PolicyError
+from router.layers import Float64
 from router.model import RoutingModel
-from router.network import Float64
 from router.policy import Policy, Thresholds
 from router.scorer import Scorer
 from router.types import Route

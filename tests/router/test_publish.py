@@ -9,7 +9,7 @@ import pytest
 
 from router.artefact import load, versions
 from router.errors import ArtefactError
-from router.network import Float64
+from router.layers import Float64
 from router.policy import Policy, Thresholds
 from router.publish import Draft, save
 from router.scorer import Scorer

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from router.errors import FeatureError
-from router.network import Float64
+from router.layers import Float64
 from router.scorer import Scorer, columns_of
 
 
@@ -68,3 +70,8 @@ def test_features_are_found_by_name() -> None:
     assert columns_of(["c", "a"], ["a", "b", "c"]).tolist() == [2, 0]
     with pytest.raises(FeatureError, match="does not compute d, e"):
         columns_of(["d", "a", "e"], ["a"])
+
+
+def test_the_order_and_shape_of_members_is_free(scorer: Scorer, features: Float64) -> None:
+    turned = replace(scorer, members=scorer.members[::-1])
+    assert (turned.scores(features) == scorer.scores(features)).all()

@@ -1,9 +1,79 @@
-from collections.abc import Callable
+"""Replays made by hand, and examples to learn from."""
+
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
 
+from backends.seeds import SeedReach
+from backends.types import Hit, Mention, Query, Ranking
+from router.evidence import Evidence
+from router.fusion_settings import ARMS
+from router.types import Route
+from training.dataset import Question
 from training.examples import Examples
+from training.replay import Replayed, ReplayKey, TrainingReplay
+
+KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
+MakeQuestion = Callable[..., Replayed]
+MakeReplay = Callable[..., TrainingReplay]
+
+
+def ranking(arm: Route, pairs: Sequence[tuple[str, float]]) -> Ranking:
+    hits = tuple(Hit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
+    return Ranking(arm, hits, 100)
+
+
+@pytest.fixture
+def replayed() -> MakeQuestion:
+    """Make a question from what each arm found ("abc" for passages a, b, c) and what is relevant.
+
+    Scores fall from 1; passages of `answered` contain an answer.
+    """
+
+    def make(
+        id_: str,
+        gold: str,
+        found: Mapping[Route, str],
+        *,
+        answered: str = "",
+        group: str = "here",
+        vector: Sequence[float] = (1.0, 0.0),
+        titles: int = 0,
+        text: str = "",
+    ) -> Replayed:
+        rankings = {
+            arm: ranking(arm, [(p, 1 / n) for n, p in enumerate(found.get(arm, ""), start=1)])
+            for arm in ARMS
+        }
+        query = Query(
+            text or f"question {id_}?",
+            np.array(vector, np.float32),
+            mentions=(Mention("Ada", "entity"),),
+        )
+        return Replayed(
+            Question(id_, query.text, ("an answer",) if answered else (), group),
+            dict.fromkeys(gold, 1),
+            Evidence(query, (SeedReach("Ada", 1.0, "name", 5, titles),), rankings),
+            {
+                arm: np.array([hit.id in answered for hit in r.hits], dtype=bool)
+                for arm, r in rankings.items()
+            },
+            {"parsing": 0.01, "graph": 0.002},
+        )
+
+    return make
+
+
+@pytest.fixture
+def replay_of() -> MakeReplay:
+    """Make a training replay of questions."""
+
+    def make(*questions: Replayed, split: str = "train", dataset: str = "here") -> TrainingReplay:
+        return TrainingReplay(dataset, split, KEY, questions)
+
+    return make
+
 
 NAMES = tuple(f"f{column}" for column in range(14))
 

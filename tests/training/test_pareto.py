@@ -3,12 +3,12 @@ import pytest
 
 from router.policy import Thresholds
 from training.pareto import front
-from training.routing import Goal, Replay, outcome
+from training.routing import Goal, Outcomes, outcome
 
 
-def replay(n: int, seed: int) -> Replay:
+def replay(n: int, seed: int) -> Outcomes:
     draw = np.random.default_rng(seed)
-    return Replay(draw.uniform(0.01, 0.99, n), draw.random((n, 3)), draw.random((n, 3)))
+    return Outcomes(draw.uniform(0.01, 0.99, n), draw.random((n, 3)), draw.random((n, 3)))
 
 
 @pytest.mark.parametrize("seed", range(5))

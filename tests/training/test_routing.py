@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from router.policy import Thresholds, decide
 from router.types import Route
 from training.errors import FitError
-from training.routing import Goal, Replay, moves, names, of_routes, outcome, taken
+from training.routing import Goal, Outcomes, moves, names, of_routes, outcome, taken
 
-REPLAY = Replay(
+REPLAY = Outcomes(
     scores=np.array([0.1, 0.4, 0.6, 0.9]),
     quality=np.array([[1, 0, 0], [0, 1, 0], [0, 0.5, 1], [0, 0, 1]], float),
     latency_ms=np.array([[1, 9, 5], [2, 9, 5], [3, 9, 5], [4, 9, 7]], float),
@@ -57,14 +57,14 @@ def test_some_of_the_questions() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     three = np.zeros((1, 3))
     with pytest.raises(FitError, match="no question"):
-        Replay(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
+        Outcomes(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
     with pytest.raises(FitError, match=r"\(1, 2\)"):
-        Replay(np.array([0.5]), np.zeros((1, 2)), three)
+        Outcomes(np.array([0.5]), np.zeros((1, 2)), three)
     for score in (0.0, 1.0, math.nan):
         with pytest.raises(FitError, match="between 0 and 1"):
-            Replay(np.array([score]), three, three)
+            Outcomes(np.array([score]), three, three)
     with pytest.raises(FitError, match="finite"):
-        Replay(np.array([0.5]), three * math.nan, three)
+        Outcomes(np.array([0.5]), three * math.nan, three)
     with pytest.raises(FitError, match="weight of latency"):
         Goal(latency_weight=-1)
     with pytest.raises(FitError, match="graph share"):

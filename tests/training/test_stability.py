@@ -3,17 +3,17 @@ import pytest
 
 from router.policy import Thresholds
 from training.errors import FitError
-from training.routing import Goal, Replay, outcome
+from training.routing import Goal, Outcomes, outcome
 from training.stability import stability
 from training.thresholds import solve
 
 
-def replay(n: int) -> Replay:
+def replay(n: int) -> Outcomes:
     draw = np.random.default_rng(0)
     scores = draw.uniform(0.01, 0.99, n)
     chance = np.stack([1 - scores, np.full(n, 0.6), scores], axis=1)
     quality = (draw.random((n, 3)) < chance).astype(float)
-    return Replay(scores, quality, np.tile([1.0, 30.0, 20.0], (n, 1)))
+    return Outcomes(scores, quality, np.tile([1.0, 30.0, 20.0], (n, 1)))
 
 
 def test_intervals_hold_what_they_are_about_and_shrink() -> None:
@@ -46,7 +46,7 @@ def test_resamples_on_which_nothing_keeps_the_bounds_are_counted() -> None:
     found = replay(60)
     latency = found.latency_ms.copy()
     latency[:, 0] = np.linspace(0, 2, 60)
-    uneven = Replay(found.scores, found.quality, latency)
+    uneven = Outcomes(found.scores, found.quality, latency)
     result = stability(uneven, Thresholds(1, 1), Goal(max_mean_ms=1), resamples=40)
     assert 0.2 < result.impossible < 0.8
     assert len(result.draws) == round(40 * (1 - result.impossible))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from router.policy import Thresholds, decide
 from router.types import Route
 from training.errors import FitError
-from training.routing import Goal, Replay, names, outcome
+from training.routing import Goal, Outcomes, names, outcome
 from training.thresholds import solve
 
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
@@ -16,14 +16,14 @@ CODES = {route: code for code, route in enumerate(names(Route.DENSE))}
 
 
 @st.composite
-def replays(draw: st.DrawFn) -> Replay:
+def replays(draw: st.DrawFn) -> Outcomes:
     n = draw(st.integers(1, 9))
     score = st.sampled_from(LEVELS) if draw(st.booleans()) else st.floats(0.01, 0.99)
     scores = draw(st.lists(score, min_size=n, max_size=n))
     whole = st.lists(st.integers(0, 4), min_size=3, max_size=3)
     quality = draw(st.lists(whole, min_size=n, max_size=n))
     latency = draw(st.lists(whole, min_size=n, max_size=n))
-    return Replay(np.array(scores), np.array(quality, float), np.array(latency, float) * 10)
+    return Outcomes(np.array(scores), np.array(quality, float), np.array(latency, float) * 10)
 
 
 @st.composite
@@ -34,7 +34,7 @@ def goals(draw: st.DrawFn) -> Goal:
     return Goal(draw(st.sampled_from([0.0, 0.05, 1.0])), perhaps(40), perhaps(40), perhaps(1))
 
 
-def pairs(replay: Replay) -> list[Thresholds]:
+def pairs(replay: Outcomes) -> list[Thresholds]:
     """One pair of thresholds for every way in which thresholds can divide these scores."""
     scores = sorted(set(replay.scores.tolist()))
     middles = [(one + other) / 2 for one, other in itertools.pairwise(scores)]
@@ -44,11 +44,11 @@ def pairs(replay: Replay) -> list[Thresholds]:
     ]
 
 
-def routed(replay: Replay, thresholds: Thresholds) -> list[int]:
+def routed(replay: Outcomes, thresholds: Thresholds) -> list[int]:
     return [CODES[decide(score, thresholds).route] for score in replay.scores.tolist()]
 
 
-def keeps(replay: Replay, thresholds: Thresholds, goal: Goal) -> bool:
+def keeps(replay: Outcomes, thresholds: Thresholds, goal: Goal) -> bool:
     codes = routed(replay, thresholds)
     times = [replay.latency_ms[row, code] for row, code in enumerate(codes)]
     n = len(codes)
@@ -59,7 +59,7 @@ def keeps(replay: Replay, thresholds: Thresholds, goal: Goal) -> bool:
     return not (slow or late or much)
 
 
-def worth(replay: Replay, thresholds: Thresholds, goal: Goal) -> np.ndarray:
+def worth(replay: Outcomes, thresholds: Thresholds, goal: Goal) -> np.ndarray:
     codes = routed(replay, thresholds)
     rows = range(len(codes))
     return np.array(
@@ -72,7 +72,7 @@ def worth(replay: Replay, thresholds: Thresholds, goal: Goal) -> np.ndarray:
 
 @settings(max_examples=300)
 @given(replays(), goals())
-def test_the_best_pair_is_the_best_of_all_pairs(replay: Replay, goal: Goal) -> None:
+def test_the_best_pair_is_the_best_of_all_pairs(replay: Outcomes, goal: Goal) -> None:
     possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
     if not possible:
         with pytest.raises(FitError, match="No thresholds keep the bounds"):
@@ -90,7 +90,7 @@ def test_the_best_pair_is_the_best_of_all_pairs(replay: Replay, goal: Goal) -> N
 @settings(max_examples=300)
 @given(replays(), goals(), st.sampled_from([0.5, 1.0, 2.0]))
 def test_the_chosen_pair_is_the_middle_of_those_that_cannot_be_told_from_the_best(
-    replay: Replay, goal: Goal, errors: float
+    replay: Outcomes, goal: Goal, errors: float
 ) -> None:
     possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
     if not possible:
@@ -123,7 +123,7 @@ def test_a_plateau_is_entered_in_the_middle() -> None:
     quality = np.ones((100, 3))
     quality[scores < 0.3, 1:] = 0
     quality[scores > 0.7, :2] = 0
-    found = solve(Replay(scores, quality, np.ones((100, 3))))
+    found = solve(Outcomes(scores, quality, np.ones((100, 3))))
     assert found.outcome.quality == 1
     assert 0.3 < found.thresholds.low < found.thresholds.high < 0.7
     assert abs(found.thresholds.low + found.thresholds.high - 1) < 0.05
@@ -136,7 +136,7 @@ def test_a_weight_of_latency_buys_speed() -> None:
         float
     )
     latency = np.tile([1.0, 30.0, 20.0], (300, 1))
-    replay = Replay(scores, quality, latency)
+    replay = Outcomes(scores, quality, latency)
     times = [solve(replay, Goal(weight), errors=0).outcome.mean_ms for weight in (0, 0.01, 0.02, 1)]
     assert times == sorted(times, reverse=True)
     assert times[-1] == 1
@@ -148,7 +148,7 @@ def test_a_weight_of_latency_buys_speed() -> None:
 def test_fewer_cuts_are_still_cuts() -> None:
     draw = np.random.default_rng(1)
     scores = draw.uniform(0.01, 0.99, 500)
-    replay = Replay(scores, draw.random((500, 3)), draw.random((500, 3)))
+    replay = Outcomes(scores, draw.random((500, 3)), draw.random((500, 3)))
     coarse, fine = (solve(replay, most=most, errors=0).best_outcome for most in (20, None))
     assert coarse.quality <= fine.quality
     assert coarse.quality > fine.quality - 0.02

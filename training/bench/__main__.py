@@ -31,6 +31,8 @@ class Standard:
 STANDARD = (
     Standard("dense", ("--passages", "5000")),
     Standard("lexical", (DEMO,)),
+    Standard("router", ("--questions", "400")),
+    Standard("features", ("--rounds", "1")),
     Standard("crash", ("--moments", "5")),
 )
 

@@ -48,17 +48,22 @@ class BracketScore:
         return 100 * 2 * self.matched / total if total else 0.0
 
 
-def brackets(tree: Tree) -> Counter[Bracket]:
-    """(label, first word, end word) of all phrases below the root, punctuation not counted."""
+def brackets(tree: Tree, *, every: bool = False) -> Counter[Bracket]:
+    """(label, first word, end word) of all phrases below the root, punctuation not counted.
+
+    Args:
+        tree: Of one sentence.
+        every: Count the root's bracket and punctuation as well.
+    """
     found: Counter[Bracket] = Counter()
 
     def visit(node: Tree, start: int) -> int:
         if node.is_preterminal:
-            return start + (node.label not in PUNCTUATION)
+            return start + (every or node.label not in PUNCTUATION)
         end = start
         for child in node.children:
             end = visit(child, end)
-        if end > start and node.label not in ROOT_LABELS:
+        if end > start and (every or node.label not in ROOT_LABELS):
             found[node.label, start, end] += 1
         return end
 
@@ -66,14 +71,18 @@ def brackets(tree: Tree) -> Counter[Bracket]:
     return found
 
 
-def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScore:
+def score(pairs: Iterable[tuple[Tree, Tree]], *, every: bool = False) -> BracketScore:
     """Corpus-level score of (predicted, gold) pairs.
 
     Both trees of a pair should carry the gold tags, since tags decide what punctuation is.
+
+    Args:
+        pairs: Trees over the same words.
+        every: Count the root's bracket and punctuation as well.
     """
     matched = predicted = gold = exact = sentences = 0
     for one, other in pairs:
-        ours, theirs = brackets(one), brackets(other)
+        ours, theirs = brackets(one, every=every), brackets(other, every=every)
         matched += (ours & theirs).total()
         predicted += ours.total()
         gold += theirs.total()

@@ -1,0 +1,191 @@
+"""Making replays: the same as asking, once, and whole after any death."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from backends.build import ingest
+from backends.sources import read_passages
+from router.container import Container, Ingestion
+from router.settings import load_settings
+from router.types import Route
+from training import replaying
+from training.dataset import Dataset, read_dataset
+from training.replay_file import read_replay, read_training
+from training.replaying import key_of, main, replay_dataset
+
+DEMO = Path(str(files("service"))) / "demo"
+
+pytestmark = pytest.mark.usefixtures("fake_models")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    folder = tmp_path / "index"
+    ingestion = Ingestion(load_settings(), folder)
+    ingest(ingestion.index, read_passages(DEMO), ingestion.passages)
+    ingestion.close()
+    return folder
+
+
+@pytest.fixture
+def container(index: Path) -> Container:
+    return Container(load_settings(), index)
+
+
+@pytest.fixture
+def dataset() -> Dataset:
+    return read_dataset(DEMO, "train", limit=10)
+
+
+class Counter:
+    """Progress that counts."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def start(self, total: int | None, label: str) -> None:
+        self.total = total
+
+    def advance(self, steps: int) -> None:
+        self.done += steps
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_replay_says_what_the_gateway_says(
+    container: Container, dataset: Dataset, tmp_path: Path
+) -> None:
+    counter = Counter()
+    path = replay_dataset(container, dataset, tmp_path / "replays", depth=20, progress=counter)
+    assert (counter.total, counter.done) == (10, 10)
+    replay = read_training(path)
+    texts = [question.text for question in dataset.questions]
+    assert [one.question.text for one in replay.questions] == texts
+    assert replay.judgements == dataset.judgements
+    for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
+        asked = container.gateway.search(texts, arm, 20)
+        assert replay.rankings(arm) == [reply.ranking for reply in asked]
+    assert [one.question.group for one in replay.questions] == ["demo"] * 10
+    assert {"dense", "lexical", "graph"} <= {*replay.questions[0].seconds}
+
+
+def test_answers_are_looked_up_in_title_and_text(
+    container: Container, dataset: Dataset, tmp_path: Path
+) -> None:
+    replay = read_training(replay_dataset(container, dataset, tmp_path))
+    one = next(one for one in replay.questions if one.answered[Route.GRAPH].any())
+    hits = one.evidence.rankings[Route.GRAPH].hits
+    first = int(one.answered[Route.GRAPH].argmax())
+    (passage,) = container.index.fetch([hits[first].id])
+    said = f"{passage.title} {passage.text}".casefold()
+    assert any(answer.casefold() in said for answer in one.question.answers)
+
+
+def test_it_is_made_again_only_when_it_would_be_another(
+    container: Container, dataset: Dataset, tmp_path: Path, index: Path
+) -> None:
+    path = replay_dataset(container, dataset, tmp_path)
+    written = path.stat().st_mtime_ns
+    assert replay_dataset(container, dataset, tmp_path).stat().st_mtime_ns == written
+    key = key_of(container, dataset)
+    other = load_settings(graph={"steps": 2})
+    assert key_of(Container(other, index), dataset) != key
+    assert key_of(container, dataset, depth=7) != key
+    assert key_of(container, read_dataset(DEMO, "train", limit=9)) != key
+    replay_dataset(container, dataset, tmp_path, depth=7)
+    assert path.stat().st_mtime_ns != written
+    assert not path.with_suffix(".parts").exists()
+
+
+def test_what_was_answered_is_not_asked_again(
+    container: Container, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replaying, "BLOCK", 4)
+    whole = read_training(replay_dataset(container, dataset, tmp_path / "whole"))
+
+    class DiedError(Exception):
+        pass
+
+    asked: list[str] = []
+    consult = container.gateway.consult
+
+    def dying(questions: list[str], depth: int) -> object:
+        asked.extend(questions)
+        if len(asked) == 7:
+            raise DiedError
+        return consult(questions, depth)
+
+    monkeypatch.setattr(container.gateway, "consult", dying)
+    with pytest.raises(DiedError):
+        replay_dataset(container, dataset, tmp_path / "cut")
+    again: list[str] = []
+
+    def counting(questions: list[str], depth: int) -> object:
+        again.extend(questions)
+        return consult(questions, depth)
+
+    monkeypatch.setattr(container.gateway, "consult", counting)
+    found = read_training(replay_dataset(container, dataset, tmp_path / "cut"))
+    assert len(again) == 1 + 10 - 4  # one to warm up, and all but the block that was whole
+    assert found.judgements == whole.judgements
+    for arm in (Route.DENSE, Route.GRAPH):
+        assert found.rankings(arm) == whole.rankings(arm)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+import pytest
+from router import container as composition
+from tests_fakes import FakeAnalyser
+composition.Analyser = FakeAnalyser
+from training import replaying
+replaying.BLOCK = 2
+replaying.main(sys.argv[1:])
+"""
+
+
+def test_a_killed_run_leaves_whole_files_and_the_next_one_ends_it(
+    index: Path, tmp_path: Path, container: Container
+) -> None:
+    (tmp_path / "tests_fakes.py").write_text(
+        (Path(__file__).parents[1] / "conftest.py").read_text(encoding="utf-8")
+    )
+    out = tmp_path / "replays"
+    command = [sys.executable, "-c", SCRIPT, str(DEMO), "--index", str(index)]
+    command += ["--out", str(out), "--split", "train"]
+    paths = [str(tmp_path), str(Path(__file__).parents[2])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    waited = time.monotonic() + 60
+    while process.poll() is None and not list(out.rglob("*.parquet")):
+        assert time.monotonic() < waited
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for file in out.rglob("*.parquet"):
+        assert len(read_replay(file, {"train"})) > 0
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+    (path,) = out.rglob("*.parquet")
+    found = read_training(path)
+    assert [one.question for one in found.questions] == [
+        one.question
+        for one in read_training(
+            replay_dataset(container, read_dataset(DEMO, "train"), tmp_path / "again")
+        ).questions
+    ]
+
+
+def test_the_command(index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main([str(DEMO), "--index", str(index), "--out", str(tmp_path), "--split", "dev"])
+    path = Path(capsys.readouterr().out.strip())
+    assert path.name == "replay-demo-dev.parquet"
+    assert len(read_training(path)) == len(read_dataset(DEMO, "dev").questions)

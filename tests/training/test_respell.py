@@ -1,0 +1,47 @@
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from training.dataset import read_dataset
+from training.errors import DatasetError
+from training.respell import main, respell, write_respelt
+
+DEMO = Path(str(files("service"))) / "demo"
+
+
+def test_capitals_and_the_mark_go_and_nothing_else() -> None:
+    assert respell("Who is Ada O'Neil? ") == "who is ada o'neil"
+    assert respell("is it (yes?) or no") == "is it (yes?) or no"
+
+
+def test_a_dataset_keeps_all_but_the_spelling(tmp_path: Path) -> None:
+    out = tmp_path / "demo-respelt"
+    lines = (DEMO / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    assert write_respelt(out, DEMO) == len(lines)
+    before, after = read_dataset(DEMO, "test"), read_dataset(out, "test")
+    assert after.judgements == before.judgements
+    assert [q.text for q in after.questions] == [respell(q.text) for q in before.questions]
+    assert [q.answers for q in after.questions] == [q.answers for q in before.questions]
+    assert (out / "corpus.jsonl").read_bytes() == (DEMO / "corpus.jsonl").read_bytes()
+
+
+def test_what_cannot_be_respelt(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="is not empty"):
+        write_respelt(DEMO, DEMO)
+    with pytest.raises(DatasetError, match="has no qrels"):
+        write_respelt(tmp_path / "out", tmp_path)
+    folder = tmp_path / "marks"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "??"}) + "\n")
+    (folder / "qrels" / "dev.tsv").write_text("q\tp\t1\n")
+    with pytest.raises(DatasetError, match=r"Question 'q' of .* is nothing but marks"):
+        write_respelt(tmp_path / "respelt", folder)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "out"), str(DEMO)]) == 0
+    assert "questions" in capsys.readouterr().out
+    assert main([str(tmp_path / "out"), str(DEMO)]) == 2
+    assert main([]) == 2

@@ -1,0 +1,118 @@
+"""What a router has to beat: routers that read words or vectors, chance, and hindsight."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+from backends.types import Float32
+from router.trust import logistic
+from training.errors import FitError
+from training.measures import Float64
+
+Int64 = NDArray[np.int64]
+FOLDS = 5
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Inverse regularisation to choose among, by cross-validation on the training questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """n questions as a baseline sees them.
+
+    Attributes:
+        texts: As asked.
+        vectors: (n, d) float32 unit vectors.
+    """
+
+    texts: Sequence[str]
+    vectors: Float32
+
+    def __len__(self) -> int:
+        """How many questions there are."""
+        return len(self.texts)
+
+
+Scores = Callable[[Questions], Float64]
+"""Scores (n,) from 0 to 1; 0.5 and more is the graph's."""
+Baseline = Callable[[Questions, Int64], Scores]
+"""Training questions and their labels (1: the graph succeeds) to what scores others."""
+
+
+def tfidf_svm(questions: Questions, labels: Int64) -> Scores:
+    """TF-IDF of words and pairs of words, and a linear support vector machine.
+
+    Raises:
+        FitError: One of the labels is missing, or has fewer questions than there are folds.
+    """
+    model = _chosen(
+        make_pipeline(
+            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
+            LinearSVC(class_weight="balanced", random_state=0),
+        ),
+        {"linearsvc__C": STRENGTHS},
+        questions.texts,
+        labels,
+    )
+    return lambda asked: logistic(np.asarray(model.decision_function(asked.texts), np.float64))
+
+
+def embedding_lr(questions: Questions, labels: Int64) -> Scores:
+    """Logistic regression on the question's vector.
+
+    Raises:
+        FitError: One of the labels is missing, or has fewer questions than there are folds.
+    """
+    model = _chosen(
+        LogisticRegression(class_weight="balanced", max_iter=2000),
+        {"C": STRENGTHS},
+        questions.vectors,
+        labels,
+    )
+    return lambda asked: np.asarray(model.predict_proba(asked.vectors)[:, 1], np.float64)
+
+
+BASELINES: Mapping[str, Baseline] = {"tfidf-svm": tfidf_svm, "embedding-lr": embedding_lr}
+
+
+def shuffled(routes: Int64, *, seed: int = 0) -> Int64:
+    """Routes at random, each taken as often as in `routes`.
+
+    Args:
+        routes: (n,) codes that a router chose.
+        seed: Of the generator.
+    """
+    return np.random.default_rng(seed).permutation(routes)
+
+
+def oracle(quality: Float64) -> Int64:
+    """The best route of each question, known afterwards; of equals the first.
+
+    Args:
+        quality: (n, r) of each route's answer.
+
+    Returns:
+        (n,) columns.
+    """
+    return np.asarray(quality.argmax(axis=1), np.int64)
+
+
+def _chosen(
+    model: object, grid: Mapping[str, Sequence[float]], inputs: object, labels: Int64
+) -> GridSearchCV:
+    """The model with the strength that ranks best in cross-validation, fitted on everything."""
+    counts = np.bincount(labels, minlength=2)
+    if counts.min() < FOLDS:
+        raise FitError(
+            f"A baseline needs {FOLDS} questions of each kind; the graph alone succeeds on "
+            f"{counts[1]}, the simple arm alone on {counts[0]}. Add questions."
+        )
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    search = GridSearchCV(model, grid, scoring="roc_auc", cv=folds)
+    return search.fit(inputs, labels)

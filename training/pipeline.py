@@ -1,0 +1,174 @@
+"""From replays to a router: scorer, calibration, simple route and thresholds, on train and dev."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.progress import Progress
+from router.fusion_settings import FusionSettings
+from router.linear import Linear
+from router.network import AttentionMlp
+from router.policy import Policy
+from router.scorer import Scorer, to_scores
+from router.types import Route
+from training.comparison import Comparison, compare
+from training.crossfit import Crossfit, Pool, crossfit
+from training.errors import FitError
+from training.examples import Examples, Float64, Int64
+from training.material import SIMPLE_ROUTES, Material
+from training.measures import MEASURES
+from training.recipe import Recipe
+from training.routing import Goal, Outcomes
+from training.thresholds import Solution, solve
+from training.trainer import Trained, train
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a training run is asked to do.
+
+    Attributes:
+        success: When an arm succeeds at a question; see `training.disagreement`.
+        quality: The measure that thresholds are solved for.
+        kind: "attention-mlp", "linear", or "auto" for the one that cross-fitting prefers.
+        simple: The simple route, or None for the one that thresholds make most of.
+        goal: Bounds on latency and on the graph's share.
+        fusion: What fusion does.
+        seed: Of folds and bootstrap.
+    """
+
+    success: str = "all-gold@5"
+    quality: str = "nDCG@10"
+    kind: str = "auto"
+    simple: Route | None = None
+    goal: Goal = field(default_factory=Goal)
+    fusion: FusionSettings = field(default_factory=FusionSettings)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("auto", AttentionMlp.kind, Linear.kind):
+            raise FitError(
+                f"There is no kind of scorer '{self.kind}'; take auto, {AttentionMlp.kind} "
+                f"or {Linear.kind}."
+            )
+        if self.quality not in MEASURES:
+            raise FitError(f"There is no measure '{self.quality}'; take one of {MEASURES}.")
+        if self.simple is not None and self.simple not in SIMPLE_ROUTES:
+            raise FitError(f"'{self.simple}' cannot be the simple route; take {SIMPLE_ROUTES}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A trained router, with what led to every choice.
+
+    Attributes:
+        choices: That were asked for.
+        trained: Scorer, features and calibration.
+        comparison: Of the two kinds of scorer; None where the kind was given.
+        crossfits: By kind of scorer.
+        policy: Simple route, thresholds and latencies.
+        solution: Of the thresholds.
+        solutions: By simple route.
+        outcomes: By simple route, of train and dev questions with cross-fitted scores.
+        labels: (n,) of these questions: 1, 0, or -1 where the arms agree.
+    """
+
+    choices: Choices
+    trained: Trained
+    comparison: Comparison | None
+    crossfits: dict[str, Crossfit]
+    policy: Policy
+    solution: Solution
+    solutions: dict[Route, Solution]
+    outcomes: dict[Route, Outcomes]
+    labels: Int64
+
+    @property
+    def scorer(self) -> Scorer:
+        """That serves."""
+        return self.trained.scorer
+
+
+def fit(
+    material: Material,
+    labels: Int64,
+    dev: NDArray[np.bool_],
+    *,
+    names: Sequence[str],
+    choices: Choices,
+    progress: Progress | None = None,
+) -> Fitted:
+    """Train a router.
+
+    The scorer learns from train and is calibrated on dev. Kind of scorer, simple route and
+    thresholds are chosen on cross-fitted scores of both, since some hundred dev questions are too
+    few to tell thresholds apart, and a scorer's own training scores are too sure.
+
+    Args:
+        material: Questions of train and dev.
+        labels: (n,) 1 where only the graph succeeds, 0 where only the simple arm does, -1 else.
+        dev: (n,) which questions are of dev.
+        names: Of the feature columns.
+        choices: What to do.
+        progress: Told of training.
+
+    Raises:
+        FitError: A fold in which one arm always wins, or bounds that nothing keeps.
+    """
+    groups = material.groups
+    pool = Pool(material.features, labels, groups, np.array(material.texts, dtype=np.str_))
+    kinds = [Linear.kind, AttentionMlp.kind] if choices.kind == "auto" else [choices.kind]
+    crossfits = {
+        kind: crossfit(pool, names, Recipe(kind=kind), seed=choices.seed, progress=progress)
+        for kind in kinds
+    }
+    comparison, kind = None, kinds[0]
+    if len(kinds) > 1:
+        known = labels >= 0
+        logits = [crossfits[each].logits[known] for each in kinds]
+        comparison = compare(logits[0], logits[1], labels[known], seed=choices.seed)
+        kind = kinds[1] if comparison.clever else kinds[0]
+    trained = train(
+        examples_of(material.features, labels, groups, ~dev),
+        examples_of(material.features, labels, groups, dev),
+        names,
+        Recipe(kind=kind),
+        progress,
+    )
+    scores = to_scores(crossfits[kind].logits)
+    simple = [choices.simple] if choices.simple else list(SIMPLE_ROUTES)
+    outcomes = {
+        route: material.outcomes(scores, route, choices.fusion, choices.quality) for route in simple
+    }
+    solutions = {route: solve(of_route, choices.goal) for route, of_route in outcomes.items()}
+    best = max(simple, key=lambda route: solutions[route].outcome.objective(choices.goal))
+    policy = Policy(solutions[best].thresholds, best, latencies(material, best))
+    return Fitted(
+        choices,
+        trained,
+        comparison,
+        crossfits,
+        policy,
+        solutions[best],
+        solutions,
+        outcomes,
+        labels,
+    )
+
+
+def examples_of(
+    features: Float64, labels: Int64, groups: NDArray[np.str_], rows: NDArray[np.bool_]
+) -> Examples:
+    """The disagreements among some rows."""
+    kept = rows & (labels >= 0)
+    return Examples(features[kept], labels[kept], groups[kept])
+
+
+def latencies(material: Material, simple: Route) -> dict[Route, float]:
+    """Median milliseconds of each route, as replayed one question at a time."""
+    return {
+        route: round(float(np.median(material.latency_ms(route))), 2)
+        for route in (simple, Route.FUSION, Route.GRAPH)
+    }

@@ -1,0 +1,92 @@
+"""A trained router becomes a version of a model, with its card and its report."""
+
+import platform
+import shlex
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from featurizer.featurizer import FEATURE_NAMES, schema_id
+from featurizer.syntax import open_syntax_parser
+from router.publish import Draft, save
+from router.settings import Settings
+from training.reporting.card import card
+from training.reporting.contents import RouterReport
+from training.reporting.write import write_report
+from training.run import Learned, Run, Verdict
+
+_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "bm25s", "pylance")
+
+
+def publish(
+    run: Run, learned: Learned, verdict: Verdict | None, models: Path, name: str
+) -> tuple[Path, RouterReport]:
+    """Write a version of a router, and its report beside it.
+
+    Args:
+        run: That trained it.
+        learned: From train and dev.
+        verdict: From test; None where there is none.
+        models: Folder of all models.
+        name: Of the model.
+
+    Returns:
+        The version's folder, and what the report says.
+
+    Raises:
+        ArtefactError: A name that cannot be a folder.
+    """
+    schema = schema_of(run.settings)
+    report = RouterReport.of(
+        learned,
+        verdict,
+        title=name,
+        command=command_line(sys.argv),
+        seconds=run.clock.seconds,
+        versions=versions(),
+    )
+    fitted = learned.fitted
+    choices = fitted.choices
+    folder = save(
+        models,
+        name,
+        Draft(
+            scorer=fitted.scorer,
+            policy=fitted.policy,
+            schema_id=schema,
+            card=card(name, report, schema),
+            training={
+                "command": report.command,
+                "success": choices.success,
+                "kind": fitted.trained.recipe.kind,
+                "questions": len(learned.material),
+                "disagreements": int((learned.labels >= 0).sum()),
+                "features computed": len(FEATURE_NAMES),
+                "versions": report.versions,
+            },
+            notes={
+                "quality": choices.quality,
+                "objective": fitted.solution.outcome.quality,
+                "best pair": [fitted.solution.best.low, fitted.solution.best.high],
+                "plateau": fitted.solution.plateau,
+            },
+        ),
+    )
+    write_report(folder / "report", report)
+    return folder, report
+
+
+def schema_of(settings: Settings) -> str:
+    """Of the features that these settings give."""
+    own = settings.analyser
+    return schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
+
+
+def command_line(arguments: list[str]) -> str:
+    """What was typed, without the path of the program."""
+    return shlex.join([Path(arguments[0]).name, *arguments[1:]])
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that take part."""
+    return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}

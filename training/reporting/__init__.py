@@ -1,0 +1,1 @@
+"""What a training run tells: its report, the card of its router, tables for the terminal."""

@@ -1,0 +1,253 @@
+"""A training run from datasets to a written router: replay, learn, choose, and only then judge."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.progress import Progress
+from featurizer.featurizer import FEATURE_NAMES
+from router.fusion_settings import FusionSettings
+from router.policy import Policy
+from router.settings import Settings
+from router.types import Route
+from training.errors import FitError
+from training.examples import Int64
+from training.feature_cache import cached_features
+from training.final import Judged, Scored, judge, near_duplicates
+from training.labels import compared, disagreements, labels_of
+from training.material import Material, texts_of
+from training.pipeline import Choices, Fitted, fit
+from training.replay import Replay
+from training.rivals import rivals
+from training.routing import taken
+from training.sources import Replays, Source
+
+TEST = "test"
+_SPLITS = ("train", "dev")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Everything that the train and dev splits give.
+
+    Attributes:
+        material: Questions of train and dev.
+        dev: (n,) which of them are of dev.
+        labels: (n,) as `training.labels.labels_of` gives them.
+        warnings: What is doubtful about the disagreements.
+        fitted: The router.
+    """
+
+    material: Material
+    dev: NDArray[np.bool_]
+    labels: Int64
+    warnings: tuple[str, ...]
+    fitted: Fitted
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the test splits say, read once.
+
+    Attributes:
+        material: Questions of test.
+        judged: Every contender on them.
+        transfer: Dataset -> every contender on its questions, with routers that learned from the
+            other datasets alone.
+        untried: Dataset -> why the other datasets teach nothing that could be tried on it.
+        duplicates: Test questions that a training question nearly repeats, with that question.
+    """
+
+    material: Material
+    judged: Judged
+    transfer: Mapping[str, Judged]
+    untried: Mapping[str, str]
+    duplicates: Sequence[tuple[str, str]]
+
+
+@dataclass
+class Stopwatch:
+    """Seconds by stage.
+
+    Attributes:
+        seconds: Of each stage, in order.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count what runs inside."""
+        start = perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+
+
+class Run:
+    """One training run over some sources."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        sources: Sequence[Source],
+        choices: Choices,
+        cache: Path,
+        progress: Callable[[], Progress],
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            settings: Of the arms and the models.
+            sources: Questions and the indexes that answer them.
+            choices: What to do.
+            cache: Folder of replays and features, which later runs use again.
+            progress: Makes what long work is shown with.
+        """
+        self.clock = Stopwatch()
+        self.settings = settings
+        self._sources = sources
+        self._choices = choices
+        self._cache = cache
+        self._progress = progress
+        self._replays = Replays(settings, cache / "replays", progress)
+
+    @property
+    def fusion(self) -> FusionSettings:
+        """What fusion does."""
+        return self._choices.fusion
+
+    def learn(self) -> Learned:
+        """Train on the train splits and choose on train and dev; no test split is read.
+
+        Raises:
+            FitError: The arms disagree too rarely, or one of them always wins.
+            DatasetError: A dataset cannot be read, or has no train or no dev split.
+        """
+        with self.clock.stage("replay of train and dev"):
+            parts = {split: self._replays.training(self._sources, split) for split in _SPLITS}
+        for split, found in parts.items():
+            if not found:
+                names = ", ".join(source.name for source in self._sources)
+                raise FitError(f"None of {names} has a {split} split; add qrels/{split}.tsv.")
+        replays = [replay for found in parts.values() for replay in found]
+        material = self._material(replays)
+        dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
+        simple = self._choices.simple or Route.DENSE
+        differ = disagreements(replays, simple, self._choices.success, self.fusion)
+        differ.require_both()
+        labels = labels_of(differ, len(material))
+        with self.clock.stage("training"):
+            fitted = fit(
+                material,
+                labels,
+                dev,
+                names=FEATURE_NAMES,
+                choices=self._choices,
+                progress=self._progress(),
+            )
+        return Learned(material, dev, labels, differ.warnings, fitted)
+
+    def judge(self, learned: Learned) -> Verdict | None:
+        """Let the router and its rivals answer the test splits; None where there are none."""
+        with self.clock.stage("replay of test"):
+            replays = self._replays.final(self._sources, TEST)
+        if not replays:
+            return None
+        material = self._material(replays)
+        with self.clock.stage("evaluation"):
+            judged = self._judged(learned.material, learned.labels, learned.fitted, material)
+            transfer, untried = self._transfer(learned, material)
+            duplicates = near_duplicates(material.texts, learned.material.texts)
+        return Verdict(material, judged, transfer, untried, duplicates)
+
+    def baselines(self, split: str, policy: Policy) -> dict[str, Int64]:
+        """What baselines that learn from train and dev choose for another split.
+
+        Args:
+            split: Of the questions to choose for.
+            policy: Says what the simple route is.
+
+        Returns:
+            Name -> (n,) codes of routes, as in `training.routing`.
+
+        Raises:
+            FitError: The arms disagree too rarely for anything to be learned.
+        """
+        replays = [
+            replay for name in _SPLITS for replay in self._replays.training(self._sources, name)
+        ]
+        known = self._material(replays)
+        differ = disagreements(replays, policy.simple, self._choices.success, self.fusion)
+        differ.require_both()
+        asked = self._material(self._replays.final(self._sources, split))
+        found = rivals(
+            known,
+            labels_of(differ, len(known)),
+            asked,
+            policy,
+            fusion=self.fusion,
+            quality=self._choices.quality,
+        )
+        return {name: taken(one.scores, one.policy.thresholds) for name, one in found.items()}
+
+    def _transfer(
+        self, learned: Learned, asked: Material
+    ) -> tuple[dict[str, Judged], dict[str, str]]:
+        """Each dataset judged by a router that learned from the other ones that have a test."""
+        families = sorted(set(asked.groups.tolist()))
+        found: dict[str, Judged] = {}
+        untried: dict[str, str] = {}
+        for family in families if len(families) > 1 else []:
+            others = np.isin(learned.material.groups, [f for f in families if f != family])
+            known, labels = learned.material.only(others), learned.labels[others]
+            kind = learned.fitted.trained.recipe.kind
+            choices = replace(self._choices, kind=kind, simple=learned.fitted.policy.simple)
+            try:
+                fitted = fit(
+                    known, labels, learned.dev[others], names=FEATURE_NAMES, choices=choices
+                )
+            except FitError as error:
+                untried[family] = str(error)
+                continue
+            found[family] = self._judged(known, labels, fitted, asked.only(asked.groups == family))
+        return found, untried
+
+    def _judged(self, known: Material, labels: Int64, fitted: Fitted, asked: Material) -> Judged:
+        choices, policy = self._choices, fitted.policy
+        return judge(
+            asked,
+            Scored(fitted.scorer.scores(asked.features), policy),
+            compared(asked, choices.simple or Route.DENSE, choices.success, self.fusion),
+            fusion=self.fusion,
+            rivals=rivals(
+                known,
+                labels,
+                asked,
+                policy,
+                fusion=self.fusion,
+                quality=choices.quality,
+                goal=choices.goal,
+            ),
+            seed=choices.seed,
+        )
+
+    def _material(self, replays: Sequence[Replay]) -> Material:
+        texts = texts_of(replays)
+        progress = self._progress()
+        progress.start(len(texts), "features")
+        try:
+            with self.clock.stage("features"):
+                features = cached_features(
+                    texts,
+                    self._cache / "features",
+                    self.settings.analyser,
+                    progress=progress.advance,
+                )
+        finally:
+            progress.close()
+        return Material(tuple(replays), features)

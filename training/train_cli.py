@@ -1,0 +1,118 @@
+"""`wye train`: a router from one's own questions; `wye tune`: its thresholds, anew."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from backends.progress import Progress
+    from router.types import Route
+
+CACHE = Path(".cache/wye")
+
+QualityOption = Annotated[str, typer.Option(help="The measure that thresholds are solved for.")]
+LatencyOption = Annotated[
+    float | None,
+    typer.Option(help="Highest mean latency, in milliseconds.", show_default=False),
+]
+ShareOption = Annotated[
+    float | None,
+    typer.Option(help="Highest share of questions that walk the graph.", show_default=False),
+]
+
+
+def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
+    """Add the commands to `wye`."""
+
+    @app.command()
+    def train(
+        *,
+        questions: Annotated[
+            list[str],
+            typer.Option(
+                "--questions",
+                help="A dataset in BEIR's layout with train and dev judgements, and test ones if "
+                "the router is to be judged; DATASET=INDEX asks it of an index of its own. "
+                "May be repeated.",
+            ),
+        ],
+        index: Annotated[
+            Path | None,
+            typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False),
+        ] = None,
+        name: Annotated[str, typer.Option(help="Of the router.")] = "router",
+        models: Annotated[Path, typer.Option(help="Folder that routers are written to.")] = Path(
+            "models"
+        ),
+        success: Annotated[
+            str,
+            typer.Option(
+                help="When an arm succeeds: all-gold@5, any-gold@5, answer-in-context@5, "
+                "or better-ndcg@10."
+            ),
+        ] = "all-gold@5",
+        quality: QualityOption = "nDCG@10",
+        kind: Annotated[
+            str, typer.Option(help="Of scorer: auto, attention-mlp or linear.")
+        ] = "auto",
+        simple: Annotated[
+            str | None,
+            typer.Option(
+                help="The simple route: dense, lexical or hybrid. Default: the best.",
+                show_default=False,
+            ),
+        ] = None,
+        max_latency_ms: LatencyOption = None,
+        max_graph_share: ShareOption = None,
+        cache: Annotated[Path, typer.Option(help="Replays and features, used again.")] = CACHE,
+        seed: Annotated[int, typer.Option(help="Of folds and bootstrap.")] = 0,
+    ) -> None:
+        """Train a router on judged questions, and write it with its report."""
+        from router.settings import load_settings
+        from training.pipeline import Choices
+        from training.publishing import publish
+        from training.report import wide_console
+        from training.reporting.terminal import show
+        from training.routing import Goal
+        from training.run import Run
+        from training.sources import parse_source
+
+        settings = load_settings(index=index)
+        choices = Choices(
+            success=success,
+            quality=quality,
+            kind=kind,
+            simple=None if simple is None else simple_route(simple),
+            goal=Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share),
+            fusion=settings.fusion,
+            seed=seed,
+        )
+        sources = [parse_source(text, settings.index) for text in questions]
+        run = Run(settings, sources, choices, cache, progress)
+        learned = run.learn()
+        for warning in learned.warnings:
+            typer.echo(f"Warning: {warning}", err=True)
+        verdict = run.judge(learned)
+        folder, report = publish(run, learned, verdict, models, name)
+        if verdict is None:
+            typer.echo("No dataset has a test split, so the router was not judged.", err=True)
+        else:
+            show(wide_console(), verdict.judged)
+        typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
+
+
+def simple_route(name: str) -> "Route":
+    """A simple route by name.
+
+    Raises:
+        FitError: There is none of that name.
+    """
+    from router.types import Route
+    from training.errors import FitError
+    from training.material import SIMPLE_ROUTES
+
+    if name not in SIMPLE_ROUTES:
+        raise FitError(f"'{name}' is no simple route; choose among {', '.join(SIMPLE_ROUTES)}.")
+    return Route(name)
