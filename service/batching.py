@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from statistics import median
 from time import monotonic
 from typing import Generic, TypeVar
 
@@ -22,8 +23,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 T = TypeVar("T")
 
-# Share of the newest batch in the running mean of time per entry.
-_NEWEST = 0.2
+# Batches whose median says how long an entry takes; one that was held up by something else, such as
+# a busy machine, does not make it refuse what could be done.
+_LATELY = 9
 # Share of its time that an entry may be expected to wait; the rest is for what nobody expects, so
 # that what is accepted keeps its deadline.
 _SURE = 0.7
@@ -87,7 +89,7 @@ class Batcher(Generic[Key, Item, Result]):
         self._runner: asyncio.Task[None] | None = None
         self._closing = False
         self._running = 0
-        self._seconds_per_entry = 0.0
+        self._lately: deque[float] = deque(maxlen=_LATELY)
 
     @property
     def depth(self) -> int:
@@ -97,7 +99,7 @@ class Batcher(Generic[Key, Item, Result]):
     @property
     def expected_wait(self) -> float:
         """Seconds until an entry that came now would be done, by how long others took lately."""
-        return (len(self._queue) + self._running) * self._seconds_per_entry
+        return (len(self._queue) + self._running) * median(self._lately or [0.0])
 
     async def submit(self, key: Key, item: Item, seconds: float) -> tuple[Result, Entry[Item]]:
         """Queue something and wait for its result.
@@ -186,7 +188,7 @@ class Batcher(Generic[Key, Item, Result]):
             except Exception as error:  # noqa: BLE001 - whoever waits has to be told
                 results = [error] * len(batch)
             self._running = 0
-            self._learn((self._clock() - started) / len(batch))
+            self._lately.append((self._clock() - started) / len(batch))
             for waiting, result in zip(batch, results, strict=True):
                 if waiting.future.done():  # given up on meanwhile
                     continue
@@ -207,10 +209,6 @@ class Batcher(Generic[Key, Item, Result]):
         taken = set(map(id, batch))
         self._queue = deque(waiting for waiting in alive if id(waiting) not in taken)
         return batch
-
-    def _learn(self, seconds: float) -> None:
-        known = self._seconds_per_entry
-        self._seconds_per_entry = (1 - _NEWEST) * known + _NEWEST * seconds if known else seconds
 
 
 def _out_of_time(seconds: float, wait: float) -> Problem:

@@ -1,7 +1,9 @@
 """What Prometheus reads: times by stage, shares of routes, scores, the queue, degradations."""
 
 import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -11,7 +13,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 # Where several workers keep their counts, so that any of them can tell those of all.
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
@@ -35,6 +37,7 @@ _SECONDS = (
     10,
 )
 _SCORES = tuple(step / 20 for step in range(1, 21))
+_OF_A_WORKER = re.compile(r"gauge_live\w+_(\d+)\.db")
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -133,6 +136,21 @@ class Metrics:
         """All of it in Prometheus' text format, of all workers where there are several."""
         if SHARED not in os.environ:
             return generate_latest(self._registry)
+        _forget_the_dead(Path(os.environ[SHARED]))
         everybody = CollectorRegistry()
         MultiProcessCollector(everybody)  # type: ignore[no-untyped-call]
         return generate_latest(everybody)
+
+
+def _forget_the_dead(folder: Path) -> None:
+    """Drop what workers that were killed said of themselves; their counts stay."""
+    for file in folder.glob("gauge_live*.db"):
+        found = _OF_A_WORKER.fullmatch(file.name)
+        if found is None:
+            continue
+        try:
+            os.kill(int(found[1]), 0)
+        except ProcessLookupError:
+            mark_process_dead(int(found[1]), str(folder))  # type: ignore[no-untyped-call]
+        except PermissionError:  # somebody else's process has the number now
+            continue

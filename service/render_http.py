@@ -165,5 +165,6 @@ def headers(answered: Answered) -> dict[str, str]:
     if reply.decision is not None and reply.decision.score is not None:
         found["x-wye-score"] = f"{reply.decision.score:.4f}"
     if answered.degraded:
-        found["x-wye-degraded"] = answered.degraded.encode("ascii", "replace").decode()[:200]
+        line = " ".join(answered.degraded.split())
+        found["x-wye-degraded"] = line.encode("ascii", "replace").decode()[:200]
     return found

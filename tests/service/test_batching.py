@@ -229,3 +229,18 @@ def test_who_stays_gets_the_result() -> None:
         return await unless_gone(asyncio.Event().wait(), work())
 
     assert asyncio.run(scene()) == "done"
+
+
+def test_one_slow_batch_is_no_reason_to_refuse() -> None:
+    async def scene(batcher: Batcher[str, str, str], desk: Desk) -> None:
+        for seconds in (0.0, 0.0, 0.3, 0.0):
+            desk.seconds = seconds
+            await batcher.submit("k", "known", 60)
+        first = await occupy(batcher, desk)
+        second = asyncio.create_task(batcher.submit("k", "second", 0.5))
+        await asyncio.sleep(0)
+        assert batcher.expected_wait < 0.3
+        desk.gate.set()
+        await asyncio.gather(first, second)
+
+    play(scene)

@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from opentelemetry.trace import NoOpTracerProvider
 from starlette.testclient import TestClient
 
 from service import app
+from service.errors import ServiceError
 from service.tracing import provider
 
 if TYPE_CHECKING:
@@ -46,6 +48,12 @@ def test_a_retrieval_and_its_stages_are_spans_of_their_request(
 
 def test_without_an_exporter_there_are_no_spans() -> None:
     assert isinstance(provider("off"), NoOpTracerProvider)
+
+
+def test_an_exporter_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(ServiceError, match="install Wye with the extra otlp"):
+        provider("otlp")
 
 
 def test_the_exporter_writes_to_standard_error_when_asked() -> None:

@@ -1,0 +1,47 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from service.metrics import SHARED, Metrics
+
+# What two workers do, each in a process of its own; the first is gone when the second is asked.
+WORKER = """
+import sys
+from service.metrics import Metrics
+metrics = Metrics()
+metrics.routes.labels("c", "auto", "graph").inc()
+metrics.stages({"queue": 0.5, "graph": 0.25})
+metrics.queue_depth.set(int(sys.argv[1]))
+print(metrics.text().decode())
+"""
+
+
+def work(folder: Path, depth: int) -> list[str]:
+    """Metrics as one of several workers tells them."""
+    done = subprocess.run(
+        [sys.executable, "-c", WORKER, str(depth)],
+        env={**os.environ, SHARED: str(folder)},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_workers_tell_the_counts_of_all_and_the_queues_of_the_living(tmp_path: Path) -> None:
+    work(tmp_path, 5)
+    lines = work(tmp_path, 3)
+    assert 'wye_routes_total{asked="auto",collection="c",route="graph"} 2.0' in lines
+    assert 'wye_stage_seconds_sum{stage="queue"} 1.0' in lines
+    assert "wye_queue_depth 3.0" in lines
+
+
+def test_apps_do_not_share_counts() -> None:
+    first, second = Metrics(), Metrics()
+    first.feedback.labels("good").inc()
+    line = 'wye_feedback_total{rating="good"} 1.0'
+    assert line in first.text().decode()
+    assert line not in second.text().decode()
+    assert json.dumps(first.content_type).startswith('"text/plain')
