@@ -55,8 +55,7 @@ class Reader:
     """An LSTM in both directions over whole sentences."""
 
     def __init__(self, forward: Lstm, backward: Lstm) -> None:
-        self._ways = (halved(forward), halved(backward))
-        self._recurrent = np.stack([way.recurrent for way in self._ways])
+        self._forward, self._backward = Stepper(forward), Stepper(backward)
 
     def read(self, sentences: Sequence[Float32]) -> list[Float32]:
         """(n, 2 h) states of each sentence, left to right beside right to left.
@@ -64,27 +63,32 @@ class Reader:
         Args:
             sentences: (n, x) inputs of each, none longer than the one before it.
         """
-        size = self._recurrent.shape[1]
-        lengths = [len(inputs) for inputs in sentences]
-        gates = np.zeros((lengths[0], len(sentences), 2, 1, 4 * size), np.float32)
-        for row, inputs in enumerate(sentences):
-            ahead, back = (inputs @ way.inputs + way.bias for way in self._ways)
-            # Both directions advance in one step: the second reads the sentence from its end.
-            gates[: len(inputs), row, 0, 0] = ahead
-            gates[: len(inputs), row, 1, 0] = back[::-1]
-        states = np.empty((lengths[0], len(sentences), 2, size), np.float32)
-        hidden = cell = np.zeros((len(sentences), 2, 1, size), np.float32)
-        live = len(sentences)
-        for place in range(lengths[0]):
-            while lengths[live - 1] <= place:
-                live -= 1
-            before = np.matmul(hidden[:live], self._recurrent)
-            hidden, cell = advance(gates[place, :live] + before, cell[:live])
-            states[place, :live] = hidden[:, :, 0]
+        # One direction after the other: the weights of one fit the cache, those of both may not.
+        ahead = _read(self._forward, sentences)
+        back = _read(self._backward, [inputs[::-1] for inputs in sentences])
         return [
-            np.concatenate([states[:length, row, 0], states[:length, row, 1][::-1]], axis=1)
-            for row, length in enumerate(lengths)
+            np.concatenate([one, other[::-1]], axis=1)
+            for one, other in zip(ahead, back, strict=True)
         ]
+
+
+def _read(stepper: Stepper, sentences: Sequence[Float32]) -> list[Float32]:
+    """(n, h) states of each sentence."""
+    lengths = [len(inputs) for inputs in sentences]
+    size = len(stepper.bias) // 4
+    gates = np.empty((lengths[0], len(sentences), 4 * size), np.float32)
+    for row, inputs in enumerate(sentences):
+        gates[: len(inputs), row] = inputs @ stepper.weights + stepper.bias
+    states = np.empty((lengths[0], len(sentences), size), np.float32)
+    zeros = np.zeros((len(sentences), size), np.float32)
+    state = (zeros, zeros)
+    live = len(sentences)
+    for place in range(lengths[0]):
+        while lengths[live - 1] <= place:
+            live -= 1
+        state = stepper.step(gates[place, :live], (state[0][:live], state[1][:live]))
+        states[place, :live] = state[0]
+    return [states[:length, row] for row, length in enumerate(lengths)]
 
 
 def advance(gates: Float32, cell: Float32) -> State:

@@ -28,8 +28,8 @@ MOST_LOGIT = 10.0
 class TrustWeights:
     """A logistic model of whether the graph's list is the better one, with few numbers to know.
 
-    `training.trust` fits it. The defaults were fitted on the train and dev questions of 2wiki,
-    popqa and nq over one corpus.
+    `training.trust` fits it. The defaults lie on the plateau around what it finds for the train and
+    dev questions of 2wiki, popqa and nq over one corpus; `training.bench.fusion` prints both.
 
     Attributes:
         bias: Logit of a question without a title among its seeds whose walk tells nothing apart.
@@ -39,8 +39,8 @@ class TrustWeights:
     """
 
     bias: float = -4.5
-    seed_title_uniqueness: float = 3.25
-    graph_margin_5: float = 0.9
+    seed_title_uniqueness: float = 3.0
+    graph_margin_5: float = 1.1
     score: float = 0.0
 
     def __post_init__(self) -> None:

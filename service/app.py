@@ -1,5 +1,6 @@
 """The app: settings in, everything wired together out."""
 
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,6 +14,7 @@ from router.container import Container
 from service import problems
 from service.auth import refuse_open_server
 from service.collection import Collection, places
+from service.console import CONSOLE, mount
 from service.core import Service
 from service.edge import REQUEST_ID, Edge
 from service.engine import Engine
@@ -21,6 +23,7 @@ from service.limits import BodyLimit, RateLimit
 from service.logs import configure
 from service.metrics import Metrics
 from service.openapi import DESCRIPTION, TAGS, describe
+from service.render_http import HEADERS
 from service.routes import (
     answer,
     chat,
@@ -44,6 +47,10 @@ ROUTERS = (
     metrics.router,
 )
 
+# Seconds that the thread of the models may keep the interpreter while the event loop wants it. With
+# Python's own 5 ms, a question that is refused would wait for that many times over.
+_SWITCH_SECONDS = 0.0005
+
 Opener = Callable[[], Engine]
 
 
@@ -51,6 +58,7 @@ def from_environment() -> FastAPI:
     """The app that `wye serve` runs in each worker; all it needs is in the environment."""
     settings = load_settings()
     configure(settings.serve.logs)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     return build(settings)
 
 
@@ -96,14 +104,7 @@ def build(settings: ServiceSettings, engines: Mapping[str, Opener] | None = None
     describe(app)
     for router in ROUTERS:
         app.include_router(router)
-    if serve.cors_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=serve.cors_origins,
-            allow_methods=["*"],
-            allow_headers=["*"],
-            expose_headers=[REQUEST_ID, "x-wye-*"],
-        )
+    mount(app, CONSOLE)
     app.add_middleware(
         Edge,
         ring=ring,
@@ -111,6 +112,14 @@ def build(settings: ServiceSettings, engines: Mapping[str, Opener] | None = None
         bodies=BodyLimit(serve.body_bytes),
         metrics=counts,
     )
+    if serve.cors_origins:  # outside of the edge: a browser asks first, and without a key
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=serve.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=[REQUEST_ID, *HEADERS],
+        )
     return app
 
 

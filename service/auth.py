@@ -1,7 +1,7 @@
 """Who may ask: keys at the edge, scopes at each address."""
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from fastapi import Request, Security
 from fastapi.security import HTTPBearer
@@ -55,10 +55,10 @@ def identify(ring: KeyRing, headers: Headers, path: str) -> Key:
     return key
 
 
-def needs(scope: Scope) -> Callable[..., None]:
+def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
     """A dependency that lets only keys with a scope in."""
 
-    def check(request: Request, _schema: object = Security(_IN_SCHEMA)) -> None:
+    async def check(request: Request, _schema: object = Security(_IN_SCHEMA)) -> None:
         key = key_of(request.scope)
         if key is None or not key.may(scope):
             raise Problem(

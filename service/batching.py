@@ -24,6 +24,9 @@ T = TypeVar("T")
 
 # Share of the newest batch in the running mean of time per entry.
 _NEWEST = 0.2
+# Share of its time that an entry may be expected to wait; the rest is for what nobody expects, so
+# that what is accepted keeps its deadline.
+_SURE = 0.7
 
 
 @dataclass(eq=False, slots=True)
@@ -156,13 +159,13 @@ class Batcher(Generic[Key, Item, Result]):
                 "the seconds that Retry-After gives, or add workers or replicas.",
                 retry_after=wait,
             )
-        if wait > seconds:
+        if wait > _SURE * seconds:
             raise Problem(
                 503,
                 "overloaded",
                 f"The questions that are waiting take about {wait:.1f} s, and this one has "
                 f"{seconds:.1f} s. Try again in the seconds that Retry-After gives.",
-                retry_after=wait - seconds,
+                retry_after=wait - _SURE * seconds,
             )
 
     async def _run(self) -> None:

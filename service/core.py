@@ -259,8 +259,11 @@ class Service:
             LOG.error("keys not reloaded", extra={"error": str(error)})
 
 
-def service_of(request: Request) -> Service:
-    """The service that handles a request; a dependency of every address."""
+async def service_of(request: Request) -> Service:
+    """The service that handles a request; a dependency of every address.
+
+    It waits for nothing, but what is no coroutine would be run in a thread of its own.
+    """
     service: Service = request.app.state.service
     return service
 

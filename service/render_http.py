@@ -18,6 +18,16 @@ from service.schemas.retrieve import (
 )
 from service.searching import Ask, Found, Question
 
+HEADERS = (
+    "x-wye-route",
+    "x-wye-score",
+    "x-wye-collection",
+    "x-wye-index-version",
+    "x-wye-degraded",
+    "server-timing",
+)
+"""What `headers` may set."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:

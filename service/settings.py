@@ -27,7 +27,7 @@ class ServeSettings:
         indexes: Collections to serve, as NAME=DIR with commas between them; the first is the
             default. Without any, WYE_INDEX is served as "default".
         keys: Hashed API keys, as lines of `wye keys new`, with commas between them.
-        keys_file: File with such lines; a change of it counts at once.
+        keys_file: File with such lines; followed like an index, so that keys can be withdrawn.
         requests_per_second: That each API key may send to each worker, on average; 0 sets no limit.
         burst: Requests that a key may send at once before that rate counts.
         body_bytes: Longest body of a request.

@@ -20,7 +20,7 @@ from router.policy import Thresholds
 from training.examples import Float64, Int64
 from training.routing import FUSION, GRAPH, SIMPLE, Goal, Outcomes
 
-_SLACK = 1e-9
+SLACK = 1e-9
 """Sums in another order differ in their last bits; a bound met exactly is met."""
 
 
@@ -114,7 +114,7 @@ def allowed(
     result = np.triu(np.ones((size, size), np.bool_))
     for values, most in bounds:
         if most is not None:
-            result &= sums(cuts, values, counts).table() <= most + _SLACK * max(1.0, abs(most))
+            result &= sums(cuts, values, counts).table() <= most + SLACK * max(1.0, abs(most))
     return result
 
 

@@ -9,7 +9,7 @@ from router.policy import Thresholds
 from training.errors import FitError
 from training.examples import Float64
 from training.routing import Goal, Outcome, Outcomes, outcome, taken
-from training.sweep import Cuts, allowed, objective, sums
+from training.sweep import SLACK, Cuts, allowed, objective, sums
 
 Table = NDArray[np.bool_]
 
@@ -108,7 +108,7 @@ def _close(
     mean = sums(cuts, behind, counts).table() / n
     square = sums(cuts, behind**2, counts).table() / n
     error = np.sqrt(np.maximum(square - mean**2, 0) / n)
-    slack = 1e-12 * max(1.0, float(np.abs(values).max()))
+    slack = SLACK * max(1.0, float(np.abs(values).max()))
     result: Table = mean <= errors * error + slack
     return result
 

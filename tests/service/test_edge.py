@@ -137,6 +137,21 @@ def test_browsers_are_told_to_be_careful(client: TestClient) -> None:
     assert "access-control-allow-origin" not in headers
 
 
+def test_a_browser_may_ask_first_and_without_a_key(serve: Serve, library: "Library") -> None:
+    _, key = new_key("ada", [Scope.READ])
+    client = serve(library, cors_origins=("https://a.example",), keys=(str(key),))
+    asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
+    reply = client.options("/v1/retrieve", headers=asked)
+    assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (
+        200,
+        "https://a.example",
+    )
+    refused = client.post("/v1/retrieve", json=RIVER, headers={"origin": "https://a.example"})
+    assert refused.status_code == 401
+    assert refused.headers["access-control-allow-origin"] == "https://a.example"
+    assert "x-wye-route" in refused.headers["access-control-expose-headers"]
+
+
 def test_other_origins_only_where_they_are_let_in(serve: Serve, library: "Library") -> None:
     client = serve(library, cors_origins=("https://a.example",))
     ours = client.post("/v1/retrieve", json=RIVER, headers={"origin": "https://a.example"})

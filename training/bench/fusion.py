@@ -14,13 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
+from backends.index import Index
 from backends.types import Ranking
 from router.blend import blend
 from router.evidence import Evidence
 from router.fusing import blend_text, fuse_all
 from router.fusion import fuse
 from router.fusion_settings import ARMS, FusionSettings
+from router.seeding import start_mass
+from router.settings import load_settings
 from router.signals import signals
+from router.snapshot import Snapshot
 from router.trust import TRUST_SIGNALS, trust
 from router.types import Route
 from training.baselines import Questions, embedding_lr
@@ -155,6 +159,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("replays", type=Path, help="folder of replays")
     parser.add_argument("--fit", required=True, help="dataset to fit on; a union")
     parser.add_argument("--dataset", action="append", default=[], help="further ones to score")
+    parser.add_argument("--index", type=Path, help="of --fit, to walk from other arms' passages")
     arguments = parser.parse_args(argv)
     fit = _read(arguments.replays, arguments.fit)
     report.print_header(
@@ -163,22 +168,29 @@ def main(argv: Sequence[str] | None = None) -> None:
         data=", ".join(f"{r.dataset} ({r.split}, {len(r)})" for r in fit),
     )
     tables = _Tables(arguments.seed)
-    made = {name: form(fit[0].questions) for name, form in FORMS.items()}
-    for name in dict.fromkeys([arguments.fit, *arguments.dataset]):
-        dev = (
-            fit[1]
-            if name == arguments.fit
-            else read_training(_path(arguments.replays, name, "dev"))
-        )
-        tables.print(
-            f"{name}, dev", dev.questions, {n: fused(dev.questions) for n, fused in made.items()}
-        )
+    walked = {} if arguments.index is None else seeded(arguments.index)
+    made = {name: form(fit[0].questions) for name, form in {**FORMS, **walked}.items()}
+    dev = fit[1].questions
+    tables.print(f"{arguments.fit}, dev", dev, {name: fused(dev) for name, fused in made.items()})
+    for name in dict.fromkeys(arguments.dataset):
+        asked = read_training(_path(arguments.replays, name, "dev")).questions
+        tables.print(f"{name}, dev", asked, {form: made[form](asked) for form in FORMS})
     everything = tuple(chain.from_iterable(replay.questions for replay in fit))
     tables.print(
         f"{arguments.fit}, train and dev, each dataset fused as the others taught",
         everything,
         {name: _transferred(form, everything) for name, form in FORMS.items()},
     )
+
+
+def seeded(index: Path) -> dict[str, Form]:
+    """Walks from the best passages of the text arms, over the index that was replayed."""
+    graph = Snapshot(Index.open(index), load_settings()).graph
+
+    def from_(arm: Route) -> Form:
+        return fixed(lambda one: graph.spread([start_mass(one.rankings[arm])], K)[0])
+
+    return {f"seeded by {arm}": from_(arm) for arm in (Route.DENSE, Route.LEXICAL)}
 
 
 @dataclass(frozen=True, slots=True)

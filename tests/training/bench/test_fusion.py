@@ -52,7 +52,7 @@ def test_every_form_is_in_every_table(
     assert "both, dev: 80 questions" in out
     assert "each dataset fused as the others taught: 160 questions" in out
     for name in fusion.FORMS:
-        assert out.count(f"\n{name} ") == 2, name
+        assert out.count(f"\n{name} ") == 3, name
     assert "nDCG@10 one  nDCG@10 two" in out
 
 
