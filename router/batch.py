@@ -151,6 +151,20 @@ class Batch:
             for row, place in enumerate(places)
         ]
 
+    def forecast(self, places: Sequence[int], depth: int) -> list[Evidence]:
+        """What is known before the graph is walked: seeds and the dense list.
+
+        Args:
+            places: Of the questions in the batch.
+            depth: Most hits for each.
+        """
+        found = self.rankings(Route.DENSE, places, depth)
+        seeds = self.seeds(places)
+        return [
+            Evidence(self._queries[place], seeds[row], {Route.DENSE: found[row]})
+            for row, place in enumerate(places)
+        ]
+
     def spread(
         self, masses: Sequence[Mapping[str, float]], places: Sequence[int], k: int
     ) -> list[Ranking]:

@@ -8,11 +8,11 @@ from pathlib import Path
 from backends.index import Index
 from backends.types import Passage
 from featurizer.analyse import Analyser
-from featurizer.featurizer import FEATURE_NAMES, schema_id
 from router.adapters import Passages, Questions
 from router.artefact import load, read_policy
 from router.decision import Decision
-from router.gateway import Gateway, decide
+from router.features import NAMES, schema_id
+from router.gateway import Gateway, decide_without_index
 from router.model import RoutingModel
 from router.settings import Settings
 from router.snapshot import Snapshot
@@ -133,7 +133,7 @@ class Container:
 
 
 class Deciding:
-    """The router by itself: which route a question takes depends on no index."""
+    """The router by itself, where it looks at nothing but the question."""
 
     def __init__(self, settings: Settings) -> None:
         """Load the models.
@@ -152,9 +152,11 @@ class Deciding:
         max_latency_ms: float | None = None,
         explain: bool = False,
     ) -> list[Decision]:
-        """What the gateway would decide; see `router.gateway.decide`."""
+        """What the gateway would decide; see `router.gateway.decide_without_index`."""
         asked = Questions(self.analyser)
-        return decide(questions, asked, self.router, max_latency_ms=max_latency_ms, explain=explain)
+        return decide_without_index(
+            questions, asked, self.router, max_latency_ms=max_latency_ms, explain=explain
+        )
 
     def close(self) -> None:
         """End what the models started."""
@@ -174,7 +176,7 @@ def load_router(settings: Settings, analyser: Analyser) -> RoutingModel:
     """
     own = settings.router
     schema = schema_id(analyser.syntax_fingerprint)
-    model = load(own.folder(), schema_id=schema, names=FEATURE_NAMES)
+    model = load(own.folder(), schema_id=schema, names=NAMES)
     return model.with_policy(read_policy(Path(own.thresholds))) if own.thresholds else model
 
 

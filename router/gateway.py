@@ -8,6 +8,7 @@ from router.batch import Analyses, Arms, Batch
 from router.decision import Decision
 from router.errors import ArtefactError, FusionError, QuestionError
 from router.evidence import Consulted
+from router.features import with_corpus, without_corpus
 from router.fusing import blend_text, fuse_all
 from router.fusion_settings import ARMS, FusionSettings
 from router.layers import Float64
@@ -15,10 +16,18 @@ from router.seeding import as_fusion, start_mass
 from router.types import Reply, Route
 
 EMPTY_INDEX = "the index is empty"
+SEEN = 5
+"""Hits of the dense list that a router looks at."""
+_UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
 
 
 class Model(Protocol):
     """What chooses a route; `router.model` has the real one."""
+
+    @property
+    def asks_corpus(self) -> bool:
+        """Whether it looks at what the corpus says."""
+        ...
 
     def decide(
         self,
@@ -100,7 +109,12 @@ class Gateway:
         batch = Batch(arms, questions, filter)
         decisions: Sequence[Decision | None] = [None] * len(questions)
         if route == Route.AUTO:
-            decisions = self._decide(batch, max_latency_ms=max_latency_ms, explain=explain)
+            decisions = self._decide(
+                batch,
+                max_latency_ms=max_latency_ms,
+                explain=explain,
+                depth=max(k, self._fusion.depth),
+            )
         elif route == Route.LEXICAL or self._lists(route) == [Route.LEXICAL]:
             batch.use_words_alone()
         else:
@@ -124,6 +138,7 @@ class Gateway:
     def decide(
         self,
         questions: Sequence[str],
+        filter: object | None = None,  # noqa: A002 - the word that vector stores use
         *,
         max_latency_ms: float | None = None,
         explain: bool = False,
@@ -131,15 +146,19 @@ class Gateway:
         """Which route `search` would take for each question with `Route.AUTO`, without taking it.
 
         Raises:
-            As `decide` below.
+            QuestionError: A question is empty.
+            FilterError: The filter is not well formed.
+            ArtefactError: The router is missing or made for other features.
+            PolicyError: A latency that no route can be held to.
         """
-        return decide(
-            questions,
-            self._analyses(),
-            self._model(),
-            max_latency_ms=max_latency_ms,
-            explain=explain,
-        )
+        check(questions, k=1)
+        if not questions:
+            return []
+        arms = self._arms()
+        if not len(arms):
+            return [_UNDECIDED] * len(questions)
+        batch = Batch(arms, questions, filter)
+        return self._decide(batch, max_latency_ms=max_latency_ms, explain=explain)
 
     def consult(
         self,
@@ -170,12 +189,16 @@ class Gateway:
         ]
 
     def _decide(
-        self, batch: Batch, *, max_latency_ms: float | None, explain: bool
+        self, batch: Batch, *, max_latency_ms: float | None, explain: bool, depth: int = SEEN
     ) -> list[Decision]:
         model = self._model()
         batch.analyse(self._analyses(), graph=True, features=True)
-        with batch.stage("routing", range(len(batch.questions))):
-            return model.decide(batch.features, max_latency_ms=max_latency_ms, explain=explain)
+        everyone = range(len(batch.questions))
+        seen = batch.forecast(everyone, max(depth, SEEN)) if model.asks_corpus else None
+        with batch.stage("routing", everyone):
+            own = batch.features
+            columns = without_corpus(own) if seen is None else with_corpus(own, seen)
+            return model.decide(columns, max_latency_ms=max_latency_ms, explain=explain)
 
     def _rankings(
         self,
@@ -232,7 +255,7 @@ class Gateway:
         return arms
 
 
-def decide(
+def decide_without_index(
     questions: Sequence[str],
     analyses: Analyses,
     model: Model,
@@ -240,7 +263,7 @@ def decide(
     max_latency_ms: float | None = None,
     explain: bool = False,
 ) -> list[Decision]:
-    """Which route each question takes; it depends on the question and on nothing else.
+    """Which route each question takes, by a router that looks at nothing but the question.
 
     Args:
         questions: Each with at least one word.
@@ -251,15 +274,22 @@ def decide(
 
     Raises:
         QuestionError: A question is empty.
+        ArtefactError: The router looks at the corpus as well.
         PolicyError: A latency that no route can be held to.
     """
     check(questions, k=1)
+    if model.asks_corpus:
+        raise ArtefactError(
+            "This router also looks at what the corpus says to a question. "
+            "Name the index: --index DIR, or WYE_INDEX."
+        )
     if not questions:
         return []
     features = analyses.analyse(questions, features=True).features
     if features is None:
         raise ValueError("features were asked for and not given")
-    return model.decide(features, max_latency_ms=max_latency_ms, explain=explain)
+    columns = without_corpus(features)
+    return model.decide(columns, max_latency_ms=max_latency_ms, explain=explain)
 
 
 def check(questions: Sequence[str], k: int) -> None:
@@ -283,7 +313,6 @@ def _score(decision: Decision | None) -> float | None:
 def _of_empty_index(question: str, route: Route, version: int) -> Reply:
     decision = None
     if route == Route.AUTO:
-        route = Route.DENSE
-        decision = Decision(route, None, None, None, f"degraded: {EMPTY_INDEX}")
+        route, decision = Route.DENSE, _UNDECIDED
     ranking = Ranking(route, (), 0, EMPTY_INDEX)
     return Reply(question, route, ranking, {}, {}, version, decision=decision)

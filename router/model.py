@@ -5,6 +5,7 @@ from pathlib import Path
 
 from router.decision import Decision
 from router.explain import Explainer, contributions, nearest_change
+from router.features import asks_corpus
 from router.layers import Float64
 from router.policy import Budget, Choice, Policy, decide
 from router.scorer import Scorer, to_scores
@@ -28,6 +29,11 @@ class RoutingModel:
         self.policy = policy
         self.folder = folder
         self._explainer = Explainer.of(scorer)
+
+    @property
+    def asks_corpus(self) -> bool:
+        """Whether it looks at what the corpus says, so that deciding takes an index."""
+        return asks_corpus(self.scorer.names)
 
     def with_policy(self, policy: Policy) -> "RoutingModel":
         """The same scorer under another policy."""

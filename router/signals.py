@@ -22,6 +22,8 @@ Float64 = NDArray[np.float64]
 
 _STOPWORDS = frozenset(STOPWORDS)
 _NOTHING = Ranking("", ())
+SIGNALS_VERSION = 1
+"""Raised when the value of some signal changes."""
 TOP = 5
 """How many passages of a list margins and agreement look at: what a reader is given."""
 

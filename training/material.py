@@ -1,17 +1,21 @@
 """All questions of some replays side by side, with what each route is worth for each of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backends.types import Float32, Ranking
+from featurizer.analyse import AnalyserSettings
+from router.features import with_corpus
 from router.fusing import blend_text, fuse_all
 from router.fusion_settings import FusionSettings
 from router.types import Route
 from training.errors import TrainingError
 from training.examples import Float64
+from training.feature_cache import cached_features
 from training.measures import DEPTH, MEASURES
 from training.replay import Replay
 from training.routing import Outcomes
@@ -147,6 +151,29 @@ class Material:
         ]
         latency = [self.latency_ms(route) for route in routes]
         return Outcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
+
+
+def gather(
+    replays: Sequence[Replay],
+    cache: Path,
+    settings: AnalyserSettings,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Material:
+    """Replays with every column that a router may look at.
+
+    Args:
+        replays: Of any splits.
+        cache: Folder of features, which are computed where they are missing.
+        settings: Of the models that features are made by.
+        progress: Told how many questions have been done since.
+
+    Raises:
+        ModelError: A model is missing or damaged.
+        TrainingError: There are no questions, or a file of the cache is damaged.
+    """
+    features = cached_features(texts_of(replays), cache, settings, progress=progress)
+    evidence = [one for replay in replays for one in replay.evidence]
+    return Material(tuple(replays), with_corpus(features, evidence))
 
 
 def texts_of(replays: Sequence[Replay]) -> list[str]:

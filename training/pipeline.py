@@ -24,6 +24,11 @@ from training.routing import Goal, Outcomes
 from training.thresholds import Solution, solve
 from training.trainer import Trained, train
 
+CUTS = 1000
+"""Places where thresholds may be; all pairs of more would take gigabytes."""
+MOST_LOGIT = 30.0
+"""Scores of surer logits are 0 or 1 in float64, which no threshold tells apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choices:
@@ -48,6 +53,15 @@ class Choices:
     fusion: FusionSettings = field(default_factory=FusionSettings)
     elsewhere: bool = True
     seed: int = 0
+
+    @property
+    def errors(self) -> float:
+        """Standard errors within which thresholds count as equally good.
+
+        One chooses well for these questions; to leave fusion for questions unlike these takes
+        surer signs.
+        """
+        return 2.0 if self.elsewhere else 1.0
 
     def __post_init__(self) -> None:
         if self.kind not in ("auto", AttentionMlp.kind, Linear.kind):
@@ -153,7 +167,16 @@ def fit(
     outcomes = {
         route: _outcomes(material, crossfits[kind], unseen, route, choices) for route in simple
     }
-    solutions = {route: solve(of_route, choices.goal) for route, of_route in outcomes.items()}
+    solutions = {
+        route: solve(
+            of_route,
+            choices.goal,
+            errors=choices.errors,
+            most=CUTS,
+            cautious=choices.elsewhere,
+        )
+        for route, of_route in outcomes.items()
+    }
     best = max(simple, key=lambda route: solutions[route].outcome.objective(choices.goal))
     policy = Policy(solutions[best].thresholds, best, latencies(material, best))
     return Fitted(
@@ -175,17 +198,22 @@ def _outcomes(
 ) -> Outcomes:
     """Every question as it is met at home, and once more as it is met elsewhere."""
     fusion, quality = choices.fusion, choices.quality
-    home = material.outcomes(to_scores(known.logits), simple, fusion, quality)
+    home = material.outcomes(inside(known.logits), simple, fusion, quality)
     if unseen is None or not len(unseen.rows):
         return home
     rows = np.zeros(len(material), np.bool_)
     rows[unseen.rows] = True
-    away = material.only(rows).outcomes(to_scores(unseen.logits), simple, fusion, quality)
+    away = material.only(rows).outcomes(inside(unseen.logits), simple, fusion, quality)
     return Outcomes(
         np.concatenate([home.scores, away.scores]),
         np.concatenate([home.quality, away.quality]),
         np.concatenate([home.latency_ms, away.latency_ms]),
     )
+
+
+def inside(logits: Float64) -> Float64:
+    """Scores that are above 0 and below 1, as thresholds take them."""
+    return to_scores(np.clip(logits, -MOST_LOGIT, MOST_LOGIT))
 
 
 def examples_of(

@@ -6,8 +6,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from featurizer.featurizer import FEATURE_NAMES, schema_id
 from featurizer.syntax import open_syntax_parser
+from router.features import NAMES, schema_id
 from router.publish import Draft, save
 from router.settings import Settings
 from training.reporting.card import card
@@ -61,7 +61,7 @@ def publish(
                 "kind": fitted.trained.recipe.kind,
                 "questions": len(learned.material),
                 "disagreements": int((learned.labels >= 0).sum()),
-                "features computed": len(FEATURE_NAMES),
+                "features computed": len(NAMES),
                 "versions": report.versions,
             },
             notes={

@@ -11,6 +11,7 @@ from training.crossfit import Pool, divide
 from training.examples import Float64, Int64
 from training.final import Scored
 from training.material import Material
+from training.pipeline import CUTS
 from training.routing import Goal
 from training.thresholds import solve
 
@@ -46,7 +47,8 @@ def rivals(
     found = {}
     for name, baseline in BASELINES.items():
         held_out = _crossfitted(baseline, known, labels)
-        solution = solve(known.outcomes(held_out, policy.simple, fusion, quality), goal)
+        outcomes = known.outcomes(held_out, policy.simple, fusion, quality)
+        solution = solve(outcomes, goal, most=CUTS)
         score = baseline(_questions(known, labels >= 0), labels[labels >= 0])
         everyone = np.ones(len(asked), bool)
         scores = _inside(score(_questions(asked, everyone)))

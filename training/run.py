@@ -10,18 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.progress import Progress
-from featurizer.featurizer import FEATURE_NAMES
+from router.features import NAMES
 from router.fusion_settings import FusionSettings
 from router.policy import Policy
 from router.settings import Settings
 from router.types import Route
 from training.errors import FitError
 from training.examples import Int64
-from training.feature_cache import cached_features
 from training.final import Judged, Scored, judge, near_duplicates
 from training.labels import compared, disagreements, labels_of
-from training.material import Material, texts_of
-from training.pipeline import Choices, Fitted, fit
+from training.material import Material, gather, texts_of
+from training.pipeline import Choices, Fitted, fit, inside
 from training.replay import Replay
 from training.rivals import rivals
 from training.routing import taken
@@ -146,7 +145,7 @@ class Run:
                 material,
                 labels,
                 dev,
-                names=FEATURE_NAMES,
+                names=NAMES,
                 choices=self._choices,
                 progress=self._progress(),
             )
@@ -208,9 +207,7 @@ class Run:
             kind = learned.fitted.trained.recipe.kind
             choices = replace(self._choices, kind=kind, simple=learned.fitted.policy.simple)
             try:
-                fitted = fit(
-                    known, labels, learned.dev[others], names=FEATURE_NAMES, choices=choices
-                )
+                fitted = fit(known, labels, learned.dev[others], names=NAMES, choices=choices)
             except FitError as error:
                 untried[family] = str(error)
                 continue
@@ -221,7 +218,7 @@ class Run:
         choices, policy = self._choices, fitted.policy
         return judge(
             asked,
-            Scored(fitted.scorer.scores(asked.features), policy),
+            Scored(inside(fitted.scorer.logits(asked.features)), policy),
             compared(asked, choices.simple or Route.DENSE, choices.success, self.fusion),
             fusion=self.fusion,
             rivals=rivals(
@@ -242,12 +239,8 @@ class Run:
         progress.start(len(texts), "features")
         try:
             with self.clock.stage("features"):
-                features = cached_features(
-                    texts,
-                    self._cache / "features",
-                    self.settings.analyser,
-                    progress=progress.advance,
+                return gather(
+                    replays, self._cache / "features", self.settings.analyser, progress.advance
                 )
         finally:
             progress.close()
-        return Material(tuple(replays), features)

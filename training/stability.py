@@ -44,6 +44,7 @@ def stability(
     resamples: int = 200,
     errors: float = 1.0,
     most: int | None = 200,
+    cautious: bool = False,
     seed: int = 0,
 ) -> Stability:
     """Resample the questions, and solve again on each resample.
@@ -58,6 +59,7 @@ def stability(
         resamples: How often to solve again.
         errors: As in `thresholds.solve`.
         most: Cuts to consider in each resample.
+        cautious: As in `thresholds.solve`.
         seed: Of the generator.
 
     Raises:
@@ -73,7 +75,9 @@ def stability(
         axis=1,
     )
     means = resampled_means(worth, seed=seed)
-    draws = _solved_again(replay, goal, resamples, errors=errors, most=most, seed=seed)
+    draws = _solved_again(
+        replay, goal, resamples, errors=errors, most=most, cautious=cautious, seed=seed
+    )
     if not len(draws):
         raise FitError("No resample of the questions has thresholds that keep the bounds.")
     quality, mean_ms, worth_it = (interval(worth[:, at], means[:, at]) for at in range(3))
@@ -89,7 +93,14 @@ def stability(
 
 
 def _solved_again(
-    replay: Outcomes, goal: Goal, resamples: int, *, errors: float, most: int | None, seed: int
+    replay: Outcomes,
+    goal: Goal,
+    resamples: int,
+    *,
+    errors: float,
+    most: int | None,
+    cautious: bool,
+    seed: int,
 ) -> Float64:
     generator = np.random.default_rng(seed)
     cuts = Cuts.of(replay.scores, most)
@@ -98,7 +109,9 @@ def _solved_again(
     for _ in range(resamples):
         counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
         try:
-            low, high, _, _ = search(replay, cuts, goal, errors=errors, counts=counts)
+            low, high, _, _ = search(
+                replay, cuts, goal, errors=errors, counts=counts, cautious=cautious
+            )
         except FitError:
             continue
         pair = cuts.thresholds(low, high)

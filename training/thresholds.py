@@ -35,7 +35,12 @@ class Solution:
 
 
 def solve(
-    replay: Outcomes, goal: Goal | None = None, *, errors: float = 1.0, most: int | None = None
+    replay: Outcomes,
+    goal: Goal | None = None,
+    *,
+    errors: float = 1.0,
+    most: int | None = None,
+    cautious: bool = False,
 ) -> Solution:
     """Find thresholds for a goal among all pairs.
 
@@ -52,19 +57,28 @@ def solve(
         errors: Standard errors below the best that count as equal; 0 returns a best pair.
         most: Cuts to consider, spread evenly over the questions; None for all. Memory is about
             50 bytes for each pair of cuts, some 450 MB for 3,000 questions.
+        cautious: Take the middle for the low threshold alone, and the highest that goes with it for
+            the high one. Where graph and fusion cannot be told apart, fusion is the safer one for
+            questions unlike these: it walks the graph as well, and hears the other arms.
 
     Raises:
         FitError: No pair keeps the bounds.
     """
     goal = goal or Goal()
     cuts = Cuts.of(replay.scores, most)
-    low, high, plateau, best = search(replay, cuts, goal, errors=errors)
+    low, high, plateau, best = search(replay, cuts, goal, errors=errors, cautious=cautious)
     chosen, top = cuts.thresholds(low, high), cuts.thresholds(*best)
     return Solution(chosen, outcome(replay, chosen), top, outcome(replay, top), plateau)
 
 
 def search(
-    replay: Outcomes, cuts: Cuts, goal: Goal, *, errors: float, counts: Float64 | None = None
+    replay: Outcomes,
+    cuts: Cuts,
+    goal: Goal,
+    *,
+    errors: float,
+    counts: Float64 | None = None,
+    cautious: bool = False,
 ) -> tuple[int, int, float, tuple[int, int]]:
     """The search of `solve`, on questions counted `counts` (n,) times.
 
@@ -88,6 +102,8 @@ def search(
     equal = fits & _close(replay, cuts, values, top, errors=errors, counts=counts)
     equal[i, j] = True
     low, high = _middle(equal, _questions_below(cuts))
+    if cautious:
+        high = int(np.flatnonzero(equal[low]).max())
     share = float(equal.sum() / fits.sum())
     return int(cuts.places[low]), int(cuts.places[high]), share, top
 

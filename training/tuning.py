@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from featurizer.featurizer import FEATURE_NAMES, schema_id
 from featurizer.syntax import open_syntax_parser
 from router.artefact import load
 from router.decision import Contribution
+from router.features import NAMES, schema_id
 from router.fusion_settings import FusionSettings
 from router.manifest import policy_to_json
 from router.model import RoutingModel
@@ -20,9 +20,8 @@ from router.settings import Settings, load_settings
 from router.types import Route
 from training.errors import ReplayError
 from training.examples import Int64
-from training.feature_cache import cached_features
 from training.labels import compared
-from training.material import Material, texts_of
+from training.material import Material, gather
 from training.pareto import Front, front
 from training.pipeline import latencies
 from training.replay_file import read_training
@@ -103,9 +102,8 @@ class Tuning:
         own = settings or load_settings()
         router = replace(own.router, model=str(model)) if model else own.router
         parser = open_syntax_parser(own.analyser.pipeline, own.analyser.constituency)
-        found = load(router.folder(), schema_id=schema_id(parser.fingerprint), names=FEATURE_NAMES)
-        features = cached_features(texts_of(read), cache, own.analyser)
-        return cls(Material(read, features), found, own.fusion, measure)
+        found = load(router.folder(), schema_id=schema_id(parser.fingerprint), names=NAMES)
+        return cls(gather(read, cache, own.analyser), found, own.fusion, measure)
 
     @cached_property
     def outcomes(self) -> Outcomes:

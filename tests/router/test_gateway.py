@@ -76,6 +76,8 @@ class Words:
 class ByLength:
     """Sends questions of up to three letters to dense, of five and more to graph."""
 
+    asks_corpus = False
+
     def decide(
         self,
         features: Float64,
