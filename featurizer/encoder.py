@@ -148,8 +148,11 @@ class Encoder:
                 if spans[row]:
                     parts[row][:] = pool_spans(states[place], batch.offsets[place], spans[row])
 
+        batches = list(self._batches(texts))
+        # A question alone need not wait until another thread has woken up.
+        run = self._workers.map if len(batches) > 1 else map
         # Consuming the iterator re-raises what a worker raised.
-        for _ in self._workers.map(work, self._batches(texts)):
+        for _ in run(work, batches):
             pass
         return vectors, parts
 

@@ -98,6 +98,58 @@ def crossfit(
     return Crossfit(logits, fold, tuple(routers))
 
 
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Questions as routers score them that have not seen their dataset at all.
+
+    Attributes:
+        rows: (r,) places of the questions in the pool, rising.
+        logits: (r,) calibrated on the other datasets.
+        untried: Dataset -> why the others teach nothing that could be tried on it.
+    """
+
+    rows: Int64
+    logits: Float64
+    untried: dict[str, str]
+
+
+def leave_datasets_out(
+    pool: Pool,
+    names: Sequence[str],
+    recipe: Recipe | None = None,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Unseen:
+    """Score every dataset with a router that learned from the other ones alone.
+
+    A router recognises the datasets that it was trained on, by their way of asking. What its scores
+    are worth elsewhere shows only where it has not been.
+
+    Args:
+        pool: Questions of the training and dev splits, never of test.
+        names: Of the feature columns.
+        recipe: Hyper-parameters; None for the default ones.
+        seed: Of the division into training and dev questions.
+        progress: Told of each router's training in turn.
+    """
+    dev = divide(pool, 5, seed) == 0
+    logits = np.full(len(pool.labels), np.nan)
+    untried = {}
+    for left_out in np.unique(pool.groups).tolist():
+        others = pool.groups != left_out
+        try:
+            trained = train(
+                pool.examples(others & ~dev), pool.examples(others & dev), names, recipe, progress
+            )
+        except FitError as error:
+            untried[left_out] = str(error)
+            continue
+        logits[~others] = trained.scorer.logits(pool.features[~others])
+    rows = np.flatnonzero(~np.isnan(logits))
+    return Unseen(rows, logits[rows], untried)
+
+
 def divide(pool: Pool, folds: int, seed: int) -> Int64:
     """(n,) fold of each question, each dataset and label spread evenly, at random otherwise.
 

@@ -14,7 +14,7 @@ from router.policy import Policy
 from router.scorer import Scorer, to_scores
 from router.types import Route
 from training.comparison import Comparison, compare
-from training.crossfit import Crossfit, Pool, crossfit
+from training.crossfit import Crossfit, Pool, Unseen, crossfit, leave_datasets_out
 from training.errors import FitError
 from training.examples import Examples, Float64, Int64
 from training.material import SIMPLE_ROUTES, Material
@@ -36,6 +36,7 @@ class Choices:
         simple: The simple route, or None for the one that thresholds make most of.
         goal: Bounds on latency and on the graph's share.
         fusion: What fusion does.
+        elsewhere: Whether the thresholds have to hold for questions unlike all of these as well.
         seed: Of folds and bootstrap.
     """
 
@@ -45,6 +46,7 @@ class Choices:
     simple: Route | None = None
     goal: Goal = field(default_factory=Goal)
     fusion: FusionSettings = field(default_factory=FusionSettings)
+    elsewhere: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -71,7 +73,10 @@ class Fitted:
         policy: Simple route, thresholds and latencies.
         solution: Of the thresholds.
         solutions: By simple route.
-        outcomes: By simple route, of train and dev questions with cross-fitted scores.
+        unseen: Scores of routers that have not seen a question's dataset; None where the
+            thresholds need not hold elsewhere.
+        outcomes: By simple route, of train and dev questions with cross-fitted scores, followed by
+            those with scores of `unseen`.
         labels: (n,) of these questions: 1, 0, or -1 where the arms agree.
     """
 
@@ -82,6 +87,7 @@ class Fitted:
     policy: Policy
     solution: Solution
     solutions: dict[Route, Solution]
+    unseen: Unseen | None
     outcomes: dict[Route, Outcomes]
     labels: Int64
 
@@ -104,7 +110,9 @@ def fit(
 
     The scorer learns from train and is calibrated on dev. Kind of scorer, simple route and
     thresholds are chosen on cross-fitted scores of both, since some hundred dev questions are too
-    few to tell thresholds apart, and a scorer's own training scores are too sure.
+    few to tell thresholds apart, and a scorer's own training scores are too sure. So that the
+    thresholds hold for questions of another kind too, each question counts a second time, scored
+    by a router that has not seen its dataset.
 
     Args:
         material: Questions of train and dev.
@@ -137,10 +145,13 @@ def fit(
         Recipe(kind=kind),
         progress,
     )
-    scores = to_scores(crossfits[kind].logits)
+    unseen = None
+    if choices.elsewhere and len(np.unique(groups)) > 1:
+        recipe = Recipe(kind=kind)
+        unseen = leave_datasets_out(pool, names, recipe, seed=choices.seed, progress=progress)
     simple = [choices.simple] if choices.simple else list(SIMPLE_ROUTES)
     outcomes = {
-        route: material.outcomes(scores, route, choices.fusion, choices.quality) for route in simple
+        route: _outcomes(material, crossfits[kind], unseen, route, choices) for route in simple
     }
     solutions = {route: solve(of_route, choices.goal) for route, of_route in outcomes.items()}
     best = max(simple, key=lambda route: solutions[route].outcome.objective(choices.goal))
@@ -153,8 +164,27 @@ def fit(
         policy,
         solutions[best],
         solutions,
+        unseen,
         outcomes,
         labels,
+    )
+
+
+def _outcomes(
+    material: Material, known: Crossfit, unseen: Unseen | None, simple: Route, choices: Choices
+) -> Outcomes:
+    """Every question as it is met at home, and once more as it is met elsewhere."""
+    fusion, quality = choices.fusion, choices.quality
+    home = material.outcomes(to_scores(known.logits), simple, fusion, quality)
+    if unseen is None or not len(unseen.rows):
+        return home
+    rows = np.zeros(len(material), np.bool_)
+    rows[unseen.rows] = True
+    away = material.only(rows).outcomes(to_scores(unseen.logits), simple, fusion, quality)
+    return Outcomes(
+        np.concatenate([home.scores, away.scores]),
+        np.concatenate([home.quality, away.quality]),
+        np.concatenate([home.latency_ms, away.latency_ms]),
     )
 
 

@@ -95,7 +95,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         for warning in learned.warnings:
             typer.echo(f"Warning: {warning}", err=True)
         verdict = run.judge(learned)
-        folder, report = publish(run, learned, verdict, models, name)
+        folder, _ = publish(run, learned, verdict, models, name)
         if verdict is None:
             typer.echo("No dataset has a test split, so the router was not judged.", err=True)
         else:

@@ -24,7 +24,7 @@ def ranking(arm: Route, pairs: Sequence[tuple[str, float]]) -> Ranking:
     return Ranking(arm, hits, 100)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def replayed() -> MakeQuestion:
     """Make a question from what each arm found ("abc" for passages a, b, c) and what is relevant.
 
@@ -65,7 +65,7 @@ def replayed() -> MakeQuestion:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def replay_of() -> MakeReplay:
     """Make a training replay of questions."""
 

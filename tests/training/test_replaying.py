@@ -13,6 +13,7 @@ import pytest
 from backends.build import ingest
 from backends.sources import read_passages
 from router.container import Container, Ingestion
+from router.fusing import blend_text, fuse_all
 from router.settings import load_settings
 from router.types import Route
 from training import replaying
@@ -75,6 +76,20 @@ def test_a_replay_says_what_the_gateway_says(
         assert replay.rankings(arm) == [reply.ranking for reply in asked]
     assert [one.question.group for one in replay.questions] == ["demo"] * 10
     assert {"dense", "lexical", "graph"} <= {*replay.questions[0].seconds}
+
+
+def test_fusion_of_a_replay_is_the_fusion_that_serves(
+    container: Container, dataset: Dataset, tmp_path: Path
+) -> None:
+    settings = container.settings.fusion
+    path = replay_dataset(container, dataset, tmp_path, depth=settings.depth)
+    replay = read_training(path)
+    texts = [question.text for question in dataset.questions]
+    fused = fuse_all(replay.evidence, settings, [None] * len(texts), 10)
+    served = container.gateway.search(texts, Route.FUSION, 10)
+    assert fused == [reply.ranking for reply in served]
+    text_alone = container.gateway.search(texts, Route.HYBRID, 10)
+    assert blend_text(replay.evidence, settings, 10) == [reply.ranking for reply in text_alone]
 
 
 def test_answers_are_looked_up_in_title_and_text(

@@ -37,11 +37,16 @@ def goals(draw: st.DrawFn) -> Goal:
 def pairs(replay: Outcomes) -> list[Thresholds]:
     """One pair of thresholds for every way in which thresholds can divide these scores."""
     scores = sorted(set(replay.scores.tolist()))
-    middles = [(one + other) / 2 for one, other in itertools.pairwise(scores)]
-    return [
-        Thresholds(low, high)
-        for low, high in itertools.combinations_with_replacement([0.0, *middles, 1.0], 2)
-    ]
+    # Between neighbouring floats there is no third, and their mean is one of them.
+    lows, highs = [0.0], [0.0]
+    for one, other in itertools.pairwise(scores):
+        middle = (one + other) / 2
+        apart = one < middle < other
+        lows.append(middle if apart else one)
+        highs.append(middle if apart else other)
+    lows, highs = [*lows, 1.0], [*highs, 1.0]
+    places = itertools.combinations_with_replacement(range(len(lows)), 2)
+    return [Thresholds(lows[i], highs[j]) for i, j in places]
 
 
 def routed(replay: Outcomes, thresholds: Thresholds) -> list[int]:

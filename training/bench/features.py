@@ -1,8 +1,8 @@
 """How long a question takes from text to features, stage by stage, on one thread.
 
 `python -m training.bench features [--questions FILE] [--dtype bfloat16]`. Questions are those of
-this repository, or one a line of FILE. "CPU p50" is processor time: where it is far below the p50 of
-the wall time, something else was using the machine. A gate is what a figure must not exceed.
+this repository, or one a line of FILE. "CPU p50" is processor time: where it is far below the p50
+of the wall time, something else was using the machine. A gate is what a figure must not exceed.
 """
 
 import sys

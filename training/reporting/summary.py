@@ -69,35 +69,25 @@ def summarise(
     """
     chosen = np.ones(len(judged.scores), np.bool_) if rows is None else rows
     names = list(judged.contenders)
-    values = np.stack([judged.contenders[name].values[chosen] for name in names], axis=1)
-    means = resampled_means(values.reshape(len(values), -1), seed=seed)
-    means = means.reshape(-1, len(names), len(COLUMNS))
-    auto = names.index(AUTO)
+    values = {name: judged.contenders[name].values[chosen] for name in names}
+    # Differences are resampled themselves: those of equal contenders are 0 to the last bit.
+    behind = {name: values[AUTO] - values[name] for name in names if name != AUTO}
+    columns = np.concatenate([*values.values(), *behind.values()], axis=1)
+    means = resampled_means(columns, seed=seed)
+    found = [interval(columns[:, at], means[:, at]) for at in range(columns.shape[1])]
+    cells = [
+        dict(zip(COLUMNS, found[start : start + len(COLUMNS)], strict=True))
+        for start in range(0, len(found), len(COLUMNS))
+    ]
     known = chosen & (judged.labels >= 0)
     labels, scores = judged.labels[known], judged.scores[known]
     logits = np.log(scores) - np.log1p(-scores)
     both = len(np.unique(labels)) == 2
     return Summary(
-        questions=len(values),
+        questions=len(columns),
         disagreements=len(labels),
-        means={
-            name: {
-                measure: interval(values[:, at, column], means[:, at, column])
-                for column, measure in enumerate(COLUMNS)
-            }
-            for at, name in enumerate(names)
-        },
-        differences={
-            name: {
-                measure: interval(
-                    values[:, auto, column] - values[:, at, column],
-                    means[:, auto, column] - means[:, at, column],
-                )
-                for column, measure in enumerate(COLUMNS)
-            }
-            for at, name in enumerate(names)
-            if name != AUTO
-        },
+        means=dict(zip(names, cells[: len(names)], strict=True)),
+        differences=dict(zip(behind, cells[len(names) :], strict=True)),
         latency_ms={
             name: percentiles(judged.contenders[name].latency_ms[chosen]) for name in names
         },
