@@ -126,6 +126,14 @@ class Container:
         """Id -> passage in the version that is searched, whatever was written since."""
         return {passage.id: passage for passage in self.snapshot.corpus.passages(ids)}
 
+    def release(self) -> None:
+        """Let go of the version and its arms at once, for whoever has a successor.
+
+        They hang together in a circle, which would wait for the garbage collector otherwise.
+        """
+        for derived in ("gateway", "snapshot"):
+            self.__dict__.pop(derived, None)
+
     def close(self) -> None:
         """End what the models started."""
         if "analyser" in self.__dict__:

@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 # Batches whose median says how long an entry takes; one that was held up by something else, such as
 # a busy machine, does not make it refuse what could be done.
-_LATELY = 9
+_LATELY = 5
 # Share of its time that an entry may be expected to wait; the rest is for what nobody expects, so
 # that what is accepted keeps its deadline.
-_SURE = 0.7
+_SURE = 0.6
 
 
 @dataclass(eq=False, slots=True)

@@ -36,7 +36,7 @@ class Place:
 class Collection:
     """One index by name, with the version that is searched now.
 
-    `load` runs in the thread that searches, `renew` in another beside it.
+    `load` and `forget` run in the thread that searches, `renew` in another beside it.
     """
 
     def __init__(self, name: str, open_: Callable[[], Engine]) -> None:
@@ -51,6 +51,7 @@ class Collection:
         self.unavailable: dict[Route, str] = {}
         self._open = open_
         self._engine: Engine | None = None
+        self._former: list[Engine] = []
 
     @property
     def is_ready(self) -> bool:
@@ -114,9 +115,15 @@ class Collection:
         self.error = ""
         if later is None:
             return False
+        self._former.append(self._engine)
         self._engine = later
         LOG.info("refreshed", extra={**self.facts(), "seconds": round(perf_counter() - started, 3)})
         return True
+
+    def forget(self) -> None:
+        """Let go of versions that are searched no longer, now that no batch is under way."""
+        while self._former:
+            self._former.pop().release()
 
     def facts(self) -> dict[str, object]:
         """Name, version, passages and what is wrong, as plain values."""

@@ -1,7 +1,7 @@
 """The running service: collections, the batcher in front of them, and what watches over both."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter, time
 from typing import cast
@@ -39,6 +39,7 @@ class Service:
         ring: KeyRing,
         metrics: Metrics,
         tracer: Tracer,
+        loaded: Callable[[], None],
     ) -> None:
         """Wire the parts; `start` loads the models.
 
@@ -48,6 +49,7 @@ class Service:
             ring: Keys, to be read again when their file changes.
             metrics: To count in.
             tracer: To record retrievals with.
+            loaded: Called when all collections are.
         """
         serve = settings.serve
         self.settings = settings
@@ -55,6 +57,7 @@ class Service:
         self.ring = ring
         self.metrics = metrics
         self.tracer = tracer
+        self._loaded = loaded
         self.started = int(time())
         self.writer = Writer(settings.generator, metrics)
         self.journal = Journal(serve.request_log) if serve.request_log is not None else None
@@ -221,15 +224,16 @@ class Service:
 
     async def _load(self) -> None:
         """Load each collection in the thread that searches."""
-        for collection in self.collections.values():
-            if collection.is_ready:
-                continue
+        waiting = [each for each in self.collections.values() if not each.is_ready]
+        for collection in waiting:
             try:
                 await self.batcher.call(collection.load)
             except Exception as error:  # noqa: BLE001 - /ready tells, and the others load on
                 extra = {"collection": collection.name, "error": str(error)}
                 LOG.error("load failed", exc_info=error, extra=extra)
             self._show(collection)
+        if waiting:
+            await self.batcher.call(self._loaded)
 
     async def _load_and_follow(self) -> None:
         """Load what is not loaded yet, then look for newer versions."""
@@ -239,6 +243,7 @@ class Service:
             started = perf_counter()
             for collection in self.collections.values():
                 if await loop.run_in_executor(self._beside, collection.renew):
+                    await self.batcher.call(collection.forget)
                     self._show(collection)
             self._reload_keys()
             # At most half of the time goes into following an index that is written to all the time.

@@ -65,6 +65,10 @@ class Engine(Protocol):
         """The newest version, or None when this is it."""
         ...
 
+    def release(self) -> None:
+        """Let go of the version and its arms at once; nothing may be asked any more."""
+        ...
+
     def close(self) -> None:
         """End what the models started."""
         ...

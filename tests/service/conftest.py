@@ -53,6 +53,7 @@ class Library:
         self.newer: Library | None = None
         self.has_no_router = False
         self.closed = False
+        self.released = False
         self._passages = {passage.id: passage for passage in passages}
 
     @property
@@ -72,6 +73,9 @@ class Library:
     def successor(self) -> "Library | None":
         newer, self.newer = self.newer, None
         return newer
+
+    def release(self) -> None:
+        self.released = True
 
     def close(self) -> None:
         self.closed = True

@@ -1,4 +1,6 @@
+import gc
 import time
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,6 +95,29 @@ def test_a_real_index_is_followed_while_it_is_searched(tmp_path: Path) -> None:
             (reply,) = engine.gateway.search(["Babbage"], route, 9)
             assert {hit.id for hit in reply.ranking.hits} == found
     collection.close()
+
+
+@pytest.mark.usefixtures("fake_models")
+def test_a_version_that_is_searched_no_longer_takes_no_memory(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    target = Ingestion(load_settings(), folder)
+    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passages)
+    collection = Collection("c", lambda: Container(load_settings(), folder))
+    collection.load()
+    engine = collection.engine
+    assert isinstance(engine, Container)
+    former = [weakref.ref(part) for part in (engine.snapshot, engine.snapshot.graph)]
+    del engine
+    ingest(target.index, [Passage("b", "Babbage", "He built engines.")], target.passages)
+    assert collection.renew()
+    gc.disable()
+    try:
+        collection.forget()
+        assert [part() for part in former] == [None, None]
+    finally:
+        gc.enable()
+    (reply,) = collection.engine.gateway.search(["Ada"], Route.GRAPH, 9)
+    assert len(reply.ranking.hits) == 2
 
 
 @pytest.mark.usefixtures("fake_models")

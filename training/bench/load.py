@@ -102,12 +102,9 @@ class Client:
         """Ask one question and note what came of it; a connection that breaks is status 0."""
         content = json.dumps(body).encode()
         request = _HEAD.format(host=self._host.netloc.decode(), length=len(content)).encode()
-        connection = self._idle.pop() if self._idle else None
         started = time.perf_counter()
         try:
-            reader, writer = connection or await asyncio.open_connection(
-                self._host.host, self._host.port
-            )
+            reader, writer = await self._connection()
             writer.write(request + content)
             head = await reader.readuntil(b"\r\n\r\n")
             length = _LENGTH.search(head)
@@ -121,6 +118,15 @@ class Client:
         if status == 200:
             found = _BATCH.search(reply)
             sample.batch.append(int(found[1]) if found else 0)
+
+    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """One that is kept, unless the server has closed it for having been idle, or a new one."""
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not reader.at_eof():
+                return reader, writer
+            writer.close()
+        return await asyncio.open_connection(self._host.host, self._host.port)
 
     async def stages(self) -> dict[str, tuple[float, float]]:
         """Stage -> seconds spent on it so far, and questions."""
