@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -88,6 +89,7 @@ class Analyser:
                 "WYE_ANALYSER__SENTENCE_VECTORS=contextual."
             )
         self._trees = trees
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="encoder")
         self._syntax: SyntaxParser | None = None
         self.seconds = {"parsing": 0.0, "trees": 0.0, "encoding": 0.0}
 
@@ -162,7 +164,9 @@ class Analyser:
         *,
         syntax: bool = False,
     ) -> list[Analysis]:
-        """Analyse questions: one parse each, and one encoder call for all.
+        """Analyse questions: one parse each, and one encoder call for all beside it.
+
+        `seconds["encoding"]` is what was left of encoding once parsing and trees were done.
 
         However long a question is, the time that it takes is bounded: see `syntax`.
 
@@ -176,6 +180,12 @@ class Analyser:
         Raises:
             ModelError: The constituency model is wanted, and missing or damaged.
         """
+        prefix = self.settings.encoder.question_prefix
+        # What is beyond a page is beyond the encoder's reach, and takes long to tokenise.
+        heads = [prefix + text[: self._page] for text in texts]
+        # The encoder computes without Python's lock, so the parser works beside it. A vector does
+        # not depend on what it is encoded with, so mentions may follow in a call of their own.
+        encoded = self._beside.submit(self.encoder.encode, heads)
         with self._timed("parsing"):
             parses = self.parser.parse_questions(texts, tokens=syntax)
         built = self._build(parses) if syntax else [None] * len(parses)
@@ -188,12 +198,9 @@ class Analyser:
                 if kind == "entity" and wanted is not None and wanted(text)
             }
         )
-        prefix = self.settings.encoder.question_prefix
         with self._timed("encoding"):
-            # What is beyond a page is beyond the encoder's reach, and takes long to tokenise.
-            heads = [prefix + text[: self._page] for text in texts]
-            vectors = self.encoder.encode([*heads, *asked])
-        known = dict(zip(asked, vectors[len(texts) :], strict=True))
+            vectors = encoded.result()
+            known = dict(zip(asked, self.encoder.encode(asked), strict=True)) if asked else {}
         return [
             Analysis(
                 parse,
@@ -209,6 +216,7 @@ class Analyser:
 
     def close(self) -> None:
         """End helper processes."""
+        self._beside.shutdown()
         if isinstance(self.parser, SpacyParser):
             self.parser.close()
 

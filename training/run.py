@@ -208,10 +208,10 @@ class Run:
             choices = replace(self._choices, kind=kind, simple=learned.fitted.policy.simple)
             try:
                 fitted = fit(known, labels, learned.dev[others], names=NAMES, choices=choices)
+                there = asked.only(asked.groups == family)
+                found[family] = self._judged(known, labels, fitted, there)
             except FitError as error:
                 untried[family] = str(error)
-                continue
-            found[family] = self._judged(known, labels, fitted, asked.only(asked.groups == family))
         return found, untried
 
     def _judged(self, known: Material, labels: Int64, fitted: Fitted, asked: Material) -> Judged:

@@ -64,6 +64,13 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
                 show_default=False,
             ),
         ] = None,
+        elsewhere: Annotated[
+            bool,
+            typer.Option(
+                help="Whether the thresholds have to hold for questions unlike these as well; "
+                "otherwise they are made for these alone."
+            ),
+        ] = True,
         max_latency_ms: LatencyOption = None,
         max_graph_share: ShareOption = None,
         cache: Annotated[Path, typer.Option(help="Replays and features, used again.")] = CACHE,
@@ -87,6 +94,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             simple=None if simple is None else simple_route(simple),
             goal=Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share),
             fusion=settings.fusion,
+            elsewhere=elsewhere,
             seed=seed,
         )
         sources = [parse_source(text, settings.index) for text in questions]
