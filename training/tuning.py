@@ -23,7 +23,7 @@ from training.examples import Int64
 from training.labels import compared
 from training.material import Material, gather
 from training.pareto import Front, front
-from training.pipeline import latencies
+from training.pipeline import inside, latencies
 from training.replay_file import read_training
 from training.routing import Goal, Outcome, Outcomes, names, outcome, taken
 
@@ -108,7 +108,7 @@ class Tuning:
     @cached_property
     def outcomes(self) -> Outcomes:
         """Every question with the outcome of every route."""
-        scores = self.model.scorer.scores(self.material.features)
+        scores = inside(self.model.scorer.logits(self.material.features))
         simple = self.model.policy.simple
         return self.material.outcomes(scores, simple, self.fusion, self.measure)
 
