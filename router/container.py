@@ -84,6 +84,16 @@ class Container:
         """How many passages that version has."""
         return len(self.snapshot)
 
+    def decide(
+        self,
+        questions: Sequence[str],
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        """What the gateway would decide; see `router.gateway.Gateway.decide`."""
+        return self.gateway.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
+
     @cached_property
     def router(self) -> RoutingModel:
         """What chooses routes; see `load_router`."""
