@@ -99,6 +99,8 @@ def _machine() -> str:
 def _router(settings: ServiceSettings) -> str:
     router = Deciding(settings)
     try:
+        if router.router.asks_corpus:
+            return f"{router.router.name} is loaded; it decides by what an index says too."
         (decision,) = router.decide([WARM_UP])
     finally:
         router.close()
