@@ -34,10 +34,10 @@ TAGS = [
     {
         "name": "documents",
         "description": (
-            "What is searched. A change is on the disk before it is answered with 200 or 201; a "
-            "large upload is answered with 202 and a job, which outlives the server's end. Searching "
-            "goes on meanwhile, and moves to the new version when its arms are built; every reply "
-            "says which version it searched."
+            "What is searched. A change is committed before it is answered with 200 or 201; a "
+            "large upload is answered with 202 and a job, which outlives the server's end. "
+            "Searching goes on meanwhile, and moves to the new version when its arms are built; "
+            "every reply says which version it searched."
         ),
     },
     {"name": "operations", "description": "For load balancers, Prometheus and whoever is on call."},
@@ -81,7 +81,8 @@ def _schema(
     if app.openapi_schema is None:
         schema = make()
         parts = schema["components"]["schemas"]
-        for model in (ProblemValue, *bodies):
+        models: list[type[BaseModel]] = [ProblemValue, *bodies]
+        for model in models:
             own = model.model_json_schema(ref_template="#/components/schemas/{model}")
             parts |= {**own.pop("$defs", {}), model.__name__: own}
         for name in ("HTTPValidationError", "ValidationError"):

@@ -17,6 +17,7 @@ LONGEST_NAME = 255
 LINES = (".jsonl", ".ndjson")
 TEXTS = (".txt", ".md")
 PARSED: Mapping[str, str] = {".pdf": "pdf", ".docx": "docx"}
+KINDS = (*TEXTS, *PARSED, *LINES)
 
 _SEPARATORS = re.compile(r"[/\\]")
 # Of JSON in one line; more at once would keep everything else waiting while it is parsed.
@@ -39,11 +40,11 @@ def base_name(given: str | None) -> str:
         raise Problem(
             422, "bad-file", f"'{name:.40}…' is too long a name; {LONGEST_NAME} characters may be."
         )
-    if suffix_of(name) not in (*LINES, *TEXTS, *PARSED):
+    if suffix_of(name) not in KINDS:
         raise Problem(
             415,
             "file-type",
-            f"'{name:.80}' is of no kind that is read; send {', '.join((*TEXTS, *PARSED, *LINES))}.",
+            f"'{name:.80}' is of no kind that is read; send {', '.join(KINDS)}.",
         )
     return name
 

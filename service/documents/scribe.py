@@ -261,7 +261,7 @@ class Scribe:
                     except IndexLockedError:
                         if monotonic() > patience:
                             raise
-                    await asyncio.sleep(random.uniform(_SOONEST, _LATEST))  # noqa: S311
+                    await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
         except StoppedError:
             raise Problem(
                 503, "closing", "This server is stopping; ask again or another.", retry_after=1

@@ -205,10 +205,14 @@ class DeleteRequest(Strict):
     """What to delete: everything that any of the three names."""
 
     filter: Filter = None
-    documents: Annotated[list[DocumentId], Field(max_length=MOST_NAMED)] = []
+    documents: Annotated[
+        list[DocumentId],
+        Field(default_factory=list, max_length=MOST_NAMED, description="With all their passages."),
+    ]
     ids: Annotated[
-        list[DocumentId], Field(max_length=MOST_NAMED, description="Of single passages.")
-    ] = []
+        list[DocumentId],
+        Field(default_factory=list, max_length=MOST_NAMED, description="Of single passages."),
+    ]
     dry_run: Annotated[
         bool, Field(description="Say what would be deleted, and change nothing.")
     ] = False
