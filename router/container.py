@@ -59,6 +59,16 @@ class Container:
         self.index.check(analyser.fingerprint)
         return analyser
 
+    @property
+    def folder(self) -> Path:
+        """Of the index."""
+        return self.index.path
+
+    @cached_property
+    def reader(self) -> Passages:
+        """The same models, for passages that are to be added."""
+        return Passages(self.analyser)
+
     @cached_property
     def snapshot(self) -> Snapshot:
         """The version in view."""
