@@ -32,6 +32,7 @@ from service.routes import (
     health,
     metrics,
     retrieve,
+    stats,
     vector_stores,
 )
 from service.settings import ServiceSettings, load_settings
@@ -44,6 +45,7 @@ ROUTERS = (
     chat.router,
     vector_stores.router,
     feedback.router,
+    stats.router,
     health.router,
     metrics.router,
 )
