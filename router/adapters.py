@@ -13,6 +13,7 @@ from backends.types import (
 )
 from featurizer.analyse import Analyser
 from featurizer.featurizer import feature_matrix
+from featurizer.tree import Tree
 from featurizer.types import Analysis, PassageAnalysis
 from router.batch import Asked
 
@@ -71,7 +72,7 @@ class Questions:
         started = perf_counter()
         matrix = feature_matrix(analyses)
         self._features += perf_counter() - started
-        return Asked(queries, matrix)
+        return Asked(queries, matrix, [_trees(analysis) for analysis in analyses])
 
     @property
     def seconds(self) -> Mapping[str, float]:
@@ -84,6 +85,10 @@ def _passage(found: PassageAnalysis) -> AnalysedPassage:
         found.vector,
         tuple(AnalysedSentence(s.text, s.entities, s.phrases, s.vector) for s in found.sentences),
     )
+
+
+def _trees(found: Analysis) -> tuple[Tree, ...]:
+    return () if found.syntax is None else found.syntax.trees
 
 
 def _query(found: Analysis) -> Query:

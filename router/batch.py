@@ -12,6 +12,7 @@ from backends.explanation import Explanation
 from backends.seeds import SeedReach
 from backends.trigraph import TriGraphRetriever
 from backends.types import Mask, Query, Ranking, Retriever
+from featurizer.tree import Tree
 from router.errors import FusionError
 from router.evidence import Evidence
 from router.layers import Float64
@@ -25,10 +26,12 @@ class Asked:
     Attributes:
         queries: One for each question, in order.
         features: (n, d) float64, what the router scores; None when it was not asked for.
+        trees: Of the sentences of each question, that the features are made of; empty without.
     """
 
     queries: Sequence[Query]
     features: Float64 | None = None
+    trees: Sequence[tuple[Tree, ...]] = ()
 
 
 class Analyses(Protocol):
@@ -90,6 +93,11 @@ class Batch:
         if self._asked is None or self._asked.features is None:
             raise ValueError("these questions were analysed without features")
         return self._asked.features
+
+    @property
+    def trees(self) -> Sequence[tuple[Tree, ...]]:
+        """Of the sentences of each question; empty where the features have none."""
+        return () if self._asked is None else self._asked.trees
 
     def analyse(self, analyses: Analyses, *, graph: bool, features: bool = False) -> None:
         """Run the models once over all questions.

@@ -14,6 +14,7 @@ from router.decision import Decision
 from router.features import NAMES, schema_id
 from router.gateway import Gateway, decide_without_index
 from router.model import RoutingModel
+from router.policy import Policy
 from router.settings import Settings
 from router.snapshot import Snapshot
 from router.types import Route
@@ -108,6 +109,11 @@ class Container:
     def router(self) -> RoutingModel:
         """What chooses routes; see `load_router`."""
         return load_router(self.settings, self.analyser)
+
+    @property
+    def policy(self) -> Policy | None:
+        """What becomes of scores; None as long as no question has needed the router."""
+        return self.router.policy if "router" in self.__dict__ else None
 
     def refresh(self) -> bool:
         """Move to the newest version; True if there was a newer one."""

@@ -1,7 +1,9 @@
 """A decision and all that is needed to replay and to question it."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from featurizer.tree import Tree
 from router.policy import Thresholds
 from router.types import Route
 
@@ -57,6 +59,8 @@ class Decision:
             Empty unless asked for.
         nearest_change: What would change the route that the score alone asks for; None when no
             score would, or it was not asked for.
+        trees: Constituency trees in brackets, one for each sentence of the question, as the
+            features saw them; empty unless asked for.
     """
 
     route: Route
@@ -67,3 +71,19 @@ class Decision:
     model: str = ""
     contributions: tuple[Contribution, ...] = ()
     nearest_change: Change | None = None
+    trees: tuple[str, ...] = ()
+
+
+def with_trees(decisions: Sequence[Decision], trees: Sequence[Sequence[Tree]]) -> list[Decision]:
+    """Decisions with the trees of their questions.
+
+    Args:
+        decisions: In the order of the questions.
+        trees: Of each question's sentences; empty leaves the decisions as they are.
+    """
+    if not trees:
+        return list(decisions)
+    return [
+        replace(decision, trees=tuple(str(tree) for tree in own))
+        for decision, own in zip(decisions, trees, strict=True)
+    ]

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from backends.types import Ranking
 from router.batch import Analyses, Arms, Batch
-from router.decision import Decision
+from router.decision import Decision, with_trees
 from router.errors import ArtefactError, FusionError, QuestionError
 from router.evidence import Consulted
 from router.features import with_corpus, without_corpus
@@ -198,7 +198,8 @@ class Gateway:
         with batch.stage("routing", everyone):
             own = batch.features
             columns = without_corpus(own) if seen is None else with_corpus(own, seen)
-            return model.decide(columns, max_latency_ms=max_latency_ms, explain=explain)
+            chosen = model.decide(columns, max_latency_ms=max_latency_ms, explain=explain)
+        return with_trees(chosen, batch.trees) if explain else chosen
 
     def _rankings(
         self,
@@ -285,11 +286,12 @@ def decide_without_index(
         )
     if not questions:
         return []
-    features = analyses.analyse(questions, features=True).features
-    if features is None:
+    asked = analyses.analyse(questions, features=True)
+    if asked.features is None:
         raise ValueError("features were asked for and not given")
-    columns = without_corpus(features)
-    return model.decide(columns, max_latency_ms=max_latency_ms, explain=explain)
+    columns = without_corpus(asked.features)
+    chosen = model.decide(columns, max_latency_ms=max_latency_ms, explain=explain)
+    return with_trees(chosen, asked.trees) if explain else chosen
 
 
 def check(questions: Sequence[str], k: int) -> None:

@@ -34,6 +34,7 @@ from service.routes import (
     jobs,
     metrics,
     retrieve,
+    stats,
     vector_stores,
 )
 from service.schemas.documents import DocumentsRequest
@@ -49,6 +50,7 @@ ROUTERS = (
     documents.router,
     jobs.router,
     feedback.router,
+    stats.router,
     health.router,
     metrics.router,
 )

@@ -8,6 +8,7 @@ from time import perf_counter
 
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
+from router.policy import Policy
 from router.types import Route
 from service.engine import Engine
 from service.errors import ServiceError
@@ -74,6 +75,11 @@ class Collection:
                 retry_after=1,
             )
         return self._engine
+
+    @property
+    def policy(self) -> Policy | None:
+        """What becomes of scores; None while nothing is loaded, and without a router."""
+        return None if self._engine is None else self._engine.policy
 
     def load(self) -> None:
         """Open the index, and ask one question over each route, so that no client has to wait.

@@ -21,6 +21,7 @@ from service.keys import KeyRing
 from service.logs import LOG
 from service.metrics import Metrics
 from service.problems import Problem
+from service.recent import Recent, Sample
 from service.render import plain
 from service.render_http import Answered
 from service.scope import request_id_of
@@ -72,6 +73,7 @@ class Service:
             catch_up=self.catch_up,
             entity_vectors=settings.ingest.entity_vectors,
         )
+        self.recent = Recent()
         self._tasks: set[asyncio.Task[None]] = set()
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
         metrics.queue_depth.set(0)
@@ -215,8 +217,21 @@ class Service:
         metrics.batch_size.observe(answered.entry.size)
         if score is not None:
             metrics.scores.labels(ask.collection).observe(score)
-        if answered.degraded:
-            metrics.degraded.labels(ask.collection, _kind_of_degradation(answered)).inc()
+        kind = _kind_of_degradation(answered)
+        if kind:
+            metrics.degraded.labels(ask.collection, kind).inc()
+        self.recent.add(
+            Sample(
+                time(),
+                ask.collection,
+                ask.route,
+                reply.route,
+                score,
+                round(1000 * answered.total, 3),
+                kind,
+                reply.question if self.journal is not None else None,
+            )
+        )
         record_retrieval(
             self.tracer,
             answered.seconds,
@@ -326,6 +341,8 @@ async def _together(finding: Sequence[Coroutine[None, None, Answered]]) -> list[
 
 
 def _kind_of_degradation(answered: Answered) -> str:
+    if not answered.degraded:
+        return ""
     if not answered.found.degraded:
         return "arm"
     return "failed" if " failed (" in answered.found.degraded else "late"

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from backends.types import Passage, PassageAnalyser
 from router.decision import Decision
+from router.policy import Policy
 from router.types import Reply, Route
 
 
@@ -62,6 +63,11 @@ class Engine(Protocol):
     @property
     def count(self) -> int:
         """How many passages that version has."""
+        ...
+
+    @property
+    def policy(self) -> Policy | None:
+        """What becomes of scores; None without a router."""
         ...
 
     def build(self) -> None:

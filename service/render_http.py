@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from backends.types import Ranking
 from router.decision import Decision
 from router.policy import FORCED
 from router.types import FusedHit, Route
 from service.batching import Entry
 from service.render import plain
+from service.schemas.explain import ArmHitValue, ExplanationValue
 from service.schemas.retrieve import (
     ArmValue,
     IndexValue,
@@ -64,26 +66,36 @@ class Answered:
 def retrieve_reply(answered: Answered) -> RetrieveReply:
     """One answer in full."""
     found, reply = answered.found, answered.found.reply
-    explanation = plain(reply.explanation) if reply.explanation is not None else None
     return RetrieveReply(
         request_id=answered.entry.item.request_id,
         question=reply.question,
         passages=passages(found),
         route=route_value(answered),
-        arms={
-            name: ArmValue(
-                candidates=ranking.candidates,
-                returned=len(ranking.hits),
-                degraded=ranking.degraded,
-            )
-            for name, ranking in reply.arms.items()
-        },
+        arms={name: _arm(ranking, found, answered.ask) for name, ranking in reply.arms.items()},
         timings_ms=timings(answered),
         batch=answered.entry.size,
         index=IndexValue(collection=answered.ask.collection, version=reply.version),
         degraded=answered.degraded,
-        explanation=explanation if isinstance(explanation, dict) else None,
+        explanation=(
+            None
+            if reply.explanation is None
+            else ExplanationValue.model_validate(plain(reply.explanation))
+        ),
     )
+
+
+def _arm(ranking: Ranking, found: Found, ask: Ask) -> ArmValue:
+    value = ArmValue(
+        candidates=ranking.candidates, returned=len(ranking.hits), degraded=ranking.degraded
+    )
+    if ask.explain:
+        value.hits = [
+            ArmHitValue(
+                id=hit.id, title=found.passages[hit.id].title, rank=hit.rank, score=hit.score
+            )
+            for hit in ranking.hits[: ask.k]
+        ]
+    return value
 
 
 def passages(found: Found) -> list[PassageValue]:
@@ -141,6 +153,7 @@ def decided(decision: Decision, *, asked: Route, explain: bool) -> RouteValue:
             "model": decision.model,
             "contributions": contributions,
             "nearest_change": plain(decision.nearest_change),
+            "trees": list(decision.trees) if explain else None,
         }
     )
 

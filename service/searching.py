@@ -84,7 +84,7 @@ class Found:
 
     Attributes:
         reply: Of the gateway.
-        passages: Id -> passage, of every hit.
+        passages: Id -> passage, of every hit, and of each arm's first k where they are explained.
         degraded: Why another route answered than the one that was asked for, or "".
         fetching: Seconds that reading the passages took, shared by the batch.
     """
@@ -205,20 +205,28 @@ class Searcher:
             explain=ask.explain,
         )
         searched = perf_counter()
-        ids = sorted({hit.id for reply in replies for hit in reply.ranking.hits})
-        passages = engine.passages(ids)
+        shown = [_shown(reply, ask) for reply in replies]
+        passages = engine.passages(sorted(set().union(*shown)))
         fetching = (perf_counter() - searched) / len(questions)
         pace = self._paces.setdefault((ask.collection, ask.route), _Pace())
         pace.learn((perf_counter() - started) / len(questions), self._clock())
         return [
             Found(
                 reply,
-                {hit.id: passages[hit.id] for hit in reply.ranking.hits},
+                {id_: passages[id_] for id_ in ids},
                 DEGRADED + why if why else "",
                 fetching,
             )
-            for reply in replies
+            for reply, ids in zip(replies, shown, strict=True)
         ]
+
+
+def _shown(reply: Reply, ask: Ask) -> set[str]:
+    """Ids of the passages that a reply needs: its own, and what each arm had where that is told."""
+    own = {hit.id for hit in reply.ranking.hits}
+    if not ask.explain:
+        return own
+    return own.union(hit.id for arm in reply.arms.values() for hit in arm.hits[: ask.k])
 
 
 @dataclass(slots=True)

@@ -16,6 +16,12 @@ from service.schemas.common import (
     RouteChoice,
     Strict,
 )
+from service.schemas.explain import (
+    ArmHitValue,
+    ChangeValue,
+    ContributionValue,
+    ExplanationValue,
+)
 
 _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
 
@@ -31,8 +37,9 @@ class RetrieveRequest(Strict):
     explain: bool = Field(
         default=False,
         description=(
-            "Also say what pushed the score (`route.contributions`) and how the graph came to its "
-            "ranking (`explanation`); takes a few milliseconds more."
+            "Also say what pushed the score (`route.contributions`), how the question is built "
+            "(`route.trees`), what each arm would have returned (`arms.*.hits`) and how the graph "
+            "came to its ranking (`explanation`); takes a few milliseconds more."
         ),
     )
     max_latency_ms: MaxLatencyMs = None
@@ -97,11 +104,18 @@ class RouteValue(BaseModel):
         description="Up to `low` a question goes to dense, from `high` on to graph.",
     )
     model: str = Field(default="", description="Name and version of the router's model.")
-    contributions: list[dict[str, Any]] | None = Field(
+    contributions: list[ContributionValue] | None = Field(
         default=None, description="What each feature added to the logit; with `explain` only."
     )
-    nearest_change: dict[str, Any] | None = Field(
+    nearest_change: ChangeValue | None = Field(
         default=None, description="The smallest move of the score that changes the route."
+    )
+    trees: list[str] | None = Field(
+        default=None,
+        description=(
+            "Constituency trees in brackets, one for each sentence of the question, where it was "
+            "scored; with `explain` only."
+        ),
     )
 
 
@@ -111,6 +125,9 @@ class ArmValue(BaseModel):
     candidates: int = Field(description="Passages it could have returned, after filters.")
     returned: int
     degraded: str = Field(default="", description="Why this is not what was asked of the arm.")
+    hits: list[ArmHitValue] | None = Field(
+        default=None, description="The arm's own first `k`, best first; with `explain` only."
+    )
 
 
 class IndexValue(BaseModel):
@@ -139,7 +156,7 @@ class RetrieveReply(BaseModel):
     degraded: str = Field(
         default="", description="Why this is not what was asked for; empty when it is."
     )
-    explanation: dict[str, Any] | None = Field(
+    explanation: ExplanationValue | None = Field(
         default=None, description="How the graph arm came to its ranking; with `explain` only."
     )
 

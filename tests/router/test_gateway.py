@@ -1,14 +1,16 @@
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from backends.types import Hit, Mask, Query, Ranking
+from featurizer.tree import Tree
 from router.batch import Asked
 from router.decision import Decision
 from router.errors import ArtefactError, FusionError, QuestionError
 from router.fusion_settings import FusionSettings, ListWeights
-from router.gateway import EMPTY_INDEX, Gateway
+from router.gateway import EMPTY_INDEX, Gateway, decide_without_index
 from router.layers import Float64
 from router.policy import Thresholds, decide
 from router.types import FusedHit, Reply, Route
@@ -273,3 +275,29 @@ def test_only_a_real_graph_walks_from_passages() -> None:
     seeded = gateway(Four(), fusion=FusionSettings("seeded"))
     with pytest.raises(FusionError, match="cannot walk from passages"):
         seeded.search(["one"], Route.FUSION, 2)
+
+
+class Parsing(Words):
+    """Also finds a tree for each question."""
+
+    def analyse(
+        self,
+        texts: Sequence[str],
+        wanted: Callable[[str], bool] | None = None,
+        *,
+        features: bool = False,
+    ) -> Asked:
+        asked = super().analyse(texts, wanted, features=features)
+        return replace(asked, trees=[(Tree("ROOT", (Tree(text),)),) for text in texts])
+
+
+def test_trees_are_told_where_a_decision_is_explained() -> None:
+    made = gateway(Four(), Parsing())
+    replies = made.search(["one", "eleven"], Route.AUTO, 1, explain=True)
+    assert [r.decision.trees for r in replies if r.decision] == [
+        ("(ROOT one)",),
+        ("(ROOT eleven)",),
+    ]
+    assert made.decide(["one"], explain=True)[0].trees == ("(ROOT one)",)
+    assert made.decide(["one"])[0].trees == ()
+    assert decide_without_index(["one"], Parsing(), ByLength(), explain=True)[0].trees

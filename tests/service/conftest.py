@@ -15,13 +15,14 @@ from pydantic import SecretStr
 from starlette.testclient import TestClient
 
 from backends.build import ingest
+from backends.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
 from backends.filters import Columns, parse_filter
 from backends.index import Index
 from backends.types import Hit, Passage, PassageAnalyser, Ranking
 from router.decision import Change, Contribution, Decision
 from router.errors import ArtefactError
-from router.policy import Thresholds
-from router.types import Reply, Route
+from router.policy import Policy, Thresholds
+from router.types import FusedHit, Reply, Route, Source
 from service.app import build
 from service.documents.settings import DocumentSettings
 from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
@@ -34,6 +35,9 @@ LIBRARY = (
     Passage("neretva", "Neretva", "The Neretva is a river. It flows into the Adriatic.", {"y": 1}),
     Passage("tower", "Tower Bridge", "Tower Bridge crosses the Thames in London.", {"y": 1894}),
 )
+
+
+TREE = "(ROOT (SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (PRP it))) (. ?)))"
 
 
 class Library:
@@ -76,6 +80,10 @@ class Library:
     def count(self) -> int:
         return len(self._passages)
 
+    @property
+    def policy(self) -> Policy | None:
+        return None if self.has_no_router else Policy(Thresholds(0.4, 0.7))
+
     def build(self) -> None:
         self.batches = []
 
@@ -110,13 +118,15 @@ class Library:
             raise RuntimeError("the arm is broken")
         if self.poison and route != Route.DENSE and any(self.poison in q for q in questions):
             raise RuntimeError("a question that breaks the arm")
-        if route != Route.AUTO:
-            return [self._answer(question, route, k, filter) for question in questions]
-        chosen = self.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
-        return [
-            replace(self._answer(question, decision.route, k, filter), decision=decision)
-            for question, decision in zip(questions, chosen, strict=True)
-        ]
+        if route == Route.AUTO:
+            decisions = self.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
+            replies = [
+                replace(self._answer(question, decision.route, k, filter), decision=decision)
+                for question, decision in zip(questions, decisions, strict=True)
+            ]
+        else:
+            replies = [self._answer(question, route, k, filter) for question in questions]
+        return [_explained(reply) for reply in replies] if explain else replies
 
     def decide(
         self,
@@ -143,6 +153,7 @@ class Library:
             "words/v1",
             (Contribution("words", 2.0, 10 * score),) if explain else (),
             Change(Route.DENSE, 0.4, 0.4 - score, -1.0) if explain else None,
+            (TREE,) if explain else (),
         )
 
     def _answer(self, question: str, route: Route, k: int, filter_: object | None) -> Reply:
@@ -160,8 +171,39 @@ class Library:
             for rank, (score, id_) in enumerate(sorted(scored)[:k], start=1)
         )
         ranking = Ranking(str(route), hits, len(rows))
-        seconds = {"parsing": 0.001, str(route): 0.002}
-        return Reply(question, route, ranking, {str(route): ranking}, seconds, self.version)
+        arms = {str(route): ranking}
+        if route == Route.FUSION:
+            arms = {arm: replace(ranking, retriever=arm) for arm in ("dense", "graph")}
+            ranking = replace(ranking, hits=tuple(_fused(hit) for hit in hits))
+        seconds = {"parsing": 0.001, **dict.fromkeys(arms, 0.002)}
+        return Reply(question, route, ranking, arms, seconds, self.version)
+
+
+def _fused(hit: Hit) -> FusedHit:
+    share = 0.5 / (60 + hit.rank)
+    sources = tuple(Source(arm, hit.rank, hit.score, share) for arm in ("dense", "graph"))
+    return FusedHit(hit.id, 2 * share, hit.rank, sources)
+
+
+def _explained(reply: Reply) -> Reply:
+    """As if the graph had gone from the bridge to its river."""
+    if "graph" not in reply.arms:
+        return reply
+    bridge = BridgeNote("Stari Most", "mostar", "The Old Bridge spans the Neretva.", 0.8)
+    return replace(
+        reply,
+        explanation=Explanation(
+            (SeedNote("Old Bridge", "Stari Most", 0.9, "nearest"),),
+            (
+                EntityNote("Stari Most", 1, 0.9, 0.9, 1, None),
+                EntityNote("Neretva", 2, 0.7, 0.7, 2, bridge),
+            ),
+            tuple(
+                PassageNote(hit.id, 0.2, 0.3, ("Neretva",) if hit.id == "neretva" else ())
+                for hit in reply.ranking.hits
+            ),
+        ),
+    )
 
 
 class Shelf(Library):

@@ -46,7 +46,11 @@ def town(folder: Path, streets: int = STREETS) -> Path:
             (f"hop{at}", f"Where did the person whom {baker} taught go?"),
             (f"word{at}", f"was the {word} gate painted green near {baker}"),
         ]
-        judged[SPLITS[at % 4]] += [f"hop{at}\ta{at}\t1", f"hop{at}\tb{at}\t1", f"word{at}\tc{at}\t1"]
+        judged[SPLITS[at % 4]] += [
+            f"hop{at}\ta{at}\t1",
+            f"hop{at}\tb{at}\t1",
+            f"word{at}\tc{at}\t1",
+        ]
     (folder / "qrels").mkdir(parents=True)
     lines = [json.dumps({"_id": i, "title": t, "text": x}) for i, t, x in passages]
     (folder / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -99,9 +103,7 @@ def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None
 
 
 @pytest.fixture(scope="module")
-def trained(
-    tmp_path_factory: pytest.TempPathFactory, reading_analyser: type
-) -> Iterator[Place]:
+def trained(tmp_path_factory: pytest.TempPathFactory, reading_analyser: type) -> Iterator[Place]:
     place = Place(tmp_path_factory.mktemp("trained"))
     town(place.dataset)
     with pytest.MonkeyPatch.context() as patch:
@@ -233,9 +235,7 @@ def test_what_the_router_is_compared_with(
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
     names = ["auto", "random", "tfidf-svm", "embedding-lr", "oracle"]
     kept = tmp_path / "all.json"
-    code, out, _ = wye(
-        *trained.eval("--json", kept, "--routes", ",".join([*names, "lexical,graph"]))
-    )
+    code, _, _ = wye(*trained.eval("--json", kept, "--routes", ",".join([*names, "lexical,graph"])))
     assert code == 0
     found = json.loads(kept.read_text(encoding="utf-8"))["routes"]
     assert {*found} == {*names, "lexical", "graph"}

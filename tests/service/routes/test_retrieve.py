@@ -37,7 +37,8 @@ def test_a_reply_says_how_it_came_about(client: TestClient) -> None:
     assert first["sources"] == [{"arm": "graph", "rank": 1, "score": 3.0, "share": None}]
     assert (body["route"]["path"], body["route"]["asked"]) == ("graph", "graph")
     assert body["route"]["reason"] == "forced"
-    assert body["arms"] == {"graph": {"candidates": 3, "returned": 2, "degraded": ""}}
+    arm = {"candidates": 3, "returned": 2, "degraded": "", "hits": None}
+    assert body["arms"] == {"graph": arm}
     assert {"queue", "parsing", "graph", "fetching", "total"} == {*body["timings_ms"]}
     assert body["index"] == {"collection": "default", "version": 1}
     assert (body["degraded"], body["batch"]) == ("", 1)
@@ -209,6 +210,7 @@ def test_the_router_chooses_and_says_why(client: TestClient) -> None:
         "model": "words/v1",
         "contributions": [{"name": "words", "logit": 2.0, "value": 10.0}],
         "nearest_change": {"route": "dense", "threshold": 0.4, "score": -0.6, "logit": -1.0},
+        "trees": ["(ROOT (SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (PRP it))) (. ?)))"],
     }
     assert reply.headers["x-wye-score"] == "1.0000"
     assert client.post("/v1/retrieve", json=LONG).json()["route"]["contributions"] is None
@@ -247,3 +249,15 @@ def test_a_decision_without_a_search(client: TestClient, library: "Library") -> 
     assert reply.json()["route"]["path"] == reply.headers["x-wye-route"] == "graph"
     assert reply.json()["route"]["contributions"][0]["name"] == "words"
     assert library.batches == []
+
+
+def test_an_explained_reply_has_each_arms_list_and_the_way_of_the_graph(client: TestClient) -> None:
+    body = ask(client, route="fusion", explain=True)
+    assert [hit["id"] for hit in body["arms"]["graph"]["hits"]] == ["neretva", "mostar"]
+    first = {"id": "neretva", "title": "Neretva", "rank": 1, "score": 3.0}
+    assert body["arms"]["dense"]["hits"][0] == first
+    explanation = body["explanation"]
+    assert explanation["seeds"][0]["entity"] == "Stari Most"
+    assert [entity["bridge"] is None for entity in explanation["entities"]] == [True, False]
+    assert explanation["entities"][1]["bridge"]["passage"] == "mostar"
+    assert [shares["id"] for shares in explanation["passages"]] == ["neretva", "mostar"]

@@ -1,0 +1,62 @@
+"""`/v1/stats`."""
+
+from pydantic import BaseModel, Field
+
+from router.types import Route
+
+
+class RouteTimesValue(BaseModel):
+    """Answers over one route."""
+
+    count: int
+    share: float = Field(description="Of the answers remembered.")
+    p50_ms: float = Field(description="Median time from queueing to the passages.")
+    p95_ms: float
+
+
+class ScoresValue(BaseModel):
+    """What the router made of one collection's questions."""
+
+    collection: str
+    scores: list[float] = Field(description="Of the answers remembered, oldest first.")
+    thresholds: dict[str, float] | None = Field(
+        description="`low` and `high`, as they are now; null without a router."
+    )
+    simple: Route | None = Field(description="The route of scores up to `low`.")
+    latency_ms: dict[str, float] = Field(
+        description="What the thresholds file says each route takes, for `max_latency_ms`."
+    )
+
+
+class RecentQuestion(BaseModel):
+    """One of the last questions."""
+
+    time: float = Field(description="Seconds since 1970.")
+    question: str
+    collection: str
+    asked: Route
+    route: Route
+    score: float | None
+    ms: float
+    degraded: str = Field(description="Kind of degradation; empty for none.")
+
+
+class StatsReply(BaseModel):
+    """The last answers of the process that answers this, and of no other."""
+
+    worker: int = Field(description="Process id of the worker whose figures these are.")
+    workers: int = Field(description="How many there are; `/metrics` has the counts of all.")
+    uptime_seconds: int
+    answered: int = Field(description="By this worker since it began.")
+    remembered: int = Field(description="Of these, the last; all below is about them.")
+    last_minute: int = Field(description="Of the answers remembered, those of the last minute.")
+    queue_depth: int
+    routes: dict[Route, RouteTimesValue] = Field(description="By the route that answered.")
+    degraded: dict[str, int] = Field(description="By kind: failed, late or arm.")
+    collections: list[ScoresValue]
+    questions: list[RecentQuestion] | None = Field(
+        description=(
+            "The last questions, newest first; null unless the server keeps a request log and the "
+            "key, where keys are needed, has the scope `admin`."
+        )
+    )

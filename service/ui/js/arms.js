@@ -1,0 +1,85 @@
+// Each arm's own list beside the others', and what fusion made of them.
+
+import { card, el } from "./dom.js";
+
+// Wherever a passage stands, all of its places light up together.
+function linked(id) {
+  const toggle = (on) => () => {
+    for (const other of document.querySelectorAll("[data-passage]")) {
+      if (other.dataset.passage === id) other.classList.toggle("lit", on);
+    }
+  };
+  return { "data-passage": id, onmouseenter: toggle(true), onmouseleave: toggle(false) };
+}
+
+function armList(name, arm, places) {
+  const hits = arm.hits ?? [];
+  return el(
+    "section",
+    { class: "list" },
+    el("h3", {}, el("span", { class: `badge ${name}` }, name)),
+    arm.degraded ? el("p", { class: "note" }, arm.degraded) : null,
+    hits.length ? null : el("p", { class: "dim" }, "nothing"),
+    el(
+      "ol",
+      {},
+      ...hits.map((hit) =>
+        el(
+          "li",
+          linked(hit.id),
+          el("span", { class: "rank" }, String(hit.rank)),
+          el("span", { class: "title" }, hit.title || hit.id),
+          el("span", { class: "dim number", title: "The arm's own score" }, hit.score.toFixed(3)),
+          el("span", { class: "place" }, places.has(hit.id) ? `→ ${places.get(hit.id)}` : "—"),
+        ),
+      ),
+    ),
+  );
+}
+
+function share(source, largest) {
+  const width = `${(100 * source.share) / largest}%`;
+  const text = `${source.arm}: rank ${source.rank}, share ${source.share.toFixed(4)}`;
+  return el("span", { class: `fill ${source.arm}`, style: { width }, title: text });
+}
+
+function fused(passages) {
+  const sums = passages.map((passage) => passage.sources.reduce((sum, one) => sum + one.share, 0));
+  const largest = Math.max(1e-9, ...sums);
+  return el(
+    "section",
+    { class: "list wide", id: "fused" },
+    el("h3", {}, "What fusion did: each list's share of the score"),
+    el(
+      "ol",
+      {},
+      ...passages.map((passage) =>
+        el(
+          "li",
+          linked(passage.id),
+          el("span", { class: "rank" }, String(passage.rank)),
+          el("span", { class: "title" }, passage.title || passage.id),
+          el("span", { class: "stack thin" }, ...passage.sources.map((one) => share(one, largest))),
+          el(
+            "span",
+            { class: "dim" },
+            passage.sources.map((one) => `${one.arm} ${one.rank}: ${one.share.toFixed(3)}`).join(" + "),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+export function armsCard(reply) {
+  const places = new Map(reply.passages.map((passage) => [passage.id, passage.rank]));
+  const isFused = reply.passages.some((passage) => passage.sources.some((one) => one.share !== null));
+  const arms = Object.entries(reply.arms);
+  const one = arms.length === 1 ? `Only ${arms[0][0]} was asked; route fusion asks several.` : "";
+  return card(
+    "Lists side by side",
+    el("p", { class: "dim" }, one || "→ is the place in the reply, — is none."),
+    el("div", { class: "lists", id: "arms" }, ...arms.map(([name, arm]) => armList(name, arm, places))),
+    isFused ? fused(reply.passages) : null,
+  );
+}

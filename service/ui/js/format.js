@@ -1,0 +1,35 @@
+// Numbers and texts as people read them.
+
+export function ms(value) {
+  if (value >= 1000) return `${(value / 1000).toFixed(2)} s`;
+  return `${value.toFixed(value < 10 ? 1 : 0)} ms`;
+}
+
+export function percent(share) {
+  return `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
+}
+
+export function signed(value) {
+  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
+}
+
+export function words(name) {
+  return name.replaceAll("_", " ");
+}
+
+export function shorten(text, length) {
+  return text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`;
+}
+
+// Lines of at most `width` characters; the last of `most` is shortened.
+export function wrap(text, width, most) {
+  const lines = [""];
+  for (const word of text.split(/\s+/)) {
+    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
+    if (longer.length <= width || !lines.at(-1)) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  if (lines.length <= most) return lines.map((line) => shorten(line, width));
+  const rest = lines.slice(most - 1).join(" ");
+  return [...lines.slice(0, most - 1), rest].map((line) => shorten(line, width));
+}

@@ -1,0 +1,143 @@
+// The second view: what the server did lately, asked again every few seconds while it is looked at.
+
+import { get } from "./api.js";
+import { card, el } from "./dom.js";
+import { ms, percent } from "./format.js";
+import { showProblem } from "./problem.js";
+import { Tryout } from "./tryout.js";
+
+const EVERY = 3000;
+const $ = (id) => document.getElementById(id);
+const tryouts = new Map();
+let timer = 0;
+let watching = false;
+
+export function watch(on, onKey) {
+  watching = on;
+  clearTimeout(timer);
+  if (on) look(onKey);
+}
+
+async function look(onKey) {
+  try {
+    const stats = await get("/v1/stats");
+    $("live-problem").replaceChildren();
+    draw(stats);
+  } catch (error) {
+    showProblem($("live-problem"), error, onKey);
+  }
+  clearTimeout(timer);
+  if (watching) timer = setTimeout(() => look(onKey), EVERY);
+}
+
+// Sliders keep their elements from one look to the next, or they could not be dragged.
+function draw(stats) {
+  if (!$("live-now")) {
+    $("live").replaceChildren(el("div", { id: "live-now", class: "grid" }), el("div", { id: "tryouts" }), el("div", { id: "recent" }));
+  }
+  $("live-now").replaceChildren(tiles(stats), routes(stats), degraded(stats));
+  for (const scores of stats.collections) {
+    if (!tryouts.has(scores.collection)) {
+      const made = new Tryout(scores.collection);
+      tryouts.set(scores.collection, made);
+      $("tryouts").append(made.card);
+    }
+    tryouts.get(scores.collection).update(scores, stats.routes);
+  }
+  $("recent").replaceChildren(recent(stats.questions));
+}
+
+function tiles(stats) {
+  const facts = [
+    [String(stats.answered), "answered since it began"],
+    [String(stats.last_minute), "in the last minute"],
+    [String(stats.queue_depth), "waiting now"],
+  ];
+  const several = stats.workers > 1 ? `; ${stats.workers} workers share the traffic, and each tells of its own` : "";
+  const made = card(
+    "Traffic",
+    el("div", { class: "tiles" }, ...facts.map(([value, name]) => el("div", {}, el("strong", {}, value), el("span", {}, name)))),
+    el("p", { class: "dim" }, `The last ${stats.remembered} answers of this worker, process ${stats.worker}${several}.`),
+  );
+  made.classList.add("wide");
+  return made;
+}
+
+function routes({ routes: found }) {
+  const rows = Object.entries(found);
+  const slowest = Math.max(1e-9, ...rows.map(([, times]) => times.p95_ms));
+  if (!rows.length) return card("Routes", el("p", { class: "dim" }, "No question was answered yet."));
+  return card(
+    "Routes",
+    el(
+      "div",
+      { class: "stack", role: "img", "aria-label": "Shares of the routes" },
+      ...rows.map(([route, { share }]) => el("span", { class: `fill ${route}`, style: { width: `${100 * share}%` }, title: `${route} ${percent(share)}` })),
+    ),
+    el(
+      "table",
+      { class: "plain", id: "routes" },
+      el("thead", {}, el("tr", {}, ...["route", "share", "p50", "p95", ""].map((name) => el("th", { scope: "col" }, name)))),
+      el("tbody", {}, ...rows.map((row) => routeRow(row, slowest))),
+    ),
+  );
+}
+
+function routeRow([route, { count, share, p50_ms: median, p95_ms: slow }], slowest) {
+  return el(
+    "tr",
+    {},
+    el("th", { scope: "row" }, el("span", { class: `badge ${route}` }, route)),
+    el("td", { class: "number", title: `${count} answers` }, percent(share)),
+    el("td", { class: "number" }, ms(median)),
+    el("td", { class: "number" }, ms(slow)),
+    el(
+      "td",
+      { class: "bar-cell from-left" },
+      el("span", { class: `bar fill ${route}`, style: { width: `${(100 * median) / slowest}%` } }),
+      el("span", { class: `bar faint ${route}`, style: { width: `${(100 * (slow - median)) / slowest}%` } }),
+    ),
+  );
+}
+
+function degraded({ degraded: kinds, remembered }) {
+  const rows = Object.entries(kinds);
+  const meaning = {
+    failed: "a route failed, dense answered instead",
+    late: "a route would have been late, dense answered instead",
+    arm: "an arm had less to go by than it should",
+  };
+  return card(
+    "Degraded",
+    rows.length
+      ? el("ul", {}, ...rows.map(([kind, count]) => el("li", {}, el("strong", {}, `${count} `), `${kind}: ${meaning[kind] ?? kind}`)))
+      : el("p", { class: "dim" }, remembered ? "None of these answers." : "Nothing yet."),
+  );
+}
+
+function recent(questions) {
+  if (questions === null) {
+    return card(
+      "Recent questions",
+      el("p", { class: "dim" }, "Not kept: set WYE_SERVE__REQUEST_LOG to a file, and use a key with the scope admin where keys are needed."),
+    );
+  }
+  return card(
+    "Recent questions",
+    el(
+      "ul",
+      { id: "questions", class: "questions" },
+      ...questions.map((one) =>
+        el(
+          "li",
+          {},
+          el("span", { class: `badge ${one.route}` }, one.route),
+          el("span", { class: "title" }, one.question),
+          el("span", { class: "dim number" }, one.score === null ? one.asked : one.score.toFixed(3)),
+          el("span", { class: "dim number" }, ms(one.ms)),
+          one.degraded ? el("span", { class: "note" }, one.degraded) : null,
+        ),
+      ),
+    ),
+  );
+}

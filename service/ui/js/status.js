@@ -1,0 +1,40 @@
+// Whether the server is ready, and which collections it has.
+
+import { get } from "./api.js";
+import { el } from "./dom.js";
+
+const AGAIN = 1000;
+const LATER = 15000;
+const $ = (id) => document.getElementById(id);
+
+function say(kind, text) {
+  $("status").className = `status ${kind}`;
+  $("status").textContent = text;
+}
+
+function fill(names) {
+  const select = $("collection");
+  const before = [...select.options].map((option) => option.value);
+  if (before.join("\n") === names.join("\n")) return;
+  select.replaceChildren(...names.map((name) => el("option", { value: name }, name)));
+  select.closest("label").hidden = names.length < 2;
+}
+
+export async function follow(onNames) {
+  let wait = AGAIN;
+  try {
+    const health = await get("/health");
+    const failed = health.collections.find((one) => one.error);
+    const passages = health.collections.reduce((sum, one) => sum + (one.passages ?? 0), 0);
+    const names = health.collections.map((one) => one.collection);
+    fill(names);
+    onNames(names);
+    if (failed) say("bad", `${failed.collection}: ${failed.error}`);
+    else if (health.ready) say("good", `ready, ${passages.toLocaleString("en")} passages`);
+    else say("wait", "loading the models…");
+    if (health.ready) wait = LATER;
+  } catch (error) {
+    say("bad", error.message);
+  }
+  setTimeout(() => follow(onNames), wait);
+}

@@ -1,0 +1,127 @@
+// Thresholds to try on recent scores. Nothing here changes the server: what comes out is a file.
+
+import { card, el } from "./dom.js";
+import { ms, percent } from "./format.js";
+import { histogram } from "./histogram.js";
+import { sharesOf, thresholdsFile } from "./thresholds.js";
+
+const STEP = 0.005;
+
+export class Tryout {
+  constructor(collection) {
+    this.collection = collection;
+    this.tried = null;
+    this.drawing = el("div", {});
+    this.shares = el("div", {});
+    this.sliders = el("div", { class: "sliders" });
+    this.fields = {};
+    this.note = el("p", { class: "dim" });
+    this.buttons = el("div", { class: "buttons" });
+    const title = `Scores and thresholds: ${collection}`;
+    this.card = card(title, this.note, el("div", { class: "two" }, el("div", {}, this.drawing, this.sliders, this.buttons), this.shares));
+    this.card.classList.add("tryout");
+  }
+
+  // Takes the newest figures; sliders stay where they were put.
+  update(scores, times) {
+    this.scores = scores;
+    this.times = times;
+    if (!scores.thresholds) {
+      this.note.textContent = "No router is loaded, so nothing is scored: name a route, or point WYE_ROUTER__MODEL at a router.";
+      this.tried = null;
+      for (const part of [this.drawing, this.sliders, this.buttons, this.shares]) part.replaceChildren();
+      return;
+    }
+    if (!this.tried) this.begin();
+    this.show();
+  }
+
+  begin() {
+    this.tried = { ...this.scores.thresholds, simple: this.scores.simple };
+    this.sliders.replaceChildren(this.slider("low", "simple up to"), this.slider("high", "graph from"));
+    this.buttons.replaceChildren(
+      el("button", { type: "button", class: "primary", onclick: () => this.download() }, "Download thresholds.json"),
+      el("button", { type: "button", onclick: () => this.begin() || this.show() }, "As they are"),
+    );
+  }
+
+  slider(name, label) {
+    const id = `${name}-${this.collection}`;
+    const output = el("output", { for: id }, this.tried[name].toFixed(3));
+    const input = el("input", { id, type: "range", min: 0, max: 1, step: "any", "data-threshold": name });
+    input.value = this.tried[name];
+    input.addEventListener("input", () => this.move(name, Number(input.value)));
+    input.addEventListener("keydown", (event) => this.step(event, name));
+    this.fields[name] = { input, output };
+    return el("label", { for: id }, el("span", {}, label), input, output);
+  }
+
+  // A range of any step has no arrow keys of its own that would be fine enough.
+  step(event, name) {
+    const by = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    this.move(name, Math.min(1, Math.max(0, this.tried[name] + by * STEP)));
+  }
+
+  // One threshold pushes the other along, as low may not be above high.
+  move(name, value) {
+    this.tried[name] = value;
+    if (this.tried.low > this.tried.high) this.tried[name === "low" ? "high" : "low"] = value;
+    for (const [other, { input, output }] of Object.entries(this.fields)) {
+      input.value = this.tried[other];
+      output.textContent = this.tried[other].toFixed(3);
+    }
+    this.show();
+  }
+
+  show() {
+    const { scores, thresholds, simple } = this.scores;
+    this.note.textContent = scores.length
+      ? `The last ${scores.length} questions that the router scored. Trying changes nothing here.`
+      : "No question was scored yet.";
+    this.drawing.replaceChildren(histogram(scores, this.tried));
+    if (!scores.length) {
+      this.shares.replaceChildren();
+      return;
+    }
+    const now = sharesOf(scores, { ...thresholds, simple });
+    const then = sharesOf(scores, this.tried);
+    this.shares.replaceChildren(
+      el(
+        "table",
+        { class: "plain shares" },
+        el("thead", {}, el("tr", {}, ...["route", "as it is", "tried"].map((name) => el("th", { scope: "col" }, name)))),
+        el("tbody", {}, ...Object.keys(then).map((route) => shareRow(route, now[route], then[route]))),
+        el("tfoot", {}, this.meanRow(now, then)),
+      ),
+      el("p", { class: "dim" }, "Times are medians of this server's recent answers. How good the answers would be, only an evaluation tells: wye tune."),
+    );
+  }
+
+  meanRow(now, then) {
+    const mean = (shares) => {
+      let sum = 0;
+      for (const [route, share] of Object.entries(shares)) {
+        if (share && !this.times[route]) return "?";
+        sum += share * (this.times[route]?.p50_ms ?? 0);
+      }
+      return ms(sum);
+    };
+    return el("tr", {}, el("th", { scope: "row" }, "mean time, about"), el("td", { class: "number" }, mean(now)), el("td", { class: "number" }, mean(then)));
+  }
+
+  download() {
+    const file = new Blob([thresholdsFile(this.tried, this.scores)], { type: "application/json" });
+    const link = el("a", { href: URL.createObjectURL(file), download: "thresholds.json" });
+    link.click();
+    URL.revokeObjectURL(link.href);
+    this.note.textContent = "Saved for review. To use it: WYE_ROUTER__THRESHOLDS=thresholds.json, and start the server again.";
+  }
+}
+
+function shareRow(route, now, then) {
+  const cell = (share) =>
+    el("td", { class: "number" }, percent(share), el("span", { class: "under" }, el("span", { class: `fill ${route}`, style: { width: `${100 * share}%` } })));
+  return el("tr", {}, el("th", { scope: "row" }, el("span", { class: `badge ${route}` }, route)), cell(now), cell(then));
+}
