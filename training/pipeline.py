@@ -75,7 +75,9 @@ class Choices:
                 f"There is no success '{self.success}'; choose among {', '.join(CHOICES)}."
             )
         if self.quality not in MEASURES:
-            raise FitError(f"There is no measure '{self.quality}'; take one of {', '.join(MEASURES)}.")
+            raise FitError(
+                f"There is no measure '{self.quality}'; take one of {', '.join(MEASURES)}."
+            )
         if self.simple is not None and self.simple not in SIMPLE_ROUTES:
             raise FitError(
                 f"'{self.simple}' cannot be the simple route; take {', '.join(SIMPLE_ROUTES)}."
