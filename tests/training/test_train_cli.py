@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,16 +62,15 @@ def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None
 
 
 @pytest.fixture(scope="module")
-def trained(
-    tmp_path_factory: pytest.TempPathFactory, reading_analyser: type, town: Town
-) -> Iterator[Place]:
+def trained(tmp_path_factory: pytest.TempPathFactory, reading_analyser: type, town: Town) -> Place:
     place = Place(tmp_path_factory.mktemp("trained"))
     town(place.dataset)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("router.container.Analyser", reading_analyser)
+        patch.setattr("training.rivals.BASELINES", {"embedding-lr": embedding_lr})
         assert run(["index", str(place.dataset), "--index", str(place.index)]) == 0
         assert run(place.train("--simple", "lexical")) == 0
-        yield place
+    return place
 
 
 @pytest.fixture
