@@ -42,8 +42,10 @@ def blend_text(evidence: Sequence[Evidence], settings: FusionSettings, k: int) -
 
 
 def _by_rank(evidence: Evidence, settings: FusionSettings, score: float | None, k: int) -> Ranking:
-    weights = [settings.weight(arm, score) for arm in evidence.rankings]
-    return fuse(list(evidence.rankings.values()), weights, rrf_k=settings.rrf_k, k=k)
+    # A replay has every arm's list, also those that the gateway would not have asked for.
+    lists = {arm: evidence.rankings[arm] for arm in settings.arms() if arm in evidence.rankings}
+    weights = [settings.weight(arm, score) for arm in lists]
+    return fuse(list(lists.values()), weights, rrf_k=settings.rrf_k, k=k)
 
 
 def _by_score(evidence: Evidence, settings: FusionSettings, trusted: float, k: int) -> Ranking:

@@ -5,7 +5,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -13,6 +15,12 @@ from backends.types import AnalysedPassage, Float32, Passage
 from featurizer.analyse import AnalyserSettings
 from featurizer.syntax import SyntaxParser, open_syntax_parser
 from featurizer.types import Analysis, Parse, QuestionMention, Syntax
+from router.features import NAMES, schema_id
+from router.linear import Linear
+from router.policy import Policy, Thresholds
+from router.publish import Draft, save
+from router.scorer import Scorer, Standard
+from router.types import Route
 from training.bench.hashing import HashAnalyser
 
 # A busy machine is not a failing test.
@@ -103,6 +111,29 @@ def fake_models(monkeypatch: pytest.MonkeyPatch) -> None:
 def reading_analyser() -> type[ReadingAnalyser]:
     """Stands where the models would be, but for the parser: no encoder is loaded."""
     return ReadingAnalyser
+
+
+@pytest.fixture(scope="session")
+def handmade_router() -> Callable[[Path, str, float], Path]:
+    """Write a router whose logit is one feature less an offset.
+
+    Scores below 0.4 take lexical, those from 0.6 on graph.
+    """
+
+    def write(models: Path, feature: str, offset: float) -> Path:
+        own = AnalyserSettings()
+        scorer = Scorer(
+            names=(feature,),
+            columns=np.array([NAMES.index(feature)]),
+            width=len(NAMES),
+            standard=Standard(np.zeros(1), np.ones(1), 50.0),
+            members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.array([-offset])}),),
+        )
+        schema = schema_id(_syntax_parser(own).fingerprint)
+        policy = Policy(Thresholds(0.4, 0.6), Route.LEXICAL)
+        return save(models, "handmade", Draft(scorer, policy, schema, "# By hand\n", {}, {}))
+
+    return write
 
 
 @pytest.fixture(autouse=True)

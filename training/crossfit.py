@@ -138,9 +138,12 @@ def leave_datasets_out(
     untried = {}
     for left_out in np.unique(pool.groups).tolist():
         others = pool.groups != left_out
+        learn = others
+        if pool.keys is not None:  # another dataset may ask a question of this one
+            learn = others & ~np.isin(pool.keys, pool.keys[~others])
         try:
             trained = train(
-                pool.examples(others & ~dev), pool.examples(others & dev), names, recipe, progress
+                pool.examples(learn & ~dev), pool.examples(learn & dev), names, recipe, progress
             )
         except FitError as error:
             untried[left_out] = str(error)

@@ -185,6 +185,11 @@ def _rankings(
     replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
 ) -> list[Ranking]:
     if route == Route.FUSION:
+        if fusion.method == "seeded":
+            raise TrainingError(
+                "WYE_FUSION__METHOD is seeded, which walks the graph anew for each question, and a "
+                "replay cannot; take trust, blend or rrf."
+            )
         return fuse_all(replay.evidence, fusion, scores, DEPTH)
     if route == Route.HYBRID:
         return blend_text(replay.evidence, fusion, DEPTH)

@@ -1,13 +1,20 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from backends.build import ingest
 from backends.types import Passage
-from router.container import Container, Ingestion
+from router.artefact import read_policy
+from router.container import Container, Deciding, Ingestion, load_router
+from router.errors import ArtefactError
+from router.features import NAMES
 from router.inventory import take_inventory
+from router.manifest import policy_to_json
+from router.policy import Policy, Thresholds
 from router.removal import Removal, matching, remove
-from router.settings import load_settings
+from router.routing_settings import RoutingSettings
+from router.settings import Settings, load_settings
 from router.types import Route
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -96,3 +103,79 @@ def test_an_inventory_counts(folder: Path) -> None:
     assert (found["passages"], found["documents"], found["sentences"]) == (4, 4, 4)
     assert found["entity mentions"] == 8
     assert found["dimension"] == 8
+
+
+SHORT, LONG = (
+    "Who met Ada?",
+    "Which of the two engines that Babbage built did Ada describe in 1843?",
+)
+Router = Callable[[Path, str, float], Path]
+
+
+@pytest.fixture
+def routed(
+    tmp_path: Path,
+    handmade_router: Router,
+    reading_analyser: type,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., Settings]:
+    """Settings with a router that looks at one feature."""
+    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+
+    def settings(feature: str, thresholds: str = "") -> Settings:
+        folder = handmade_router(tmp_path / "models", feature, 8.0)
+        return load_settings(router=RoutingSettings(str(folder), thresholds))
+
+    return settings
+
+
+def test_a_router_of_the_question_decides_alike_with_and_without_an_index(
+    folder: Path, routed: Callable[..., Settings]
+) -> None:
+    settings = routed("words")
+    alone, container = Deciding(settings), Container(settings, folder)
+    found = alone.decide([SHORT, LONG], explain=True)
+    assert [decision.route for decision in found] == [Route.LEXICAL, Route.GRAPH]
+    assert found == container.gateway.decide([SHORT, LONG], explain=True)
+    assert found == [alone.decide([text], explain=True)[0] for text in (SHORT, LONG)]
+    alone.close()
+    container.close()
+
+
+def test_a_router_of_the_corpus_decides_with_an_index_alone(
+    folder: Path, routed: Callable[..., Settings]
+) -> None:
+    settings = routed("seed_count")
+    with pytest.raises(ArtefactError, match="Name the index"):
+        Deciding(settings).decide([SHORT])
+    found = Container(settings, folder).gateway.decide([SHORT, "why?"])
+    assert found[0].score != found[1].score
+
+
+def test_a_reviewed_thresholds_file_stands_in_for_the_routers_own(
+    tmp_path: Path, routed: Callable[..., Settings], reading_analyser: type
+) -> None:
+    file = tmp_path / "reviewed.json"
+    policy = Policy(Thresholds(1.0, 1.0), Route.HYBRID)
+    file.write_text(policy_to_json(policy, {"why": "to be quick"}), encoding="utf-8")
+    own, reviewed = routed("words"), routed("words", str(file))
+    analyser = reading_analyser(own.analyser)
+    before, after = load_router(own, analyser), load_router(reviewed, analyser)
+    assert before.policy.thresholds == Thresholds(0.4, 0.6)
+    assert after.policy == policy == read_policy(file)
+    assert Deciding(reviewed).decide([LONG])[0].route == Route.HYBRID
+    with pytest.raises(ArtefactError, match="cannot be read"):
+        load_router(routed("words", str(tmp_path / "missing.json")), analyser)
+    file.write_text("{}", encoding="utf-8")
+    with pytest.raises(ArtefactError, match="reviewed.json"):
+        load_router(reviewed, analyser)
+
+
+def test_a_router_of_other_features_is_refused(routed: Callable[..., Settings]) -> None:
+    settings = routed(NAMES[0])
+
+    class Other:
+        syntax_fingerprint = {"pipeline": "another"}
+
+    with pytest.raises(ArtefactError, match="was trained with feature schema"):
+        load_router(settings, Other())  # type: ignore[arg-type]

@@ -40,6 +40,8 @@ def test_rrf_is_fusion_by_rank_of_the_lists_that_are_named() -> None:
     assert list(named) == [Route.DENSE, Route.GRAPH]
     found = fuse_all([replace(ONE, rankings=named)], settings, [0.3], 4)
     assert found == [fuse(list(named.values()), [0.7, 0.3], rrf_k=60, k=4)]
+    # A replay also has the lists that are not named.
+    assert fuse_all([ONE], settings, [0.3], 4) == found
 
 
 def test_blend_goes_from_text_to_graph_with_s() -> None:

@@ -5,12 +5,14 @@ import numpy as np
 import pytest
 
 from backends.types import Hit, Mask, Query, Ranking
+from featurizer.featurizer import FEATURE_NAMES
 from featurizer.tree import Tree
 from router.batch import Asked
 from router.decision import Decision
 from router.errors import ArtefactError, FusionError, QuestionError
+from router.features import NAMES
 from router.fusion_settings import FusionSettings, ListWeights
-from router.gateway import EMPTY_INDEX, Gateway, decide_without_index
+from router.gateway import EMPTY_INDEX, SEEN, Gateway, decide_without_index
 from router.layers import Float64
 from router.policy import Thresholds, decide
 from router.types import FusedHit, Reply, Route
@@ -301,3 +303,58 @@ def test_trees_are_told_where_a_decision_is_explained() -> None:
     assert made.decide(["one"], explain=True)[0].trees == ("(ROOT one)",)
     assert made.decide(["one"])[0].trees == ()
     assert decide_without_index(["one"], Parsing(), ByLength(), explain=True)[0].trees
+
+
+class ByCorpus(ByLength):
+    """Sends to graph what the dense list is not sure of, and keeps what it was given."""
+
+    asks_corpus = True
+
+    def __init__(self) -> None:
+        self.seen: list[Float64] = []
+
+    def decide(
+        self,
+        features: Float64,
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        del max_latency_ms, explain
+        self.seen.append(features)
+        borders = Thresholds(0.4, 0.6)
+        scores = 1 - features[:, 1 + NAMES.index("dense_best") - len(FEATURE_NAMES)]
+        return [Decision(decide(s, borders).route, s, 0.0, borders, "score") for s in scores]
+
+
+def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list() -> None:
+    arms, model = Four(), ByCorpus()
+    asking = Gateway(lambda: arms, Words, BY_RANK, lambda: model)
+    found = asking.decide(["one", "eleven"])
+    assert arms.log == [("dense", 2, SEEN)]
+    assert [decision.route for decision in found] == ["dense", "dense"]
+    arms.log.clear()
+    replies = asking.search(["one", "eleven"], Route.AUTO, 2)
+    assert [reply.decision for reply in replies] == found
+    # The dense list that was looked at is the one that answers, and deep enough to be fused.
+    assert arms.log == [("dense", 2, 100)]
+    assert len(replies[0].ranking.hits) == 2
+    (width,) = {features.shape[1] for features in model.seen}
+    assert width == 1 + len(NAMES) - len(FEATURE_NAMES)
+    assert (model.seen[0] == model.seen[1]).all()
+    assert {*replies[0].seconds} == {"parsing", "dense", "routing"}
+
+
+def test_a_router_that_looks_at_the_question_alone_needs_no_index() -> None:
+    found = decide_without_index(["one", "eleven"], Words(), ByLength(), max_latency_ms=9)
+    assert found == gateway(Four()).decide(["one", "eleven"], max_latency_ms=9)
+    assert decide_without_index([], Words(), ByLength()) == []
+    with pytest.raises(QuestionError, match="Question 2 is empty"):
+        decide_without_index(["one", " "], Words(), ByLength())
+
+
+def test_a_router_that_asks_the_corpus_is_refused_without_an_index() -> None:
+    words = Words()
+    with pytest.raises(ArtefactError, match="Name the index: --index DIR, or WYE_INDEX"):
+        decide_without_index(["one"], words, ByCorpus())
+    assert words.calls == 0

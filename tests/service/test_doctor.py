@@ -1,5 +1,6 @@
 import json
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,3 +94,18 @@ def test_the_command(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "--index", "a=/nowhere", "--json"]) == 1
     findings = json.loads(capsys.readouterr().out)
     assert {finding["state"] for finding in findings} == {"good", "warning", "bad"}
+
+
+def test_a_router_that_asks_the_corpus_is_no_fault(
+    tmp_path: Path,
+    handmade_router: Callable[[Path, str, float], Path],
+    reading_analyser: type,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    for feature, says in (("seed_count", "by what an index says too"), ("words", "auto works")):
+        monkeypatch.setenv(
+            "WYE_ROUTER__MODEL", str(handmade_router(tmp_path / "models", feature, 1.0))
+        )
+        found = looked_at(free())["router"]
+        assert (found.state, says in found.says) == (State.GOOD, True)

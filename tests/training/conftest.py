@@ -1,6 +1,8 @@
 """Replays made by hand, and examples to learn from."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,3 +103,51 @@ def examples() -> Callable[[int, int], Examples]:
 @pytest.fixture(scope="session")
 def names() -> tuple[str, ...]:
     return NAMES
+
+
+SYLLABLES = ("ba", "ko", "mi", "ru", "te", "zo", "la", "vi", "su", "ne")
+SPLITS = ("train", "train", "dev", "test")
+
+
+def name(number: int, ending: str) -> str:
+    return (SYLLABLES[number // 10] + SYLLABLES[number % 10]).capitalize() + ending
+
+
+def write_town(folder: Path, streets: int = 48) -> Path:
+    """A dataset in BEIR's layout, with two questions for each street of a small town.
+
+    One is answered by words alone, and one only by walking from a name over the passage that names
+    the next one. Where hashes stand for vectors, the simple route has to be lexical.
+    """
+    passages, questions = [], []
+    judged: dict[str, list[str]] = {split: [] for split in SPLITS}
+    for at in range(streets):
+        baker, pupil, word = name(at, "rt"), name(at, "nd"), name(at, "").lower()
+        passages += [
+            (f"a{at}", baker, f"{baker} the baker taught {pupil} for years."),
+            (f"b{at}", pupil, f"{pupil} moved to the coast and sold {word}s there."),
+            (f"c{at}", "", f"The {word} gate was painted green by a gardener one winter."),
+            *((f"d{at}-{n}", "", f"{baker} sold bread on day {n}.") for n in range(5)),
+        ]
+        questions += [
+            (f"hop{at}", f"Where did the person whom {baker} taught go?"),
+            (f"word{at}", f"was the {word} gate painted green near {baker}"),
+        ]
+        judged[SPLITS[at % 4]] += [
+            f"hop{at}\ta{at}\t1",
+            f"hop{at}\tb{at}\t1",
+            f"word{at}\tc{at}\t1",
+        ]
+    (folder / "qrels").mkdir(parents=True)
+    lines = [json.dumps({"_id": i, "title": t, "text": x}) for i, t, x in passages]
+    (folder / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    lines = [json.dumps({"_id": i, "text": x}) for i, x in questions]
+    (folder / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    for split, rows in judged.items():
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(rows), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def town() -> Callable[..., Path]:
+    return write_town

@@ -4,7 +4,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from training.crossfit import Pool, crossfit, divide
+from training.crossfit import Pool, crossfit, divide, leave_datasets_out
 from training.errors import FitError
 from training.examples import Examples
 from training.recipe import Recipe
@@ -63,3 +63,62 @@ def test_agreements_are_scored_but_not_learned_from(pool: Pool, names: tuple[str
 def test_too_few_folds_are_refused(pool: Pool, names: tuple[str, ...]) -> None:
     with pytest.raises(FitError, match="2 folds"):
         crossfit(pool, names, LINEAR, folds=2)
+
+
+def test_rows_of_one_question_are_never_divided(pool: Pool, names: tuple[str, ...]) -> None:
+    keys = np.array([f"question {row // 3}" for row in range(600)])
+    keyed = Pool(pool.features, pool.labels, pool.groups, keys)
+    fold = divide(keyed, 5, 0)
+    assert (fold.reshape(200, 3) == fold[::3, None]).all()
+    assert np.bincount(fold).tolist() == [120] * 5
+    assert (crossfit(keyed, names, LINEAR, folds=4).fold == divide(keyed, 4, 0)).all()
+    own = Pool(pool.features, pool.labels, pool.groups, np.arange(600).astype(np.str_))
+    counts = np.bincount(divide(own, 5, 0))
+    assert counts.tolist() == [120] * 5
+
+
+def test_a_dataset_is_scored_by_what_the_others_teach(pool: Pool, names: tuple[str, ...]) -> None:
+    groups = np.array(["one", "two", "three"])[np.arange(600) % 3]
+    pool = Pool(pool.features, np.where(pool.labels < 0, 0, pool.labels), groups)
+    before = leave_datasets_out(pool, names, LINEAR)
+    assert before.rows.tolist() == list(range(600))
+    assert before.untried == {}
+    left_out = groups == "two"
+    turned = np.where(left_out, 1 - pool.labels, pool.labels)
+    # Where a dataset's own labels go into the division, they still do not reach its scores.
+    fixed = divide(pool, 5, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("training.crossfit.divide", lambda *_: fixed)
+        one = leave_datasets_out(pool, names, LINEAR).logits
+        other = leave_datasets_out(Pool(pool.features, turned, groups), names, LINEAR).logits
+    assert (one == before.logits).all()
+    same = one == other
+    assert same[left_out].all()
+    assert not same[~left_out].any()
+
+
+def test_a_dataset_that_the_others_teach_nothing_about_is_named(
+    pool: Pool, names: tuple[str, ...]
+) -> None:
+    labels = np.where(pool.groups == "large", pool.labels, np.minimum(pool.labels, 0))
+    found = leave_datasets_out(Pool(pool.features, labels, pool.groups), names, LINEAR)
+    assert found.rows.tolist() == np.flatnonzero(pool.groups == "small").tolist()
+    assert found.untried.keys() == {"large"}
+    assert "the same arm wins" in found.untried["large"]
+
+
+def test_a_question_that_two_datasets_ask_is_seen_in_neither(
+    pool: Pool, names: tuple[str, ...]
+) -> None:
+    shared = np.arange(600) % 10 == 0
+    keys = np.array([f"question {row}" for row in range(600)])
+    groups = np.where(np.arange(600) < 300, "one", "two")
+    keys[shared & (groups == "two")] = keys[shared & (groups == "one")]
+    fixed = np.arange(600) % 5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("training.crossfit.divide", lambda *_: fixed)
+        found = [
+            leave_datasets_out(Pool(pool.features, labels, groups, keys), names, LINEAR).logits
+            for labels in (pool.labels, np.where(shared, -1, pool.labels))
+        ]
+    assert (found[0] == found[1]).all()

@@ -157,3 +157,29 @@ def test_fewer_cuts_are_still_cuts() -> None:
     coarse, fine = (solve(replay, most=most, errors=0).best_outcome for most in (20, None))
     assert coarse.quality <= fine.quality
     assert coarse.quality > fine.quality - 0.02
+
+
+@settings(max_examples=300)
+@given(replays(), goals(), st.sampled_from([0.5, 1.0, 2.0]))
+def test_caution_takes_the_highest_pair_of_the_plateau_at_the_same_low(
+    replay: Outcomes, goal: Goal, errors: float
+) -> None:
+    possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
+    if not possible:
+        return
+    middle = solve(replay, goal, errors=errors)
+    found = solve(replay, goal, errors=errors, cautious=True)
+    assert found.best == middle.best
+    assert found.thresholds.low == middle.thresholds.low
+    assert found.thresholds.high >= middle.thresholds.high
+    assert keeps(replay, found.thresholds, goal)
+    best = worth(replay, found.best, goal)
+    below = (replay.scores <= found.thresholds.low).sum()
+    highest = max(
+        int((replay.scores < pair.high).sum())
+        for pair in possible
+        if (replay.scores <= pair.low).sum() == below
+        and (behind := best - worth(replay, pair, goal)).mean()
+        <= errors * behind.std() / np.sqrt(len(behind)) + 1e-9
+    )
+    assert (replay.scores < found.thresholds.high).sum() == highest

@@ -1,13 +1,8 @@
-"""`wye train`, `wye tune` and what `wye eval` compares with, end to end on a small town's archive.
-
-Of each street, one question is answered by words alone, and one only by walking from a name over
-the passage that names the next one. Hashes stand where the encoder would be, so nothing dense is
-of any use; the simple route is lexical.
-"""
+"""`wye train`, `wye tune` and what `wye eval` compares with, end to end on a small town."""
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,49 +11,13 @@ import pytest
 from router.artefact import read_policy
 from router.types import Route
 from service.cli import run
+from training.baselines import embedding_lr
 from training.errors import FitError
 from training.train_cli import simple_route
 
-SYLLABLES = ("ba", "ko", "mi", "ru", "te", "zo", "la", "vi", "su", "ne")
-SPLITS = ("train", "train", "dev", "test")
-STREETS = 48
 HOP = "Where did the person whom Bakort taught go?"
+Town = Callable[..., Path]
 Wye = Callable[..., tuple[int, str, str]]
-
-
-def name(number: int, ending: str) -> str:
-    return (SYLLABLES[number // 10] + SYLLABLES[number % 10]).capitalize() + ending
-
-
-def town(folder: Path, streets: int = STREETS) -> Path:
-    """A dataset in BEIR's layout, with two questions for each street."""
-    passages, questions = [], []
-    judged: dict[str, list[str]] = {split: [] for split in SPLITS}
-    for at in range(streets):
-        baker, pupil, word = name(at, "rt"), name(at, "nd"), name(at, "").lower()
-        passages += [
-            (f"a{at}", baker, f"{baker} the baker taught {pupil} for years."),
-            (f"b{at}", pupil, f"{pupil} moved to the coast and sold {word}s there."),
-            (f"c{at}", "", f"The {word} gate was painted green by a gardener one winter."),
-            *((f"d{at}-{n}", "", f"{baker} sold bread on day {n}.") for n in range(5)),
-        ]
-        questions += [
-            (f"hop{at}", f"Where did the person whom {baker} taught go?"),
-            (f"word{at}", f"was the {word} gate painted green near {baker}"),
-        ]
-        judged[SPLITS[at % 4]] += [
-            f"hop{at}\ta{at}\t1",
-            f"hop{at}\tb{at}\t1",
-            f"word{at}\tc{at}\t1",
-        ]
-    (folder / "qrels").mkdir(parents=True)
-    lines = [json.dumps({"_id": i, "title": t, "text": x}) for i, t, x in passages]
-    (folder / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    lines = [json.dumps({"_id": i, "text": x}) for i, x in questions]
-    (folder / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    for split, rows in judged.items():
-        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(rows), encoding="utf-8")
-    return folder
 
 
 @dataclass(frozen=True)
@@ -103,14 +62,15 @@ def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, reading_analyser: type) -> Iterator[Place]:
+def trained(tmp_path_factory: pytest.TempPathFactory, reading_analyser: type, town: Town) -> Place:
     place = Place(tmp_path_factory.mktemp("trained"))
     town(place.dataset)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("router.container.Analyser", reading_analyser)
+        patch.setattr("training.rivals.BASELINES", {"embedding-lr": embedding_lr})
         assert run(["index", str(place.dataset), "--index", str(place.index)]) == 0
         assert run(place.train("--simple", "lexical")) == 0
-        yield place
+    return place
 
 
 @pytest.fixture
@@ -159,15 +119,17 @@ def test_another_run_writes_another_version_and_uses_the_replays_again(
     assert trained.replay("train").stat().st_mtime_ns == before
 
 
-def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: Wye) -> None:
+def test_what_nothing_can_be_learned_from(
+    trained: Place, tmp_path: Path, wye: Wye, town: Town
+) -> None:
     before = sorted(trained.models.rglob("*"))
     code, out, err = wye(*trained.train("--simple", "dense"))
     assert (code, out) == (2, "")
-    assert "ONE" in err
+    assert "the graph arm succeeds: always taking it loses nothing here. Add questions" in err
     few = town(tmp_path / "few", streets=8)
     code, out, err = wye(*trained.train("--simple", "lexical", dataset=few))
     assert (code, out) == (2, "")
-    assert "TWO" in err
+    assert "questions only, and a router needs about 50; add questions" in err
     assert sorted(trained.models.rglob("*")) == before
 
 
@@ -235,7 +197,9 @@ def test_what_the_router_is_compared_with(
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
     names = ["auto", "random", "tfidf-svm", "embedding-lr", "oracle"]
     kept = tmp_path / "all.json"
-    code, _, _ = wye(*trained.eval("--json", kept, "--routes", ",".join([*names, "lexical,graph"])))
+    code, out, _ = wye(
+        *trained.eval("--json", kept, "--routes", ",".join([*names, "lexical,graph"]))
+    )
     assert code == 0
     found = json.loads(kept.read_text(encoding="utf-8"))["routes"]
     assert {*found} == {*names, "lexical", "graph"}
@@ -248,7 +212,8 @@ def test_a_baseline_answers_some_of_the_questions_as_well(
     trained: Place, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
-    code, out, _ = wye(*trained.eval("--routes", "tfidf-svm", "--limit", "5"))
+    monkeypatch.setattr("training.rivals.BASELINES", {"embedding-lr": embedding_lr})
+    code, out, _ = wye(*trained.eval("--routes", "embedding-lr", "--limit", "5"))
     assert (code, "5 questions" in out) == (0, True)
 
 

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from backends.seeds import SeedReach
+from backends.types import Hit, Mention, Query, Ranking
+from featurizer import featurizer
+from featurizer.featurizer import FEATURE_NAMES
+from router import features
+from router.evidence import Evidence
+from router.features import NAMES, asks_corpus, schema_id, with_corpus, without_corpus
+from router.signals import CHEAP_SIGNALS, signals
+from router.types import Route
+
+PARSERS = {"pipeline": "one", "constituency": "two"}
+DENSE = Ranking(Route.DENSE, (Hit("a", 0.9, 1), Hit("b", 0.4, 2)))
+KNOWN = Evidence(
+    Query("Who met Ada?", np.ones(2, np.float32), (Mention("Ada", "entity"),)),
+    (SeedReach("Ada", 0.8, "name", 4, 1),),
+    {Route.DENSE: DENSE},
+)
+UNKNOWN = Evidence(Query("why?", np.ones(2, np.float32)), (), {})
+
+
+def test_the_questions_columns_come_first_and_the_corpus_adds_its_own() -> None:
+    own = np.random.default_rng(0).normal(size=(2, len(FEATURE_NAMES)))
+    found = with_corpus(own, [KNOWN, UNKNOWN])
+    assert found.shape == (2, len(NAMES))
+    assert (found[:, : len(FEATURE_NAMES)] == own).all()
+    assert (found[:, len(FEATURE_NAMES) :] == signals([KNOWN, UNKNOWN], CHEAP_SIGNALS)).all()
+    assert found[0, NAMES.index("dense_best")] == 0.9
+    assert found[0, NAMES.index("seed_count")] > 0 == found[1, NAMES.index("seed_count")]
+    assert not without_corpus(own)[:, len(FEATURE_NAMES) :].any()
+    assert (without_corpus(own)[:, : len(FEATURE_NAMES)] == own).all()
+
+
+def test_what_deeper_lists_and_other_arms_say_changes_nothing() -> None:
+    """So a replay, which has all of it, gives the columns that the gateway has."""
+    more = Evidence(
+        KNOWN.query,
+        KNOWN.seeds,
+        {
+            Route.DENSE: Ranking(
+                Route.DENSE, tuple(Hit(f"p{n:02}", 1 / n, n) for n in range(1, 100))
+            ),
+            Route.GRAPH: DENSE,
+            Route.LEXICAL: DENSE,
+        },
+    )
+    cut = Evidence(
+        KNOWN.query,
+        KNOWN.seeds,
+        {Route.DENSE: Ranking(Route.DENSE, more.rankings[Route.DENSE].hits[:5])},
+    )
+    own = np.zeros((1, len(FEATURE_NAMES)))
+    assert (with_corpus(own, [more]) == with_corpus(own, [cut])).all()
+
+
+def test_a_router_asks_the_corpus_when_one_of_its_features_does() -> None:
+    assert not asks_corpus(FEATURE_NAMES)
+    assert not asks_corpus([])
+    assert all(asks_corpus([FEATURE_NAMES[0], name]) for name in CHEAP_SIGNALS)
+    assert len(set(NAMES)) == len(NAMES)
+
+
+def test_other_signals_or_models_are_another_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = schema_id(PARSERS)
+    assert found == schema_id(dict(reversed(PARSERS.items())))
+    assert found != featurizer.schema_id(PARSERS)
+    assert found != schema_id({**PARSERS, "pipeline": "other"})
+    with monkeypatch.context() as patch:
+        patch.setattr(features, "SIGNALS_VERSION", features.SIGNALS_VERSION + 1)
+        assert found != schema_id(PARSERS)
+    with monkeypatch.context() as patch:
+        patch.setattr(features, "CHEAP_SIGNALS", CHEAP_SIGNALS[1:])
+        assert found != schema_id(PARSERS)

@@ -1,0 +1,122 @@
+"""`wye route`, and `wye search --route auto`, which takes the route that it names."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from backends.build import ingest
+from backends.types import Passage
+from router.container import Ingestion
+from router.decision import BASELINE
+from router.settings import load_settings
+from service.cli import run
+
+SHORT = "Who met Ada?"
+LONG = "Which of the two engines that Babbage built did Ada describe in 1843?"
+Router = Callable[[Path, str, float], Path]
+Wye = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
+    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    place = tmp_path / "index"
+    target = Ingestion(load_settings(), place)
+    rows = [
+        Passage("a", "Ada", "Ada met Babbage in London."),
+        Passage("b", "Babbage", "Babbage built two engines."),
+    ]
+    ingest(target.index, rows, target.passages)
+    return place
+
+
+@pytest.fixture
+def wye(capsys: pytest.CaptureFixture[str]) -> Wye:
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def by_length(tmp_path: Path, handmade_router: Router, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = handmade_router(tmp_path / "models", "words", 8.0)
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
+    return folder
+
+
+@pytest.mark.usefixtures("by_length")
+def test_a_question_is_routed_without_an_index(wye: Wye) -> None:
+    for question, route in ((SHORT, "lexical"), (LONG, "graph")):
+        code, out, _ = wye("route", question)
+        assert code == 0
+        assert question in out
+        assert route in out
+    code, out, _ = wye("route", LONG, "--explain", "--json")
+    (found,) = json.loads(out)
+    assert (code, found["question"]) == (0, LONG)
+    parts = found["decision"]["contributions"]
+    assert [part["name"] for part in parts] == [BASELINE, "words"]
+    assert sum(part["logit"] for part in parts) == pytest.approx(
+        found["decision"]["logit"], abs=1e-4
+    )
+    assert found["decision"]["nearest_change"]["route"] == "fusion"
+
+
+@pytest.mark.usefixtures("by_length")
+def test_searching_takes_the_route_that_is_named(
+    index: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", iter([f"{SHORT}\n", f"{LONG}\n"]))
+    routed = json.loads(wye("route", "-", "--json")[1])
+    monkeypatch.setattr("sys.stdin", iter([f"{SHORT}\n", f"{LONG}\n"]))
+    asked = ("search", "-", "--index", index, "--route", "auto", "--json")
+    replies = json.loads(wye(*asked)[1])
+    assert [reply["route"] for reply in replies] == ["lexical", "graph"]
+    assert [reply["decision"] for reply in replies] == [one["decision"] for one in routed]
+    code, out, _ = wye("search", SHORT, "--index", index, "--route", "auto", "--explain")
+    assert (code, "lexical" in out, "words" in out) == (0, True, True)
+
+
+def test_a_router_that_asks_the_corpus_is_given_an_index(
+    index: Path, tmp_path: Path, wye: Wye, handmade_router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = handmade_router(tmp_path / "models", "seed_count", 0.5)
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
+    code, _, err = wye("route", SHORT)
+    assert (code, "Name the index: --index DIR, or WYE_INDEX." in err) == (2, True)
+    (found,) = json.loads(wye("route", SHORT, "--index", index, "--json")[1])
+    monkeypatch.setenv("WYE_INDEX", str(index))
+    assert json.loads(wye("route", SHORT, "--json")[1]) == [found]
+    (reply,) = json.loads(wye("search", SHORT, "--route", "auto", "--json")[1])
+    assert reply["decision"] == found["decision"]
+
+
+@pytest.mark.usefixtures("by_length")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["route", " "], "The question is empty"),
+        (["route", "Who?", "--max-latency-ms", "5"], "No latency is known for lexical"),
+        (["route", "Who?", "--max-latency-ms", "0"], "give a number of milliseconds above 0"),
+        (["route", "Who?", "--index", "missing"], "There is no index at"),
+    ],
+)
+def test_mistakes_are_one_sentence(wye: Wye, arguments: list[str], says: str) -> None:
+    code, out, err = wye(*arguments)
+    assert (code, out, says in err) == (2, "", True)
+
+
+def test_no_router(index: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WYE_ROUTER__MODEL", "nobody/v1")
+    for command in (["route", "Who?"], ["search", "Who?", "--route", "auto"]):
+        code, _, err = wye(*command, "--index", index)
+        assert (code, "There is no router 'nobody/v1'" in err) == (2, True)

@@ -1,0 +1,85 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from router.fusion_settings import FusionSettings
+from router.types import Route
+from training.errors import TrainingError
+from training.material import Material
+from training.measures import MEASURES
+from training.replay import Replayed, TrainingReplay
+
+D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
+FUSION = FusionSettings()
+MakeQuestion = Callable[..., Replayed]
+MakeReplay = Callable[..., TrainingReplay]
+
+
+@pytest.fixture
+def material(replayed: MakeQuestion, replay_of: MakeReplay) -> Material:
+    one = replay_of(
+        replayed("q1", "a", {D: "ab", L: "ba", G: "cda"}, group="web"),
+        replayed("q2", "a", {D: "ba", L: "ab", G: "a"}, answered="b", vector=(0.0, 1.0)),
+        dataset="one",
+    )
+    # Another question may have the same id in another dataset.
+    two = replay_of(replayed("q1", "b", {D: "ab", L: "ca", G: "b"}), dataset="two", split="dev")
+    return Material((one, two), np.arange(6.0).reshape(3, 2))
+
+
+def test_questions_stand_side_by_side(material: Material) -> None:
+    assert len(material) == 3
+    assert material.texts == ["question q1?", "question q2?", "question q1?"]
+    assert material.groups.tolist() == ["web", "here", "here"]
+    assert material.origins.tolist() == ["one", "one", "two"]
+    assert material.vectors.tolist() == [[1, 0], [0, 1], [1, 0]]
+
+
+def test_each_question_is_measured_by_its_own_judgements(material: Material) -> None:
+    column = MEASURES.index("Success@1")
+    for route, first in ((D, [1, 0, 0]), (L, [0, 1, 0]), (G, [0, 1, 1])):
+        rankings = material.rankings(route, FUSION)
+        assert material.measured(rankings)[:, column].tolist() == first
+    assert material.answered(material.rankings(D, FUSION), 1).tolist() == [0, 1, 0]
+
+
+def test_some_questions_are_what_they_are_among_all(material: Material) -> None:
+    for rows in ([True, False, True], [False, True, False], [False, False, True]):
+        mask = np.array(rows)
+        some = material.only(mask)
+        assert len(some) == sum(rows)
+        assert some.features.tolist() == material.features[mask].tolist()
+        assert some.groups.tolist() == material.groups[mask].tolist()
+        for route in (D, Route.HYBRID, Route.FUSION):
+            of_all = material.measured(material.rankings(route, FUSION))
+            assert some.measured(some.rankings(route, FUSION)).tolist() == of_all[mask].tolist()
+
+
+def test_fusion_may_go_by_each_questions_own_score(material: Material) -> None:
+    by_score = replace(FUSION, method="rrf", lists=(D, G))
+    for row, route in ((0, G), (1, D)):
+        scores = np.full(3, 0.5)
+        scores[row] = float(route == G)
+        fused = material.rankings(Route.FUSION, by_score, scores)[row]
+        alone = material.rankings(route, FUSION)[row]
+        assert [hit.id for hit in fused.hits] == [hit.id for hit in alone.hits]
+
+
+def test_the_latency_of_a_route_is_that_of_its_stages(material: Material) -> None:
+    assert material.latency_ms(D).tolist() == [10.0] * 3
+    assert material.latency_ms(G).tolist() == [12.0] * 3
+    found = material.outcomes(np.full(3, 0.5), L, FUSION, "Success@1")
+    assert found.latency_ms.tolist() == [[10.0, 12.0, 12.0]] * 3
+    assert found.quality[:, [0, 2]].tolist() == [[0, 0], [1, 1], [0, 1]]
+
+
+def test_features_of_other_questions_do_not_fit(material: Material) -> None:
+    with pytest.raises(TrainingError, match="3 questions and features of 2 do not fit"):
+        Material(material.replays, np.zeros((2, 2)))
+
+
+def test_fusion_that_walks_anew_cannot_be_replayed(material: Material) -> None:
+    with pytest.raises(TrainingError, match="METHOD is seeded, .* take trust, blend or rrf"):
+        material.rankings(Route.FUSION, replace(FUSION, method="seeded"))

@@ -1,0 +1,139 @@
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from router.linear import Linear
+from router.types import Route
+from training.crossfit import Pool, divide
+from training.errors import FitError
+from training.material import SIMPLE_ROUTES, Material
+from training.pipeline import Choices, examples_of, fit, inside, latencies
+from training.routing import Goal, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from training.replay import Replayed, TrainingReplay
+
+D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
+NAMES = ("one", "other", "noise")
+FOUND = {1: {D: "bcdefa", L: "abcde", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa"}}
+
+
+@pytest.fixture(scope="module")
+def material(
+    replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
+) -> Material:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(200, 3))
+    graph = x[:, 0] + 0.5 * draw.normal(size=200) > 0
+    questions = [
+        replayed(f"q{at}", "a", FOUND[int(graph[at])], group=("web", "book")[at % 2])
+        for at in range(200)
+    ]
+    return Material((replay_of(*questions),), x)
+
+
+@pytest.fixture(scope="module")
+def labels(material: Material) -> np.ndarray:
+    graph = np.array(
+        [one.evidence.rankings[G].hits[0].id == "a" for one in material.replays[0].questions]
+    )
+    return np.where(np.arange(200) % 10 == 0, -1, graph)
+
+
+DEV = np.arange(200) % 4 == 3
+
+
+def test_the_simple_route_is_the_one_that_thresholds_make_most_of(
+    material: Material, labels: np.ndarray
+) -> None:
+    found = fit(material, labels, DEV, names=NAMES, choices=Choices(kind="linear"))
+    assert {*found.solutions} == {*SIMPLE_ROUTES}
+    best = max(solution.outcome.quality for solution in found.solutions.values())
+    assert found.solutions[found.policy.simple].outcome.quality == best
+    assert found.solution is found.solutions[found.policy.simple]
+    assert found.policy.thresholds == found.solution.thresholds
+    assert found.policy.latency_ms == latencies(material, found.policy.simple)
+    assert found.comparison is None
+    assert found.trained.recipe.kind == Linear.kind
+
+
+def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
+    material: Material, labels: np.ndarray
+) -> None:
+    twice, once = (
+        fit(
+            material,
+            labels,
+            DEV,
+            names=NAMES,
+            choices=Choices(kind="linear", simple=D, elsewhere=elsewhere),
+        )
+        for elsewhere in (True, False)
+    )
+    assert (len(twice.outcomes[D]), len(once.outcomes[D])) == (400, 200)
+    assert twice.unseen is not None
+    assert once.unseen is None
+    assert (twice.outcomes[D].scores[:200] == once.outcomes[D].scores).all()
+    assert (twice.outcomes[D].quality[:200] == twice.outcomes[D].quality[200:]).all()
+    assert twice.outcomes[D].scores[200:].tolist() == inside(twice.unseen.logits).tolist()
+    width = [f.solution.thresholds.high - f.solution.thresholds.low for f in (twice, once)]
+    assert width[0] >= width[1]
+    logits = [one.scorer.logits(material.features) for one in (twice, once)]
+    assert (logits[0] == logits[1]).all()
+
+
+def test_bounds_are_kept(material: Material, labels: np.ndarray) -> None:
+    choices = Choices(kind="linear", simple=D, goal=Goal(max_graph_share=0.2))
+    found = fit(material, labels, DEV, names=NAMES, choices=choices)
+    shares = outcome(found.outcomes[D], found.policy.thresholds).shares
+    assert shares[1] + shares[2] <= 0.2 + 1e-9
+
+
+def test_only_disagreements_of_the_rows_are_learned_from(
+    material: Material, labels: np.ndarray
+) -> None:
+    found = examples_of(material.features, labels, material.groups, ~DEV)
+    rows = np.flatnonzero(~DEV & (labels >= 0))
+    assert found.features.tolist() == material.features[rows].tolist()
+    assert found.labels.tolist() == labels[rows].tolist()
+
+
+def test_a_question_asked_of_two_indexes_is_in_one_fold(
+    material: Material, labels: np.ndarray
+) -> None:
+    doubled = Material(material.replays * 2, np.tile(material.features, (2, 1)))
+    found = fit(
+        doubled,
+        np.tile(labels, 2),
+        np.tile(DEV, 2),
+        names=NAMES,
+        choices=Choices(kind="linear", simple=D, elsewhere=False),
+    )
+    fold = found.crossfits["linear"].fold
+    assert (fold[:200] == fold[200:]).all()
+    keys = np.array(doubled.texts)
+    pool = Pool(doubled.features, np.tile(labels, 2), doubled.groups, keys)
+    assert (divide(pool, 5, 0) == fold).all()
+
+
+def test_scores_are_never_quite_0_or_1() -> None:
+    found = inside(np.array([-1e9, 0.0, 1e9]))
+    assert ((found > 0) & (found < 1)).all()
+    assert found[1] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("choice", "says"),
+    [
+        ({"kind": "deep"}, "no kind of scorer 'deep'; take auto, attention-mlp or linear"),
+        ({"success": "luck"}, "no success 'luck'; choose among all-gold@5"),
+        ({"quality": "MRR"}, "no measure 'MRR'; take one of R@1, R@3"),
+        ({"simple": Route.FUSION}, "'fusion' cannot be the simple route; take dense, lexical"),
+    ],
+)
+def test_choices_that_are_none(choice: dict[str, str], says: str) -> None:
+    with pytest.raises(FitError, match=says):
+        Choices(**choice)  # type: ignore[arg-type]

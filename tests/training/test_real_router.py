@@ -1,0 +1,168 @@
+"""One question, one score: a router trained on the demo corpus with the real models."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from router.container import Container
+from router.decision import Decision
+from router.features import NAMES
+from router.fusion_settings import FusionSettings
+from router.model import RoutingModel
+from router.policy import Policy, Thresholds
+from router.publish import Draft, save
+from router.routing_settings import RoutingSettings
+from router.settings import load_settings
+from router.stable import DIGITS
+from router.types import Route
+from service.cli import run
+from training.demo_replays import replay_demo
+from training.labels import BETTER, disagreements, labels_of
+from training.material import Material, gather
+from training.pipeline import examples_of
+from training.publishing import schema_of
+from training.recipe import Recipe
+from training.replay_file import read_training
+from training.trainer import train
+
+RECIPE = Recipe(hidden=(16, 8), seeds=(0, 1), epochs=10)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A router, what it learned from, and the same router as it serves."""
+
+    folder: Path
+    material: Material
+    model: RoutingModel
+    container: Container
+
+    def offline(self) -> dict[str, Decision]:
+        """By question, from the replayed features."""
+        found = self.model.decide(self.material.features)
+        return dict(zip(self.material.texts, found, strict=True))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
+    folder = tmp_path_factory.mktemp("demo")
+    settings = load_settings()
+    replays = [read_training(file) for file in replay_demo(folder)]
+    material = gather(replays, folder / "features", settings.analyser)
+    differ = disagreements(replays, Route.LEXICAL, BETTER, FusionSettings())
+    labels = labels_of(differ, len(material))
+    dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
+    parts = [examples_of(material.features, labels, material.groups, rows) for rows in (~dev, dev)]
+    scorer = train(parts[0], parts[1], NAMES, RECIPE).scorer
+    low, high = np.quantile(scorer.scores(material.features), [0.35, 0.65]).tolist()
+    policy = Policy(Thresholds(low, high), Route.LEXICAL)
+    draft = Draft(scorer, policy, schema_of(settings), "# A router\n", {}, {})
+    place = save(folder / "models", "demo", draft)
+    own = settings.model_copy(update={"router": RoutingSettings(str(place))})
+    container = Container(own, folder / "index")
+    yield Trained(folder, material, container.router, container)
+    container.close()
+
+
+def test_it_looks_at_the_corpus_and_takes_every_route(trained: Trained) -> None:
+    assert trained.model.asks_corpus
+    assert {decision.route for decision in trained.offline().values()} == {
+        Route.LEXICAL,
+        Route.FUSION,
+        Route.GRAPH,
+    }
+
+
+def test_deciding_gives_the_bits_of_the_replay(trained: Trained) -> None:
+    offline = trained.offline()
+    gateway = trained.container.gateway
+    together = gateway.decide(list(offline))
+    assert together == list(offline.values())
+    for text in list(offline)[::12]:
+        assert gateway.decide([text]) == [offline[text]]
+    explained = gateway.decide(list(offline)[:3], explain=True)
+    assert [one.score for one in explained] == [one.score for one in together[:3]]
+
+
+def test_searching_gives_the_bits_of_the_replay(trained: Trained) -> None:
+    offline = trained.offline()
+    texts = list(offline)[::7]
+    gateway = trained.container.gateway
+    for k in (1, 10):
+        replies = gateway.search(texts, Route.AUTO, k)
+        assert [reply.decision for reply in replies] == [offline[text] for text in texts]
+    for text in texts[::3]:
+        (reply,) = gateway.search([text], Route.AUTO, 5)
+        assert reply.decision == offline[text]
+
+
+def test_what_is_routed_answers_as_replayed(trained: Trained) -> None:
+    """The scores of passages, too: what was measured is what is served."""
+    replayed = [one for replay in trained.material.replays for one in replay.questions][::7]
+    offline = trained.offline()
+    fusion = trained.container.settings.fusion
+    scores = np.array([offline[one.question.text].score for one in replayed])
+    chosen = {
+        route: trained.material.only(
+            np.isin(trained.material.texts, [one.question.text for one in replayed])
+        ).rankings(route, fusion, scores)
+        for route in (Route.LEXICAL, Route.FUSION, Route.GRAPH)
+    }
+    for row, one in enumerate(replayed):
+        (reply,) = trained.container.gateway.search([one.question.text], Route.AUTO, 10)
+        expected = chosen[reply.route][row].hits[:10]
+        assert [(hit.id, hit.score) for hit in reply.ranking.hits] == [
+            (hit.id, hit.score) for hit in expected
+        ]
+
+
+def test_the_command_line_prints_the_same(
+    trained: Trained, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offline = trained.offline()
+    texts = list(offline)[::21]
+    folder = trained.model.folder
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
+    monkeypatch.setenv("WYE_INDEX", str(trained.folder / "index"))
+    stdin: Callable[[], Iterator[str]] = lambda: (f"{text}\n" for text in texts)
+    for command in (["route", "-"], ["search", "-", "--route", "auto", "-k", "3"]):
+        monkeypatch.setattr("sys.stdin", stdin())
+        assert run([*command, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert [one["question"] for one in found] == texts
+        for one in found:
+            expected = offline[one["question"]]
+            assert one["decision"]["score"] == round(expected.score or 0.0, DIGITS)
+            assert one["decision"]["route"] == expected.route
+            assert one["decision"]["model"] == "demo/v1"
+
+
+def test_an_explanation_adds_up_and_names_what_matters(trained: Trained) -> None:
+    features = trained.material.features
+    scorer = trained.model.scorer
+    draw = np.random.default_rng(0)
+    moved, by_chance = [], []
+    for row, decision in enumerate(trained.model.decide(features, explain=True)):
+        parts = decision.contributions
+        assert decision.logit is not None
+        assert abs(sum(part.logit for part in parts) - decision.logit) < 1e-4
+        of_features = parts[1:]
+
+        def without(names: set[str], row: int = row) -> float:
+            """The logit with some features at their training means."""
+            own = features[row : row + 1].copy()
+            for place, name in enumerate(scorer.names):
+                if name in names:
+                    own[0, scorer.columns[place]] = scorer.standard.mean[place]
+            return float(scorer.logits(own)[0])
+
+        top = {part.name for part in of_features[:3]}
+        moved.append(abs(without(top) - decision.logit))
+        for _ in range(5):
+            any_three = set(draw.choice(scorer.names, 3, replace=False).tolist())
+            by_chance.append(abs(without(any_three) - decision.logit))
+    assert np.mean(moved) > 3 * np.mean(by_chance)

@@ -1,0 +1,77 @@
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from router.fusion_settings import FusionSettings
+from router.linear import Linear
+from router.model import RoutingModel
+from router.policy import Policy, Thresholds
+from router.scorer import Scorer, Standard
+from router.types import Route
+from training.errors import FitError
+from training.material import Material
+from training.retuning import retune, show_retuned
+from training.routing import Goal
+from training.tuning import Tuning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from training.replay import Replayed, TrainingReplay
+
+D, G = Route.DENSE, Route.GRAPH
+FOUND = {1: {D: "bcdefa", G: "ab"}, 0: {D: "ab", G: "bcdefa"}}
+
+
+@pytest.fixture
+def tuning(
+    replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
+) -> Tuning:
+    """The graph is needed from a logit of 1 on; the router's own thresholds change at 0."""
+    logits = np.linspace(-3, 3, 60)
+    questions = [
+        replayed(f"q{at}", "a", FOUND[int(logit > 1)], text=f"Is it [red]{at}[/]?")
+        for at, logit in enumerate(logits.tolist())
+    ]
+    scorer = Scorer(
+        names=("f0",),
+        columns=np.array([0]),
+        width=1,
+        standard=Standard(np.zeros(1), np.ones(1), 5.0),
+        members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
+    )
+    model = RoutingModel("hand/v1", scorer, Policy(Thresholds(0.5, 0.5)), None)
+    return Tuning(Material((replay_of(*questions),), logits[:, None]), model, FusionSettings())
+
+
+def test_new_thresholds_are_better_and_say_whom_they_move(tuning: Tuning) -> None:
+    found = retune(tuning, Goal())
+    assert found.solution.outcome.quality == 1 > found.before.quality
+    rows = np.flatnonzero(
+        (tuning.material.features[:, 0] > 0) & (tuning.material.features[:, 0] < 1)
+    )
+    assert found.moves.rows[found.moves.gain > 0].tolist() == rows.tolist()
+    assert (found.moves.gain >= 0).all()
+    notes = found.notes()
+    low, high = notes["interval of low"]
+    assert low <= found.solution.thresholds.low <= high
+    assert notes["questions that change route"] == len(found.moves.rows)
+
+
+def test_what_changes_is_shown_with_the_questions_that_gain_most(tuning: Tuning) -> None:
+    console = Console(width=110, file=io.StringIO(), record=True)
+    found = retune(tuning, Goal())
+    show_retuned(console, tuning, found, most=2)
+    text = console.export_text()
+    assert "hand/v1 on 60 questions" in text
+    assert f"{len(found.moves.rows)} questions change route" in text
+    assert text.count("Is it [red]") == 2
+    assert "1.0000" in text
+
+
+def test_bounds_that_nothing_keeps(tuning: Tuning) -> None:
+    with pytest.raises(FitError, match="No thresholds keep the bounds"):
+        retune(tuning, Goal(max_mean_ms=0.1))

@@ -1,0 +1,63 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from router.fusion_settings import FusionSettings
+from router.policy import Policy, Thresholds
+from router.types import Route
+from training.baselines import Questions, Scores
+from training.material import Material
+from training.replay import Replayed, TrainingReplay
+from training.rivals import EDGE, rivals
+from training.routing import GRAPH, taken
+
+D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
+FOUND = {1: {D: "bcdefa", L: "bcdefa", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa"}}
+POLICY = Policy(Thresholds(0.1, 0.2), L, {L: 1.0})
+
+
+@pytest.fixture
+def known(replayed: Callable[..., Replayed], replay_of: Callable[..., TrainingReplay]) -> Material:
+    questions = [
+        replayed(f"q{at}", "a", FOUND[at % 2], vector=(1.0, 0.0) if at % 2 else (0.0, 1.0))
+        for at in range(40)
+    ]
+    return Material((replay_of(*questions),), np.zeros((40, 1)))
+
+
+def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
+    known: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[set[str], set[str]]] = []
+
+    def remembering(learned: Questions, labels: np.ndarray) -> Scores:
+        assert len(learned) == len(labels)
+        assert {*labels.tolist()} == {0, 1}
+        texts = {*learned.texts}
+
+        def score(asked: Questions) -> np.ndarray:
+            seen.append((texts, {*asked.texts}))
+            return np.asarray(asked.vectors[:, 0], np.float64)
+
+        return score
+
+    monkeypatch.setattr("training.rivals.BASELINES", {"by heart": remembering})
+    labels = np.where(np.arange(40) % 5 == 0, -1, np.arange(40) % 2)
+    asked = known.only(np.arange(40) < 6)
+    found = rivals(known, labels, asked, POLICY, fusion=FusionSettings(), quality="nDCG@10")[
+        "by heart"
+    ]
+    *folds, last = seen
+    assert len(folds) == 5
+    assert all(not learned & held for learned, held in folds)
+    assert set.union(*(held for _, held in folds)) == {*known.texts}
+    assert last == (
+        {text for text, label in zip(known.texts, labels, strict=True) if label >= 0},
+        {*asked.texts},
+    )
+    assert found.scores.tolist() == [EDGE, 1 - EDGE] * 3
+    assert found.policy.simple == L
+    assert found.policy.latency_ms == POLICY.latency_ms
+    codes = taken(found.scores, found.policy.thresholds)
+    assert [code == GRAPH for code in codes.tolist()] == [False, True] * 3

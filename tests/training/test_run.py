@@ -1,0 +1,109 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backends.progress import Silent
+from router.policy import Policy, Thresholds
+from router.settings import load_settings
+from router.types import Route
+from service.cli import run
+from training.baselines import embedding_lr
+from training.errors import DatasetError, FitError
+from training.pipeline import Choices
+from training.run import Learned, Run, Stopwatch
+from training.sources import Source
+
+Town = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
+    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+
+
+@pytest.fixture
+def source(tmp_path: Path, town: Town) -> Source:
+    found = Source(town(tmp_path / "town", streets=24), tmp_path / "index")
+    assert run(["index", str(found.dataset), "--index", str(found.index)]) == 0
+    return found
+
+
+def run_of(source: Source, cache: Path) -> Run:
+    choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)
+    return Run(load_settings(), [source], choices, cache, Silent)
+
+
+def scores(learned: Learned) -> np.ndarray:
+    return learned.fitted.scorer.logits(learned.material.features)
+
+
+def test_learning_reads_no_test_question(source: Source, tmp_path: Path) -> None:
+    before = run_of(source, tmp_path / "one").learn()
+    file = source.dataset / "qrels" / "test.tsv"
+    file.write_text("no judgement at all", encoding="utf-8")
+    damaged = run_of(source, tmp_path / "two")
+    after = damaged.learn()
+    assert (scores(before) == scores(after)).all()
+    assert before.fitted.solution.thresholds == after.fitted.solution.thresholds
+    assert not [path for path in (tmp_path / "two").rglob("*") if "test" in path.name]
+    with pytest.raises(DatasetError):
+        damaged.judge(after)
+    file.unlink()
+    assert damaged.judge(after) is None
+
+
+def test_what_was_learned_is_of_train_and_dev(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.rivals.BASELINES", {"embedding-lr": embedding_lr})
+    own = run_of(source, tmp_path / "cache")
+    learned = own.learn()
+    assert len(learned.material) == len(learned.labels) == len(learned.dev) == 36
+    assert learned.dev.sum() == 12
+    assert {replay.split for replay in learned.material.replays} == {"train", "dev"}
+    assert learned.fitted.policy.simple == Route.LEXICAL
+    assert any("disagree on" in warning for warning in learned.warnings)
+    assert {"replay of train and dev", "features", "training"} == {*own.clock.seconds}
+    policy = Policy(Thresholds(0.5, 0.5), Route.LEXICAL)
+    codes = own.baselines("test", policy)
+    assert {name: len(found) for name, found in codes.items()} == {"embedding-lr": 12}
+
+
+def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
+    source: Source, tmp_path: Path, town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a router can be tried on a dataset of another kind."""
+    monkeypatch.setattr("training.rivals.BASELINES", {"embedding-lr": embedding_lr})
+    other = town(tmp_path / "village", streets=24)
+    for split in ("train", "dev"):
+        (other / "qrels" / f"{split}.tsv").unlink()
+    choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)
+    both = [source, replace(source, dataset=other)]
+    own = Run(load_settings(), both, choices, tmp_path / "cache", Silent)
+    verdict = own.judge(own.learn())
+    assert verdict is not None
+    assert sorted(verdict.judged.groups.tolist()) == ["town"] * 12 + ["village"] * 12
+    assert {*verdict.transfer} == {"village"}
+    assert verdict.untried == {
+        "town": "No other dataset with a test split has questions to learn from."
+    }
+
+
+def test_a_missing_split_is_named(source: Source, tmp_path: Path) -> None:
+    (source.dataset / "qrels" / "dev.tsv").unlink()
+    with pytest.raises(FitError, match=r"None of town has a dev split; add qrels/dev.tsv"):
+        run_of(source, tmp_path / "cache").learn()
+
+
+def test_a_stopwatch_adds_up() -> None:
+    clock = Stopwatch()
+    for _ in range(2):
+        with clock.stage("one"):
+            pass
+    with clock.stage("two"):
+        pass
+    assert [*clock.seconds] == ["one", "two"]
+    assert all(seconds >= 0 for seconds in clock.seconds.values())
