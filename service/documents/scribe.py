@@ -134,7 +134,10 @@ class Scribe:
                 )
             return spool.submit(passages)
 
-        return await self.off_loop(work)
+        try:
+            return await self.off_loop(work)
+        except OSError as error:
+            raise unwritable(self.collection.name, error) from error
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """Run something that waits for a disk."""
@@ -262,6 +265,8 @@ class Scribe:
                         if monotonic() > patience:
                             raise
                     await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
+        except OSError as error:
+            raise unwritable(self.collection.name, error) from error
         except StoppedError:
             raise Problem(
                 503, "closing", "This server is stopping; ask again or another.", retry_after=1
@@ -302,3 +307,14 @@ class Scribe:
                 f"{job.id} says that it has ended, or cancel it.",
                 retry_after=1,
             )
+
+
+def unwritable(collection: str, error: OSError) -> Problem:
+    """What to say when the disk refuses a change."""
+    return Problem(
+        503,
+        "not-writable",
+        f"The index of '{collection}' cannot be written here: {error.strerror or error}. Give the "
+        "server a disk with room that it may write to.",
+        retry_after=30,
+    )
