@@ -34,10 +34,30 @@ from training.bench.soak_ledger import Known, Ledger
 REFUSALS = (409, 429, 503)
 ROUTES = ("dense", "lexical", "graph", "fusion")
 TAGS = ("red", "green", "blue")
-WORDS = "bridge river tower harbour museum painter engine treaty island castle".split()
+WORDS = [
+    "bridge",
+    "river",
+    "tower",
+    "harbour",
+    "museum",
+    "painter",
+    "engine",
+    "treaty",
+    "island",
+    "castle",
+]
 # How long a client insists on a change, and how long it waits before it asks again.
 PATIENCE, LONGEST_WAIT = 120.0, 2.0
 BULK = 40
+
+# What must not happen, and is printed even where it did not.
+WANTED = (
+    "lost document",
+    "lost revision",
+    "deleted document is back",
+    "deleted passage in a reply",
+    "filtered-out passage in a reply",
+)
 
 
 class Soak:
@@ -119,7 +139,11 @@ class Soak:
         return {
             "title": id_,
             "text": f"{id_} in revision {known.revision} says: {said}. It stands in Town{id_[1:]}.",
-            "metadata": {"revision": known.revision, "tag": known.tag, "owner": id_.split("-")[0]},
+            "metadata": {
+                "revision": known.revision,
+                "tag": known.tag,
+                "owner": id_.split("-", maxsplit=1)[0],
+            },
         }
 
     async def _delete(self, chance: random.Random, prefix: str) -> None:
@@ -347,9 +371,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with server(index, "--workers", str(given.workers)) as url:
             (serving,) = psutil.Process().children()
             ledger = asyncio.run(run(url, serving, given))
-    wanted = ("lost document", "lost revision", "deleted document is back")
-    wanted += ("deleted passage in a reply", "filtered-out passage in a reply")
-    for kind in {**dict.fromkeys(wanted), **ledger.faults}:
+    for kind in {**dict.fromkeys(WANTED), **ledger.faults}:
         seen = ledger.faults.get(kind, [])
         print(f"{kind}: {len(seen)}{'; ' + '; '.join(seen[:3]) if seen else ''}")
     return len(ledger.faults)

@@ -1,5 +1,6 @@
 """Jobs: what was accepted is written, once, whoever is killed or in the way."""
 
+import errno
 import json
 import os
 import signal
@@ -243,6 +244,20 @@ def test_a_server_that_stops_leaves_its_job_to_the_next(
     later = start()
     until(lambda: later.get(f"/v1/jobs/{job}").json()["state"] == "done")
     assert later.get("/v1/documents").json()["total"] == 122
+
+
+def test_a_disk_that_cannot_be_written_is_said(
+    client: TestClient, make_lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("service.documents.scribe.ingest", refuse)
+    monkeypatch.setattr("service.documents.spool.Spool.submit", refuse)
+    for content in (make_lines(1), make_lines(50)):
+        reply = client.post("/v1/documents", content=content, headers=KIND)
+        assert reply.status_code == 503
+        assert "cannot be written here: Read-only file system" in reply.json()["detail"]
 
 
 def test_a_folder_with_jobs_is_still_an_index(client: TestClient, folder: Path) -> None:
