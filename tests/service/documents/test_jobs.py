@@ -101,6 +101,23 @@ def test_a_job_can_be_cancelled_and_keeps_what_it_committed(
     assert client.get("/v1/documents").json()["total"] == 2 + ended["done"]
 
 
+def test_what_a_job_will_write_is_not_deleted_by_filter(
+    client: TestClient, folder: Path, wait_for: WaitFor
+) -> None:
+    rows = "".join(
+        f'{{"_id": "t{n}", "text": "Bridge {n}.", "metadata": {{"tag": {n}}}}}\n' for n in range(20)
+    )
+    one = {"filter": {"type": "eq", "key": "tag", "value": 19}}
+    other = {"filter": {"type": "eq", "key": "tag", "value": 20}}
+    with Index.open(folder).writer():
+        job = client.post("/v1/documents", content=rows, headers=KIND).json()["id"]
+        refused = client.post("/v1/documents/delete", json=one)
+        assert (refused.status_code, "'t19'" in refused.json()["detail"]) == (409, True)
+    assert client.post("/v1/documents/delete", json=other).status_code == 200
+    assert wait_for(client, job)["added"] == 20
+    assert client.post("/v1/documents/delete", json=one).json()["ids"] == ["t19"]
+
+
 def test_only_so_many_jobs_may_wait(start: Start, folder: Path, make_lines: Lines) -> None:
     client = start(direct_passages=1, jobs=1)
     with Index.open(folder).writer():
