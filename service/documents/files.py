@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from backends.errors import SourceError
-from backends.sources import BadLine, clean, parse_record, read_passages, text_document
+from backends.sources import BadLine, parse_record, read_passages, text_document
 from backends.types import Passage
 from service.documents.sandbox import Sandbox, bad_file
 from service.problems import Problem
@@ -34,7 +34,7 @@ def base_name(given: str | None) -> str:
         Problem: There is none, it is too long, or not of a kind that is read.
     """
     name = _SEPARATORS.split(given or "")[-1]
-    if not name.strip(". ") or clean(name) != name:
+    if not name.strip(". ") or not name.isprintable():
         raise Problem(422, "bad-file", "An uploaded file needs a name, as in `notes.txt`.")
     if len(name) > LONGEST_NAME:
         raise Problem(

@@ -35,7 +35,8 @@ class Readers:
             OSError: The folder cannot be written.
         """
         if self._descriptor is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            for folder in (self._folder.parent, self._folder):
+                folder.mkdir(exist_ok=True)
             hidden = self._folder / f".{self._name}"
             # Locked before it has its name, so that nobody takes it for one that was left behind.
             self._descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT, 0o644)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from backends.build import IngestReport, ingest
 from backends.errors import IndexLockedError
+from backends.filters import parse_filter
 from backends.index import Index
 from backends.types import Passage
 from router.removal import Removal, matching, remove
@@ -27,7 +28,8 @@ T = TypeVar("T")
 
 # After a group of a job: time for other processes to take the lock.
 _PAUSE = 0.1
-_SOONEST, _LATEST = 0.01, 0.06
+# Between two tries for the lock; after a change, others have as long.
+_SOONEST, _LATEST = 0.005, 0.025
 # Of a job whose process ends each time before anything is written.
 _ATTEMPTS = 5
 
@@ -104,7 +106,7 @@ class Scribe:
 
         def work() -> tuple[list[str], int]:
             chunks = (id_.rpartition("#")[0] for id_ in removal.ids)
-            self._leave_jobs_alone({*removal.documents, *removal.ids, *chunks})
+            self._leave_jobs_alone({*removal.documents, *removal.ids, *chunks}, removal.filter)
             folder = self.collection.engine.folder
             return remove(folder, removal), Index.open(folder).version
 
@@ -134,7 +136,10 @@ class Scribe:
                 )
             return spool.submit(passages)
 
-        return await self.off_loop(work)
+        try:
+            return await self.off_loop(work)
+        except OSError as error:
+            raise unwritable(self.collection.name, error) from error
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """Run something that waits for a disk."""
@@ -257,11 +262,16 @@ class Scribe:
                 patience = monotonic() + self._settings.wait_seconds
                 while True:
                     try:
-                        return await self.off_loop(work)
+                        done = await self.off_loop(work)
+                        break
                     except IndexLockedError:
                         if monotonic() > patience:
                             raise
                     await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
+                await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
+                return done
+        except OSError as error:
+            raise unwritable(self.collection.name, error) from error
         except StoppedError:
             raise Problem(
                 503, "closing", "This server is stopping; ask again or another.", retry_after=1
@@ -287,13 +297,16 @@ class Scribe:
             is_stopped=is_stopped,
         )
 
-    def _leave_jobs_alone(self, documents: Iterable[str]) -> None:
+    def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:
         """Refuse what a job that was accepted earlier would undo later.
 
         Raises:
             Problem: 409.
         """
-        if found := self.spool.writing(documents):
+        found = self.spool.writing(documents)
+        if found is None and filter_ is not None:
+            found = self.spool.matching(parse_filter(filter_))
+        if found is not None:
             job, document = found
             raise Problem(
                 409,
@@ -302,3 +315,14 @@ class Scribe:
                 f"{job.id} says that it has ended, or cancel it.",
                 retry_after=1,
             )
+
+
+def unwritable(collection: str, error: OSError) -> Problem:
+    """What to say when the disk refuses a change."""
+    return Problem(
+        503,
+        "not-writable",
+        f"The index of '{collection}' cannot be written here: {error.strerror or error}. Give the "
+        "server a disk with room that it may write to.",
+        retry_after=30,
+    )

@@ -14,11 +14,13 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
 from filelock import FileLock, Timeout
 
+from backends.filters import Columns, Filter
 from backends.types import Passage
 from service.documents.job import Job, State
 
@@ -31,6 +33,7 @@ _CANCEL = "cancel"
 _ID = re.compile(r"job-[0-9a-f]{20}")
 # A folder that was begun so long ago and is no job yet is of a process that was killed.
 _ABANDONED_SECONDS = 3_600.0
+_BLOCK = 1_024
 
 
 class Spool:
@@ -46,6 +49,7 @@ class Spool:
         self.folder = index / FOLDER
         self._collection = collection
         self._documents: dict[str, frozenset[str]] = {}
+        self._ended: set[str] = set()
 
     def submit(self, passages: Iterable[Passage]) -> Job:
         """Make a job of passages; when this returns, it is on the disk.
@@ -80,12 +84,21 @@ class Spool:
 
     def jobs(self) -> list[Job]:
         """All that are known, oldest first."""
-        ids = [path.name for path in _entries(self.folder) if _ID.fullmatch(path.name)]
-        return [job for id_ in sorted(ids) if (job := self.job(id_)) is not None]
+        return [job for id_ in self._ids() if (job := self.job(id_)) is not None]
 
     def unfinished(self) -> list[Job]:
         """Those that wait or run, oldest first."""
-        return [job for job in self.jobs() if not job.state.has_ended]
+        found = []
+        known = self._ids()
+        self._ended.intersection_update(known)
+        for id_ in known:
+            if id_ not in self._ended and (job := self.job(id_)) is not None:
+                if job.state.has_ended:  # for good, so it need not be read again
+                    self._ended.add(id_)
+                    self._documents.pop(id_, None)
+                else:
+                    found.append(job)
+        return found
 
     def job(self, id_: str) -> Job | None:
         """A job by id; None if there is none."""
@@ -129,6 +142,16 @@ class Spool:
                 return job, found
         return None
 
+    def matching(self, filter_: Filter) -> tuple[Job, str] | None:
+        """An unfinished job that will write a document which a filter lets through, and which."""
+        for job in self.unfinished():
+            passages = self.passages(job)
+            while block := list(islice(passages, _BLOCK)):
+                mask = filter_.mask(Columns([passage.metadata for passage in block]))
+                if mask.any():
+                    return job, block[int(mask.argmax())].document
+        return None
+
     @contextmanager
     def claim(self) -> Iterator[bool]:
         """Be the one who works on jobs; False when another process is."""
@@ -150,13 +173,16 @@ class Spool:
         now = time.time()
         for job in self.jobs():
             if job.finished is not None and job.finished < now - keep_seconds:
-                self._documents.pop(job.id, None)
                 shutil.rmtree(self.folder / job.id, ignore_errors=True)
         for path in _entries(self.folder):
             if _ID.fullmatch(path.name.removeprefix(".")) and path.name.startswith("."):
                 begun = int(path.name[5:19], 16) / 1e6
                 if begun < now - _ABANDONED_SECONDS:
                     shutil.rmtree(path, ignore_errors=True)
+
+    def _ids(self) -> list[str]:
+        """Of all jobs, oldest first."""
+        return sorted(path.name for path in _entries(self.folder) if _ID.fullmatch(path.name))
 
     def _documents_of(self, job: Job) -> frozenset[str]:
         if job.id not in self._documents:

@@ -151,8 +151,8 @@ async def delete_many(wanted: DeleteRequest, service: Served) -> DeletedReply:
     """Deletes all passages that a metadata filter lets through, or that are named, in one commit.
 
     When the reply comes, no question that this process is asked from then on finds them; with
-    `everywhere` true, none that any process of the index is asked. A filter is about what is
-    stored: jobs that have not written their documents yet write them all the same.
+    `everywhere` true, none that any process of the index is asked. While a job is about to write
+    one of them, it is refused with 409.
     """
     removal = Removal(tuple(wanted.ids), tuple(wanted.documents), wanted.filter)
     target = service.collection(wanted.collection)
