@@ -3,6 +3,18 @@
 import { card, el } from "./dom.js";
 import { ms } from "./format.js";
 
+function armRows([name, arm]) {
+  const counts = el(
+    "tr",
+    {},
+    el("th", { scope: "row" }, el("span", { class: `badge ${name}` }, name)),
+    el("td", { class: "number" }, String(arm.candidates)),
+    el("td", { class: "number" }, String(arm.returned)),
+  );
+  if (!arm.degraded) return [counts];
+  return [counts, el("tr", {}, el("td", { class: "note", colspan: "3" }, arm.degraded))];
+}
+
 export function timingsCard(timings, arms, reply) {
   const { total, ...stages } = timings;
   const spent = Object.entries(stages).filter(([, value]) => value > 0);
@@ -30,21 +42,12 @@ export function timingsCard(timings, arms, reply) {
       el(
         "thead",
         {},
-        el("tr", {}, ...["arm", "candidates", "returned", ""].map((name) => el("th", { scope: "col" }, name))),
+        el("tr", {}, ...["arm", "candidates", "returned"].map((name) => el("th", { scope: "col" }, name))),
       ),
       el(
         "tbody",
         {},
-        ...Object.entries(arms).map(([name, arm]) =>
-          el(
-            "tr",
-            {},
-            el("th", { scope: "row" }, el("span", { class: `badge ${name}` }, name)),
-            el("td", { class: "number" }, String(arm.candidates)),
-            el("td", { class: "number" }, String(arm.returned)),
-            el("td", { class: "note" }, arm.degraded),
-          ),
-        ),
+        ...Object.entries(arms).flatMap(armRows),
       ),
     ),
     el(
