@@ -80,6 +80,7 @@ async function run(onKey) {
   underWay = new AbortController();
   const { signal } = underWay;
   $("problem").replaceChildren();
+  $("said").textContent = "";
   $("result").setAttribute("aria-busy", "true");
   try {
     const body = wanted();
@@ -91,7 +92,10 @@ async function run(onKey) {
         $("result").replaceChildren(cards(value, await opinion(body, signal), answer));
       } else if (name === "delta") answer.add(value.text);
       else if (name === "error") answer.fail(value.detail);
-      else if (name === "done") answer.end(value);
+      else if (name === "done") {
+        answer.end(value);
+        $("said").textContent = `Answered: ${value.answer}`;
+      }
     }
   } catch (error) {
     if (error.name === "AbortError") return;

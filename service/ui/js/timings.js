@@ -25,14 +25,14 @@ export function timingsCard(timings, arms, reply) {
       "div",
       { id: "timings", class: "stack", role: "img", "aria-label": `${ms(total)} in all` },
       ...spent.map(([stage, value], place) =>
-        el("span", { class: `stage-${place % 8}`, style: { width: `${(100 * value) / whole}%` }, title: `${stage} ${ms(value)}` }),
+        el("span", { class: `stage-${place % 12}`, style: { width: `${(100 * value) / whole}%` }, title: `${stage} ${ms(value)}` }),
       ),
     ),
     el(
       "ul",
       { class: "legend" },
       ...spent.map(([stage, value], place) =>
-        el("li", {}, el("i", { class: `stage-${place % 8}` }), `${stage} ${ms(value)}`),
+        el("li", {}, el("i", { class: `stage-${place % 12}` }), `${stage} ${ms(value)}`),
       ),
       el("li", {}, el("strong", {}, `total ${ms(total)}`)),
     ),

@@ -63,7 +63,7 @@ def test_thresholds_are_tried_and_saved_but_not_set(page: "Page") -> None:
 
 
 def tried(page: "Page") -> dict[str, tuple[str, ...]]:
-    """Route -> its share as it is, and as tried."""
-    rows = [row.text.split("\n") for row in page.all(".shares tbody tr")]
-    cells = [" ".join(row).split() for row in rows]
+    """Route -> its share as it is, and as tried; read at once, as rows are drawn anew."""
+    read = "return [...document.querySelectorAll('.shares tbody tr')].map((r) => r.innerText)"
+    cells = [row.split() for row in page.run(read)]
     return {cell[0]: (" ".join(cell[1:3]), " ".join(cell[3:5])) for cell in cells}
