@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NoReturn
 
 from backends.chunking import (
@@ -230,11 +230,25 @@ def _text_files(files: Iterable[tuple[str, Path]], on_bad: OnBad) -> Iterator[Pa
 
 
 def _text_file(name: str, path: Path) -> Passage:
-    """A text file as one document; the first heading of Markdown is its title."""
+    """A text file as one document."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise SourceError(f"cannot be read: {error}") from error
+    return text_document(name, content)
+
+
+def text_document(name: str, content: bytes) -> Passage:
+    """The content of a text file as one document; the first heading of Markdown is its title.
+
+    Args:
+        name: Of the file, which becomes the id.
+        content: UTF-8, perhaps with a byte order mark.
+
+    Raises:
+        SourceError: It is empty, or not UTF-8.
+    """
+    path = PurePath(name)
     text = clean(_decode(content.removeprefix(_BYTE_ORDER_MARK))).strip()
     title = path.stem
     heading = _HEADING.search(text) if path.suffix.lower() == ".md" else None

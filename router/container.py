@@ -60,6 +60,16 @@ class Container:
         self.index.check(analyser.fingerprint)
         return analyser
 
+    @property
+    def folder(self) -> Path:
+        """Of the index."""
+        return self.index.path
+
+    @cached_property
+    def reader(self) -> Passages:
+        """The same models, for passages that are to be added."""
+        return Passages(self.analyser)
+
     @cached_property
     def snapshot(self) -> Snapshot:
         """The version in view."""
@@ -84,6 +94,16 @@ class Container:
     def count(self) -> int:
         """How many passages that version has."""
         return len(self.snapshot)
+
+    def decide(
+        self,
+        questions: Sequence[str],
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        """What the gateway would decide; see `router.gateway.Gateway.decide`."""
+        return self.gateway.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
 
     @cached_property
     def router(self) -> RoutingModel:

@@ -28,13 +28,16 @@ from service.render_http import HEADERS
 from service.routes import (
     answer,
     chat,
+    documents,
     feedback,
     health,
+    jobs,
     metrics,
     retrieve,
     stats,
     vector_stores,
 )
+from service.schemas.documents import DocumentsRequest
 from service.settings import ServiceSettings, load_settings
 from service.tracing import NAME, provider
 
@@ -44,6 +47,8 @@ ROUTERS = (
     answer.router,
     chat.router,
     vector_stores.router,
+    documents.router,
+    jobs.router,
     feedback.router,
     stats.router,
     health.router,
@@ -124,7 +129,7 @@ def build(
     )
     app.state.service = service
     problems.install(app)
-    describe(app)
+    describe(app, [DocumentsRequest])
     for router in ROUTERS:
         app.include_router(router)
     mount(app, CONSOLE)
@@ -132,7 +137,7 @@ def build(
         Edge,
         ring=ring,
         rate=RateLimit(serve.requests_per_second, serve.burst),
-        bodies=BodyLimit(serve.body_bytes),
+        bodies=BodyLimit(serve.body_bytes, {"/v1/documents": settings.documents.upload_bytes}),
         metrics=counts,
     )
     if serve.cors_origins:  # outside of the edge: a browser asks first, and without a key

@@ -71,6 +71,28 @@ def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
     return check
 
 
+async def from_our_pages(request: Request) -> None:
+    """A dependency that refuses what a foreign web page has a browser send.
+
+    A browser sends forms to anybody without asking first, and a server without keys takes them for
+    its user's.
+
+    Raises:
+        Problem: 403.
+    """
+    origin = request.headers.get("origin")
+    if origin is None or origin.partition("://")[2] == request.headers.get("host"):
+        return
+    allowed = request.app.state.service.settings.serve.cors_origins
+    if origin not in allowed and "*" not in allowed:
+        raise Problem(
+            403,
+            "foreign-page",
+            f"Pages of '{origin:.80}' may not change documents here. Allow them with "
+            "WYE_SERVE__CORS_ORIGINS.",
+        )
+
+
 def refuse_open_server(serve: ServeSettings) -> None:
     """Refuse to be reachable from elsewhere without a key.
 

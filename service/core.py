@@ -15,6 +15,7 @@ from router.types import Route
 from service.answering import Writer
 from service.batching import Batcher, unless_gone
 from service.collection import Collection, pick
+from service.documents.desk import Desk
 from service.errors import ServiceError
 from service.keys import KeyRing
 from service.logs import LOG
@@ -65,6 +66,13 @@ class Service:
         self.batcher: Batcher[Ask | Choice, Question, Found | Decision] = Batcher(
             Searcher(collections).work, batch=serve.batch, queue=serve.queue
         )
+        self.desk = Desk(
+            collections,
+            settings.documents,
+            call=self.batcher.call,
+            catch_up=self.catch_up,
+            entity_vectors=settings.ingest.entity_vectors,
+        )
         self.recent = Recent()
         self._tasks: set[asyncio.Task[None]] = set()
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
@@ -94,9 +102,11 @@ class Service:
             if not self.is_ready:
                 raise ServiceError("A collection could not be loaded; see the log above for why.")
         self._tasks.add(asyncio.create_task(self._load_and_follow(), name="wye-collections"))
+        self.desk.start()
 
     async def stop(self) -> None:
         """Finish what was accepted, then end every thread."""
+        await self.desk.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -107,6 +117,25 @@ class Service:
             collection.close()
         if self.journal is not None:
             self.journal.close()
+
+    async def catch_up(self, collection: Collection, version: int) -> None:
+        """Return when every question that comes from now on sees a version, or a newer one.
+
+        Raises:
+            Problem: 503 when it cannot be opened; that it was written stays so.
+        """
+        while collection.engine.version < version:
+            before = collection.engine.version
+            await self._renew(collection)
+            if collection.engine.version == before:
+                raise Problem(
+                    503,
+                    "not-searched-yet",
+                    f"Version {version} of '{collection.name}' is written, but version {before} is "
+                    f"still searched here ({collection.error or 'the newer one is not in sight'}). "
+                    "Ask again.",
+                    retry_after=2,
+                )
 
     async def find(
         self, request: Request, ask: Ask, questions: Sequence[str], deadline_ms: int | None
@@ -247,25 +276,32 @@ class Service:
                 extra = {"collection": collection.name, "error": str(error)}
                 LOG.error("load failed", exc_info=error, extra=extra)
             self._show(collection)
+            # What was deleted between opening the index and saying so was deleted without us.
+            await self._renew(collection)
         if waiting:
             await self.batcher.call(self._loaded)
 
     async def _load_and_follow(self) -> None:
         """Load what is not loaded yet, then look for newer versions."""
         await self._load()
-        loop = asyncio.get_running_loop()
         while True:
             started = perf_counter()
             for collection in self.collections.values():
-                if await loop.run_in_executor(self._beside, collection.renew):
-                    await self.batcher.call(collection.forget)
-                    self._show(collection)
+                await self._renew(collection)
             self._reload_keys()
             # At most half of the time goes into following an index that is written to all the time.
             spent = perf_counter() - started
             await asyncio.sleep(max(self.settings.serve.refresh_seconds, spent))
 
+    async def _renew(self, collection: Collection) -> None:
+        """Move to the newest version, if there is a newer one."""
+        loop = asyncio.get_running_loop()
+        if await loop.run_in_executor(self._beside, collection.renew):
+            await self.batcher.call(collection.forget)
+            self._show(collection)
+
     def _show(self, collection: Collection) -> None:
+        self.desk.announce(collection)
         facts = collection.facts()
         if collection.is_ready:
             gauges = self.metrics

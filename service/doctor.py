@@ -97,11 +97,13 @@ def _machine() -> str:
 
 
 def _router(settings: ServiceSettings) -> str:
-    router = Deciding(settings)
+    deciding = Deciding(settings)
     try:
-        (decision,) = router.decide([WARM_UP])
+        if deciding.router.asks_corpus:
+            return f"{deciding.router.name} is sound; it decides with an index."
+        (decision,) = deciding.decide([WARM_UP])
     finally:
-        router.close()
+        deciding.close()
     return f"{decision.model} decides; the route auto works."
 
 

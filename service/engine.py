@@ -1,9 +1,10 @@
 """What the service needs of those below it; `router.container.Container` is the real one."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
-from backends.types import Passage
+from backends.types import Passage, PassageAnalyser
 from router.decision import Decision
 from router.policy import Policy
 from router.types import Reply, Route
@@ -42,6 +43,16 @@ class Engine(Protocol):
     @property
     def gateway(self) -> Searching:
         """What answers questions."""
+        ...
+
+    @property
+    def folder(self) -> Path:
+        """Of the index."""
+        ...
+
+    @property
+    def reader(self) -> PassageAnalyser:
+        """The models for passages that are to be added; asked in the thread that searches."""
         ...
 
     @property

@@ -1,6 +1,6 @@
 """The OpenAPI schema: the words that belong to no single address, and errors as they really are."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,15 @@ TAGS = [
     {"name": "retrieval", "description": "Passages for questions."},
     {"name": "answers", "description": "Answers with citations, as one reply or as they come."},
     {"name": "openai", "description": "What clients of OpenAI's API know how to use."},
+    {
+        "name": "documents",
+        "description": (
+            "What is searched. A change is committed before it is answered with 200 or 201; a "
+            "large upload is answered with 202 and a job, which outlives the server's end. "
+            "Searching goes on meanwhile, and moves to the new version when its arms are built; "
+            "every reply says which version it searched."
+        ),
+    },
     {"name": "operations", "description": "For load balancers, Prometheus and whoever is on call."},
 ]
 
@@ -54,17 +63,28 @@ class ProblemValue(BaseModel):
     error: dict[str, str | None] = Field(description="The same for clients of OpenAI's API.")
 
 
-def describe(app: FastAPI) -> None:
-    """Have an app's schema tell errors as problems, which FastAPI does not know of."""
-    app.openapi = partial(_schema, app, app.openapi)  # type: ignore[method-assign]
+def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
+    """Have an app's schema tell errors as problems, which FastAPI does not know of.
+
+    Args:
+        app: Whose schema.
+        bodies: Requests that an address reads by itself, and its `requestBody` refers to.
+    """
+    app.openapi = partial(_schema, app, app.openapi, bodies)  # type: ignore[method-assign]
 
 
-def _schema(app: FastAPI, make: Any) -> dict[str, Any]:  # noqa: ANN401 - a bound method
+def _schema(
+    app: FastAPI,
+    make: Any,  # noqa: ANN401 - a bound method
+    bodies: Sequence[type[BaseModel]],
+) -> dict[str, Any]:
     if app.openapi_schema is None:
         schema = make()
         parts = schema["components"]["schemas"]
-        own = ProblemValue.model_json_schema(ref_template="#/components/schemas/{model}")
-        parts |= {**own.pop("$defs"), "ProblemValue": own}
+        models: list[type[BaseModel]] = [ProblemValue, *bodies]
+        for model in models:
+            own = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            parts |= {**own.pop("$defs", {}), model.__name__: own}
         for name in ("HTTPValidationError", "ValidationError"):
             parts.pop(name, None)
         for operation in _operations(schema):

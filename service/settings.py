@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr
 
 from router.settings import Settings, load
 from router.variables import markdown
+from service.documents.settings import DocumentSettings
 from service.errors import ServiceError
 
 
@@ -155,10 +156,12 @@ class ServiceSettings(Settings):
     Attributes:
         serve: How `wye serve` listens.
         generator: What writes answers.
+        documents: What may be sent to be indexed.
     """
 
     serve: ServeSettings = Field(default_factory=ServeSettings)
     generator: GeneratorSettings = Field(default_factory=GeneratorSettings)
+    documents: DocumentSettings = Field(default_factory=DocumentSettings)
 
 
 def load_settings(**overrides: Any) -> ServiceSettings:  # noqa: ANN401 - as many types as settings

@@ -3,13 +3,16 @@
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 import pytest
 from hypothesis import settings
 
 from backends.types import AnalysedPassage, Float32, Passage
 from featurizer.analyse import AnalyserSettings
-from featurizer.types import Analysis, Parse, QuestionMention
+from featurizer.syntax import SyntaxParser, open_syntax_parser
+from featurizer.types import Analysis, Parse, QuestionMention, Syntax
 from training.bench.hashing import HashAnalyser
 
 # A busy machine is not a failing test.
@@ -61,10 +64,45 @@ class FakeAnalyser:
         return Analysis(Parse(text, (), (), ()), self.surfaces([text])[0], mentions)
 
 
+class ReadingAnalyser(FakeAnalyser):
+    """Reads questions as the real one does, so that features are real; vectors are hashes."""
+
+    def __init__(self, settings: AnalyserSettings) -> None:
+        super().__init__(settings)
+        self.syntax = _syntax_parser(settings)
+
+    @property
+    def syntax_fingerprint(self) -> dict[str, str]:
+        return self.syntax.fingerprint
+
+    def questions(
+        self,
+        texts: Sequence[str],
+        wanted: Callable[[str], bool] | None = None,
+        *,
+        syntax: bool = False,
+    ) -> list[Analysis]:
+        read: list[Syntax | None] = [*self.syntax.parse(texts)] if syntax else [None] * len(texts)
+        return [
+            replace(self._question(text), syntax=own) for text, own in zip(texts, read, strict=True)
+        ]
+
+
+@lru_cache(maxsize=1)
+def _syntax_parser(settings: AnalyserSettings) -> SyntaxParser:
+    return open_syntax_parser(settings.pipeline, settings.constituency)
+
+
 @pytest.fixture
 def fake_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """No models are loaded, wherever the composition root is asked to."""
     monkeypatch.setattr("router.container.Analyser", FakeAnalyser)
+
+
+@pytest.fixture(scope="session")
+def reading_analyser() -> type[ReadingAnalyser]:
+    """Stands where the models would be, but for the parser: no encoder is loaded."""
+    return ReadingAnalyser
 
 
 @pytest.fixture(autouse=True)

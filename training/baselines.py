@@ -54,7 +54,7 @@ def tfidf_svm(questions: Questions, labels: Int64) -> Scores:
     model = _chosen(
         make_pipeline(
             TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
-            LinearSVC(class_weight="balanced", random_state=0),
+            LinearSVC(class_weight="balanced", random_state=0, max_iter=20_000),
         ),
         {"linearsvc__C": STRENGTHS},
         questions.texts,

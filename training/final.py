@@ -67,7 +67,7 @@ class Judged:
         scores: (n,) of the router.
         labels: (n,) 1, 0, or -1 where the arms agree, by the success that it was trained for.
         auc: Of the scores on the disagreements; NaN where these are one-sided.
-        calibration: Of the scores on the disagreements.
+        calibration: Of the scores on the disagreements; None where there are none.
     """
 
     contenders: Mapping[str, Contender]
@@ -76,7 +76,7 @@ class Judged:
     scores: Float64
     labels: Int64
     auc: float
-    calibration: Reliability
+    calibration: Reliability | None
 
     def mean(
         self, name: str, measure: str, rows: NDArray[np.bool_] | None = None, *, seed: int = 0
@@ -151,7 +151,7 @@ def judge(
         scores=router.scores,
         labels=labels,
         auc=float(roc_auc_score(labels[known], logits)) if both else float("nan"),
-        calibration=reliability(logits, labels[known]),
+        calibration=reliability(logits, labels[known]) if known.any() else None,
     )
 
 

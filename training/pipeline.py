@@ -17,6 +17,7 @@ from training.comparison import Comparison, compare
 from training.crossfit import Crossfit, Pool, Unseen, crossfit, leave_datasets_out
 from training.errors import FitError
 from training.examples import Examples, Float64, Int64
+from training.labels import CHOICES
 from training.material import SIMPLE_ROUTES, Material
 from training.measures import MEASURES
 from training.recipe import Recipe
@@ -69,10 +70,18 @@ class Choices:
                 f"There is no kind of scorer '{self.kind}'; take auto, {AttentionMlp.kind} "
                 f"or {Linear.kind}."
             )
+        if self.success not in CHOICES:
+            raise FitError(
+                f"There is no success '{self.success}'; choose among {', '.join(CHOICES)}."
+            )
         if self.quality not in MEASURES:
-            raise FitError(f"There is no measure '{self.quality}'; take one of {MEASURES}.")
+            raise FitError(
+                f"There is no measure '{self.quality}'; take one of {', '.join(MEASURES)}."
+            )
         if self.simple is not None and self.simple not in SIMPLE_ROUTES:
-            raise FitError(f"'{self.simple}' cannot be the simple route; take {SIMPLE_ROUTES}.")
+            raise FitError(
+                f"'{self.simple}' cannot be the simple route; take {', '.join(SIMPLE_ROUTES)}."
+            )
 
 
 @dataclass(frozen=True, slots=True)

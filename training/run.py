@@ -141,14 +141,17 @@ class Run:
         differ.require_both()
         labels = labels_of(differ, len(material))
         with self.clock.stage("training"):
-            fitted = fit(
-                material,
-                labels,
-                dev,
-                names=NAMES,
-                choices=self._choices,
-                progress=self._progress(),
-            )
+            try:
+                fitted = fit(
+                    material,
+                    labels,
+                    dev,
+                    names=NAMES,
+                    choices=self._choices,
+                    progress=self._progress(),
+                )
+            except FitError as error:  # what is doubtful about the questions may be the reason
+                raise FitError(" ".join([str(error), *differ.warnings])) from error
         return Learned(material, dev, labels, differ.warnings, fitted)
 
     def judge(self, learned: Learned) -> Verdict | None:
@@ -203,6 +206,9 @@ class Run:
         untried: dict[str, str] = {}
         for family in families if len(families) > 1 else []:
             others = np.isin(learned.material.groups, [f for f in families if f != family])
+            if not others.any():
+                untried[family] = "No other dataset with a test split has questions to learn from."
+                continue
             known, labels = learned.material.only(others), learned.labels[others]
             kind = learned.fitted.trained.recipe.kind
             choices = replace(self._choices, kind=kind, simple=learned.fitted.policy.simple)

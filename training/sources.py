@@ -9,8 +9,8 @@ from backends.progress import Progress
 from router.container import Container
 from router.settings import Settings
 from training.dataset import read_dataset
-from training.errors import TrainingError
-from training.replay import Replay, TrainingReplay
+from training.errors import SplitError, TrainingError
+from training.replay import TRAINING_SPLITS, Replay, TrainingReplay
 from training.replay_file import read_replay, read_training
 from training.replaying import replay_dataset
 
@@ -79,6 +79,11 @@ class Replays:
             SplitError: The split is for the final evaluation only.
             DatasetError: A dataset cannot be read.
         """
+        if split not in TRAINING_SPLITS:  # before anything of it is read
+            raise SplitError(
+                f"Split '{split}' is for the final evaluation only; learn from "
+                f"{' and '.join(sorted(TRAINING_SPLITS))}."
+            )
         return [read_training(self._made(source, split)) for source in sources if source.has(split)]
 
     def final(self, sources: Sequence[Source], split: str) -> list[Replay]:

@@ -18,12 +18,13 @@ from router.model import RoutingModel
 from router.policy import Policy, Thresholds
 from router.settings import Settings, load_settings
 from router.types import Route
-from training.errors import ReplayError
+from training.errors import FitError, ReplayError
 from training.examples import Int64
 from training.labels import compared
 from training.material import Material, gather
+from training.measures import MEASURES
 from training.pareto import Front, front
-from training.pipeline import latencies
+from training.pipeline import inside, latencies
 from training.replay_file import read_training
 from training.routing import Goal, Outcome, Outcomes, names, outcome, taken
 
@@ -95,7 +96,10 @@ class Tuning:
             SplitError: A replay is of a test split.
             ReplayError: A file cannot be read, or none is given.
             ArtefactError: There is no such router, or it was trained on other features.
+            FitError: There is no such measure.
         """
+        if measure not in MEASURES:
+            raise FitError(f"There is no measure '{measure}'; take one of {', '.join(MEASURES)}.")
         if not replays:
             raise ReplayError("No replay is given; name files of train or dev splits.")
         read = tuple(read_training(path) for path in replays)
@@ -108,7 +112,7 @@ class Tuning:
     @cached_property
     def outcomes(self) -> Outcomes:
         """Every question with the outcome of every route."""
-        scores = self.model.scorer.scores(self.material.features)
+        scores = inside(self.model.scorer.logits(self.material.features))
         simple = self.model.policy.simple
         return self.material.outcomes(scores, simple, self.fusion, self.measure)
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from service.commands.options import JsonOption, questions_of
+from service.commands.options import IndexOption, JsonOption, questions_of
 from service.terminal import messages, output
 
 
@@ -13,6 +13,7 @@ def route(
         str, typer.Argument(help="What to ask; - reads one question a line.", show_default=False)
     ],
     *,
+    index: IndexOption = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what each feature adds to the score.")
     ] = False,
@@ -22,10 +23,13 @@ def route(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say which route a question takes, without searching; no index is needed."""
+    """Say which route a question takes, without searching.
+
+    It takes an index only where the router looks at what the corpus says, as the shipped one does.
+    """
     from rich.text import Text
 
-    from router.container import Deciding
+    from router.container import Container, Deciding
     from router.gateway import check
     from router.stable import stable_json
     from service.render import plain
@@ -34,8 +38,9 @@ def route(
 
     questions = questions_of(question)
     check(questions, k=1)
+    settings = load_settings(index=index)
     with messages().status("Loading the models"):
-        router = Deciding(load_settings())
+        router = Container(settings, settings.index) if settings.index else Deciding(settings)
     try:
         decisions = router.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
     finally:

@@ -24,7 +24,7 @@ def search(
     *,
     index: IndexOption = None,
     route: Annotated[Route, typer.Option(help="Which arm answers, or fusion, or auto.")] = (
-        Route.FUSION
+        Route.AUTO
     ),
     k: Annotated[int, typer.Option("-k", help="Passages to show.")] = 5,
     filter: FilterOption = None,  # noqa: A002 - the option's name

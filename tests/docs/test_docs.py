@@ -76,7 +76,7 @@ def test_the_readme_names_every_command_and_no_other() -> None:
         command.name or command.callback.__name__
         for command in app.registered_commands
         if command.callback is not None
-    }
+    } | {group.name for group in app.registered_groups}
     named = set(re.findall(r"(?:`|\$ )wye (\w+)", read("README.md")))
     assert named == known
 

@@ -14,15 +14,19 @@ import pytest
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 
+from backends.build import ingest
 from backends.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
 from backends.filters import Columns, parse_filter
-from backends.types import Hit, Passage, Ranking
+from backends.index import Index
+from backends.types import Hit, Passage, PassageAnalyser, Ranking
 from router.decision import Change, Contribution, Decision
 from router.errors import ArtefactError
 from router.policy import Policy, Thresholds
 from router.types import FusedHit, Reply, Route, Source
 from service.app import build
+from service.documents.settings import DocumentSettings
 from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
+from training.bench.hashing import HashAnalyser
 
 LIBRARY = (
     Passage(
@@ -59,6 +63,14 @@ class Library:
         self.closed = False
         self.released = False
         self._passages = {passage.id: passage for passage in passages}
+
+    @property
+    def folder(self) -> Path:
+        return Path("/nonexistent/library")
+
+    @property
+    def reader(self) -> PassageAnalyser:
+        return HashAnalyser()
 
     @property
     def gateway(self) -> "Library":
@@ -194,6 +206,31 @@ def _explained(reply: Reply) -> Reply:
     )
 
 
+class Shelf(Library):
+    """A library whose passages are one version of a real index, and can be written to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._index = index = Index.open(folder)
+        ids = index.snapshot().to_table(columns=["id"])["id"].to_pylist()
+        super().__init__(index.fetch(ids), index.version)
+
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
+    def successor(self) -> "Library | None":
+        return None if self._index.is_newest else Shelf(self._folder)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    analyser = HashAnalyser()
+    index = Index.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
+    ingest(index, LIBRARY, analyser)
+    return Shelf(tmp_path / "index")
+
+
 @pytest.fixture
 def library() -> Library:
     return Library()
@@ -223,6 +260,7 @@ def serve() -> Iterator[Serve]:
             *libraries: Library,
             engines: Mapping[str, Library] | None = None,
             generator: GeneratorSettings | None = None,
+            documents: DocumentSettings | None = None,
             ready: bool = True,
             **options: Any,  # noqa: ANN401
         ) -> TestClient:
@@ -230,6 +268,7 @@ def serve() -> Iterator[Serve]:
             settings = ServiceSettings(
                 serve=replace(ServeSettings(refresh_seconds=0.02), **options),
                 generator=generator or GeneratorSettings(),
+                documents=documents or DocumentSettings(),
             )
             app = build(settings, {name: lambda e=e: e for name, e in named.items()})  # type: ignore[misc]
             client = stack.enter_context(TestClient(app, base_url="http://localhost"))

@@ -103,7 +103,7 @@ def test_every_route_answers(index: Path, wye: Run, route: str) -> None:
 
 
 def test_json_is_stable_and_complete(index: Path, wye: Run) -> None:
-    arguments = ("search", "Babbage", "--index", index, "-k", "1", "--json")
+    arguments = ("search", "Babbage", "--index", index, "--route", "fusion", "-k", "1", "--json")
     code, first, _ = wye(*arguments)
     assert (code, wye(*arguments)[1]) == (0, first)
     (reply,) = json.loads(first)
@@ -211,7 +211,7 @@ def test_an_index_that_is_being_written(index: Path, corpus: Path, wye: Run) -> 
         for command in (["index", str(corpus)], ["delete", "a"]):
             code, _, err = wye(*command, "--index", index)
             assert (code, "is being written by process" in err) == (2, True)
-        assert wye("search", "Ada", "--index", index)[0] == 0
+        assert wye("search", "Ada", "--index", index, "--route", "dense")[0] == 0
 
 
 def test_an_empty_index(index: Path, wye: Run) -> None:
@@ -251,7 +251,7 @@ def test_the_index_can_come_from_the_environment(
     index: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WYE_INDEX", str(index))
-    assert wye("search", "Ada")[0] == 0
+    assert wye("search", "Ada", "--route", "dense")[0] == 0
     monkeypatch.setenv("WYE_INDX", "typo")
     code, _, err = wye("search", "Ada")
     assert (code, "did you mean WYE_INDEX" in err) == (2, True)

@@ -14,14 +14,14 @@ from schemathesis import Case
 from starlette.testclient import TestClient
 
 if TYPE_CHECKING:
-    from tests.service.conftest import Library
+    from tests.service.conftest import Shelf
 
 Serve = Callable[..., TestClient]
 
 
 @pytest.fixture
-def logged(serve: Serve, library: "Library", log: Path) -> TestClient:
-    return serve(library, request_log=log)
+def logged(serve: Serve, shelf: "Shelf", log: Path) -> TestClient:
+    return serve(shelf, request_log=log)
 
 
 def operations(client: TestClient) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -47,7 +47,7 @@ def test_every_documented_example_works(logged: TestClient) -> None:
         examples = body_of(logged, operation)["examples"]
         assert len(examples) >= 2, path
         for example in examples:
-            address = path.replace("{store}", "default")
+            address = path.replace("{store}", "default").replace("{document}", "notes/mostar")
             reply = logged.request(method, address, json=example)
             assert reply.is_success, (path, example, reply.text)
             sent += 1
@@ -81,7 +81,12 @@ def test_nothing_that_fits_the_schema_is_a_fault(logged: TestClient) -> None:
         for operation in path.values():
             for parameter in operation.get("parameters", []):
                 if parameter["in"] == "path":
-                    names = {"store": ["default"], "model": ["wye-dense", "nope"]}
+                    names = {
+                        "store": ["default"],
+                        "model": ["wye-dense", "nope"],
+                        "document": ["mostar", "notes/a#b ?.txt", ".."],
+                        "job": ["job-00064a1b2c3d4e5f6789", "..", "nope"],
+                    }
                     parameter["schema"]["enum"] = names[parameter["name"]]
     schema = schemathesis.openapi.from_dict(known)
     for result in schema.get_all_operations():
@@ -95,12 +100,21 @@ def test_nothing_that_fits_the_schema_is_a_fault(logged: TestClient) -> None:
             if request.get("data") is not None:
                 request["content"] = request.pop("data")
             request = {name: value for name, value in request.items() if value is not None}
+            if "files" in request:
+                request["files"] = [part(*given) for given in request["files"]]
             reply = logged.request(**request)
             assert reply.status_code < 500, (case, reply.text)
             kind = reply.headers["content-type"]
             assert (kind == "application/problem+json") == (reply.status_code >= 400), reply.text
 
         send()
+
+
+def part(name: str, value: object) -> tuple[str, tuple[str | None, bytes]]:
+    """A part of a form, as this client wants it."""
+    content = value[1] if isinstance(value, tuple) else value
+    data = content if isinstance(content, bytes) else str(content).encode("utf-8", "replace")
+    return name, ("notes.txt" if name == "file" else None, data)
 
 
 # Lone surrogates too: JSON can say them, and no encoder can write them.

@@ -1,7 +1,8 @@
 """The card of a router: what it does, what it learned from, how good it is, and when to retrain."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from router.signals import CHEAP_SIGNALS
 from training.final import AUTO
 from training.reporting.blocks import Block, Code, Section, Table
 from training.reporting.contents import RouterReport
@@ -46,10 +47,10 @@ def _what(report: RouterReport, schema: str) -> Section:
     return Section(
         "What it does",
         [
-            "It reads the syntax of a question and gives it a score from 0 to 1: how likely it is "
-            f"that graph retrieval is needed and {policy.simple} retrieval is not enough. It sees "
-            "neither passages nor the words of the question, only counts and measures of its "
-            "parse.",
+            "It gives a question a score from 0 to 1: how likely it is that graph retrieval is "
+            f"needed and {policy.simple} retrieval is not enough. It sees no words, neither of the "
+            "question nor of passages, but counts and measures of the question's parse"
+            f"{_seen(scorer.names)}",
             Table(
                 ("part", "value"),
                 [
@@ -65,6 +66,17 @@ def _what(report: RouterReport, schema: str) -> Section:
                 words=2,
             ),
         ],
+    )
+
+
+def _seen(names: Sequence[str]) -> str:
+    """What a router sees of the corpus, as the end of a sentence."""
+    corpus = len(set(CHEAP_SIGNALS) & set(names))
+    if not corpus:
+        return "; so it decides without an index."
+    return (
+        f", and {corpus} of what the corpus says to it before the graph is walked: which of its "
+        "names are known, in how many passages, and how far the best of the dense list stands out."
     )
 
 
@@ -134,9 +146,8 @@ def _data(report: RouterReport, provenance: Mapping[str, Provenance]) -> Section
 def _limits(report: RouterReport) -> Section:
     said: list[Block] = [
         "English questions only: the parser, and with it every feature, is English.",
-        "It judges a question by its form. Whether the graph of an index is any good for it, it "
-        "does not see; questions, passages or arms unlike those above move the best thresholds, "
-        "and `wye tune` solves them again.",
+        "Questions, passages or arms unlike those above move the best thresholds, and `wye tune` "
+        "solves them again.",
     ]
     better = {
         name: summarise(judged).differences for name, judged in sorted(report.transfer.items())

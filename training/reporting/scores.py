@@ -27,7 +27,7 @@ def calibrations(report: RouterReport) -> dict[str, Reliability]:
         CROSSFIT: reliability(logits[known], fitted.labels[known]),
         "dev, on which it was calibrated": fitted.trained.dev,
     }
-    if report.judged is not None:
+    if report.judged is not None and report.judged.calibration is not None:
         found[TEST] = report.judged.calibration
     return found
 

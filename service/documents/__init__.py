@@ -1,0 +1,1 @@
+"""Documents that come over HTTP: read, checked, queued and written."""

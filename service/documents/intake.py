@@ -1,0 +1,87 @@
+"""From documents to passages: checked, cut, and written at once or as a job."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from backends.build import IngestReport
+from backends.chunking import CHUNK_WORDS, chunk_passage
+from backends.errors import SourceError
+from backends.types import Passage
+from service.documents.desk import Desk
+from service.documents.job import Job
+from service.documents.scribe import Scribe
+from service.problems import Problem
+
+LONGEST_ID = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Documents that were stored while their sender waited.
+
+    Attributes:
+        documents: Their ids.
+        report: What storing them did.
+    """
+
+    documents: tuple[str, ...]
+    report: IngestReport
+
+
+async def take(
+    desk: Desk, scribe: Scribe, documents: Iterable[Passage], chunk_words: int | None
+) -> Written | Job:
+    """Store documents, or make a job of them where they are many; either is on the disk then.
+
+    Args:
+        desk: To be told of a new job.
+        scribe: Of the collection.
+        documents: Whole ones; read in another thread.
+        chunk_words: Longest passage, in words.
+
+    Raises:
+        Problem: Documents that cannot be stored, of which none is stored then; or as of `Scribe`.
+    """
+    most = desk.settings.direct_passages
+    passages = _cut(documents, chunk_words or CHUNK_WORDS, desk.settings.characters)
+
+    def begin() -> list[Passage]:
+        return list(islice(passages, most + 1))
+
+    first = await scribe.off_loop(begin)
+    if not first:
+        raise Problem(
+            422, "no-documents", "There is no document in the request; send at least one."
+        )
+    if len(first) <= most:
+        report = await scribe.upsert(first)
+        return Written(tuple(dict.fromkeys(passage.document for passage in first)), report)
+    job = await scribe.submit(chain(first, passages))
+    desk.wake()
+    return job
+
+
+def _cut(documents: Iterable[Passage], words: int, characters: int) -> Iterator[Passage]:
+    """Passages of documents, each of which may come once and not be too long."""
+    met: set[str] = set()
+    try:
+        for document in documents:
+            if len(document.id) > LONGEST_ID:
+                raise _refused(document, f"has an id of more than {LONGEST_ID} characters")
+            if document.id in met:
+                raise _refused(document, "comes twice in the request; send it once")
+            met.add(document.id)
+            if len(document.text) > characters:
+                raise _refused(
+                    document,
+                    f"has {len(document.text):,} characters, and {characters:,} are stored; send "
+                    "it in parts",
+                )
+            yield from chunk_passage(document, words)
+    except SourceError as error:
+        raise Problem(422, "bad-document", f"A document cannot be stored: {error}.") from error
+
+
+def _refused(document: Passage, reason: str) -> Problem:
+    return Problem(422, "bad-document", f"Document '{document.id:.80}' {reason}.")

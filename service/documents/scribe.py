@@ -1,0 +1,304 @@
+"""Writes to one collection: changes that somebody waits for, and jobs, in turns."""
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from time import monotonic, time
+from typing import TypeVar
+
+from backends.build import IngestReport, ingest
+from backends.errors import IndexLockedError
+from backends.index import Index
+from backends.types import Passage
+from router.removal import Removal, matching, remove
+from service.collection import Collection
+from service.documents.job import Job, State
+from service.documents.settings import DocumentSettings
+from service.documents.slices import Call, Slices, StoppedError
+from service.documents.spool import Spool
+from service.errors import ServiceError
+from service.logs import LOG
+from service.problems import Problem
+
+T = TypeVar("T")
+
+# After a group of a job: time for other processes to take the lock.
+_PAUSE = 0.1
+_SOONEST, _LATEST = 0.01, 0.06
+# Of a job whose process ends each time before anything is written.
+_ATTEMPTS = 5
+
+
+class Scribe:
+    """The one way by which this process changes an index."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        settings: DocumentSettings,
+        *,
+        call: Call,
+        thread: Executor,
+        entity_vectors: bool,
+    ) -> None:
+        """Wire it; the collection need not be loaded yet.
+
+        Args:
+            collection: To write to.
+            settings: Of documents.
+            call: Runs something in the thread of the models.
+            thread: For everything that waits for a disk.
+            entity_vectors: See `backends.build.ingest`.
+        """
+        self.collection = collection
+        self._settings = settings
+        self._call = call
+        self._thread = thread
+        self._entity_vectors = entity_vectors
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._stopping = threading.Event()
+        self._spool: Spool | None = None
+
+    @property
+    def spool(self) -> Spool:
+        """The jobs of the collection.
+
+        Raises:
+            Problem: It is not loaded yet.
+        """
+        if self._spool is None:
+            self._spool = Spool(self.collection.engine.folder, self.collection.name)
+        return self._spool
+
+    async def upsert(self, passages: Sequence[Passage]) -> IngestReport:
+        """Store documents, all of them in one commit, on the disk when this returns.
+
+        Raises:
+            Problem: 409 when a job is about one of them, or 503 when too many changes wait.
+            IndexLockedError: Another process did not stop writing in time.
+        """
+        documents = {passage.document for passage in passages}
+        reader = self._reader(self._stopping.is_set)
+
+        def work() -> IngestReport:
+            self._leave_jobs_alone(documents)
+            return self._ingest(passages, len(passages), reader)
+
+        return await self._change(work)
+
+    async def delete(self, removal: Removal) -> tuple[list[str], int]:
+        """Delete passages in one commit.
+
+        Returns:
+            Their ids, ascending, and a version that has none of them.
+
+        Raises:
+            Problem: As of `upsert`.
+            FilterError: The filter is not well formed.
+            IndexLockedError: Another process did not stop writing in time.
+        """
+
+        def work() -> tuple[list[str], int]:
+            chunks = (id_.rpartition("#")[0] for id_ in removal.ids)
+            self._leave_jobs_alone({*removal.documents, *removal.ids, *chunks})
+            folder = self.collection.engine.folder
+            return remove(folder, removal), Index.open(folder).version
+
+        return await self._change(work)
+
+    async def matching(self, removal: Removal) -> tuple[list[str], int]:
+        """What `delete` would delete, and in which version; changes nothing."""
+        folder = self.collection.engine.folder
+        return await self.off_loop(lambda: (matching(folder, removal), Index.open(folder).version))
+
+    async def submit(self, passages: Iterable[Passage]) -> Job:
+        """Accept a job: when this returns, it is on the disk.
+
+        Raises:
+            Problem: 503 when as many wait as may.
+        """
+
+        def work() -> Job:
+            spool = self.spool
+            if len(spool.unfinished()) >= self._settings.jobs:
+                raise Problem(
+                    503,
+                    "too-many-jobs",
+                    f"{self._settings.jobs} jobs wait for '{self.collection.name}', which is as "
+                    "many as may. Try again when some are done; /v1/jobs tells.",
+                    retry_after=10,
+                )
+            return spool.submit(passages)
+
+        return await self.off_loop(work)
+
+    async def off_loop(self, work: Callable[[], T]) -> T:
+        """Run something that waits for a disk."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def work_off(self) -> None:
+        """Do all jobs that wait, unless another process is at it."""
+        spool = self.spool
+        if not await self.off_loop(spool.unfinished):
+            return
+        with spool.claim() as is_ours:
+            while is_ours and not self._stopping.is_set():
+                waiting = await self.off_loop(spool.unfinished)
+                if not waiting:
+                    break
+                await self._do(spool, waiting[0])
+
+    async def sweep(self) -> None:
+        """Forget jobs that ended long ago."""
+        spool = self.spool
+        if await self.off_loop(spool.jobs):
+            with spool.claim() as is_ours:
+                if is_ours:
+                    await self.off_loop(lambda: spool.sweep(self._settings.keep_seconds))
+
+    def stop(self) -> None:
+        """End what is under way at the next slice; a job goes on where the next process starts."""
+        self._stopping.set()
+
+    async def _do(self, spool: Spool, job: Job) -> None:
+        """One job, from where it stands."""
+        job = replace(
+            job, state=State.RUNNING, started=job.started or time(), attempts=job.attempts + 1
+        )
+        await self.off_loop(lambda job=job: spool.save(job))  # type: ignore[misc]
+        try:
+            if job.attempts > _ATTEMPTS:
+                raise ServiceError(
+                    f"The process that wrote it ended {_ATTEMPTS} times at the same place; the log "
+                    "of the server may say why. Send it in smaller parts."
+                )
+            groups = self._groups(spool, job)
+            while group := await self.off_loop(lambda: next(groups, None)):
+                job = await self._commit(spool, job, group)
+                await asyncio.sleep(_PAUSE)
+            job = replace(job, state=State.DONE)
+        except StoppedError:
+            if self._stopping.is_set():
+                return
+            job = replace(job, state=State.CANCELLED)
+        except Exception as error:  # noqa: BLE001 - whoever asks about the job is told
+            LOG.error("job failed", exc_info=error, extra={"job": job.id})
+            job = replace(job, state=State.FAILED, error=f"{error}" or type(error).__name__)
+        job = replace(job, finished=time(), waits_for="")
+        await self.off_loop(lambda: spool.save(job))
+        LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
+
+    async def _commit(self, spool: Spool, job: Job, group: list[Passage]) -> Job:
+        """Write some documents of a job, when it is their turn, however long that takes."""
+
+        def is_stopped() -> bool:
+            return self._stopping.is_set() or spool.is_cancelled(job)
+
+        reader = self._reader(is_stopped)
+
+        def work() -> IngestReport:
+            if is_stopped():
+                raise StoppedError
+            return self._ingest(group, self._settings.group_passages, reader)
+
+        while True:
+            try:
+                async with self._turn:
+                    report = await self.off_loop(work)
+                break
+            except IndexLockedError as error:
+                if job.waits_for != str(error):
+                    job = replace(job, waits_for=str(error))
+                    await self.off_loop(lambda job=job: spool.save(job))  # type: ignore[misc]
+                await asyncio.sleep(_PAUSE)
+        job = replace(
+            job,
+            attempts=0,
+            waits_for="",
+            done=job.done + len(group),
+            added=job.added + report.added,
+            updated=job.updated + report.updated,
+            unchanged=job.unchanged + report.unchanged,
+            removed=job.removed + report.removed,
+            index_version=report.version,
+        )
+        await self.off_loop(lambda: spool.save(job))
+        return job
+
+    def _groups(self, spool: Spool, job: Job) -> Iterator[list[Passage]]:
+        """Whole documents, as many as make a group."""
+        group: list[Passage] = []
+        for passage in spool.passages(job):
+            full = len(group) >= self._settings.group_passages
+            if full and passage.document != group[-1].document:
+                yield group
+                group = []
+            group.append(passage)
+        if group:
+            yield group
+
+    async def _change(self, work: Callable[[], T]) -> T:
+        """Do something when it is its turn and no other process writes."""
+        if self._waiting >= self._settings.changes:
+            raise Problem(
+                503,
+                "overloaded",
+                f"{self._waiting} changes wait for '{self.collection.name}', which is as many as "
+                "may. Try again, or send many documents in one request.",
+                retry_after=1,
+            )
+        self._waiting += 1
+        try:
+            async with self._turn:
+                patience = monotonic() + self._settings.wait_seconds
+                while True:
+                    try:
+                        return await self.off_loop(work)
+                    except IndexLockedError:
+                        if monotonic() > patience:
+                            raise
+                    await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
+        except StoppedError:
+            raise Problem(
+                503, "closing", "This server is stopping; ask again or another.", retry_after=1
+            ) from None
+        finally:
+            self._waiting -= 1
+
+    def _ingest(self, passages: Sequence[Passage], window: int, reader: Slices) -> IngestReport:
+        return ingest(
+            Index.open(self.collection.engine.folder),
+            passages,
+            reader,
+            batch_passages=max(1, window),
+            entity_vectors=self._entity_vectors,
+        )
+
+    def _reader(self, is_stopped: Callable[[], bool]) -> Slices:
+        return Slices(
+            self.collection.engine.reader,
+            self._call,
+            loop=asyncio.get_running_loop(),
+            words=self._settings.slice_words,
+            is_stopped=is_stopped,
+        )
+
+    def _leave_jobs_alone(self, documents: Iterable[str]) -> None:
+        """Refuse what a job that was accepted earlier would undo later.
+
+        Raises:
+            Problem: 409.
+        """
+        if found := self.spool.writing(documents):
+            job, document = found
+            raise Problem(
+                409,
+                "job-under-way",
+                f"Job {job.id} is about to write document '{document:.80}'. Wait until /v1/jobs/"
+                f"{job.id} says that it has ended, or cancel it.",
+                retry_after=1,
+            )

@@ -1,0 +1,276 @@
+"""Documents: sent, listed, read and deleted."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from starlette.responses import JSONResponse
+
+from router.documents import Document, list_documents, read_document
+from router.removal import Removal
+from service.auth import from_our_pages, needs
+from service.collection import Collection
+from service.core import Service, service_of
+from service.documents.forms import documents_of, passage_of
+from service.documents.intake import Written, take
+from service.documents.job import Job
+from service.keys import Scope
+from service.problems import Problem
+from service.routes.jobs import job_value
+from service.schemas.common import CollectionName
+from service.schemas.documents import (
+    ChunkWords,
+    DeletedReply,
+    DeleteRequest,
+    DocumentBody,
+    DocumentId,
+    DocumentPage,
+    DocumentReply,
+    DocumentSummary,
+    JobValue,
+    StoredPassage,
+    WrittenReply,
+)
+
+SHOWN_IDS = 1_000
+
+router = APIRouter(prefix="/v1/documents", tags=["documents"])
+
+READ = [Depends(needs(Scope.READ))]
+WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
+Served = Annotated[Service, Depends(service_of)]
+Named = Annotated[CollectionName, Query()]
+Id = Annotated[DocumentId, Path()]
+
+_ACCEPTED: dict[int | str, dict[str, Any]] = {
+    202: {
+        "model": JobValue,
+        "description": "Accepted as a job, whose address is in `location`.",
+    },
+    409: {"description": "A job or another process is writing it."},
+}
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/DocumentsRequest"}},
+            "application/x-ndjson": {
+                "schema": {
+                    "type": "string",
+                    "description": (
+                        "A document on each line, with `_id` or `id`, `title`, `text` and "
+                        "`metadata`, as in BEIR's `corpus.jsonl`."
+                    ),
+                }
+            },
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "file": {
+                            "type": "array",
+                            "items": {"type": "string", "format": "binary"},
+                            "description": (
+                                "Files that end in .txt, .md, .pdf, .docx or .jsonl. The last part "
+                                "of a file's name becomes the id of its document."
+                            ),
+                        },
+                        "id": {"type": "string", "description": "Instead of the file's name."},
+                        "metadata": {
+                            "type": "string",
+                            "description": "A JSON object, for every document of the form.",
+                        },
+                        "collection": {"type": "string"},
+                        "chunk_words": {"type": "integer", "minimum": 20, "maximum": 2000},
+                    },
+                }
+            },
+        },
+    }
+}
+
+
+@router.post(
+    "",
+    status_code=201,
+    dependencies=WRITE,
+    summary="Store documents",
+    operation_id="add_documents",
+    responses=_ACCEPTED,
+    openapi_extra=_BODY,
+)
+async def add(
+    request: Request,
+    service: Served,
+    collection: Named = None,
+    chunk_words: Annotated[ChunkWords, Query()] = None,
+) -> Response:
+    """Stores new documents and replaces those that are there; all of a request, or none.
+
+    What makes few passages is committed when the reply, 201, comes. More is 202 with a job: the
+    documents are on the disk then, and a job goes on after a crash where it stood. Documents that
+    have not changed cost nothing, so a request can be sent again when its reply got lost.
+    """
+    desk = service.desk
+    async with documents_of(request, desk.settings, desk.sandbox) as sent:
+        target = service.collection(sent.collection or collection)
+        words = sent.chunk_words or chunk_words
+        done = await take(desk, desk.scribe(target), sent.documents, words)
+    return _told(target, done, 201)
+
+
+@router.get("", dependencies=READ, summary="List documents", operation_id="list_documents")
+async def listed(
+    service: Served,
+    collection: Named = None,
+    after: Annotated[
+        str, Query(max_length=512, description="`next` of the page before; empty for the first.")
+    ] = "",
+    limit: Annotated[int, Query(ge=1, le=1_000, description="Documents to a page.")] = 100,
+) -> DocumentPage:
+    """Documents of the newest version, ascending by id."""
+    target = service.collection(collection)
+    folder = target.engine.folder
+    page = await service.desk.scribe(target).off_loop(lambda: list_documents(folder, after, limit))
+    return DocumentPage(
+        collection=target.name,
+        index_version=page.version,
+        total=page.total,
+        data=[_summary(document) for document in page.documents],
+        next=page.documents[-1].id if page.more else None,
+    )
+
+
+@router.post(
+    "/delete",
+    dependencies=WRITE,
+    summary="Delete by filter or by many ids",
+    operation_id="delete_documents",
+)
+async def delete_many(wanted: DeleteRequest, service: Served) -> DeletedReply:
+    """Deletes all passages that a metadata filter lets through, or that are named, in one commit.
+
+    When the reply comes, no question that this process is asked from then on finds them; with
+    `everywhere` true, none that any process of the index is asked. A filter is about what is
+    stored: jobs that have not written their documents yet write them all the same.
+    """
+    removal = Removal(tuple(wanted.ids), tuple(wanted.documents), wanted.filter)
+    target = service.collection(wanted.collection)
+    if wanted.dry_run:
+        ids, version = await service.desk.scribe(target).matching(removal)
+        return _deleted(target, ids, version, dry_run=True)
+    return await _delete(service, target, removal)
+
+
+@router.put(
+    "/{document:path}",
+    dependencies=WRITE,
+    summary="Store one document",
+    operation_id="put_document",
+    response_model=WrittenReply,
+    responses={201: {"model": WrittenReply, "description": "It is new."}, **_ACCEPTED},
+)
+async def put(
+    document: Id,
+    body: DocumentBody,
+    service: Served,
+    collection: Named = None,
+    chunk_words: Annotated[ChunkWords, Query()] = None,
+) -> Response:
+    """Stores a document under an id, in place of the one that was there (200) or anew (201)."""
+    target = service.collection(collection)
+    desk = service.desk
+    done = await take(desk, desk.scribe(target), [passage_of(document, body)], chunk_words)
+    return _told(target, done, 200)
+
+
+@router.get(
+    "/{document:path}", dependencies=READ, summary="Read a document", operation_id="get_document"
+)
+async def get(document: Id, service: Served, collection: Named = None) -> DocumentReply:
+    """A document with its passages, as the newest version has it."""
+    target = service.collection(collection)
+    folder = target.engine.folder
+    found = await service.desk.scribe(target).off_loop(lambda: read_document(folder, document))
+    if found is None:
+        raise Problem(
+            404,
+            "no-such-document",
+            f"There is no document '{document:.80}' in '{target.name}'; /v1/documents lists them.",
+        )
+    return DocumentReply(
+        id=found.id,
+        title=found.passages[0].title,
+        metadata=found.passages[0].metadata,
+        passages=[StoredPassage(id=passage.id, text=passage.text) for passage in found.passages],
+    )
+
+
+@router.delete(
+    "/{document:path}",
+    dependencies=WRITE,
+    summary="Delete a document",
+    operation_id="delete_document",
+)
+async def delete(document: Id, service: Served, collection: Named = None) -> DeletedReply:
+    """Deletes a document with all its passages; one that is not there is no error.
+
+    When the reply comes, no question that this process is asked from then on finds it; with
+    `everywhere` true, none that any process of the index is asked.
+    """
+    removal = Removal(documents=(document,))
+    return await _delete(service, service.collection(collection), removal)
+
+
+async def _delete(service: Service, target: Collection, removal: Removal) -> DeletedReply:
+    ids, version = await service.desk.scribe(target).delete(removal)
+    everywhere = await service.desk.settle(target, version)
+    return _deleted(target, ids, version, everywhere=everywhere)
+
+
+def _deleted(
+    target: Collection,
+    ids: list[str],
+    version: int,
+    *,
+    dry_run: bool = False,
+    everywhere: bool = False,
+) -> DeletedReply:
+    return DeletedReply(
+        collection=target.name,
+        index_version=version,
+        dry_run=dry_run,
+        deleted=len(ids),
+        ids=ids[:SHOWN_IDS],
+        everywhere=everywhere,
+    )
+
+
+def _told(target: Collection, done: Written | Job, replaced: int) -> Response:
+    """What became of documents; 201 where none was there before, else as said."""
+    if isinstance(done, Job):
+        headers = {"location": f"/v1/jobs/{done.id}"}
+        return JSONResponse(job_value(done).model_dump(mode="json"), 202, headers)
+    report = done.report
+    reply = WrittenReply(
+        collection=target.name,
+        index_version=report.version,
+        documents=list(done.documents),
+        added=report.added,
+        updated=report.updated,
+        unchanged=report.unchanged,
+        removed=report.removed,
+    )
+    was_there = report.updated or report.unchanged or report.removed
+    return JSONResponse(reply.model_dump(mode="json"), replaced if was_there else 201)
+
+
+def _summary(document: Document) -> DocumentSummary:
+    first = document.passages[0]
+    return DocumentSummary(
+        id=document.id,
+        title=first.title,
+        metadata=first.metadata,
+        passages=len(document.passages),
+        characters=sum(len(passage.text) for passage in document.passages),
+    )

@@ -1,0 +1,82 @@
+"""Jobs: large uploads on their way into an index."""
+
+from time import time
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from service.auth import from_our_pages, needs
+from service.core import Service, service_of
+from service.documents.job import Job
+from service.keys import Scope
+from service.schemas.common import CollectionName
+from service.schemas.documents import JobList, JobValue
+
+router = APIRouter(prefix="/v1/jobs", tags=["documents"])
+
+Served = Annotated[Service, Depends(service_of)]
+JobId = Annotated[str, Path(max_length=64)]
+
+
+@router.get(
+    "", dependencies=[Depends(needs(Scope.READ))], summary="List jobs", operation_id="list_jobs"
+)
+async def listed(service: Served, collection: Annotated[CollectionName, Query()] = None) -> JobList:
+    """Jobs that wait, run, or ended not long ago, newest first; of all collections or of one."""
+    target = None if collection is None else service.collection(collection)
+    return JobList(data=[job_value(job) for job in await service.desk.jobs(target)])
+
+
+@router.get(
+    "/{job}",
+    dependencies=[Depends(needs(Scope.READ))],
+    summary="Follow a job",
+    operation_id="get_job",
+)
+async def get(job: JobId, service: Served) -> JobValue:
+    """How far a job is, whichever process does it."""
+    found, _ = await service.desk.job(job)
+    return job_value(found)
+
+
+@router.delete(
+    "/{job}",
+    dependencies=[Depends(needs(Scope.WRITE)), Depends(from_our_pages)],
+    summary="Cancel a job",
+    operation_id="cancel_job",
+    status_code=202,
+)
+async def cancel(job: JobId, service: Served) -> JobValue:
+    """Asks a job to end before its next commit; what it has committed stays.
+
+    One that has ended is left as it is. The job's `state` says when it has stopped.
+    """
+    found, scribe = await service.desk.job(job)
+    if not found.state.has_ended:
+        await scribe.off_loop(lambda: scribe.spool.cancel(found))
+        service.desk.wake()
+    return job_value(found)
+
+
+def job_value(job: Job) -> JobValue:
+    """A job as a reply has it."""
+    rate = job.rate(time())
+    return JobValue(
+        id=job.id,
+        collection=job.collection,
+        state=job.state,
+        documents=job.documents,
+        total=job.passages,
+        done=job.done,
+        added=job.added,
+        updated=job.updated,
+        unchanged=job.unchanged,
+        removed=job.removed,
+        rate=None if rate is None else round(rate, 2),
+        created=job.created,
+        started=job.started,
+        finished=job.finished,
+        index_version=job.index_version,
+        waits_for=job.waits_for,
+        error=job.error,
+    )

@@ -1,0 +1,262 @@
+"""`wye train`, `wye tune` and what `wye eval` compares with, end to end on a small town's archive.
+
+Of each street, one question is answered by words alone, and one only by walking from a name over
+the passage that names the next one. Hashes stand where the encoder would be, so nothing dense is
+of any use; the simple route is lexical.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from router.artefact import read_policy
+from router.types import Route
+from service.cli import run
+from training.errors import FitError
+from training.train_cli import simple_route
+
+SYLLABLES = ("ba", "ko", "mi", "ru", "te", "zo", "la", "vi", "su", "ne")
+SPLITS = ("train", "train", "dev", "test")
+STREETS = 48
+HOP = "Where did the person whom Bakort taught go?"
+Wye = Callable[..., tuple[int, str, str]]
+
+
+def name(number: int, ending: str) -> str:
+    return (SYLLABLES[number // 10] + SYLLABLES[number % 10]).capitalize() + ending
+
+
+def town(folder: Path, streets: int = STREETS) -> Path:
+    """A dataset in BEIR's layout, with two questions for each street."""
+    passages, questions = [], []
+    judged: dict[str, list[str]] = {split: [] for split in SPLITS}
+    for at in range(streets):
+        baker, pupil, word = name(at, "rt"), name(at, "nd"), name(at, "").lower()
+        passages += [
+            (f"a{at}", baker, f"{baker} the baker taught {pupil} for years."),
+            (f"b{at}", pupil, f"{pupil} moved to the coast and sold {word}s there."),
+            (f"c{at}", "", f"The {word} gate was painted green by a gardener one winter."),
+            *((f"d{at}-{n}", "", f"{baker} sold bread on day {n}.") for n in range(5)),
+        ]
+        questions += [
+            (f"hop{at}", f"Where did the person whom {baker} taught go?"),
+            (f"word{at}", f"was the {word} gate painted green near {baker}"),
+        ]
+        judged[SPLITS[at % 4]] += [
+            f"hop{at}\ta{at}\t1",
+            f"hop{at}\tb{at}\t1",
+            f"word{at}\tc{at}\t1",
+        ]
+    (folder / "qrels").mkdir(parents=True)
+    lines = [json.dumps({"_id": i, "title": t, "text": x}) for i, t, x in passages]
+    (folder / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    lines = [json.dumps({"_id": i, "text": x}) for i, x in questions]
+    (folder / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    for split, rows in judged.items():
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(rows), encoding="utf-8")
+    return folder
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where things are: a dataset, its index, and what was learned from it."""
+
+    folder: Path
+
+    @property
+    def dataset(self) -> Path:
+        return self.folder / "town"
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "index"
+
+    @property
+    def models(self) -> Path:
+        return self.folder / "models"
+
+    @property
+    def cache(self) -> Path:
+        return self.folder / "cache"
+
+    def replay(self, split: str) -> Path:
+        (found,) = self.cache.glob(f"replays/*/replay-town-{split}.parquet")
+        return found
+
+    def train(self, *more: str | Path, dataset: Path | None = None) -> list[str]:
+        own = ["train", "--questions", dataset or self.dataset, "--index", self.index]
+        own += ["--cache", self.cache, "--models", self.models, "--name", "town"]
+        return [str(argument) for argument in (*own, "--kind", "linear", *more)]
+
+    def eval(self, *more: str | Path) -> list[str]:
+        own = ["eval", self.dataset, "--index", self.index, "--cache", self.cache, *more]
+        return [str(argument) for argument in own]
+
+
+@pytest.fixture(autouse=True)
+def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
+    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, reading_analyser: type) -> Iterator[Place]:
+    place = Place(tmp_path_factory.mktemp("trained"))
+    town(place.dataset)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("router.container.Analyser", reading_analyser)
+        assert run(["index", str(place.dataset), "--index", str(place.index)]) == 0
+        assert run(place.train("--simple", "lexical")) == 0
+        yield place
+
+
+@pytest.fixture
+def wye(capsys: pytest.CaptureFixture[str]) -> Wye:
+    """Run a command; its exit code, what it printed, and its messages."""
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_a_router_is_written_with_card_and_report(trained: Place) -> None:
+    folder = trained.models / "town" / "v1"
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*")}
+    assert {
+        "manifest.json",
+        "weights.safetensors",
+        "thresholds.json",
+        "CARD.md",
+        "report/report.md",
+        "report/report.html",
+        "report/report.json",
+    } <= found
+    report = json.loads((folder / "report" / "report.json").read_text(encoding="utf-8"))
+    assert "evaluation" in report
+    assert read_policy(folder / "thresholds.json").simple == Route.LEXICAL
+
+
+def test_another_run_writes_another_version_and_uses_the_replays_again(
+    trained: Place, tmp_path: Path, wye: Wye
+) -> None:
+    shutil.copytree(trained.dataset, tmp_path / "town")
+    (tmp_path / "town" / "qrels" / "test.tsv").unlink()
+    before = trained.replay("train").stat().st_mtime_ns
+    again = trained.train("--simple", "lexical", "--no-elsewhere", dataset=tmp_path / "town")
+    code, out, err = wye(*again)
+    assert code == 0
+    assert out == (
+        f"Wrote {trained.models / 'town' / 'v2'}. "
+        f"Use it with WYE_ROUTER__MODEL={trained.models / 'town' / 'v2'}\n"
+    )
+    assert "No dataset has a test split, so the router was not judged." in err
+    assert trained.replay("train").stat().st_mtime_ns == before
+
+
+def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: Wye) -> None:
+    before = sorted(trained.models.rglob("*"))
+    code, out, err = wye(*trained.train("--simple", "dense"))
+    assert (code, out) == (2, "")
+    assert "ONE" in err
+    few = town(tmp_path / "few", streets=8)
+    code, out, err = wye(*trained.train("--simple", "lexical", dataset=few))
+    assert (code, out) == (2, "")
+    assert "TWO" in err
+    assert sorted(trained.models.rglob("*")) == before
+
+
+def test_mistakes_are_one_sentence(trained: Place, tmp_path: Path, wye: Wye) -> None:
+    for more, says in (
+        (["--success", "luck"], "There is no success 'luck'; choose among all-gold@5"),
+        (["--quality", "luck"], "There is no measure 'luck'"),
+        (["--kind", "deep"], "There is no kind of scorer 'deep'"),
+        (["--simple", "graph"], "'graph' is no simple route; choose among dense"),
+        (["--max-graph-share", "2"], "A graph share of 2.0 is none from 0 to 1"),
+        (["--questions", str(tmp_path / "missing")], "There is no folder"),
+    ):
+        code, out, err = wye(*trained.train(*more))
+        assert (code, out) == (2, "")
+        assert err.startswith("Error: ")
+        assert says in err
+    code, _, err = wye("train", "--questions", trained.dataset)
+    assert (code, "Give --index DIR, or" in err) == (2, True)
+    with pytest.raises(FitError):
+        simple_route("fusion")
+
+
+def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
+    trained: Place, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "thresholds.json"
+    router = trained.models / "town" / "v1"
+    code, printed, _ = wye(
+        *("tune", trained.replay("dev"), "--router", router, "--cache", trained.cache),
+        *("--out", out, "--max-graph-share", "0"),
+    )
+    assert code == 0
+    assert "questions change route" in printed
+    assert f"WYE_ROUTER__THRESHOLDS={out}" in printed
+    policy = read_policy(out)
+    notes = json.loads(out.read_text(encoding="utf-8"))["notes"]
+    assert notes["shares"]["lexical"] == 1.0
+    assert notes["questions that change route"] > 0
+
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
+    monkeypatch.setenv("WYE_INDEX", str(trained.index))
+    (own,) = json.loads(wye("route", HOP, "--json")[1])
+    monkeypatch.setenv("WYE_ROUTER__THRESHOLDS", str(out))
+    (tuned,) = json.loads(wye("route", HOP, "--json")[1])
+    assert own["decision"]["route"] == "graph"
+    assert tuned["decision"]["route"] == "lexical"
+    assert tuned["decision"]["score"] == own["decision"]["score"]
+    assert tuned["decision"]["thresholds"]["high"] == policy.thresholds.high
+    (reply,) = json.loads(wye("search", HOP, "--route", "auto", "--json")[1])
+    assert reply["decision"] == tuned["decision"]
+
+
+def test_thresholds_are_not_tuned_on_test_questions(trained: Place, wye: Wye) -> None:
+    router = trained.models / "town" / "v1"
+    code, _, err = wye("tune", trained.replay("test"), "--router", router, "--out", "x.json")
+    assert (code, "test splits are for the final evaluation" in err) == (2, True)
+    code, _, err = wye("tune", trained.replay("dev"), "--router", router, "--quality", "luck")
+    assert (code, "There is no measure 'luck'" in err) == (2, True)
+    assert not Path("x.json").exists()
+
+
+def test_what_the_router_is_compared_with(
+    trained: Place, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
+    names = ["auto", "random", "tfidf-svm", "embedding-lr", "oracle"]
+    kept = tmp_path / "all.json"
+    code, _, _ = wye(*trained.eval("--json", kept, "--routes", ",".join([*names, "lexical,graph"])))
+    assert code == 0
+    found = json.loads(kept.read_text(encoding="utf-8"))["routes"]
+    assert {*found} == {*names, "lexical", "graph"}
+    quality = {name: found[name]["measures"]["nDCG@10"]["mean"] for name in found}
+    assert max(quality.values()) == quality["oracle"]
+    assert quality["auto"] > max(quality["random"], quality["lexical"], quality["graph"])
+
+
+def test_a_baseline_answers_some_of_the_questions_as_well(
+    trained: Place, wye: Wye, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
+    code, out, _ = wye(*trained.eval("--routes", "tfidf-svm", "--limit", "5"))
+    assert (code, "5 questions" in out) == (0, True)
+
+
+def test_a_router_that_asks_the_corpus_needs_an_index(
+    trained: Place, wye: Wye, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
+    code, _, err = wye("route", HOP)
+    assert (code, "Name the index: --index DIR, or WYE_INDEX." in err) == (2, True)
+    code, out, _ = wye("route", HOP, "--index", trained.index, "--explain")
+    assert (code, "graph" in out) == (0, True)
