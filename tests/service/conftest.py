@@ -237,7 +237,7 @@ def library() -> Library:
 
 
 @pytest.fixture
-def shelf() -> tuple[Passage, ...]:
+def stock() -> tuple[Passage, ...]:
     """What a library has unless it is made of others."""
     return LIBRARY
 

@@ -166,6 +166,6 @@ def visit(chromium: webdriver.Chrome, downloads: Path) -> Iterator[Visit]:
 
 
 @pytest.fixture
-def page(visit: Visit, make_library: "type[Library]", shelf: tuple[Passage, ...]) -> Page:
+def page(visit: Visit, make_library: "type[Library]", stock: tuple[Passage, ...]) -> Page:
     """Of a library in which one passage is hostile."""
-    return visit(make_library((*shelf, HOSTILE)))
+    return visit(make_library((*stock, HOSTILE)))
