@@ -48,8 +48,8 @@ test-all: $(stamp) ## Every test, the slow ones too
 bench: $(stamp) ## The benchmarks; BENCH="name --option" for one of them
 	$(bin)/python -m training.bench $(BENCH)
 
-demo: $(stamp) ## Index the demo corpus and search it through every arm
-	$(bin)/wye demo
+demo: $(stamp) ## Index the demo corpus, and serve it with the console
+	$(bin)/wye demo --serve
 
 clean: ## Remove caches and the demo index, keep the environment
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache demo-index bench-out

@@ -1,6 +1,10 @@
-"""`wye demo`: index the demo corpus, and ask it a question of each kind over each route."""
+"""`wye demo`: index the demo corpus, and ask it a question of each kind over each route.
+
+With `--serve`, it is served instead, and the console asks.
+"""
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -21,12 +25,20 @@ if TYPE_CHECKING:
     from router.settings import Settings
 
 FOLDER = Path("demo-index")
+COLLECTION = "demo"
 SHOWN = 3
 
 
 def demo(
     *,
     index: Annotated[Path, typer.Option("--index", help="Where to put the demo's index.")] = FOLDER,
+    serves: Annotated[
+        bool, typer.Option("--serve", help="Serve it with the console, instead of searching here.")
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port to serve on. Default: 8000.", show_default=False),
+    ] = None,
 ) -> None:
     """Index a small corpus that comes with Wye, and search it through every arm."""
     from router.container import Container
@@ -36,6 +48,9 @@ def demo(
     console = output()
     with as_file(files("service") / "demo") as corpus:
         _index(settings, index, corpus, console)
+        if serves:
+            _serve(index, port)
+            return
         questions = _one_of_each_kind(corpus)
         container = Container(settings, index)
         try:
@@ -49,6 +64,14 @@ def demo(
         f'  wye search "Who ...?" --index {index} --route graph --explain\n'
         f"  wye index YOUR-FOLDER --index my-index"
     )
+
+
+def _serve(folder: Path, port: int | None) -> None:
+    """Under a name by which the console knows that its examples fit."""
+    from service.commands.serve import serve
+
+    os.environ.setdefault("WYE_SERVE__LOGS", "text")
+    serve(index=[f"{COLLECTION}={folder}"], port=port)
 
 
 def _index(settings: "Settings", folder: Path, corpus: Path, console: "Console") -> None:

@@ -237,6 +237,12 @@ def library() -> Library:
 
 
 @pytest.fixture
+def stock() -> tuple[Passage, ...]:
+    """What a library has unless it is made of others."""
+    return LIBRARY
+
+
+@pytest.fixture
 def make_library() -> type[Library]:
     """For tests that need several, or others than the one of `library`."""
     return Library

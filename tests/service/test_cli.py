@@ -3,12 +3,14 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import run as run_process
 from sys import executable
+from typing import Any
 
 import pytest
 
 from backends.build import IngestReport
 from backends.index import Index
 from service.cli import run
+from service.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -281,6 +283,17 @@ def test_demo_indexes_and_asks_over_every_route(
     assert code == 0
     assert [f"\n{route} " in out for route in ("dense", "lexical", "graph", "fusion")] == [True] * 4
     assert "were there already" in wye("demo")[1]
+
+
+def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[dict[str, Any]] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("uvicorn.run", lambda app, **options: served.append(options))
+    code, out, err = wye("demo", "--serve", "--port", "8123")
+    assert (code, "199 passages" in out) == (0, True)
+    assert "Serving demo at http://127.0.0.1:8123" in err
+    assert served[0]["port"] == 8123
+    assert load_settings().serve.indexes == ("demo=demo-index",)
 
 
 def test_version(wye: Run) -> None:

@@ -64,9 +64,9 @@ function cards(reply, scored, answer) {
       "div",
       { class: "column" },
       parts.contributions?.length ? contributionsCard(parts.contributions) : null,
-      armsCard(reply),
+      parts.trees?.length ? treeCard(parts.trees) : null,
     ),
-    parts.trees?.length ? wide(treeCard(parts.trees)) : null,
+    wide(armsCard(reply)),
   );
 }
 
@@ -80,19 +80,22 @@ async function run(onKey) {
   underWay = new AbortController();
   const { signal } = underWay;
   $("problem").replaceChildren();
+  $("said").textContent = "";
   $("result").setAttribute("aria-busy", "true");
   try {
     const body = wanted();
-    const scoring = opinion(body, signal);
-    scoring.catch(() => {}); // told by the question itself, if that fails too
     let answer = null;
     for await (const [name, value] of events("/v1/answer", { ...body, stream: true }, signal)) {
       if (name === "retrieval") {
+        // The router is asked afterwards: beside the question, it would be a part of its time.
         answer = new Answer(value.passages.length);
-        $("result").replaceChildren(cards(value, await scoring, answer));
+        $("result").replaceChildren(cards(value, await opinion(body, signal), answer));
       } else if (name === "delta") answer.add(value.text);
       else if (name === "error") answer.fail(value.detail);
-      else if (name === "done") answer.end(value);
+      else if (name === "done") {
+        answer.end(value);
+        $("said").textContent = `Answered: ${value.answer}`;
+      }
     }
   } catch (error) {
     if (error.name === "AbortError") return;

@@ -65,7 +65,8 @@ function edge([from, to, strength], places) {
   const middle = (x1 + x2) / 2;
   return svg("path", {
     d: `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`,
-    class: "edge",
+    // One that passes other columns lies behind their nodes.
+    class: x2 - x1 > 2 * BETWEEN_COLUMNS ? "edge far" : "edge",
     "stroke-width": (1 + 2 * Math.min(1, Math.max(0, strength))).toFixed(2),
   });
 }

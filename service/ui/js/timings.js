@@ -3,6 +3,18 @@
 import { card, el } from "./dom.js";
 import { ms } from "./format.js";
 
+function armRows([name, arm]) {
+  const counts = el(
+    "tr",
+    {},
+    el("th", { scope: "row" }, el("span", { class: `badge ${name}` }, name)),
+    el("td", { class: "number" }, String(arm.candidates)),
+    el("td", { class: "number" }, String(arm.returned)),
+  );
+  if (!arm.degraded) return [counts];
+  return [counts, el("tr", {}, el("td", { class: "note", colspan: "3" }, arm.degraded))];
+}
+
 export function timingsCard(timings, arms, reply) {
   const { total, ...stages } = timings;
   const spent = Object.entries(stages).filter(([, value]) => value > 0);
@@ -13,14 +25,14 @@ export function timingsCard(timings, arms, reply) {
       "div",
       { id: "timings", class: "stack", role: "img", "aria-label": `${ms(total)} in all` },
       ...spent.map(([stage, value], place) =>
-        el("span", { class: `stage-${place % 8}`, style: { width: `${(100 * value) / whole}%` }, title: `${stage} ${ms(value)}` }),
+        el("span", { class: `stage-${place % 12}`, style: { width: `${(100 * value) / whole}%` }, title: `${stage} ${ms(value)}` }),
       ),
     ),
     el(
       "ul",
       { class: "legend" },
       ...spent.map(([stage, value], place) =>
-        el("li", {}, el("i", { class: `stage-${place % 8}` }), `${stage} ${ms(value)}`),
+        el("li", {}, el("i", { class: `stage-${place % 12}` }), `${stage} ${ms(value)}`),
       ),
       el("li", {}, el("strong", {}, `total ${ms(total)}`)),
     ),
@@ -30,21 +42,12 @@ export function timingsCard(timings, arms, reply) {
       el(
         "thead",
         {},
-        el("tr", {}, ...["arm", "candidates", "returned", ""].map((name) => el("th", { scope: "col" }, name))),
+        el("tr", {}, ...["arm", "candidates", "returned"].map((name) => el("th", { scope: "col" }, name))),
       ),
       el(
         "tbody",
         {},
-        ...Object.entries(arms).map(([name, arm]) =>
-          el(
-            "tr",
-            {},
-            el("th", { scope: "row" }, el("span", { class: `badge ${name}` }, name)),
-            el("td", { class: "number" }, String(arm.candidates)),
-            el("td", { class: "number" }, String(arm.returned)),
-            el("td", { class: "note" }, arm.degraded),
-          ),
-        ),
+        ...Object.entries(arms).flatMap(armRows),
       ),
     ),
     el(

@@ -1,0 +1,171 @@
+"""A browser, and servers on real sockets for it to look at."""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
+
+from backends.types import Passage
+from service.app import build
+from service.settings import ServeSettings, ServiceSettings
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Library
+
+PATIENCE = 30
+SCRIPT = "<script>document.title = 'owned'</script>"
+HOSTILE = Passage(
+    "<b>hostile</b>",
+    f"River {SCRIPT}",
+    f"{SCRIPT} <img src=x onerror=\"document.title='owned'\"> a river of markup",
+    {"<i>y</i>": 1900, "note": SCRIPT},
+)
+
+
+@pytest.fixture(scope="session")
+def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="session")
+def chromium(downloads: Path) -> Iterator[webdriver.Chrome]:
+    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if browser is None or driver is None:
+        pytest.skip("no browser: apt-get install chromium chromium-driver")
+    options = Options()
+    options.binary_location = browser
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    opened = webdriver.Chrome(options=options, service=Service(driver))
+    yield opened
+    opened.quit()
+
+
+@contextmanager
+def listening(library: "Library", **options: Any) -> Iterator[str]:  # noqa: ANN401
+    """The address of a server in a thread of its own."""
+    settings = ServiceSettings(serve=replace(ServeSettings(), **options))
+    app = build(settings, {"demo": lambda: library})
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.005)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+class Page:
+    """The console in a browser, as somebody would use it."""
+
+    def __init__(self, browser: webdriver.Chrome, address: str, downloads: Path) -> None:
+        self.browser = browser
+        self.address = address
+        self.downloads = downloads
+        self.resize(1280, 900)
+        self.prefer("light")
+        browser.get(address)
+        browser.execute_script("localStorage.clear(); sessionStorage.clear()")
+        _ = self.complaints  # what other tests left there
+        self.open()
+
+    def open(self, place: str = "") -> None:
+        self.browser.get("about:blank")
+        self.browser.get(self.address + place)
+        self.wait(lambda: "ready" in self.text("#status"))
+
+    def resize(self, width: int, height: int) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def prefer(self, scheme: str) -> None:
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+    def wait(self, condition: Callable[[], object]) -> None:
+        WebDriverWait(self.browser, PATIENCE, 0.05).until(lambda _: condition())
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector: str) -> WebElement:
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        return str(self.run("return document.querySelector(arguments[0]).textContent", selector))
+
+    def run(self, script: str, *arguments: object) -> Any:  # noqa: ANN401
+        return self.browser.execute_script(script, *arguments)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.browser.switch_to.active_element.send_keys(key)
+
+    def ask(self, question: str) -> None:
+        field = self.one("#question")
+        field.clear()
+        field.send_keys(question, Keys.ENTER)
+        self.settle()
+
+    def settle(self) -> None:
+        ended = "#result[aria-busy='false'] #answer, #problem .problem"
+        self.wait(lambda: self.all(ended))
+
+    @property
+    def focused(self) -> str:
+        return str(self.run("return document.activeElement.id"))
+
+    @property
+    def is_too_wide(self) -> bool:
+        root = "document.documentElement"
+        return bool(self.run(f"return {root}.scrollWidth > {root}.clientWidth"))
+
+    @property
+    def background(self) -> str:
+        return str(self.run("return getComputedStyle(document.body).backgroundColor"))
+
+    @property
+    def complaints(self) -> list[str]:
+        """What the browser's own console says, broken content security policy too."""
+        lines: list[dict[str, str]] = self.browser.get_log("browser")  # type: ignore[no-untyped-call]
+        return [line["message"] for line in lines]
+
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture
+def visit(chromium: webdriver.Chrome, downloads: Path) -> Iterator[Visit]:
+    """Opens the console of a server: `visit(library, request_log=...)`."""
+    with ExitStack() as stack:
+
+        def start(library: "Library", **options: Any) -> Page:  # noqa: ANN401
+            return Page(chromium, stack.enter_context(listening(library, **options)), downloads)
+
+        yield start
+        chromium.get("about:blank")
+
+
+@pytest.fixture
+def page(visit: Visit, make_library: "type[Library]", stock: tuple[Passage, ...]) -> Page:
+    """Of a library in which one passage is hostile."""
+    return visit(make_library((*stock, HOSTILE)))

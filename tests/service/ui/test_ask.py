@@ -1,0 +1,142 @@
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from router.types import Route
+from service.keys import Scope, append_key, new_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.service.conftest import Library
+    from tests.service.ui.conftest import Page
+
+Visit = Callable[..., "Page"]
+
+FUSION = "Which river does the bridge cross?"
+GRAPH = "Into which sea does the river under the bridge flow?"
+
+
+def test_it_loads_without_a_complaint(page: "Page") -> None:
+    assert page.text("#status") == "ready, 4 passages"
+    assert page.focused == "question"
+    assert len(page.all("#examples button")) >= 5
+    assert page.complaints == []
+
+
+def test_an_answer_shows_how_it_came_about(page: "Page") -> None:
+    page.ask(FUSION)
+    assert page.text("#path") == "fusion"
+    assert page.text(".gauge .score") == "0.600"
+    assert [mark.text for mark in page.all(".gauge .tick")].count("0.400") == 1
+    assert page.text("#change") == "A score 0.200 lower, at 0.400, would make it dense."
+    assert len(page.all("#passages > li")) == 4
+    assert "[1]" in page.text("#answer")
+    assert "words" in page.text("#contributions tbody")
+    assert [word.text for word in page.all(".tree .word")] == ["What", "is", "it", "?"]
+    assert len(page.all("#timings span")) >= 3
+    assert [row.text.split()[0] for row in page.all("#arms-counts tbody tr")] == ["dense", "graph"]
+    assert page.complaints == []
+
+
+def test_the_bridge_is_drawn_and_its_sentence_marked(page: "Page") -> None:
+    page.ask(GRAPH)
+    assert page.text("#path") == "graph"
+    kinds = [node.get_attribute("class") for node in page.all("#bridge .node")]
+    assert kinds == [
+        f"node {kind}" for kind in ("question", "seed", "sentence", "entity", "passage")
+    ]
+    assert len(page.all("#bridge .edge")) == 4
+    (mark,) = page.all("#passages mark")
+    assert mark.text == "The Old Bridge spans the Neretva."
+    item = mark.find_element(By.XPATH, "./ancestor::li")
+    assert item.get_attribute("data-passage") == "mostar"
+
+
+def test_lists_stand_side_by_side_with_what_fusion_did(page: "Page") -> None:
+    page.ask(FUSION)
+    first = [one.text for one in page.all("#arms .list li:first-child .place")]
+    assert first == ["→ 1", "→ 1"]
+    shares = page.all("#fused li:first-child .stack .fill")
+    assert [one.get_attribute("class") for one in shares] == ["fill dense", "fill graph"]
+
+
+def test_a_forced_route_is_compared_with_the_routers_choice(page: "Page") -> None:
+    page.run("document.querySelector('#route').value = 'dense'")
+    page.ask(GRAPH)
+    assert page.text("#path") == "dense"
+    card = page.one("#path").find_element(By.XPATH, "./ancestor::section[1]").text
+    assert "The router would have taken graph." in card
+    assert page.text(".gauge .score") == "1.000"
+
+
+def test_what_passages_say_is_text_and_nothing_else(page: "Page") -> None:
+    page.ask("river of markup <script>document.title = 'owned'</script>")
+    assert "<script>document.title = 'owned'</script>" in page.text("#passages")
+    assert page.all("#result script, #result img, #passages b, #passages i") == []
+    assert page.browser.title == "Wye console"
+    assert page.complaints == []
+
+
+def test_without_a_router_it_says_why_and_other_routes_answer(
+    visit: Visit, library: "Library"
+) -> None:
+    library.has_no_router = True
+    page = visit(library)
+    page.ask(GRAPH)
+    assert "There is no router model here; train one." in page.text("#problem")
+    page.run("document.querySelector('#route').value = 'graph'")
+    page.ask(GRAPH)
+    assert page.all("#problem .problem") == []
+    assert page.text("#path") == "graph"
+    assert page.all(".gauge") == []
+
+
+def test_a_degraded_answer_says_so(visit: Visit, library: "Library") -> None:
+    page = visit(library)
+    library.failing = {Route.AUTO}
+    page.ask(GRAPH)
+    assert "auto failed (RuntimeError); dense instead" in page.text("#degraded")
+
+
+@pytest.mark.parametrize(
+    ("filter_", "says"),
+    [
+        ("{nonsense", "The filter is no JSON"),
+        ('{"type": "like"}', "filter.type must be one of"),
+    ],
+)
+def test_a_bad_filter_is_named(page: "Page", filter_: str, says: str) -> None:
+    page.run("document.querySelector('.filter').open = true")
+    page.one("#filter").send_keys(filter_)
+    page.ask(FUSION)
+    assert says in page.text("#problem")
+
+
+def test_a_filter_holds(page: "Page") -> None:
+    page.run("document.querySelector('.filter').open = true")
+    page.one("#filter").send_keys('{"type": "gte", "key": "y", "value": 1800}')
+    page.ask(FUSION)
+    titles = [item.get_attribute("data-passage") for item in page.all("#passages > li")]
+    assert titles == ["tower"]
+
+
+def test_a_key_is_asked_for_and_kept_in_this_tab_only(
+    visit: Visit, library: "Library", tmp_path: "Path"
+) -> None:
+    secret, key = new_key("ada", [Scope.READ])
+    append_key(tmp_path / "keys.txt", key)
+    page = visit(library, keys_file=tmp_path / "keys.txt")
+    page.ask(GRAPH)
+    assert "Send an API key" in page.text("#problem")
+    page.one("#problem button").click()
+    assert page.focused == "key-field"
+    page.press(secret, Keys.ENTER)
+    page.ask(GRAPH)
+    page.wait(lambda: page.all("#passages li"))
+    assert page.run("return sessionStorage.getItem('wye-api-key')") == secret
+    assert secret not in str(page.run("return JSON.stringify(localStorage) + document.cookie"))
+    assert page.run("return document.querySelector('#key-field').value") == ""

@@ -1,0 +1,69 @@
+"""What both views share: keys, themes, narrow screens."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+if TYPE_CHECKING:
+    from tests.service.ui.conftest import Page
+
+QUESTION = "Into which sea does the river under the bridge flow?"
+
+
+def test_all_of_it_can_be_reached_with_the_keyboard(page: "Page") -> None:
+    page.press(Keys.ESCAPE)
+    page.press("?")
+    assert page.run("return document.querySelector('#help').open")
+    assert "go to the question" in page.text("#shortcuts")
+    page.press(Keys.ESCAPE)
+    page.wait(lambda: not page.run("return document.querySelector('#help').open"))
+    page.one("body").send_keys("2")
+    assert not page.one("#view-ask").is_displayed()
+    page.one("body").send_keys("/")
+    assert (page.focused, page.one("#view-ask").is_displayed()) == ("question", True)
+    page.press("what / is 2 t?")
+    assert page.run("return document.activeElement.value") == "what / is 2 t?"
+    page.run("document.querySelector('#tab-ask').focus()")
+    page.press(Keys.ARROW_RIGHT)
+    assert page.focused == "tab-live"
+    assert page.one("#tab-live").get_attribute("aria-selected") == "true"
+    page.press(Keys.HOME)
+    assert page.one("#view-ask").is_displayed()
+
+
+def test_focus_can_be_seen(page: "Page") -> None:
+    page.press(Keys.TAB)
+    style = "return getComputedStyle(document.activeElement).outlineStyle"
+    assert (page.focused, page.run(style)) == ("", "solid")
+
+
+def test_every_control_has_a_name(page: "Page") -> None:
+    page.ask(QUESTION)
+    for control in page.all("button, input, select, textarea, svg[role=img], [role=tab]"):
+        if control.is_displayed():
+            assert control.accessible_name, control.get_attribute("outerHTML")
+
+
+def test_it_follows_the_systems_theme_until_one_is_chosen(page: "Page") -> None:
+    light = page.background
+    page.prefer("dark")
+    dark = page.background
+    assert light != dark
+    page.one("#theme").click()
+    assert page.background == light
+    page.open()
+    assert (page.background, page.one("#theme").accessible_name) == (light, "Theme: light")
+    page.one("#theme").click()
+    page.prefer("light")
+    assert page.background == dark
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_on_a_phone_nothing_sticks_out(page: "Page", width: int) -> None:
+    page.resize(width, 700)
+    page.ask(QUESTION)
+    assert not page.is_too_wide
+    page.one("#tab-live").click()
+    page.wait(lambda: page.all("#routes"))
+    assert not page.is_too_wide
