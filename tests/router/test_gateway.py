@@ -8,10 +8,10 @@ from featurizer.featurizer import FEATURE_NAMES
 from router.batch import Asked
 from router.decision import Decision
 from router.errors import ArtefactError, FusionError, QuestionError
+from router.features import NAMES
 from router.fusion_settings import FusionSettings, ListWeights
 from router.gateway import EMPTY_INDEX, SEEN, Gateway, decide_without_index
 from router.layers import Float64
-from router.features import NAMES
 from router.policy import Thresholds, decide
 from router.types import FusedHit, Reply, Route
 

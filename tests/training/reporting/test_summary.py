@@ -38,6 +38,7 @@ def test_every_contender_and_measure_is_there(verdict: Verdict) -> None:
     assert found.disagreements == (verdict.judged.labels >= 0).sum()
     assert found.auc == verdict.judged.auc
     assert found.calibration is not None
+    assert verdict.judged.calibration is not None
     assert found.calibration.ece_mass == verdict.judged.calibration.ece_mass
     assert found.shares[AUTO] == verdict.judged.contenders[AUTO].shares
 
