@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featurizer.featurizer import FEATURE_NAMES, schema_id
 from featurizer.syntax import open_syntax_parser
+from router.features import NAMES, schema_id
 from router.linear import Linear
 from router.policy import Policy, Thresholds
 from router.publish import Draft, save
@@ -30,8 +30,8 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> str:
     parser = open_syntax_parser(own.pipeline, own.constituency)
     scorer = Scorer(
         names=("words",),
-        columns=np.array([FEATURE_NAMES.index("words")]),
-        width=len(FEATURE_NAMES),
+        columns=np.array([NAMES.index("words")]),
+        width=len(NAMES),
         standard=Standard(np.array([10.0]), np.array([5.0]), 5.0),
         members=(Linear({"head.weight": np.array([[1.0]]), "head.bias": np.array([0.0])}),),
     )

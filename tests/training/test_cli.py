@@ -9,9 +9,19 @@ from service.cli import run
 from training.cli import parse_routes
 from training.errors import EvaluationError
 
-pytestmark = pytest.mark.usefixtures("fake_models")
-
 Eval = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _router_without_encoder(
+    tmp_path: Path,
+    handmade_router: Callable[[Path, str, float], Path],
+    reading_analyser: type,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    folder = handmade_router(tmp_path / "models", "words", 4.0)
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featurizer.featurizer import FEATURE_NAMES, schema_id
 from featurizer.syntax import open_syntax_parser
 from router.artefact import read_policy
 from router.decision import BASELINE
+from router.features import NAMES, schema_id
 from router.fusion_settings import FusionSettings
 from router.linear import Linear
 from router.model import RoutingModel
@@ -107,8 +107,8 @@ def test_what_is_saved_is_a_thresholds_file(tuning: Tuning, tmp_path: Path) -> N
 def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -> None:
     own = load_settings().analyser
     schema = schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
-    column = FEATURE_NAMES.index("words")
-    scorer = linear("words", len(FEATURE_NAMES), column)
+    column = NAMES.index("words")
+    scorer = linear("words", len(NAMES), column)
     draft = Draft(scorer, Policy(Thresholds(0.5, 0.6), L), schema, "# card\n", {}, {})
     folder = save(tmp_path / "models", "words", draft)
     path = tmp_path / "replay.parquet"
