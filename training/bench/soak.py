@@ -49,6 +49,8 @@ WORDS = [
 # How long a client insists on a change, and how long it waits before it asks again.
 PATIENCE, LONGEST_WAIT = 120.0, 2.0
 BULK = 40
+# Seconds after which a worker is taken to have loaded its models.
+LOADED = 20.0
 
 # What must not happen, and is printed even where it did not.
 WANTED = (
@@ -288,8 +290,14 @@ async def kill(soak: Soak, serving: psutil.Process, every: float, chance: random
             found = workers_of(serving)
             turn = not is_late and time.monotonic() > middle
             victims = found[:1] if turn else found[1:]
-            if len(found) > 1 and victims:
-                chance.choice(victims).send_signal(signal.SIGKILL)
+            if not victims:
+                continue
+            victim = chance.choice(victims)
+            # Otherwise nobody would answer until both have loaded their models.
+            if any(
+                time.time() - other.create_time() > LOADED for other in found if other != victim
+            ):
+                victim.send_signal(signal.SIGKILL)
                 soak.ledger.counts["workers killed"] += 1
                 is_late = is_late or turn
 
