@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from training.bootstrap import Interval
-from training.pipeline import CUTS
+from training.pipeline import CUTS, Choices
 from training.routing import Goal, Moves, Outcome, moves, names, outcome
 from training.stability import Stability, stability
 from training.thresholds import Solution, solve
@@ -46,23 +46,32 @@ class Retuned:
         }
 
 
-def retune(tuning: Tuning, goal: Goal, *, seed: int = 0) -> Retuned:
+def retune(tuning: Tuning, goal: Goal, *, elsewhere: bool = True, seed: int = 0) -> Retuned:
     """Solve thresholds on replayed questions.
 
     Args:
         tuning: Questions and the router.
         goal: Bounds to keep.
+        elsewhere: As in `training.pipeline.Choices`.
         seed: Of the bootstrap.
 
     Raises:
         FitError: No thresholds keep the bounds.
     """
     own = tuning.model.policy.thresholds
-    solution = solve(tuning.outcomes, goal, most=CUTS)
+    errors = Choices(elsewhere=elsewhere).errors
+    solution = solve(tuning.outcomes, goal, errors=errors, most=CUTS, cautious=elsewhere)
     return Retuned(
         goal=goal,
         solution=solution,
-        stability=stability(tuning.outcomes, solution.thresholds, goal, seed=seed),
+        stability=stability(
+            tuning.outcomes,
+            solution.thresholds,
+            goal,
+            errors=errors,
+            cautious=elsewhere,
+            seed=seed,
+        ),
         before=outcome(tuning.outcomes, own),
         moves=moves(tuning.outcomes, own, solution.thresholds),
     )

@@ -127,6 +127,10 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             "thresholds.json"
         ),
         quality: QualityOption = "nDCG@10",
+        elsewhere: Annotated[
+            bool,
+            typer.Option(help="Whether the thresholds have to hold for questions unlike these."),
+        ] = True,
         max_latency_ms: LatencyOption = None,
         max_graph_share: ShareOption = None,
         moved: Annotated[int, typer.Option(min=0, help="Changed routes to list.")] = 10,
@@ -144,7 +148,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
 
         tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
         goal = Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
-        found = retune(tuning, goal, seed=seed)
+        found = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
         show_retuned(wide_console(), tuning, found, most=moved)
         tuning.save(out, found.solution.thresholds, found.notes())
         typer.echo(f"Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}")
