@@ -279,7 +279,7 @@ def workers_of(serving: psutil.Process) -> list[psutil.Process]:
 
 
 async def kill(soak: Soak, serving: psutil.Process, every: float, chance: random.Random) -> None:
-    """Kill a worker now and then; never the last, and in each half of the run never the oldest."""
+    """Kill a worker now and then, but the oldest only once, in the middle of the run."""
     middle = time.monotonic() + (soak.ends - time.monotonic()) / 2
     is_late = False
     while True:
