@@ -3,8 +3,9 @@
 import asyncio
 import random
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from time import monotonic, time
 from typing import TypeVar
@@ -13,7 +14,7 @@ from backends.build import IngestReport, ingest
 from backends.errors import IndexLockedError
 from backends.filters import parse_filter
 from backends.index import Index
-from backends.types import Passage
+from backends.types import Passage, PassageAnalyser
 from router.removal import Removal, matching, remove
 from service.collection import Collection
 from service.documents.job import Job, State
@@ -84,13 +85,14 @@ class Scribe:
             IndexLockedError: Another process did not stop writing in time.
         """
         documents = {passage.document for passage in passages}
-        reader = self._reader(self._stopping.is_set)
+        async with self._place():
+            reader = await self._reader(self._stopping.is_set).prepare(passages)
 
-        def work() -> IngestReport:
-            self._leave_jobs_alone(documents)
-            return self._ingest(passages, len(passages), reader)
+            def work() -> IngestReport:
+                self._leave_jobs_alone(documents)
+                return self._ingest(passages, len(passages), reader)
 
-        return await self._change(work)
+            return await self._in_turn(work)
 
     async def delete(self, removal: Removal) -> tuple[list[str], int]:
         """Delete passages in one commit.
@@ -110,7 +112,8 @@ class Scribe:
             folder = self.collection.engine.folder
             return remove(folder, removal), Index.open(folder).version
 
-        return await self._change(work)
+        async with self._place():
+            return await self._in_turn(work)
 
     async def matching(self, removal: Removal) -> tuple[list[str], int]:
         """What `delete` would delete, and in which version; changes nothing."""
@@ -246,8 +249,13 @@ class Scribe:
         if group:
             yield group
 
-    async def _change(self, work: Callable[[], T]) -> T:
-        """Do something when it is its turn and no other process writes."""
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """A place among the changes that wait.
+
+        Raises:
+            Problem: 503 when there is none, when the server stops, or when the disk refuses.
+        """
         if self._waiting >= self._settings.changes:
             raise Problem(
                 503,
@@ -258,18 +266,7 @@ class Scribe:
             )
         self._waiting += 1
         try:
-            async with self._turn:
-                patience = monotonic() + self._settings.wait_seconds
-                while True:
-                    try:
-                        done = await self.off_loop(work)
-                        break
-                    except IndexLockedError:
-                        if monotonic() > patience:
-                            raise
-                    await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
-                await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
-                return done
+            yield
         except OSError as error:
             raise unwritable(self.collection.name, error) from error
         except StoppedError:
@@ -279,7 +276,24 @@ class Scribe:
         finally:
             self._waiting -= 1
 
-    def _ingest(self, passages: Sequence[Passage], window: int, reader: Slices) -> IngestReport:
+    async def _in_turn(self, work: Callable[[], T]) -> T:
+        """Do something when it is its turn and no other process writes."""
+        async with self._turn:
+            patience = monotonic() + self._settings.wait_seconds
+            while True:
+                try:
+                    done = await self.off_loop(work)
+                    break
+                except IndexLockedError:
+                    if monotonic() > patience:
+                        raise
+                await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
+            await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
+            return done
+
+    def _ingest(
+        self, passages: Sequence[Passage], window: int, reader: PassageAnalyser
+    ) -> IngestReport:
         return ingest(
             Index.open(self.collection.engine.folder),
             passages,

@@ -77,6 +77,22 @@ class Slices:
             found += self._between(lambda part=part: self._reader.analyse(part))  # type: ignore[misc]
         return found
 
+    async def prepare(self, passages: Sequence[Passage]) -> "Prepared":
+        """Analyse passages ahead of writing them, for use in the event loop's thread.
+
+        Whoever holds the lock of an index then waits for a disk, not for the models.
+
+        Raises:
+            StoppedError: It is to end.
+        """
+        found: dict[str, AnalysedPassage] = {}
+        for part in self._cut(passages):
+            if self._is_stopped():
+                raise StoppedError
+            analysed = await self._call(lambda part=part: self._reader.analyse(part))  # type: ignore[misc]
+            found.update(zip((passage.id for passage in part), analysed, strict=True))
+        return Prepared(self, found)
+
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors of entity surfaces, in order.
 
@@ -109,3 +125,30 @@ class Slices:
             room -= words
         if part:
             yield part
+
+
+class Prepared:
+    """An analyser that knows the passages it will be given."""
+
+    def __init__(self, slices: Slices, found: Mapping[str, AnalysedPassage]) -> None:
+        """Take what was found; only `Slices.prepare` makes one."""
+        self._slices = slices
+        self._found = found
+
+    @property
+    def dimension(self) -> int:
+        """Length d of every vector."""
+        return self._slices.dimension
+
+    @property
+    def fingerprint(self) -> Mapping[str, str]:
+        """What the stored rows depend on."""
+        return self._slices.fingerprint
+
+    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
+        """One result per passage, in order."""
+        return [self._found[passage.id] for passage in passages]
+
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
+        """(n, d) unit vectors of entity surfaces, in order."""
+        return self._slices.encode_surfaces(surfaces)

@@ -167,7 +167,7 @@ def test_a_reviewed_thresholds_file_stands_in_for_the_routers_own(
     with pytest.raises(ArtefactError, match="cannot be read"):
         load_router(routed("words", str(tmp_path / "missing.json")), analyser)
     file.write_text("{}", encoding="utf-8")
-    with pytest.raises(ArtefactError, match="reviewed.json"):
+    with pytest.raises(ArtefactError, match=r"reviewed\.json"):
         load_router(reviewed, analyser)
 
 
@@ -175,7 +175,9 @@ def test_a_router_of_other_features_is_refused(routed: Callable[..., Settings]) 
     settings = routed(NAMES[0])
 
     class Other:
-        syntax_fingerprint = {"pipeline": "another"}
+        @property
+        def syntax_fingerprint(self) -> dict[str, str]:
+            return {"pipeline": "another"}
 
     with pytest.raises(ArtefactError, match="was trained with feature schema"):
         load_router(settings, Other())  # type: ignore[arg-type]

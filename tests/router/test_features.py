@@ -5,16 +5,15 @@ from backends.seeds import SeedReach
 from backends.types import Hit, Mention, Query, Ranking
 from featurizer import featurizer
 from featurizer.featurizer import FEATURE_NAMES
-from router import features
 from router.evidence import Evidence
 from router.features import NAMES, asks_corpus, schema_id, with_corpus, without_corpus
-from router.signals import CHEAP_SIGNALS, signals
+from router.signals import CHEAP_SIGNALS, SIGNALS_VERSION, signals
 from router.types import Route
 
 PARSERS = {"pipeline": "one", "constituency": "two"}
 DENSE = Ranking(Route.DENSE, (Hit("a", 0.9, 1), Hit("b", 0.4, 2)))
 KNOWN = Evidence(
-    Query("Who met Ada?", np.ones(2, np.float32), (Mention("Ada", "entity"),)),
+    Query("Who met Ada?", np.ones(2, np.float32), mentions=(Mention("Ada", "entity"),)),
     (SeedReach("Ada", 0.8, "name", 4, 1),),
     {Route.DENSE: DENSE},
 )
@@ -68,8 +67,8 @@ def test_other_signals_or_models_are_another_schema(monkeypatch: pytest.MonkeyPa
     assert found != featurizer.schema_id(PARSERS)
     assert found != schema_id({**PARSERS, "pipeline": "other"})
     with monkeypatch.context() as patch:
-        patch.setattr(features, "SIGNALS_VERSION", features.SIGNALS_VERSION + 1)
+        patch.setattr("router.features.SIGNALS_VERSION", SIGNALS_VERSION + 1)
         assert found != schema_id(PARSERS)
     with monkeypatch.context() as patch:
-        patch.setattr(features, "CHEAP_SIGNALS", CHEAP_SIGNALS[1:])
+        patch.setattr("router.features.CHEAP_SIGNALS", CHEAP_SIGNALS[1:])
         assert found != schema_id(PARSERS)

@@ -66,5 +66,5 @@ def test_a_label_is_which_arm_is_needed(replayed: MakeQuestion, replay_of: MakeR
 
 
 def test_unknown_success_is_refused(replays: list[TrainingReplay]) -> None:
-    with pytest.raises(FitError, match="There is no success 'luck'; choose among .*better-ndcg"):
+    with pytest.raises(FitError, match=r"There is no success 'luck'; choose among .*better-ndcg"):
         disagreements(replays, D, "luck", FUSION)

@@ -81,5 +81,5 @@ def test_features_of_other_questions_do_not_fit(material: Material) -> None:
 
 
 def test_fusion_that_walks_anew_cannot_be_replayed(material: Material) -> None:
-    with pytest.raises(TrainingError, match="METHOD is seeded, .* take trust, blend or rrf"):
+    with pytest.raises(TrainingError, match=r"METHOD is seeded, .* take trust, blend or rrf"):
         material.rankings(Route.FUSION, replace(FUSION, method="seeded"))

@@ -1,7 +1,7 @@
 """One question, one score: a router trained on the demo corpus with the real models."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,9 +128,8 @@ def test_the_command_line_prints_the_same(
     folder = trained.model.folder
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
     monkeypatch.setenv("WYE_INDEX", str(trained.folder / "index"))
-    stdin: Callable[[], Iterator[str]] = lambda: (f"{text}\n" for text in texts)
     for command in (["route", "-"], ["search", "-", "--route", "auto", "-k", "3"]):
-        monkeypatch.setattr("sys.stdin", stdin())
+        monkeypatch.setattr("sys.stdin", iter([f"{text}\n" for text in texts]))
         assert run([*command, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert [one["question"] for one in found] == texts

@@ -30,7 +30,7 @@ def test_a_dataset_may_name_its_index(dataset: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_source_is_refused(dataset: Path, tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="Which index answers .* Give --index DIR"):
+    with pytest.raises(TrainingError, match=r"Which index answers .* Give --index DIR"):
         parse_source(str(dataset), None)
     with pytest.raises(TrainingError, match="There is no folder"):
         parse_source(str(tmp_path / "missing"), tmp_path)

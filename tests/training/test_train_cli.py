@@ -197,9 +197,7 @@ def test_what_the_router_is_compared_with(
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
     names = ["auto", "random", "tfidf-svm", "embedding-lr", "oracle"]
     kept = tmp_path / "all.json"
-    code, out, _ = wye(
-        *trained.eval("--json", kept, "--routes", ",".join([*names, "lexical,graph"]))
-    )
+    code, _, _ = wye(*trained.eval("--json", kept, "--routes", ",".join([*names, "lexical,graph"])))
     assert code == 0
     found = json.loads(kept.read_text(encoding="utf-8"))["routes"]
     assert {*found} == {*names, "lexical", "graph"}

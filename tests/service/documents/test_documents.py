@@ -54,6 +54,14 @@ def test_many_at_once_are_one_commit_or_none(client: TestClient, folder: Path) -
     assert client.post("/v1/documents", json=good).json()["index_version"] == before + 1
 
 
+def test_documents_may_not_be_called_as_parts_of_others(client: TestClient) -> None:
+    long = {"id": "x", "text": " ".join(f"Sentence {n} is about bridges." for n in range(20))}
+    part = {"id": "x#0001", "text": "Mine."}
+    for documents in ([long, part], [part, long]):
+        sent = {"documents": documents, "chunk_words": 20}
+        assert client.post("/v1/documents", json=sent).status_code == 422
+
+
 def test_put_creates_and_replaces_with_all_chunks(client: TestClient) -> None:
     long = " ".join(f"Sentence {n} is about bridges." for n in range(20))
     first = client.put("/v1/documents/notes/x", json={"text": long}, params={"chunk_words": 30})
