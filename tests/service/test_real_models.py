@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from backends.sources import refuse
+from featurizer.tree import parse_brackets
 from router.container import Container
 from router.settings import load_settings
 from router.types import Route
@@ -104,5 +105,10 @@ def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:
             together = container.gateway.search([MACHINE, MEETING], route, 5)
             alone = [container.gateway.search([q], route, 5)[0] for q in (MACHINE, MEETING)]
             assert [reply.ranking for reply in together] == [reply.ranking for reply in alone]
+        decisions = container.gateway.decide([MACHINE, MEETING], explain=True)
+        trees = [parse_brackets(decision.trees[0]) for decision in decisions]
+        words = [tree.words() for tree in trees]
+        assert [own[-2] for own in words] == ["described", "Babbage"]
+        assert container.policy is not None
     finally:
         container.close()
