@@ -48,7 +48,7 @@ def tuning(
 
 
 def test_new_thresholds_are_better_and_say_whom_they_move(tuning: Tuning) -> None:
-    found = retune(tuning, Goal())
+    found = retune(tuning, Goal(), elsewhere=False)
     assert found.solution.outcome.quality == 1 > found.before.quality
     rows = np.flatnonzero(
         (tuning.material.features[:, 0] > 0) & (tuning.material.features[:, 0] < 1)
@@ -63,13 +63,19 @@ def test_new_thresholds_are_better_and_say_whom_they_move(tuning: Tuning) -> Non
 
 def test_what_changes_is_shown_with_the_questions_that_gain_most(tuning: Tuning) -> None:
     console = Console(width=110, file=io.StringIO(), record=True)
-    found = retune(tuning, Goal())
+    found = retune(tuning, Goal(), elsewhere=False)
     show_retuned(console, tuning, found, most=2)
     text = console.export_text()
     assert "hand/v1 on 60 questions" in text
     assert f"{len(found.moves.rows)} questions change route" in text
     assert text.count("Is it [red]") == 2
     assert "1.0000" in text
+
+
+def test_thresholds_that_have_to_hold_elsewhere_leave_fusion_later(tuning: Tuning) -> None:
+    here, elsewhere = (retune(tuning, Goal(), elsewhere=choice) for choice in (False, True))
+    assert elsewhere.solution.thresholds.high >= here.solution.thresholds.high
+    assert elsewhere.solution.plateau > here.solution.plateau
 
 
 def test_bounds_that_nothing_keeps(tuning: Tuning) -> None:
