@@ -7,7 +7,7 @@ question's answers stands in it, word for word.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import httpx
+import httpx2 as httpx
 
 from training.answers import contains_any, words
 from training.errors import JudgeError
@@ -56,6 +56,11 @@ class Judge:
         self._client = httpx.Client(
             base_url=settings.url, headers=headers, timeout=settings.seconds
         )
+
+    @property
+    def identity(self) -> str:
+        """Whose answers these are."""
+        return f"{self._settings.url} {self._settings.model} {self._settings.tokens}"
 
     def __enter__(self) -> "Judge":
         return self

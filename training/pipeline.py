@@ -20,6 +20,7 @@ from training.examples import Examples, Float64, Int64
 from training.labels import CHOICES
 from training.material import SIMPLE_ROUTES, Material
 from training.measures import MEASURES
+from training.reading import JUDGED
 from training.recipe import Recipe
 from training.routing import Goal, Outcomes
 from training.thresholds import Solution, solve
@@ -70,9 +71,10 @@ class Choices:
                 f"There is no kind of scorer '{self.kind}'; take auto, {AttentionMlp.kind} "
                 f"or {Linear.kind}."
             )
-        if self.success not in CHOICES:
+        known = (*CHOICES, JUDGED)
+        if self.success not in known:
             raise FitError(
-                f"There is no success '{self.success}'; choose among {', '.join(CHOICES)}."
+                f"There is no success '{self.success}'; choose among {', '.join(known)}."
             )
         if self.quality not in MEASURES:
             raise FitError(

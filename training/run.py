@@ -15,13 +15,16 @@ from router.fusion_settings import FusionSettings
 from router.policy import Policy
 from router.settings import Settings
 from router.types import Route
+from training.disagreement import Disagreement, Mask, disagreement_of
 from training.errors import FitError
 from training.examples import Int64
 from training.final import Judged, Scored, judge, near_duplicates
+from training.judge import Judge, JudgeSettings
 from training.labels import compared, disagreements, labels_of
 from training.material import Material, gather, texts_of
 from training.pipeline import Choices, Fitted, fit, inside
-from training.replay import Replay
+from training.reading import JUDGED, Reader
+from training.replay import Replay, TrainingReplay
 from training.rivals import rivals
 from training.routing import taken
 from training.sources import Replays, Source
@@ -97,6 +100,8 @@ class Run:
         choices: Choices,
         cache: Path,
         progress: Callable[[], Progress],
+        *,
+        judge: JudgeSettings | None = None,
     ) -> None:
         """Nothing is read yet.
 
@@ -106,6 +111,10 @@ class Run:
             choices: What to do.
             cache: Folder of replays and features, which later runs use again.
             progress: Makes what long work is shown with.
+            judge: Who reads, where success is "judge".
+
+        Raises:
+            FitError: Success is to be judged, and there is no judge.
         """
         self.clock = Stopwatch()
         self.settings = settings
@@ -114,6 +123,12 @@ class Run:
         self._cache = cache
         self._progress = progress
         self._replays = Replays(settings, cache / "replays", progress)
+        self._reader: Reader | None = None
+        if choices.success == JUDGED:
+            if judge is None:
+                raise FitError("Who is to judge? Give --judge-url and --judge-model.")
+            kept = cache / "judged.jsonl"
+            self._reader = Reader(Judge(judge), self._replays.texts, kept, progress)
 
     @property
     def fusion(self) -> FusionSettings:
@@ -137,7 +152,7 @@ class Run:
         material = self._material(replays)
         dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
         simple = self._choices.simple or Route.DENSE
-        differ = disagreements(replays, simple, self._choices.success, self.fusion)
+        differ = self._disagreements(replays, material, simple)
         differ.require_both()
         labels = labels_of(differ, len(material))
         with self.clock.stage("training"):
@@ -225,7 +240,7 @@ class Run:
         return judge(
             asked,
             Scored(inside(fitted.scorer.logits(asked.features)), policy),
-            compared(asked, choices.simple or Route.DENSE, choices.success, self.fusion),
+            self._compared(asked, choices.simple or Route.DENSE),
             fusion=self.fusion,
             rivals=rivals(
                 known,
@@ -238,6 +253,27 @@ class Run:
             ),
             seed=choices.seed,
         )
+
+    def _disagreements(
+        self, replays: Sequence[TrainingReplay], material: Material, simple: Route
+    ) -> Disagreement:
+        if self._reader is None:
+            return disagreements(replays, simple, self._choices.success, self.fusion)
+        ours, graph = self._read(self._reader, material, simple)
+        return disagreement_of(replays, ours, graph)
+
+    def _compared(self, asked: Material, simple: Route) -> Int64:
+        if self._reader is None:
+            return compared(asked, simple, self._choices.success, self.fusion)
+        ours, graph = self._read(self._reader, asked, simple)
+        return np.where(ours == graph, -1, graph)
+
+    def _read(self, reader: Reader, material: Material, simple: Route) -> tuple[Mask, Mask]:
+        ours, graph = (
+            reader.succeeds(material.replays, material.rankings(route, self.fusion))
+            for route in (simple, Route.GRAPH)
+        )
+        return ours, graph
 
     def _material(self, replays: Sequence[Replay]) -> Material:
         texts = texts_of(replays)

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from backends.progress import Progress
 from router.container import Container
@@ -13,6 +14,8 @@ from training.errors import SplitError, TrainingError
 from training.replay import TRAINING_SPLITS, Replay, TrainingReplay
 from training.replay_file import read_replay, read_training
 from training.replaying import replay_dataset
+
+R = TypeVar("R", bound=Replay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,16 @@ class Replays:
         self._settings = settings
         self._folder = folder
         self._progress = progress
+        self._indexes: dict[str, Path] = {}
+
+    def texts(self, replay: Replay, ids: Sequence[str]) -> dict[str, str]:
+        """Title and text of passages of the index that a replay is of, by id."""
+        container = Container(self._settings, self._indexes[replay.key.index])
+        try:
+            found = container.passages(ids)
+        finally:
+            container.close()
+        return {id_: f"{one.title}\n{one.text}".strip() for id_, one in found.items()}
 
     def training(self, sources: Sequence[Source], split: str) -> list[TrainingReplay]:
         """Replays to learn from, of the sources that have the split.
@@ -84,15 +97,23 @@ class Replays:
                 f"Split '{split}' is for the final evaluation only; learn from "
                 f"{' and '.join(sorted(TRAINING_SPLITS))}."
             )
-        return [read_training(self._made(source, split)) for source in sources if source.has(split)]
+        return [
+            self._noted(source, read_training(self._made(source, split)))
+            for source in sources
+            if source.has(split)
+        ]
 
     def final(self, sources: Sequence[Source], split: str) -> list[Replay]:
         """Replays of a split that only the final evaluation may read."""
         return [
-            read_replay(self._made(source, split), {split})
+            self._noted(source, read_replay(self._made(source, split), {split}))
             for source in sources
             if source.has(split)
         ]
+
+    def _noted(self, source: Source, replay: R) -> R:
+        self._indexes[replay.key.index] = source.index
+        return replay
 
     def _made(self, source: Source, split: str) -> Path:
         # One dataset may be asked of several indexes.

@@ -1,5 +1,6 @@
 """`wye train`: a router from one's own questions; `wye tune`: its thresholds, anew."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,9 +51,14 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             str,
             typer.Option(
                 help="When an arm succeeds: all-gold@5, any-gold@5, answer-in-context@5, "
-                "or better-ndcg@10."
+                "better-ndcg@10, or judge, where an endpoint answers from each arm's passages."
             ),
         ] = "all-gold@5",
+        judge_url: Annotated[
+            str,
+            typer.Option(help="Base of an OpenAI-compatible API; its key is in JUDGE_API_KEY."),
+        ] = "",
+        judge_model: Annotated[str, typer.Option(help="Name of the model there.")] = "",
         quality: QualityOption = "nDCG@10",
         kind: Annotated[
             str, typer.Option(help="Of scorer: auto, attention-mlp or linear.")
@@ -78,6 +84,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
     ) -> None:
         """Train a router on judged questions, and write it with its report."""
         from router.settings import load_settings
+        from training.judge import JudgeSettings
         from training.pipeline import Choices
         from training.publishing import publish
         from training.report import wide_console
@@ -98,7 +105,10 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             seed=seed,
         )
         sources = [parse_source(text, settings.index) for text in questions]
-        run = Run(settings, sources, choices, cache, progress)
+        judge = None
+        if judge_url:
+            judge = JudgeSettings(judge_url, judge_model, os.environ.get("JUDGE_API_KEY", ""))
+        run = Run(settings, sources, choices, cache, progress, judge=judge)
         learned = run.learn()
         for warning in learned.warnings:
             typer.echo(f"Warning: {warning}", err=True)
