@@ -3,7 +3,7 @@
 export const DEMO = "demo";
 
 export const EXAMPLES = [
-  "Into which sea does the river beneath the Old Bridge of Mostar flow?",
+  "Which famous composer was for a year organist in the town where the planner of the Brooklyn Bridge was born?",
   "Which motor cars are assembled in the town where the designer of the fastest steam locomotive was an apprentice?",
   "Which programming language is older, Fortran or Lisp?",
   "How was a railway laid across the peat bog of Chat Moss?",
