@@ -103,7 +103,7 @@ def test_a_router_that_asks_the_corpus_is_no_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("router.container.Analyser", reading_analyser)
-    for feature, says in (("seed_count", "by what an index says too"), ("words", "auto works")):
+    for feature, says in (("seed_count", "decides with an index"), ("words", "auto works")):
         monkeypatch.setenv(
             "WYE_ROUTER__MODEL", str(handmade_router(tmp_path / "models", feature, 1.0))
         )
