@@ -44,6 +44,9 @@ class AnalyserSettings:
             sentence alone, as LinearRAG does.
         title_in_text: Parse "title newline text" as one text, as LinearRAG does: names are then
             looked for in titles too, and a title is part of the first sentence.
+        overlap: Encode questions while they are parsed, which answers one question sooner where a
+            processor is free. `wye serve` keeps it off: its processors are not, and taking turns
+            at Python's lock then costs more than it gains.
         encoder: The encoder's own settings.
         constituency: Model for the trees of questions.
     """
@@ -52,6 +55,7 @@ class AnalyserSettings:
     processes: int = 0
     sentence_vectors: str = "pooled"
     title_in_text: bool = False
+    overlap: bool = True
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     constituency: ConstituencySettings = field(default_factory=ConstituencySettings)
 
@@ -185,7 +189,8 @@ class Analyser:
         heads = [prefix + text[: self._page] for text in texts]
         # The encoder computes without Python's lock, so the parser works beside it. A vector does
         # not depend on what it is encoded with, so mentions may follow in a call of their own.
-        encoded = self._beside.submit(self.encoder.encode, heads)
+        beside = self.settings.overlap
+        encoded = self._beside.submit(self.encoder.encode, heads) if beside else None
         with self._timed("parsing"):
             parses = self.parser.parse_questions(texts, tokens=syntax)
         built = self._build(parses) if syntax else [None] * len(parses)
@@ -199,7 +204,7 @@ class Analyser:
             }
         )
         with self._timed("encoding"):
-            vectors = encoded.result()
+            vectors = encoded.result() if encoded else self.encoder.encode(heads)
             known = dict(zip(asked, self.encoder.encode(asked), strict=True)) if asked else {}
         return [
             Analysis(
