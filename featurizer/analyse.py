@@ -44,9 +44,8 @@ class AnalyserSettings:
             sentence alone, as LinearRAG does.
         title_in_text: Parse "title newline text" as one text, as LinearRAG does: names are then
             looked for in titles too, and a title is part of the first sentence.
-        overlap: Encode questions while they are parsed, which answers one question sooner where a
-            processor is free. `wye serve` keeps it off: its processors are not, and taking turns
-            at Python's lock then costs more than it gains.
+        overlap: Encode questions while they are parsed: on two processors a question takes as long
+            as the slower of both. It costs nothing on one.
         encoder: The encoder's own settings.
         constituency: Model for the trees of questions.
     """

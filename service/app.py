@@ -4,7 +4,6 @@ import gc
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -165,8 +164,7 @@ def indexes(settings: ServiceSettings) -> dict[str, Opener]:
 
 
 def _open(settings: ServiceSettings, folder: Path) -> Engine:
-    serial = replace(settings.analyser, overlap=False)  # see `featurizer.analyse`
-    return Container(settings.model_copy(update={"analyser": serial}), folder)
+    return Container(settings, folder)
 
 
 @asynccontextmanager

@@ -32,6 +32,10 @@ def serve(
     ] = None,
 ) -> None:
     """Answer questions over HTTP: Wye's own API, and OpenAI's."""
+    for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        # Matrices of one question are small: a second thread only takes a processor from the
+        # encoder. To be said before numpy is loaded, here and in worker processes.
+        os.environ.setdefault(pool, "1")
     from service.app import indexes
     from service.auth import refuse_open_server
     from service.keys import KeyRing
