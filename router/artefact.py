@@ -39,7 +39,7 @@ def load(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
         ArtefactError: A file is missing, is not what was written, or was made for other features.
     """
     manifest = Manifest.from_json(_read(folder / MANIFEST), str(folder / MANIFEST))
-    title = f"{manifest.name}/{manifest.version}"
+    title = _title(manifest)
     content = {file: _checked(folder / file, manifest) for file in (WEIGHTS, THRESHOLDS, CARD)}
     if manifest.schema_id != schema_id:
         raise ArtefactError(
@@ -69,13 +69,43 @@ def versions(models: Path, name: str) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def read_policy(path: Path) -> Policy:
-    """Read a thresholds file that was reviewed, to be used instead of a model's own.
+def title_of(folder: Path) -> str:
+    """Name and version of the router in a folder, "name/v1"; only its manifest is read.
 
     Raises:
-        ArtefactError: It is missing, or is none.
+        ArtefactError: The manifest is missing, or is none.
     """
-    return policy_from_json(_read(path), str(path))
+    return _title(Manifest.from_json(_read(folder / MANIFEST), str(folder / MANIFEST)))
+
+
+def read_policy(path: Path, router: str = "") -> Policy:
+    """Read a thresholds file that was reviewed, to be used instead of a model's own.
+
+    Args:
+        path: Of the file.
+        router: Name and version of the router that is to use it; empty for any.
+
+    Raises:
+        ArtefactError: It is missing, is none, or names another router.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ArtefactError(
+            f"'{path}' cannot be read ({error.strerror}); name a thresholds file, as `wye tune` "
+            "writes it."
+        ) from None
+    policy = policy_from_json(data, str(path))
+    if router and policy.router and policy.router != router:
+        raise ArtefactError(
+            f"'{path}' has thresholds for the router '{policy.router}', but '{router}' decides. "
+            f"Use that router, or make others with `wye tune --router {router}`."
+        )
+    return policy
+
+
+def _title(manifest: Manifest) -> str:
+    return f"{manifest.name}/{manifest.version}"
 
 
 def _read(path: Path) -> bytes:

@@ -149,7 +149,8 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
     ) -> None:
         """Solve a router's thresholds anew, and write them to a file to review.
 
-        Nothing changes until the file is reviewed and named in WYE_ROUTER__THRESHOLDS.
+        Nothing changes until the file is reviewed and named in WYE_ROUTER__THRESHOLDS, or put in
+        place of one that a server uses: it follows the file.
         """
         from training.report import wide_console
         from training.retuning import retune, show_retuned
