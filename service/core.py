@@ -14,7 +14,7 @@ from router.journal import RETRIEVAL, Journal
 from router.types import Route
 from service.answering import Writer
 from service.batching import Batcher, unless_gone
-from service.collection import Collection, pick
+from service.collection import INDEX, Collection, pick
 from service.documents.desk import Desk
 from service.errors import ServiceError
 from service.keys import KeyRing
@@ -128,12 +128,12 @@ class Service:
             before = collection.engine.version
             await self._renew(collection)
             if collection.engine.version == before:
+                why = collection.faults[INDEX] or "the newer one is not in sight"
                 raise Problem(
                     503,
                     "not-searched-yet",
                     f"Version {version} of '{collection.name}' is written, but version {before} is "
-                    f"still searched here ({collection.error or 'the newer one is not in sight'}). "
-                    "Ask again.",
+                    f"still searched here ({why}). Ask again.",
                     retry_after=2,
                 )
 
@@ -282,7 +282,7 @@ class Service:
             await self.batcher.call(self._loaded)
 
     async def _load_and_follow(self) -> None:
-        """Load what is not loaded yet, then look for newer versions."""
+        """Load what is not loaded yet, then look for newer versions, thresholds and keys."""
         await self._load()
         while True:
             started = perf_counter()
@@ -294,7 +294,7 @@ class Service:
             await asyncio.sleep(max(self.settings.serve.refresh_seconds, spent))
 
     async def _renew(self, collection: Collection) -> None:
-        """Move to the newest version, if there is a newer one."""
+        """Move to the newest version and thresholds, if there are newer ones."""
         loop = asyncio.get_running_loop()
         if await loop.run_in_executor(self._beside, collection.renew):
             await self.batcher.call(collection.forget)
