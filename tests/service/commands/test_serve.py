@@ -17,7 +17,10 @@ import pytest
 from openai import OpenAI
 
 from backends.sources import refuse
+from router.container import Ingestion
 from router.journal import read_journal
+from router.policy import Policy, Thresholds
+from router.publish import save_policy
 from service.cli import run
 from service.commands.index import ingest_files
 from service.keys import Scope, append_key, new_key
@@ -174,6 +177,9 @@ def finishes_what_it_accepted(running: Running) -> None:
         (["--index", "/nowhere"], "There is no index at /nowhere"),
         (["--index", "a=/x", "--index", "a=/y"], "Two collections are called 'a'"),
         (["--index", "/x", "--host", "0.0.0.0"], "there is no API key"),
+        (["--index", "a=/x", "--router", "mine/v1"], "--router is for 'default', but that is no"),
+        (["--index", "a=/x", "--thresholds", "b=/y"], "--thresholds is for 'b', but that is no"),
+        (["--index", "/x", "--router", "a/v1", "--router", "b/v1"], "--router is there twice"),
         (["--index", "/x", "--port", "99999"], "65535"),
         (["--index", "/x", "--workers", "0"], "1"),
     ],
@@ -183,3 +189,25 @@ def test_mistakes_are_told_before_anything_is_served(
 ) -> None:
     assert run(["serve", *arguments]) == 2
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.usefixtures("fake_models")
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--router", "a=nobody/v1", "The router of collection 'a': There is no router"),
+        ("--thresholds", "a={folder}/missing.json", "missing.json' cannot be read"),
+        ("--thresholds", "a={folder}/other.json", "thresholds for the router 'another/v1'"),
+    ],
+)
+def test_a_router_or_thresholds_that_cannot_be_used_are_told_before_anything_is_served(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str, value: str, says: str
+) -> None:
+    Ingestion(load_settings(), tmp_path / "index").close()
+    other = Policy(Thresholds(0.1, 0.2), router="another/v1")
+    save_policy(tmp_path / "other.json", other, {})
+    given = [option, value.format(folder=tmp_path)]
+    assert run(["serve", "--index", f"a={tmp_path}/index", *given]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert says in said
+    assert "Serving" not in said
