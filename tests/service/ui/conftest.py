@@ -3,7 +3,7 @@
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -58,10 +58,15 @@ def chromium(downloads: Path) -> Iterator[webdriver.Chrome]:
 
 
 @contextmanager
-def listening(library: "Library", **options: Any) -> Iterator[str]:  # noqa: ANN401
+def listening(
+    library: "Library",
+    beside: "Mapping[str, Library] | None" = None,
+    **options: Any,  # noqa: ANN401
+) -> Iterator[str]:
     """The address of a server in a thread of its own."""
     settings = ServiceSettings(serve=replace(ServeSettings(), **options))
-    app = build(settings, {"demo": lambda: library})
+    engines = {"demo": library, **(beside or {})}
+    app = build(settings, {name: lambda e=e: e for name, e in engines.items()})  # type: ignore[misc]
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -155,7 +160,7 @@ Visit = Callable[..., Page]
 
 @pytest.fixture
 def visit(chromium: webdriver.Chrome, downloads: Path) -> Iterator[Visit]:
-    """Opens the console of a server: `visit(library, request_log=...)`."""
+    """Opens the console of a server: `visit(library, beside={...}, request_log=...)`."""
     with ExitStack() as stack:
 
         def start(library: "Library", **options: Any) -> Page:  # noqa: ANN401
