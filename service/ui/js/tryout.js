@@ -92,7 +92,7 @@ export class Tryout {
     const { scores, thresholds, simple, router } = this.scores;
     const now = `Now ${router} decides with ${thresholds.low.toFixed(3)} and ${thresholds.high.toFixed(3)}.`;
     this.note.textContent = scores.length
-      ? `${now} Here are the last ${scores.length} questions that were scored in this collection. Trying changes nothing.`
+      ? `${now} Scored in this collection lately: ${scores.length}. Trying changes nothing here.`
       : `${now} No question was scored yet.`;
     this.drawing.replaceChildren(histogram(scores, this.tried));
     if (!scores.length) {

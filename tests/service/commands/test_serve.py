@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from router.container import Ingestion
 from router.journal import read_journal
 from router.policy import Policy, Thresholds
 from router.publish import save_policy
+from router.routing_settings import DEFAULT_ROUTER
 from service.cli import run
 from service.commands.index import ingest_files
 from service.keys import Scope, append_key, new_key
@@ -168,6 +171,51 @@ def finishes_what_it_accepted(running: Running) -> None:
     # Too late for the port, or in its backlog when it closed; neither was ever accepted.
     late = [error for error in errors if error is not None]
     assert all(isinstance(error, httpx.ConnectError | httpx.ReadError) for error in late), late
+
+
+def test_collections_with_thresholds_of_their_own(tmp_path: Path) -> None:
+    with as_file(files("service") / "demo") as corpus:
+        ingest_files(load_settings(index=tmp_path / "index"), [corpus], refuse)
+    shutil.copytree(tmp_path / "index", tmp_path / "other")
+    plain, bold = tmp_path / "plain.json", tmp_path / "bold.json"
+    save_policy(plain, Policy(Thresholds(1.0, 1.0), router=DEFAULT_ROUTER), {})
+    save_policy(bold, Policy(Thresholds(0.0, 0.0), router=DEFAULT_ROUTER), {})
+    server = Running(
+        tmp_path,
+        *("--index", f"other={tmp_path / 'other'}"),
+        *("--thresholds", f"library={plain}", "--thresholds", f"other={bold}"),
+    )
+    try:
+        question = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
+        both = ("library", "other")
+
+        def routes() -> list[dict[str, Any]]:
+            asked = (server.ask(question, route="auto", collection=name) for name in both)
+            return [reply["route"] for reply in asked]
+
+        first, second = routes()
+        assert (first["path"], second["path"]) == ("dense", "graph")
+        assert first["score"] == second["score"], "the same router, over the same passages"
+        assert (first["thresholds"]["low"], second["thresholds"]["low"]) == (1.0, 0.0)
+
+        save_policy(bold, Policy(Thresholds(0.0, 1.0)), {})
+        give_up = time.monotonic() + PATIENCE
+        while (route := routes()[1])["path"] != "fusion":
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+        assert (route["thresholds"], route["score"]) == ({"low": 0.0, "high": 1.0}, second["score"])
+
+        save_policy(bold, Policy(Thresholds(0.0, 0.0), router="another/v1"), {})
+        while "error" not in (facts := server.client.get("/ready").json()["collections"][1]):
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+        assert "thresholds for the router 'another/v1'" in facts["error"]
+        assert [route["path"] for route in routes()] == ["dense", "fusion"]
+    finally:
+        code, events = server.stop()
+    assert code == 0
+    told = [(event["event"], event["collection"]) for event in events if "of" in event]
+    assert told == [("refreshed", "other"), ("refresh failed", "other")]
 
 
 @pytest.mark.parametrize(
