@@ -10,15 +10,14 @@ from backends.index import Index
 from backends.types import Passage
 from featurizer.analyse import Analyser
 from router.adapters import Passages, Questions
-from router.artefact import read_policy
 from router.decision import Decision
-from router.features import schema_id
 from router.gateway import Gateway, decide_without_index
 from router.model import RoutingModel
 from router.policy import Policy
 from router.settings import Settings
 from router.shared import SharedModels
 from router.snapshot import Snapshot
+from router.tuned import tuned, untuned
 from router.types import Route
 
 
@@ -114,7 +113,11 @@ class Container:
     @cached_property
     def router(self) -> RoutingModel:
         """What chooses routes; see `load_router`."""
-        return load_router(self.settings, self.analyser, self._models)
+        return tuned(self._untuned, self.settings.router)
+
+    @cached_property
+    def _untuned(self) -> RoutingModel:
+        return untuned(self.settings.router, self.analyser, self._models)
 
     @property
     def router_name(self) -> str:
@@ -147,7 +150,7 @@ class Container:
         later = Container(self.settings, self.index.path, self._models)
         later.index.check(self.index.fingerprint)
         later._owns_models = self._owns_models
-        for part in ("analyser", "router"):
+        for part in ("analyser", "_untuned", "router"):
             if part in self.__dict__:
                 later.__dict__[part] = self.__dict__[part]
         return later
@@ -155,20 +158,20 @@ class Container:
     def retuned(self) -> "Container | None":
         """The same version under the thresholds that their file has now; None while it has these.
 
-        This one stays as it is, so that a batch goes by the thresholds that it began with.
+        This one stays as it is, so that a batch goes by the thresholds that it began with. Where
+        the file could not be used when the router was loaded, there are none until it can.
 
         Raises:
             ArtefactError: The file is missing or broken, or names another router.
         """
-        file = self.settings.router.thresholds
-        if not file or "router" not in self.__dict__:
+        if "_untuned" not in self.__dict__:
             return None
-        policy = read_policy(Path(file), self.router.name)
-        if policy == self.router.policy:
+        router = tuned(self._untuned, self.settings.router)
+        if router.policy == self.policy:
             return None
         later = copy(self)
         later.__dict__.pop("gateway", None)  # it asks for this one's router
-        later.__dict__["router"] = self.router.with_policy(policy)
+        later.__dict__["router"] = router
         return later
 
     def build(self) -> None:
@@ -250,11 +253,8 @@ def load_router(
             are missing, damaged or another router's.
         ModelError: The constituency model is missing or damaged.
     """
-    own, shared = settings.router, models or SharedModels()
-    model = shared.router(own.folder(), schema_id(analyser.syntax_fingerprint))
-    if not own.thresholds:
-        return model
-    return model.with_policy(read_policy(Path(own.thresholds), model.name))
+    own = settings.router
+    return tuned(untuned(own, analyser, models or SharedModels()), own)
 
 
 class Ingestion:

@@ -109,6 +109,8 @@ class Collection:
         if self._engine is None:
             return False
         retuned = self._move(THRESHOLDS, self._engine.retuned)
+        if retuned:  # it may be the first that can be used
+            self.unavailable.pop(Route.AUTO, None)
         return self._move(INDEX, self._engine.successor) or retuned
 
     def forget(self) -> None:

@@ -185,12 +185,12 @@ class Service:
         """
         collection = self.collection(name)
         _ = collection.engine
-        if route in collection.unavailable:
+        lacking = collection.unavailable.get(route)
+        if lacking is not None:
             raise Problem(
                 409,
                 "no-such-route",
-                f"Route '{route}' is not available in '{collection.name}': "
-                f"{collection.unavailable[route]}",
+                f"Route '{route}' is not available in '{collection.name}': {lacking}",
             )
 
     def _seconds(self, deadline_ms: int | None) -> float:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,19 @@ def settings(
     return ServiceSettings(serve=serve)
 
 
-@pytest.fixture
-def client(settings: ServiceSettings) -> Iterator[TestClient]:
+@contextmanager
+def ready(settings: ServiceSettings) -> Iterator[TestClient]:
     with TestClient(build(settings), base_url="http://localhost") as opened:
         give_up = time.monotonic() + PATIENCE
         while opened.get("/ready").status_code != 200:
             assert time.monotonic() < give_up, opened.get("/ready").text
             time.sleep(0.01)
+        yield opened
+
+
+@pytest.fixture
+def client(settings: ServiceSettings) -> Iterator[TestClient]:
+    with ready(settings) as opened:
         yield opened
 
 
@@ -125,6 +132,26 @@ def test_thresholds_that_are_replaced_are_followed_where_they_are_used(
     assert route_in(client, "b")["path"] == "fusion"
 
 
+def test_thresholds_that_were_broken_when_it_began_count_once_they_are_not(
+    settings: ServiceSettings, tmp_path: Path
+) -> None:
+    """As for a worker that comes in the place of one that was killed."""
+    (tmp_path / "b.json").write_text("{", encoding="utf-8")
+    with ready(settings) as client:
+        body = {"question": QUESTION, "collection": "b"}
+        refused = client.post("/v1/retrieve", json=body)
+        assert refused.status_code == 409
+        assert "b.json' is not JSON" in refused.json()["detail"]
+        assert client.post("/v1/retrieve", json={**body, "route": "graph"}).status_code == 200
+        save_policy(tmp_path / "b.json", Policy(Thresholds(0.0, 1.0)), {})
+        give_up = time.monotonic() + PATIENCE
+        while client.post("/v1/retrieve", json=body).status_code == 409:
+            assert time.monotonic() < give_up
+            time.sleep(0.01)
+        assert route_in(client, "b")["path"] == "fusion"
+        assert "error" not in client.get("/health").json()["collections"][1]
+
+
 def test_no_reply_mixes_thresholds_while_they_are_replaced(
     client: TestClient, tmp_path: Path
 ) -> None:
@@ -149,11 +176,7 @@ def test_no_reply_mixes_thresholds_while_they_are_replaced(
 
 
 def test_an_analyser_is_shared_and_closed_once(settings: ServiceSettings, life: Life) -> None:
-    with TestClient(build(settings), base_url="http://localhost") as client:
-        give_up = time.monotonic() + PATIENCE
-        while client.get("/ready").status_code != 200:
-            assert time.monotonic() < give_up
-            time.sleep(0.01)
+    with ready(settings):
         assert (life.made, life.closed) == (1, 0)
     assert (life.made, life.closed) == (1, 1)
 
