@@ -73,7 +73,7 @@ class Container:
     @cached_property
     def snapshot(self) -> Snapshot:
         """The version in view."""
-        return Snapshot(self.index, self.settings)
+        return Snapshot(self.index, self.settings, self.__dict__.pop("before", None))
 
     @cached_property
     def gateway(self) -> Gateway:
@@ -138,6 +138,8 @@ class Container:
         later.__dict__["analyser"] = self.analyser
         if "router" in self.__dict__:
             later.__dict__["router"] = self.router
+        if "snapshot" in self.__dict__:
+            later.__dict__["before"] = self.snapshot
         return later
 
     def build(self) -> None:
@@ -147,6 +149,7 @@ class Container:
         """
         for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH) if self.count else ():
             self.snapshot.retriever(arm)
+        self.snapshot.settle()
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Id -> passage in the version that is searched, whatever was written since."""
