@@ -14,6 +14,7 @@ from scipy import sparse
 
 from backends.bridging import MentionGraph
 from backends.corpus import Corpus
+from backends.distinct import distinct, without
 from backends.groundwork import Groundwork, lay, name_rows
 from backends.names import Names, NameTrie
 from backends.spelling import Spelling
@@ -132,7 +133,7 @@ def assemble(
     if settings.link_text:
         found = np.concatenate([found, _link(ground, trie, rows)], axis=1)
     tagged_pairs = _pairs(np.concatenate([tagged, titled], axis=1), size)
-    found_pairs = np.setdiff1d(_pairs(found, size), tagged_pairs)
+    found_pairs = without(_pairs(found, size), tagged_pairs)
     mentions = _matrix(
         np.concatenate([tagged_pairs, found_pairs]), len(corpus.sentence_passage), size
     )
@@ -192,7 +193,7 @@ def _wants_phrases(corpus: Corpus, settings: AssemblySettings) -> bool:
 def _recurring(corpus: Corpus) -> Mask:
     """Which noun phrases occur in more than one passage, and not in too many."""
     passages = corpus.sentence_passage[corpus.phrases.sentence].astype(np.int64)
-    pairs = np.unique(corpus.phrases.code.astype(np.int64) * max(len(corpus), 1) + passages)
+    pairs = distinct(corpus.phrases.code.astype(np.int64) * max(len(corpus), 1) + passages)
     frequency = np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
     most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * len(corpus))
     return (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
@@ -224,7 +225,7 @@ def _link(ground: Groundwork, trie: NameTrie, rows: Names) -> Int64:
 
 def _pairs(entries: Int64, size: int) -> Int64:
     """Distinct (row, entity) pairs as one ascending number each."""
-    return np.unique(entries[0] * size + entries[1])
+    return distinct(entries[0] * size + entries[1])
 
 
 def _matrix(pairs: Int64, rows: int, size: int) -> sparse.csr_array:
