@@ -1,14 +1,19 @@
-"""The verbs that change an index. Each is one Lance commit: readers see all of it or none."""
+"""The verbs that change an index. Each is one Lance commit: readers see all of it or none.
+
+When a verb returns, what it did is on the disk.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import cast
 
 import lance
 import pyarrow as pa
 
+from backends.durability import flush
 from backends.surfaces import Surfaces
 from backends.types import Float32
 
@@ -42,13 +47,15 @@ class Version:
 class Writer:
     """Holds an index's write lock for as long as its `with` block runs."""
 
-    def __init__(self, dataset: lance.LanceDataset, surfaces: Surfaces) -> None:
+    def __init__(self, folder: Path, dataset: lance.LanceDataset, surfaces: Surfaces) -> None:
         """Start from a version; only `Index.writer` makes one, for it takes the lock.
 
         Args:
-            dataset: The newest version of `passages.lance`.
+            folder: Of `passages.lance`.
+            dataset: Its newest version.
             surfaces: The cache beside it.
         """
+        self._folder = folder
         self._dataset = dataset
         self.surfaces = surfaces
 
@@ -95,6 +102,7 @@ class Writer:
         if stale:
             merge.when_not_matched_by_source_delete(any_of("id", stale))
         done = merge.execute(pa.Table.from_batches([rows]))
+        flush(self._folder, self._dataset)
         return Changes(
             done["num_inserted_rows"], done["num_updated_rows"], done["num_deleted_rows"]
         )
@@ -133,6 +141,8 @@ class Writer:
         for dataset in (self._dataset, surfaces):
             if dataset is not None:
                 dataset.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FRAGMENT)
+                if dataset is self._dataset:  # first, so that nothing is dropped for nothing
+                    flush(self._folder, dataset)
                 _drop_superseded(dataset, keep)
 
     def _delete(self, column: str, values: Sequence[str]) -> int:
@@ -143,7 +153,9 @@ class Writer:
         # Lance would commit a version even for a deletion of nothing.
         if not self._dataset.count_rows(condition):
             return 0
-        return int(self._dataset.delete(condition)["num_deleted_rows"])
+        deleted = int(self._dataset.delete(condition)["num_deleted_rows"])
+        flush(self._folder, self._dataset)
+        return deleted
 
 
 def versions_of(dataset: lance.LanceDataset) -> list[Version]:
