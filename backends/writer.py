@@ -20,6 +20,9 @@ from backends.types import Float32
 # Bounds what one compaction rewrites: a fragment that has this many rows is left alone.
 ROWS_PER_FRAGMENT = 65_536
 KEEP_VERSIONS = timedelta(hours=1)
+# Whoever follows an index holds some kilobytes for each: under many small writes, an hour of them
+# would be megabytes.
+MOST_VERSIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +134,9 @@ class Writer:
     def compact(self, keep: timedelta = KEEP_VERSIONS) -> None:
         """Merge small files, and drop versions that nobody should be reading any more.
 
-        A version counts as unread once it was superseded longer than `keep` ago, so a reader that
-        calls `Index.refresh` more often than that never loses the files under its feet.
+        A version counts as unread once it was superseded longer than `keep` ago, or by more than
+        `MOST_VERSIONS` others, so a reader that calls `Index.refresh` more often than that never
+        loses the files under its feet.
 
         Args:
             keep: How long a superseded version stays readable.
@@ -173,10 +177,11 @@ def _drop_superseded(dataset: lance.LanceDataset, keep: timedelta) -> None:
     that was the newest until a second ago, and that every reader still holds.
     """
     horizon = datetime.now(UTC) - keep
+    versions = versions_of(dataset)
     superseded = [
         version.number
-        for version, successor in pairwise(versions_of(dataset))
-        if successor.written < horizon
+        for place, (version, successor) in enumerate(pairwise(versions))
+        if successor.written < horizon or place < len(versions) - MOST_VERSIONS
     ]
     if superseded:
         dataset.cleanup_old_versions(
