@@ -78,7 +78,7 @@ class Container:
     @cached_property
     def snapshot(self) -> Snapshot:
         """The version in view."""
-        return Snapshot(self.index, self.settings)
+        return Snapshot(self.index, self.settings, self.__dict__.pop("before", None))
 
     @cached_property
     def gateway(self) -> Gateway:
@@ -153,6 +153,8 @@ class Container:
         for part in ("analyser", "_untuned", "router"):
             if part in self.__dict__:
                 later.__dict__[part] = self.__dict__[part]
+        if "snapshot" in self.__dict__:
+            later.__dict__["before"] = self.snapshot
         return later
 
     def retuned(self) -> "Container | None":
@@ -181,6 +183,7 @@ class Container:
         """
         for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH) if self.count else ():
             self.snapshot.retriever(arm)
+        self.snapshot.settle()
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Id -> passage in the version that is searched, whatever was written since."""

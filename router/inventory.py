@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from backends.corpus import read_corpus
 from backends.index import Index
+from backends.reading import read_corpus
 from backends.schema import SCHEMA_VERSION
 
 
