@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import perf_counter, time
 from typing import cast
 
@@ -71,8 +72,10 @@ class Service:
             settings.documents,
             call=self.batcher.call,
             catch_up=self.catch_up,
+            written=self._written,
             entity_vectors=settings.ingest.entity_vectors,
         )
+        self._is_written = asyncio.Event()
         self.recent = Recent()
         self._tasks: set[asyncio.Task[None]] = set()
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
@@ -286,12 +289,20 @@ class Service:
         await self._load()
         while True:
             started = perf_counter()
+            self._is_written.clear()
             for collection in self.collections.values():
                 await self._renew(collection)
             self._reload_keys()
             # At most half of the time goes into following an index that is written to all the time.
             spent = perf_counter() - started
-            await asyncio.sleep(max(self.settings.serve.refresh_seconds, spent))
+            await asyncio.sleep(spent)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.settings.serve.refresh_seconds - spent):
+                    await self._is_written.wait()
+
+    def _written(self) -> None:
+        """This process has written: what it wrote is to be found soon."""
+        self._is_written.set()
 
     async def _renew(self, collection: Collection) -> None:
         """Move to the newest version and thresholds, if there are newer ones."""

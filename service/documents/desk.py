@@ -36,6 +36,7 @@ class Desk:
         *,
         call: Call,
         catch_up: CatchUp,
+        written: Callable[[], None],
         entity_vectors: bool,
     ) -> None:
         """Wire the parts; `start` begins to look for jobs.
@@ -45,6 +46,7 @@ class Desk:
             settings: Of documents.
             call: Runs something in the thread of the models.
             catch_up: Returns when this process searches a version of a collection, or a newer one.
+            written: Called after each commit of this process, in the event loop's thread.
             entity_vectors: See `backends.build.ingest`.
         """
         self.settings = settings
@@ -58,6 +60,7 @@ class Desk:
                 settings,
                 call=call,
                 thread=self._thread,
+                written=written,
                 entity_vectors=entity_vectors,
             )
             for name, collection in collections.items()
