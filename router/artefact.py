@@ -63,6 +63,24 @@ def load(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
     return RoutingModel(title, scorer, policy, folder)
 
 
+def read_stated(folder: Path) -> tuple[str, Policy]:
+    """Name and policy of a version, for whoever has its scores already and asks for no other.
+
+    Args:
+        folder: Of the version.
+
+    Returns:
+        Name and version, "name/v1", and what becomes of scores.
+
+    Raises:
+        ArtefactError: A file is missing, or is not what was written.
+    """
+    manifest = Manifest.from_json(_read(folder / MANIFEST), str(folder / MANIFEST))
+    thresholds = folder / THRESHOLDS
+    policy = policy_from_json(_checked(thresholds, manifest), str(thresholds))
+    return f"{manifest.name}/{manifest.version}", policy
+
+
 def versions(models: Path, name: str) -> list[int]:
     """Numbers of the versions of a model, rising; empty when there is none."""
     found = (VERSION.fullmatch(folder.name) for folder in (models / name).glob("v*"))

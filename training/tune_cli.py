@@ -1,0 +1,125 @@
+"""`wye tune`: a router's thresholds, anew: on replays of judged questions, or on a request log."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from training.errors import LogError, ReplayError
+from training.train_cli import CACHE, LatencyOption, QualityOption, ShareOption
+
+if TYPE_CHECKING:
+    from backends.progress import Progress
+
+OUT = Path("thresholds.json")
+
+
+def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
+    """Add the command to `wye`."""
+
+    @app.command()
+    def tune(
+        replays: Annotated[
+            list[Path] | None,
+            typer.Argument(
+                help="Replay files of dev splits, as `wye train` keeps them in its cache; those of "
+                "train splits flatter the router that learned from them.",
+                show_default=False,
+            ),
+        ] = None,
+        *,
+        router: Annotated[
+            str, typer.Option(help="name/version or a folder. Default: WYE_ROUTER__MODEL.")
+        ] = "",
+        out: Annotated[
+            Path | None,
+            typer.Option(
+                help=f"The thresholds file to write. Default: {OUT}; with --from-log, none.",
+                show_default=False,
+            ),
+        ] = None,
+        quality: QualityOption = "nDCG@10",
+        elsewhere: Annotated[
+            bool,
+            typer.Option(help="Whether the thresholds have to hold for questions unlike these."),
+        ] = True,
+        max_latency_ms: LatencyOption = None,
+        max_graph_share: ShareOption = None,
+        moved: Annotated[int, typer.Option(min=0, help="Changed routes to list.")] = 10,
+        from_log: Annotated[
+            list[Path] | None,
+            typer.Option(
+                help="A request log, as WYE_SERVE__REQUEST_LOG names it, instead of replays: what "
+                "thresholds make of the requests in it. May be repeated, for rotated logs; .gz is "
+                "read as it is.",
+                show_default=False,
+            ),
+        ] = None,
+        collection: Annotated[
+            str, typer.Option(help="Of the log; needed where it has several.")
+        ] = "",
+        try_: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--try",
+                help="Thresholds to try on the log, LOW,HIGH or a file. May be repeated.",
+                show_default=False,
+            ),
+        ] = None,
+        index: Annotated[
+            Path | None,
+            typer.Option(
+                help="Folder of the collection's index, to replay the questions of the log whose "
+                "feedback names passages, and to solve thresholds on them.",
+                show_default=False,
+            ),
+        ] = None,
+        cache: Annotated[Path, typer.Option(help="Features and replays, used again.")] = CACHE,
+        seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    ) -> None:
+        """Solve a router's thresholds anew, and write them to a file to review.
+
+        Nothing changes until the file is reviewed and named in WYE_ROUTER__THRESHOLDS.
+
+        With --from-log, prints what thresholds make of requests that were served: how many change
+        route, and what latency to expect. A bound finds the thresholds that keep it with the fewest
+        changes; no answer is judged for that. With --index as well, feedback that names passages
+        stands for judgements, and thresholds are solved as on any others.
+        """
+        from training.report import wide_console
+        from training.routing import Goal
+
+        goal = Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
+        if from_log:
+            from training.traffic.run import Judging, tune_from_log
+
+            if replays:
+                raise ReplayError("Give replays or --from-log, not both.")
+            judging = Judging(index, quality, elsewhere, moved, cache, seed) if index else None
+            wrote = tune_from_log(
+                from_log,
+                console=wide_console(),
+                router=router,
+                collection=collection,
+                tried=try_ or [],
+                goal=goal,
+                judging=judging,
+                out=out,
+                progress=progress,
+            )
+            if not wrote:
+                return
+        else:
+            from training.retuning import retune, show_retuned
+            from training.tuning import Tuning
+
+            for given, name in ((collection, "--collection"), (try_, "--try"), (index, "--index")):
+                if given:
+                    raise LogError(f"{name} is about a request log; give one with --from-log.")
+            tuning = Tuning.load(replays or [], router, cache=cache / "features", measure=quality)
+            found = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
+            show_retuned(wide_console(), tuning, found, most=moved)
+            out = out or OUT
+            tuning.save(out, found.solution.thresholds, found.notes())
+        typer.echo(f"Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}")
