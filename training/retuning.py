@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from training.bootstrap import Interval, interval, resampled_means
-from training.pipeline import CUTS, Choices
+from training.pipeline import Choices
 from training.routing import Goal, Moves, Outcome, moves, names, outcome
 from training.stability import Stability, stability
+from training.sweep import CUTS
 from training.thresholds import Solution, solve
 from training.tuning import Tuning
 

@@ -92,22 +92,32 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
 
         goal = Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
         if from_log:
-            from training.traffic.run import Judging, tune_from_log
+            from training.traffic.run import Tuner
 
             if replays:
                 raise ReplayError("Give replays or --from-log, not both.")
-            judging = Judging(index, quality, elsewhere, moved, cache, seed) if index else None
-            wrote = tune_from_log(
+            if out is not None and index is None and goal == Goal():
+                raise LogError(
+                    "There is nothing to write: bound --max-latency-ms or --max-graph-share, or "
+                    "have the questions with feedback replayed with --index."
+                )
+            tuner = Tuner.load(
                 from_log,
                 console=wide_console(),
                 router=router,
                 collection=collection,
-                tried=try_ or [],
                 goal=goal,
-                judging=judging,
                 out=out,
-                progress=progress,
             )
+            tuner.show(try_ or [])
+            wrote = False
+            if index is not None:
+                from training.traffic.judging import Judging, tune_judged
+
+                judging = Judging(index, quality, elsewhere, moved, cache, seed)
+                wrote = tune_judged(tuner, judging, progress())
+            elif goal != Goal():
+                wrote = tuner.bounded()
             if not wrote:
                 return
         else:

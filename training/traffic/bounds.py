@@ -7,8 +7,8 @@ import numpy as np
 
 from router.policy import Budget, Policy, Thresholds, decide
 from router.types import Route
-from training.pipeline import CUTS, MOST_LOGIT
 from training.routing import Goal, Outcomes
+from training.sweep import CUTS
 from training.thresholds import solve
 from training.traffic.redecide import Effect, effect, times_of
 from training.traffic.requests import ROUTES, Requests
@@ -84,7 +84,7 @@ def _outcomes(requests: Requests, now: Policy, present: Effect, goal: Goal) -> O
         for place, taken in enumerate(_taken(now, budget)):
             stays[rows, place] = np.isin(present.routes[rows], taken)
             ms[rows, place] = latency[taken].max()
-    edge = 1 / (1 + math.exp(MOST_LOGIT))
+    edge = float(np.finfo(np.float64).eps)  # a score may be rounded to 0 or 1
     return Outcomes(np.clip(requests.scores, edge, 1 - edge), stays, ms)
 
 

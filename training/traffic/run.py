@@ -1,41 +1,15 @@
-"""`wye tune --from-log`, from the files to what is printed and written."""
+"""`wye tune --from-log`, from the files to what is printed and written; no model is loaded."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
-from backends.progress import Progress
 from router.settings import Settings, load_settings
-from training.errors import LogError
-from training.retuning import retune
 from training.routing import Goal
-from training.traffic.judged import replay
-from training.traffic.show import show_log, show_proposed, show_tried
-from training.traffic.show_judged import show_feedback, show_judged
+from training.traffic.show import show_feedback, show_log, show_proposed, show_tried
 from training.traffic.traffic import Traffic
-
-
-@dataclass(frozen=True, slots=True)
-class Judging:
-    """How the questions that have feedback are replayed.
-
-    Attributes:
-        index: That the collection is served from.
-        quality: One of `training.measures.MEASURES`.
-        elsewhere: As in `training.retuning.retune`.
-        moved: Changed routes to list.
-        cache: Folder of features and replays.
-        seed: Of the bootstrap.
-    """
-
-    index: Path
-    quality: str
-    elsewhere: bool
-    moved: int
-    cache: Path
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +71,7 @@ class Tuner:
         """
         policies = {text: self.traffic.candidate(text) for text in tried}
         show_log(self.console, self.traffic)
-        show_feedback(self.console, self.traffic.log)
+        show_feedback(self.console, self.traffic)
         show_tried(self.console, self.traffic, policies)
 
     def bounded(self) -> bool:
@@ -121,96 +95,13 @@ class Tuner:
         if self.out is not None:
             bounds = ("max_mean_ms", "max_graph_share")
             self.traffic.save(self.out, policy, {name: getattr(self.goal, name) for name in bounds})
-        return self._said()
+        return self.done()
 
-    def judged(self, judging: Judging, progress: Progress) -> bool:
-        """Solve thresholds on the questions whose feedback names passages.
-
-        Args:
-            judging: How to replay them.
-            progress: Told of every question.
-
-        Returns:
-            Whether a file was written.
-
-        Raises:
-            LogError: There are too few.
-            FitError: No thresholds keep the bounds.
-        """
-        traffic = self.traffic
-        tuning, found = replay(
-            traffic.log,
-            traffic.now,
-            judging.index,
-            self.settings,
-            cache=judging.cache,
-            measure=judging.quality,
-            progress=progress,
-        )
-        solved = retune(tuning, self.goal, elsewhere=judging.elsewhere, seed=judging.seed)
-        show_judged(self.console, traffic.log, tuning, found, solved, most=judging.moved)
-        thresholds = solved.solution.thresholds
-        show_proposed(self.console, traffic, tuning.policy(thresholds))
-        if self.out is not None:
-            said = {
-                "from": "feedback in a request log: partial, and of passages that were shown",
-                "log": traffic.notes(),
-                "instead_of": asdict(traffic.now.thresholds),
-            }
-            tuning.save(self.out, thresholds, {**solved.notes(), **said})
-        return self._said()
-
-    def _said(self) -> bool:
+    def done(self) -> bool:
+        """Say so where nothing is written; whether a file is."""
         if self.out is None:
             self.console.print("Nothing is written; --out FILE keeps what is proposed.")
         return self.out is not None
-
-
-def tune_from_log(
-    paths: Sequence[Path],
-    *,
-    console: Console,
-    router: str,
-    collection: str,
-    tried: Sequence[str],
-    goal: Goal,
-    judging: Judging | None,
-    out: Path | None,
-    progress: Callable[[], Progress],
-) -> bool:
-    """The command: what needs no judgements first, so that it is there whatever comes after.
-
-    Args:
-        paths: As of `Tuner.load`.
-        console: As of `Tuner.load`.
-        router: As of `Tuner.load`.
-        collection: As of `Tuner.load`.
-        tried: As of `Tuner.show`.
-        goal: As of `Tuner.load`.
-        judging: How to replay; None replays nothing.
-        out: As of `Tuner.load`.
-        progress: Makes what long work is shown with.
-
-    Returns:
-        Whether a file was written.
-
-    Raises:
-        LogError: The logs have nothing to go by, or too little for what was asked.
-        FitError: No thresholds keep the bounds.
-    """
-    is_bounded = goal != Goal()
-    if out is not None and judging is None and not is_bounded:
-        raise LogError(
-            "There is nothing to write: bound --max-latency-ms or --max-graph-share, or have the "
-            "questions with feedback replayed with --index."
-        )
-    tuner = Tuner.load(
-        paths, console=console, router=router, collection=collection, goal=goal, out=out
-    )
-    tuner.show(tried)
-    if judging is not None:
-        return tuner.judged(judging, progress())
-    return is_bounded and tuner.bounded()
 
 
 def _settings(router: str) -> Settings:

@@ -37,6 +37,21 @@ def show_log(console: Console, traffic: Traffic) -> None:
     console.print(_times(traffic), _scores(traffic))
 
 
+def show_feedback(console: Console, traffic: Traffic) -> None:
+    """Print what feedback there is, and what of it marks no passage."""
+    marked = traffic.log.marked
+    if not marked.requests:
+        return
+    console.print(
+        f"Feedback is on {marked.requests:,} requests; {len(marked.questions):,} different "
+        "questions have passages that were said to answer them.",
+        markup=False,
+    )
+    if marked.left_out:
+        reasons = _reasons(marked.left_out)
+        console.print("Feedback that marks nothing here:", *reasons, sep="\n  ", markup=False)
+
+
 def show_tried(console: Console, traffic: Traffic, others: Mapping[str, Policy]) -> None:
     """Print what thresholds make of the requests, beside what was served and what serves now.
 

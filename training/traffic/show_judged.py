@@ -1,4 +1,4 @@
-"""What feedback is worth, and what thresholds were solved on it, for a terminal."""
+"""Thresholds that were solved on feedback, and how far to trust them, for a terminal."""
 
 from rich.console import Console
 
@@ -6,21 +6,6 @@ from training.retuning import Retuned, show_retuned
 from training.traffic.judged import Judged, scores_that_differ
 from training.traffic.log import Log
 from training.tuning import Tuning
-
-
-def show_feedback(console: Console, log: Log) -> None:
-    """Print what feedback there is, and what it cannot say."""
-    marked = log.marked
-    if not marked.requests:
-        return
-    console.print(
-        f"Feedback is on {marked.requests:,} requests; {len(marked.questions):,} different "
-        "questions have passages that were said to answer them.",
-        markup=False,
-    )
-    if marked.left_out:
-        reasons = [f"{count:>9,} {why}" for why, count in marked.left_out.items()]
-        console.print("Feedback that marks nothing here:", *reasons, sep="\n  ", markup=False)
 
 
 def show_judged(
@@ -40,9 +25,9 @@ def show_judged(
     shown, marked = log.marked.shown
     by_route = ", ".join(f"{route} {count:,}" for route, count in log.marked.routes.items())
     console.print(
-        f"These judgements are biased: {shown:,} of {marked:,} marked passages had been shown by the "
-        f"route then taken (requests by route: {by_route}), and what only another route would have "
-        "found counts as not relevant, which speaks for the routes then taken.",
+        f"These judgements are biased: {shown:,} of {marked:,} marked passages had been shown by "
+        f"the route then taken (requests by route: {by_route}), and what only another route would "
+        "have found counts as not relevant, which speaks for the routes then taken.",
         markup=False,
     )
     if found.vanished:
