@@ -125,7 +125,7 @@ def _times(traffic: Traffic) -> Table:
 
 def _scores(traffic: Traffic) -> Table:
     """Requests by score, with the present thresholds where they lie."""
-    counts, edges = np.histogram(traffic.log.requests.scores, bins=_BINS, range=(0, 1))
+    counts, edges = np.histogram(traffic.log.requests.scores, bins=np.arange(_BINS + 1) / _BINS)
     pair = traffic.now.thresholds
     table = _table("Scores", "from", "requests", "share")
     table.add_column("")
