@@ -152,11 +152,11 @@ class _Reader:
         """
         self._refuse_collections(paths)
         if self._times is None:
+            why = "; ".join(f"{count} {reason}" for reason, count in self._left_out().items())
             raise LogError(
                 f"None of the {self._collections[self._collection]} questions asked of "
-                f"'{self._collection}' was decided by router {self._model}: "
-                f"{_listed(self._left_out()) or 'nothing was'}; name the router that decided with "
-                "--router, or ask without naming a route."
+                f"'{self._collection}' was decided by router {self._model} ({why}); name the "
+                "router that decided with --router, or ask without naming a route."
             )
         return Log(
             files=len(paths),

@@ -42,7 +42,12 @@ def show_judged(
             "index, or what features are made by, has changed since."
         )
     gain = solved.gain
-    if gain.low <= 0 <= gain.high:
+    if gain.high < 0:
+        console.print(
+            f"The proposed thresholds are worse than the present ones on these questions, in "
+            f"{tuning.measure}; take them for their bounds alone, if for anything."
+        )
+    elif gain.low <= 0:
         console.print(
             f"Whether the proposed thresholds are better is not certain: the interval of the "
             f"change in {tuning.measure} includes 0."
