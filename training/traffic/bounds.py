@@ -7,7 +7,8 @@ import numpy as np
 
 from router.policy import Budget, Policy, Thresholds, decide
 from router.types import Route
-from training.routing import Goal, Outcomes
+from training.errors import FitError
+from training.routing import FUSION, GRAPH, SIMPLE, Goal, Outcomes
 from training.sweep import CUTS
 from training.thresholds import solve
 from training.traffic.redecide import Effect, effect, times_of
@@ -25,9 +26,7 @@ def keeps(found: Effect, goal: Goal) -> bool:
     Where latency is bounded, a route whose latency is not known may not be taken.
     """
     graph = sum(found.shares.get(route, 0.0) for route in (Route.GRAPH, Route.FUSION))
-    if goal.max_graph_share is not None and graph > goal.max_graph_share + 1e-9:
-        return False
-    return goal.max_mean_ms is None or found.mean_ms <= goal.max_mean_ms + 1e-9
+    return _is_at_most(graph, goal.max_graph_share) and _is_at_most(found.mean_ms, goal.max_mean_ms)
 
 
 def within(requests: Requests, now: Policy, goal: Goal) -> Policy:
@@ -67,8 +66,12 @@ def within(requests: Requests, now: Policy, goal: Goal) -> Policy:
     ]
     effects = [effect(requests, policy) for policy in tried]
     moved = [int((one.routes != present.routes).sum()) for one in effects]
-    last = len(tried) - 1  # what was solved keeps the bounds, if only but for rounding
-    allowed = [at for at, one in enumerate(effects) if at == last or keeps(one, goal)]
+    allowed = [at for at, one in enumerate(effects) if keeps(one, goal)]
+    if not allowed:
+        raise FitError(
+            "No thresholds keep the bounds: a score of 1 takes the graph whatever they are. Allow "
+            "more latency, or a higher graph share."
+        )
     return tried[min(allowed, key=lambda at: (moved[at], at))]
 
 
@@ -84,8 +87,18 @@ def _outcomes(requests: Requests, now: Policy, present: Effect, goal: Goal) -> O
         for place, taken in enumerate(_taken(now, budget)):
             stays[rows, place] = np.isin(present.routes[rows], taken)
             ms[rows, place] = latency[taken].max()
+    # No thresholds reach these: a score of 1 always takes the graph, and one of 0 never fusion.
+    ones, zeros = requests.scores == 1, requests.scores == 0
+    for values in (stays, ms):
+        values[ones] = values[ones][:, [GRAPH]]
+        values[zeros, FUSION] = values[zeros, SIMPLE]
     edge = float(np.finfo(np.float64).eps)  # a score may be rounded to 0 or 1
     return Outcomes(np.clip(requests.scores, edge, 1 - edge), stays, ms)
+
+
+def _is_at_most(value: float, bound: float | None) -> bool:
+    """Met, but for the rounding of sums; what is not known is not met."""
+    return bound is None or value <= bound + 1e-6 * max(1.0, bound)
 
 
 def _taken(now: Policy, budget: float) -> list[list[int]]:

@@ -2,13 +2,12 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
-from router.artefact import read_policy
 from service.app import build
 from service.cli import run
 from service.settings import load_settings
