@@ -127,7 +127,11 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             for given, name in ((collection, "--collection"), (try_, "--try"), (index, "--index")):
                 if given:
                     raise LogError(f"{name} is about a request log; give one with --from-log.")
-            tuning = Tuning.load(replays or [], router, cache=cache / "features", measure=quality)
+            if not replays:
+                raise ReplayError(
+                    "Tune on what? Name replays of dev splits, or a request log with --from-log."
+                )
+            tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
             found = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
             show_retuned(wide_console(), tuning, found, most=moved)
             out = out or OUT
