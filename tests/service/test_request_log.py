@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.service.conftest import Library
 
 Serve = Callable[..., TestClient]
-RIVER = {"question": "Into which sea does the river under the bridge flow"}
+RIVER = {"question": "Into which sea does the river of Mostar flow"}
 
 
 @pytest.fixture
@@ -88,6 +88,6 @@ def test_a_log_is_tuned_from(
     assert "1 line without an end" in out
     assert "Feedback is on 3 requests; 1 different questions have passages" in out
     assert "1 an unknown request" in out
-    assert "as served -> now" in out
-    assert "now -> 0,1 dense fusion" in out
-    assert "now -> 0,1 graph fusion 3" in out
+    assert "as served -> now 0" in out
+    assert "now -> 0,1 dense fusion 4 40.0%" in out
+    assert "graph fusion 3 30.0%" in out
