@@ -82,10 +82,9 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
 
         Nothing changes until the file is reviewed and named in WYE_ROUTER__THRESHOLDS.
 
-        With --from-log, prints what thresholds make of requests that were served: how many change
-        route, and what latency to expect. A bound finds the thresholds that keep it with the fewest
-        changes; no answer is judged for that. With --index as well, feedback that names passages
-        stands for judgements, and thresholds are solved as on any others.
+        With --from-log, prints what thresholds make of requests that were served.
+        A bound finds the ones that keep it with the fewest changes of route.
+        With --index too, feedback that names passages stands for judgements.
         """
         from training.report import wide_console
         from training.routing import Goal

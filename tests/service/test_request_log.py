@@ -69,15 +69,15 @@ def test_a_log_is_tuned_from(
     # The request with a budget needs latencies, which this router's thresholds file has none of.
     assert run([*own, "--collection", "default"]) == 2
     assert "No latency is known for dense, fusion, graph" in capsys.readouterr().err
-    file = log.with_name("thresholds.json")
-    file.write_text(
+    reviewed = log.with_name("thresholds.json")
+    reviewed.write_text(
         '{"low": 0.4, "high": 0.7, "simple": "dense", "latency_ms": '
         '{"dense": 4, "fusion": 9, "graph": 6}}',
         encoding="utf-8",
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WYE_ROUTER__MODEL", str(router))
-        patch.setenv("WYE_ROUTER__THRESHOLDS", str(file))
+        patch.setenv("WYE_ROUTER__THRESHOLDS", str(reviewed))
         assert run(["tune", "--from-log", str(log), "--collection", "default", "--try", "0,1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "10 decisions by words/v1 for collection 'default', about 4 different questions" in out

@@ -152,7 +152,7 @@ def test_what_was_answered_is_not_asked_again(
     asked: list[str] = []
     consult = container.gateway.consult
 
-    def dying(questions: list[str], depth: int, filter_: object | None) -> object:
+    def dying(questions: list[str], depth: int, filter_: object | None = None) -> object:
         asked.extend(questions)
         if len(asked) == 7:
             raise DiedError
@@ -163,9 +163,9 @@ def test_what_was_answered_is_not_asked_again(
         replay_dataset(container, dataset, tmp_path / "cut")
     again: list[str] = []
 
-    def counting(questions: list[str], depth: int) -> object:
+    def counting(questions: list[str], depth: int, filter_: object | None = None) -> object:
         again.extend(questions)
-        return consult(questions, depth)
+        return consult(questions, depth, filter_)
 
     monkeypatch.setattr(container.gateway, "consult", counting)
     found = read_training(replay_dataset(container, dataset, tmp_path / "cut"))
