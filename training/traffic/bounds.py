@@ -8,11 +8,13 @@ import numpy as np
 from router.policy import Budget, Policy, Thresholds, decide
 from router.types import Route
 from training.errors import FitError
+from training.examples import Float64
 from training.routing import FUSION, GRAPH, SIMPLE, Goal, Outcomes
 from training.sweep import CUTS
 from training.thresholds import solve
 from training.traffic.redecide import Effect, effect, times_of
-from training.traffic.requests import ROUTES, Requests
+from training.traffic.requests import Requests
+from training.traffic.stages import ROUTES
 
 _PLACES = (Thresholds(1, 1), Thresholds(0, 1), Thresholds(0, 0))
 """Under which every score takes the simple route, fusion, or the graph."""
@@ -34,8 +36,8 @@ def within(requests: Requests, now: Policy, goal: Goal) -> Policy:
 
     Without judgements no other aim is honest: one cannot tell which change would do good, so the
     best change is the smallest. Among equally small ones it is the one that leaves most to fusion,
-    as `training.thresholds.solve` does when it is cautious. A route that has answered nothing, so
-    that its latency is not known, gets nothing where latency is bounded.
+    as `training.thresholds.solve` does when it is cautious. Where latency is bounded, a route of
+    which the log never tells how long it takes gets nothing.
 
     Args:
         requests: That the bounds are to hold for.
@@ -77,16 +79,14 @@ def within(requests: Requests, now: Policy, goal: Goal) -> Policy:
 
 def _outcomes(requests: Requests, now: Policy, present: Effect, goal: Goal) -> Outcomes:
     """Quality 1 where a request stays on its route; latency as each route has had it."""
-    seen = times_of(requests)
-    never = 0.0 if goal.max_mean_ms is None else (goal.max_mean_ms + 1) * (len(requests) + 1)
-    latency = np.array([seen[route].mean_ms if route in seen else never for route in ROUTES])
+    times = _times(requests, goal)
     stays = np.empty((len(requests), 3))
     ms = np.empty((len(requests), 3))
     for budget in np.unique(requests.budgets).tolist():
         rows = np.isnan(requests.budgets) if math.isnan(budget) else requests.budgets == budget
         for place, taken in enumerate(_taken(now, budget)):
             stays[rows, place] = np.isin(present.routes[rows], taken)
-            ms[rows, place] = latency[taken].max()
+            ms[rows, place] = times[rows][:, taken].max(axis=1)
     # No thresholds reach these: a score of 1 always takes the graph, and one of 0 never fusion.
     ones, zeros = requests.scores == 1, requests.scores == 0
     for values in (stays, ms):
@@ -94,6 +94,14 @@ def _outcomes(requests: Requests, now: Policy, present: Effect, goal: Goal) -> O
         values[zeros, FUSION] = values[zeros, SIMPLE]
     edge = float(np.finfo(np.float64).eps)  # a score may be rounded to 0 or 1
     return Outcomes(np.clip(requests.scores, edge, 1 - edge), stays, ms)
+
+
+def _times(requests: Requests, goal: Goal) -> Float64:
+    """(n, len(ROUTES)) expected milliseconds, as `training.traffic.redecide` expects them."""
+    seen = times_of(requests)
+    never = 0.0 if goal.max_mean_ms is None else (goal.max_mean_ms + 1) * (len(requests) + 1)
+    means = np.array([seen[route].mean_ms if route in seen else never for route in ROUTES])
+    return np.where(np.isnan(requests.times_ms), means, requests.times_ms)
 
 
 def _is_at_most(value: float, bound: float | None) -> bool:

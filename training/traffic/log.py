@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from router.artefact import Stated
 from router.journal import FEEDBACK, RETRIEVAL, parse_line, read_texts
 from router.types import Route
 from training.errors import LogError
@@ -51,15 +52,15 @@ class Log:
     marked: Marked
 
 
-def read_log(paths: Sequence[Path], model: str, collection: str = "") -> Log:
+def read_log(paths: Sequence[Path], router: Stated, collection: str = "") -> Log:
     """Read request logs, such as a log with those that it was rotated to.
 
-    Memory is some 60 bytes for each request that counts, and the text of those questions alone
+    Memory is some 70 bytes for each request that counts, and the text of those questions alone
     that have feedback.
 
     Args:
         paths: Files as `router.journal` writes them, each once.
-        model: Name and version of the router whose decisions count.
+        router: Whose decisions count.
         collection: To look at; may be left out where there is only one.
 
     Raises:
@@ -69,7 +70,7 @@ def read_log(paths: Sequence[Path], model: str, collection: str = "") -> Log:
     """
     _refuse_twice(paths)
     feedback = read_feedback(paths)
-    reader = _Reader(model, collection, feedback)
+    reader = _Reader(router, collection, feedback)
     for path in paths:
         for number, text in read_texts(path):
             reader.take(text, path, number)
@@ -79,11 +80,11 @@ def read_log(paths: Sequence[Path], model: str, collection: str = "") -> Log:
 class _Reader:
     """Counts line by line."""
 
-    def __init__(self, model: str, collection: str, feedback: Mapping[str, Said]) -> None:
-        self._model = model
+    def __init__(self, router: Stated, collection: str, feedback: Mapping[str, Said]) -> None:
+        self._model = router.name
         self._named = collection
         self._collection = collection
-        self._columns = Columns()
+        self._columns = Columns(asks_corpus=router.asks_corpus)
         self._joining = Joining(feedback)
         self._hashes = array("q")
         self._times: tuple[datetime, datetime] | None = None

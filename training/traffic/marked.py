@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from router.types import Route
 from training.traffic.feedback import Said
-from training.traffic.requests import ROUTES, Line
+from training.traffic.requests import Line
+from training.traffic.stages import ROUTES
 
 _Key = tuple[str, str, str]
 

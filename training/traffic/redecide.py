@@ -10,25 +10,28 @@ import numpy as np
 from router.policy import Budget, Policy, decide
 from router.types import Route
 from training.examples import Float64
-from training.traffic.requests import ROUTES, Codes, Requests
+from training.traffic.requests import Codes, Requests
+from training.traffic.stages import ROUTES
 
 TAIL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class RouteTimes:
-    """Requests that one route answered.
+    """How long one route takes.
 
     Attributes:
-        count: How many.
-        mean_ms: Mean of `Requests.worked_ms`.
+        count: Requests that it answered.
+        known: Requests of which the log tells how long it took, or would have taken.
+        mean_ms: Mean of `Requests.times_ms` over these.
         p50_ms: Median of the same.
         p95_ms: 95th percentile of the same.
-        waited_p50_ms: Median of `Requests.waited_ms`.
+        waited_p50_ms: Median of `Requests.waited_ms` over those that it answered; NaN for none.
         waited_p95_ms: 95th percentile of the same.
     """
 
     count: int
+    known: int
     mean_ms: float
     p50_ms: float
     p95_ms: float
@@ -44,9 +47,8 @@ class Effect:
         policy: Thresholds and what goes with them; None for the routes that were taken.
         routes: (n,) codes of routes.
         shares: Of each route that some request takes.
-        unknown: Routes that some request takes and none was answered by, so that nobody knows how
-            long they last.
-        mean_ms: Expected mean of `Requests.worked_ms`; NaN where some route is unknown.
+        unknown: Routes that some request takes, of which the log never tells how long they last.
+        mean_ms: Expected mean of the work in milliseconds; NaN where some route is unknown.
         p50_ms: Expected median, likewise.
         p95_ms: Expected 95th percentile, likewise.
     """
@@ -82,16 +84,20 @@ def redecide(requests: Requests, policy: Policy) -> Codes:
 
 
 def times_of(requests: Requests) -> dict[Route, RouteTimes]:
-    """By the route that answered, in the order of `Route`."""
+    """By route, in the order of `Route`; those of which nothing is known are left out."""
     found = {}
     for code, route in enumerate(ROUTES):
-        rows = requests.routes == code
-        if rows.any():
-            worked, waited = requests.worked_ms[rows], requests.waited_ms[rows]
+        times = _known(requests, code)
+        if len(times):
+            waited = requests.waited_ms[requests.routes == code]
             found[route] = RouteTimes(
-                int(rows.sum()),
-                float(worked.mean()),
-                *(_quantile(values, q) for values in (worked, waited) for q in (0.5, TAIL)),
+                len(waited),
+                len(times),
+                float(times.mean()),
+                _quantile(times, 0.5),
+                _quantile(times, TAIL),
+                _quantile(waited, 0.5) if len(waited) else math.nan,
+                _quantile(waited, TAIL) if len(waited) else math.nan,
             )
     return found
 
@@ -104,8 +110,8 @@ def as_served(requests: Requests) -> Effect:
 def effect(requests: Requests, policy: Policy) -> Effect:
     """What a policy makes of the requests.
 
-    Times are expected ones: a route's questions are taken to last as those that it answered, so a
-    request that changes its route is as likely to take any time that was seen on the new one.
+    Times are expected ones. Where the log tells how long a request would have taken by its new
+    route, it is that; otherwise any time that is known of that route is equally likely.
 
     Raises:
         PolicyError: As of `redecide`.
@@ -122,23 +128,43 @@ def flips(before: Codes, after: Codes) -> dict[tuple[Route, Route], int]:
 
 def _effect(requests: Requests, policy: Policy | None, routes: Codes) -> Effect:
     n = len(requests)
-    wanted = np.bincount(routes, minlength=len(ROUTES))
-    seen = np.bincount(requests.routes, minlength=len(ROUTES))
-    shares = {route: float(wanted[code] / n) for code, route in enumerate(ROUTES) if wanted[code]}
-    unknown = tuple(ROUTES[code] for code in np.flatnonzero((seen == 0) & (wanted > 0)))
+    shares, unknown = {}, []
+    values, weights = [], []
+    for code, route in enumerate(ROUTES):
+        rows = np.flatnonzero(routes == code)
+        if not len(rows):
+            continue
+        shares[route] = len(rows) / n
+        own = requests.times_ms[rows, code].astype(np.float64)
+        told = ~np.isnan(own)
+        values.append(own[told])
+        weights.append(np.ones(int(told.sum())))
+        if told.all():
+            continue
+        pool = _known(requests, code)
+        if not len(pool):
+            unknown.append(route)
+            continue
+        values.append(pool)
+        weights.append(np.full(len(pool), int((~told).sum()) / len(pool)))
     if unknown:
-        return Effect(policy, routes, shares, unknown, math.nan, math.nan, math.nan)
-    weights = (wanted / np.maximum(seen, 1))[requests.routes]
-    worked = requests.worked_ms
+        return Effect(policy, routes, shares, tuple(unknown), math.nan, math.nan, math.nan)
+    times, counts = np.concatenate(values), np.concatenate(weights)
     return Effect(
         policy,
         routes,
         shares,
         (),
-        float((worked * weights).sum() / n),
-        _quantile(worked, 0.5, weights),
-        _quantile(worked, TAIL, weights),
+        float((times * counts).sum() / n),
+        _quantile(times, 0.5, counts),
+        _quantile(times, TAIL, counts),
     )
+
+
+def _known(requests: Requests, code: int) -> Float64:
+    """Every time that is known of a route."""
+    times = requests.times_ms[:, code].astype(np.float64)
+    return times[~np.isnan(times)]
 
 
 def _quantile(values: Float64, share: float, weights: Float64 | None = None) -> float:

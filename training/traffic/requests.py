@@ -1,7 +1,8 @@
-"""Decisions of a request log as columns, some 50 bytes each."""
+"""Decisions of a request log as columns, some 60 bytes each."""
 
 import math
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -9,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from router.types import Route
+from backends.types import Float32
 from training.examples import Float64
+from training.traffic.stages import ROUTES, times_of_routes
 
 Codes = NDArray[np.int8]
-ROUTES: tuple[Route, ...] = tuple(Route)
-"""Routes by their codes in a column."""
 _CODES = {str(route): code for code, route in enumerate(ROUTES)}
 _NOT_WORK = frozenset({"queue", "total"})
 
@@ -26,17 +26,22 @@ class Requests:
     Attributes:
         scores: (n,) as they were when the route was chosen, from 0 to 1.
         routes: (n,) int8, codes of the routes that were taken; see `ROUTES`.
-        worked_ms: (n,) milliseconds that went into each: its share of all stages of its batch,
-            without the wait in the queue.
+        times_ms: (n, len(ROUTES)) float32, milliseconds of work by each route; NaN where the log
+            does not tell; see `training.traffic.stages`.
         waited_ms: (n,) milliseconds from its arrival to its passages.
         budgets: (n,) `max_latency_ms` of the request; NaN without.
     """
 
     scores: Float64
     routes: Codes
-    worked_ms: Float64
+    times_ms: Float32
     waited_ms: Float64
     budgets: Float64
+
+    @property
+    def worked_ms(self) -> Float64:
+        """(n,) milliseconds that went into each by the route that was taken."""
+        return self.times_ms[np.arange(len(self)), self.routes].astype(np.float64)
 
     def __len__(self) -> int:
         """How many requests there are."""
@@ -56,7 +61,7 @@ class Line:
         shown: Ids of the passages that were returned.
         time: When, in UTC.
         version: Of the index.
-        worked_ms: As in `Requests`.
+        stages: Stage -> seconds, the request's share of its batch; no wait is among them.
         waited_ms: As in `Requests`.
         budget: As in `Requests`.
         score: Of the router; None where no router decided.
@@ -73,7 +78,7 @@ class Line:
     shown: list[str]
     time: datetime
     version: int
-    worked_ms: float
+    stages: Mapping[str, float]
     waited_ms: float
     budget: float
     score: float | None
@@ -110,8 +115,8 @@ class Line:
             shown=list(values["passages"]),
             time=_in_utc(values["time"]),
             version=int(values["index_version"]),
-            worked_ms=_ms(sum(time for at, time in seconds.items() if at not in _NOT_WORK)),
-            waited_ms=_ms(seconds["total"]),
+            stages={at: _time(own) for at, own in seconds.items() if at not in _NOT_WORK},
+            waited_ms=1000 * _time(seconds["total"]),
             budget=math.nan if budget is None else float(budget),
             score=None if score is None else float(score),
             model=_text(decision.get("model", "")),
@@ -123,9 +128,16 @@ class Line:
 class Columns:
     """Requests that are being read."""
 
-    def __init__(self) -> None:
-        self._floats = [array("d") for _ in range(4)]
+    def __init__(self, *, asks_corpus: bool) -> None:
+        """None are read yet.
+
+        Args:
+            asks_corpus: As of `training.traffic.stages.times_of_routes`.
+        """
+        self._asks_corpus = asks_corpus
+        self._floats = [array("d") for _ in range(3)]
         self._routes = array("b")
+        self._times = array("f")
 
     def __len__(self) -> int:
         """How many there are so far."""
@@ -134,17 +146,17 @@ class Columns:
     def add(self, line: Line, score: float) -> None:
         """Take in a request that counts."""
         self._routes.append(line.route)
-        values = (score, line.worked_ms, line.waited_ms, line.budget)
+        taken = ROUTES[line.route]
+        self._times.extend(times_of_routes(line.stages, taken, asks_corpus=self._asks_corpus))
+        values = (score, line.waited_ms, line.budget)
         for column, value in zip(self._floats, values, strict=True):
             column.append(value)
 
     def done(self) -> Requests:
         """All of them."""
-        scores, worked, waited, budgets = (
-            np.frombuffer(column, np.float64) if column else np.zeros(0) for column in self._floats
-        )
-        routes = np.frombuffer(self._routes, np.int8) if self._routes else np.zeros(0, np.int8)
-        return Requests(scores, routes, worked, waited, budgets)
+        scores, waited, budgets = (np.array(column, np.float64) for column in self._floats)
+        times = np.array(self._times, np.float32).reshape(-1, len(ROUTES))
+        return Requests(scores, np.array(self._routes, np.int8), times, waited, budgets)
 
 
 def _text(value: object) -> str:
@@ -153,10 +165,10 @@ def _text(value: object) -> str:
     return value
 
 
-def _ms(seconds: float) -> float:
+def _time(seconds: float) -> float:
     if not 0 <= seconds < math.inf:
         raise ValueError(f"{seconds!r} is no time")
-    return 1000 * seconds
+    return seconds
 
 
 def _in_utc(text: str) -> datetime:

@@ -11,7 +11,7 @@ from rich.table import Table
 from router.policy import Policy
 from router.types import Route
 from training.traffic.redecide import Effect, flips, times_of
-from training.traffic.requests import ROUTES
+from training.traffic.stages import ROUTES
 from training.traffic.traffic import Traffic
 
 _BINS = 20
@@ -65,8 +65,9 @@ def show_tried(console: Console, traffic: Traffic, others: Mapping[str, Policy])
     console.print(_effects(traffic, effects))
     _show_flips(console, traffic, [(SERVED, NOW), *((NOW, name) for name in others)], effects)
     console.print(
-        "ms: what went into a request, its share of its batch, without the wait in the queue. A "
-        "route's requests are expected to last as those that it answered here."
+        "ms: the work on a request, its share of its batch, without the wait in the queue. Fusion "
+        "runs every arm, so its stages tell how long another route would have taken; where a "
+        "request's do not, the new route takes as long as for those of which it is known."
     )
     _show_unknown(console, effects)
 
@@ -98,8 +99,7 @@ def _show_unknown(console: Console, effects: Mapping[str, Effect]) -> None:
     unknown = sorted({route for one in effects.values() for route in one.unknown})
     if unknown:
         console.print(
-            f"How long {', '.join(unknown)} would take is unknown: it answered none of these "
-            "requests."
+            f"How long {', '.join(unknown)} would take is unknown: no request of this log tells."
         )
 
 
@@ -108,7 +108,7 @@ def _reasons(counts: Mapping[str, int]) -> list[str]:
 
 
 def _times(traffic: Traffic) -> Table:
-    table = _table("Routes as served", "route", "requests", "share", "mean ms", "p50", "p95")
+    table = _table("Routes", "route", "requests", "share", "known of", "mean ms", "p50", "p95")
     table.add_column("with the wait: p50", justify="right")
     table.add_column("p95", justify="right")
     for route, found in times_of(traffic.log.requests).items():
@@ -118,7 +118,8 @@ def _times(traffic: Traffic) -> Table:
             str(route),
             f"{found.count:,}",
             f"{found.count / len(traffic.log.requests):.1%}",
-            *(f"{ms:.1f}" for ms in (*times, *waits)),
+            f"{found.known:,}",
+            *("" if math.isnan(ms) else f"{ms:.1f}" for ms in (*times, *waits)),
         )
     return table
 

@@ -44,10 +44,9 @@ class Traffic:
             ArtefactError: The router or its thresholds cannot be read.
         """
         own = settings.router
-        model, policy = read_stated(own.folder())
-        if own.thresholds:
-            policy = read_policy(Path(own.thresholds))
-        return cls(read_log(paths, model, collection), policy)
+        router = read_stated(own.folder())
+        policy = read_policy(Path(own.thresholds)) if own.thresholds else router.policy
+        return cls(read_log(paths, router, collection), policy)
 
     @cached_property
     def served(self) -> Effect:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from router.artefact import Stated
 from router.journal import FEEDBACK, RETRIEVAL
+from router.policy import Policy, Thresholds
 
 MODEL = "hand/v1"
 Line = dict[str, Any]
@@ -76,6 +78,12 @@ def asked() -> Callable[..., Line]:
 def said() -> Callable[..., Line]:
     """Make a line of feedback."""
     return feedback
+
+
+@pytest.fixture(scope="session")
+def hand() -> Stated:
+    """The router that decided, unless a line says otherwise."""
+    return Stated(MODEL, Policy(Thresholds(0.4, 0.6)), asks_corpus=False)
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from training.errors import FitError
 from training.routing import Goal
 from training.traffic.bounds import keeps, within
 from training.traffic.redecide import effect, redecide
-from training.traffic.requests import ROUTES, Requests
+from training.traffic.requests import Requests
+from training.traffic.stages import ROUTES
 
 NOW = Policy(
     Thresholds(0.3, 0.7),
@@ -21,17 +22,26 @@ MEAN_MS = {Route.DENSE: 10.0, Route.FUSION: 30.0, Route.GRAPH: 20.0}
 
 
 def served(
-    n: int, seed: int, policy: Policy = NOW, *, budget: float = math.nan, ties: bool = False
+    n: int,
+    seed: int,
+    policy: Policy = NOW,
+    *,
+    budget: float = math.nan,
+    ties: bool = False,
+    told: bool = True,
 ) -> Requests:
     """Requests as a policy serves them, a third of them with a budget of their own."""
     draw = np.random.default_rng(seed)
     scores = draw.random(n).round(1 if ties else 6)
     budgets = np.where(draw.random(n) < 1 / 3, budget, math.nan)
-    none = np.zeros(n)
-    asked = Requests(scores, none.astype(np.int8), none, none, budgets)
+    times = np.full((n, len(ROUTES)), math.nan, np.float32)
+    asked = Requests(scores, np.zeros(n, np.int8), times, np.zeros(n), budgets)
     routes = redecide(asked, policy)
-    ms = np.array([MEAN_MS[ROUTES[code]] for code in routes]) * draw.uniform(0.5, 1.5, n)
-    return replace(asked, routes=routes, worked_ms=ms, waited_ms=ms)
+    for row, code in enumerate(routes.tolist()):
+        # What fusion takes tells of the others.
+        for route in MEAN_MS if ROUTES[code] == Route.FUSION and told else [ROUTES[code]]:
+            times[row, ROUTES.index(route)] = MEAN_MS[route] * draw.uniform(0.5, 1.5)
+    return replace(asked, routes=routes)
 
 
 def moved(asked: Requests, policy: Policy) -> int:
@@ -98,12 +108,13 @@ def test_bounds_hold_with_the_requests_own_budgets(budget: float) -> None:
 
 def test_a_route_of_unknown_latency_gets_nothing() -> None:
     without_graph = Policy(Thresholds(0.3, 1))
-    asked = served(200, 3, without_graph)
+    asked = served(200, 3, without_graph, told=False)
     goal = Goal(max_mean_ms=20)
     policy = within(asked, without_graph, goal)
     found = effect(asked, policy)
     assert keeps(found, goal)
     assert found.unknown == ()
+    assert found.shares.keys() == {Route.DENSE, Route.FUSION}
     assert not keeps(effect(asked, Policy(Thresholds(0, 0))), goal)
     assert keeps(effect(asked, Policy(Thresholds(0, 0))), Goal(max_graph_share=1))
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from router.artefact import Stated
 from training.dataset import Question
 from training.errors import LogError
 from training.traffic.judged import NEEDED, judged, require_enough
@@ -13,14 +14,14 @@ Make = Callable[..., dict[str, Any]]
 
 
 def test_what_was_marked_is_what_is_relevant(
-    asked: Make, said: Make, write_log: Callable[..., Path]
+    asked: Make, said: Make, write_log: Callable[..., Path], hand: Stated
 ) -> None:
     only = {"type": "eq", "key": "y", "value": 1}
     path = write_log(
         asked("1"), asked("2", filter=only), asked("3"), asked("4"),
         said("1", "a", "gone"), said("2", "b"), said("3", "gone"),
     )  # fmt: skip
-    log = read_log([path], "hand/v1")
+    log = read_log([path], hand)
     found = judged(log, {"a", "b"})
     first, second = found.dataset.questions
     assert (first.text, second.text) == ("question 1?", "question 2?")

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from router.artefact import Stated
 from router.types import Route
 from training.traffic.log import read_log
 
@@ -10,7 +11,7 @@ Write = Callable[..., Path]
 
 
 def test_feedback_on_the_same_question_is_put_together(
-    asked: Make, said: Make, write_log: Write
+    asked: Make, said: Make, write_log: Write, hand: Stated
 ) -> None:
     path = write_log(
         asked("1", 0.3, "dense", question="who?"),
@@ -20,7 +21,7 @@ def test_feedback_on_the_same_question_is_put_together(
         said("1", "a"),
         said("3", "a"),
     )
-    marked = read_log([path], "hand/v1").marked
+    marked = read_log([path], hand).marked
     one, filtered = marked.questions
     assert (one.text, one.filter, list(one.passages)) == ("who?", None, ["a", "b", "z"])
     assert one.shown == {"a", "b"}
@@ -33,16 +34,18 @@ def test_feedback_on_the_same_question_is_put_together(
 
 
 def test_whichever_router_decided_the_passages_answer_the_question(
-    asked: Make, said: Make, write_log: Write
+    asked: Make, said: Make, write_log: Write, hand: Stated
 ) -> None:
     path = write_log(
         asked("1"), asked("2", model="old/v1"), asked("3", score=None), *map(said, "123", "aaa")
     )
-    marked = read_log([path], "hand/v1").marked
+    marked = read_log([path], hand).marked
     assert [one.scores for one in marked.questions] == [{"hand/v1": 0.5}, {"old/v1": 0.5}, {}]
 
 
-def test_feedback_that_marks_nothing_is_counted(asked: Make, said: Make, write_log: Write) -> None:
+def test_feedback_that_marks_nothing_is_counted(
+    asked: Make, said: Make, write_log: Write, hand: Stated
+) -> None:
     path = write_log(
         asked("1"),
         asked("2"),
@@ -58,7 +61,7 @@ def test_feedback_that_marks_nothing_is_counted(asked: Make, said: Make, write_l
         said("5", "a"),
         said("lost", "a"),
     )
-    marked = read_log([path], "hand/v1", "default").marked
+    marked = read_log([path], hand, "default").marked
     assert [one.text for one in marked.questions] == ["question 5?"]
     assert marked.requests == 6
     assert marked.left_out == {
@@ -70,10 +73,10 @@ def test_feedback_that_marks_nothing_is_counted(asked: Make, said: Make, write_l
 
 
 def test_feedback_that_was_written_after_the_log_was_rotated(
-    asked: Make, said: Make, write_log: Write
+    asked: Make, said: Make, write_log: Write, hand: Stated
 ) -> None:
     old = write_log(asked("1"), name="log.1")
     new = write_log(asked("2"), said("1", "a"))
     for paths in ([old, new], [new, old]):
-        marked = read_log(paths, "hand/v1").marked
+        marked = read_log(paths, hand).marked
         assert [one.text for one in marked.questions] == ["question 1?"]

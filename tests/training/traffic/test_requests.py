@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from router.types import Route
-from training.traffic.requests import ROUTES, Columns, Line
+from training.traffic.requests import Columns, Line
+from training.traffic.stages import ROUTES
 
 Make = Callable[..., dict[str, Any]]
 
@@ -16,7 +17,7 @@ def test_a_line_is_what_the_service_logged(asked: Make) -> None:
     line = Line.of(asked("1", 0.7, "graph", ms=30, max_latency_ms=40, filter={"type": "eq"}))
     assert (line.score, line.model, line.thresholds) == (0.7, "hand/v1", (0.4, 0.6))
     assert ROUTES[line.route] == Route.GRAPH
-    assert line.worked_ms == pytest.approx(30)
+    assert line.stages == pytest.approx({"parsing": 0.001, "graph": 0.029})
     assert line.waited_ms == pytest.approx(50)
     assert (line.budget, line.budget_unknown) == (40, False)
     assert line.time == datetime(2026, 11, 10, 8, tzinfo=UTC)
@@ -65,12 +66,15 @@ def test_what_the_service_does_not_write_is_refused(asked: Make, change: dict[st
 
 
 def test_columns_keep_the_order(asked: Make) -> None:
-    columns = Columns()
-    assert len(columns.done()) == 0
-    for score, route in ((0.2, "dense"), (0.9, "graph")):
-        columns.add(Line.of(asked("1", score, route)), score)
+    columns = Columns(asks_corpus=False)
+    assert len(columns.done()) == len(columns) == 0
+    for score, route, ms in ((0.2, "dense", 10), (0.9, "graph", 30)):
+        columns.add(Line.of(asked("1", score, route, ms=ms)), score)
     found = columns.done()
     assert len(columns) == len(found) == 2
     assert found.scores.tolist() == [0.2, 0.9]
     assert [ROUTES[code] for code in found.routes] == [Route.DENSE, Route.GRAPH]
+    assert found.worked_ms == pytest.approx([10, 30])
+    assert np.isnan(found.times_ms).sum() == 2 * (len(ROUTES) - 1)
+    assert found.waited_ms.tolist() == [50, 50]
     assert np.isnan(found.budgets).all()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from router.artefact import Stated
 from router.policy import Policy, Thresholds
 from training.traffic.log import read_log
 from training.traffic.show import show_feedback, show_log, show_proposed, show_tried
@@ -20,11 +21,11 @@ def console() -> Console:
 
 
 @pytest.fixture
-def traffic(asked: Make, said: Make, write_log: Callable[..., Path]) -> Traffic:
+def traffic(asked: Make, said: Make, write_log: Callable[..., Path], hand: Stated) -> Traffic:
     lines = [asked(str(n), n / 20, "dense" if n <= 8 else "fusion", ms=n) for n in range(1, 20)]
     forced = asked("x", asked="graph", score=None)
     path = write_log(*lines, forced, said("1", "a"), said("lost", "a"))
-    return Traffic(read_log([path], "hand/v1"), Policy(Thresholds(0.4, 1.0)))
+    return Traffic(read_log([path], hand), Policy(Thresholds(0.4, 1.0)))
 
 
 def rows(console: Console, start: str) -> list[str]:
@@ -45,7 +46,7 @@ def test_what_was_read_is_told(console: Console, traffic: Traffic) -> None:
     assert "1 route named by the caller" in text
     assert "Feedback is on 2 requests; 1 different questions have passages" in text
     assert "1 an unknown request" in text
-    assert rows(console, "dense") == ["dense 8 42.1% 4.5 4.0 8.0 50.0 50.0"]
+    assert rows(console, "dense") == ["dense 8 42.1% 8 4.5 4.0 8.0 50.0 50.0"]
     (bar,) = rows(console, "0.40 1 5.3% █")
     assert bar.endswith("█ <- low 0.400")
     assert rows(console, "0.95")[0].endswith("█ <- high 1.000")
@@ -60,7 +61,7 @@ def test_thresholds_stand_side_by_side(console: Console, traffic: Traffic) -> No
     assert rows(console, "mean ms")[0].endswith(" unknown")
     assert rows(console, "now -> 0.2,1") == ["now -> 0.2,1 dense fusion 4 21.1%"]
     assert rows(console, "as served -> now") == ["as served -> now 0"]
-    assert "How long graph would take is unknown" in console.export_text()
+    assert "How long graph would take is unknown: no request" in console.export_text()
 
 
 def test_a_proposal_stands_beside_what_serves(console: Console, traffic: Traffic) -> None:
