@@ -38,11 +38,6 @@ class Requests:
     waited_ms: Float64
     budgets: Float64
 
-    @property
-    def worked_ms(self) -> Float64:
-        """(n,) milliseconds that went into each by the route that was taken."""
-        return self.times_ms[np.arange(len(self)), self.routes].astype(np.float64)
-
     def __len__(self) -> int:
         """How many requests there are."""
         return len(self.scores)

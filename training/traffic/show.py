@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from router.policy import Policy
+from router.policy import Policy, routes
 from router.types import Route
 from training.traffic.redecide import Effect, flips, times_of
 from training.traffic.stages import ROUTES
@@ -25,7 +26,7 @@ def show_log(console: Console, traffic: Traffic) -> None:
     files = "1 file" if log.files == 1 else f"{log.files} files"
     versions = " to ".join(str(version) for version in dict.fromkeys(log.versions))
     console.print(
-        f"{len(log.requests):,} decisions by {log.model} for collection '{log.collection}', about "
+        f"{len(log.requests):,} decisions by {log.model} for collection '{log.collection}', "
         f"{log.questions:,} different questions, from {log.first:%Y-%m-%d %H:%M} to "
         f"{log.last:%Y-%m-%d %H:%M %Z}, index version {versions} ({log.lines:,} lines, {files}).",
         markup=False,
@@ -111,7 +112,10 @@ def _times(traffic: Traffic) -> Table:
     table = _table("Routes", "route", "requests", "share", "known of", "mean ms", "p50", "p95")
     table.add_column("with the wait: p50", justify="right")
     table.add_column("p95", justify="right")
+    wanted = {*routes(traffic.now.simple), *traffic.served.shares}
     for route, found in times_of(traffic.log.requests).items():
+        if route not in wanted:
+            continue
         times = (found.mean_ms, found.p50_ms, found.p95_ms)
         waits = (found.waited_p50_ms, found.waited_p95_ms)
         table.add_row(
@@ -144,7 +148,8 @@ def _scores(traffic: Traffic) -> Table:
 
 
 def _effects(traffic: Traffic, effects: Mapping[str, Effect]) -> Table:
-    table = _table(f"What becomes of {len(traffic.log.requests):,} requests", "", *effects)
+    names = map(escape, effects)
+    table = _table(f"What becomes of {len(traffic.log.requests):,} requests", "", *names)
     found = list(effects.values())
     for name in ("low", "high"):
         table.add_row(
@@ -167,9 +172,9 @@ def _flips(changes: Mapping[str, Mapping[tuple[Route, Route], int]], n: int) -> 
     table = _table("Requests that change route", "", "from", "to", "requests", "share")
     for name, found in changes.items():
         for (old, new), count in found.items():
-            table.add_row(name, str(old), str(new), f"{count:,}", f"{count / n:.1%}")
+            table.add_row(escape(name), str(old), str(new), f"{count:,}", f"{count / n:.1%}")
         if not found:
-            table.add_row(name, "", "", "0", "")
+            table.add_row(escape(name), "", "", "0", "")
         table.add_section()
     return table
 

@@ -74,7 +74,7 @@ def test_columns_keep_the_order(asked: Make) -> None:
     assert len(columns) == len(found) == 2
     assert found.scores.tolist() == [0.2, 0.9]
     assert [ROUTES[code] for code in found.routes] == [Route.DENSE, Route.GRAPH]
-    assert found.worked_ms == pytest.approx([10, 30])
+    assert found.times_ms[[0, 1], found.routes] == pytest.approx([10, 30])
     assert np.isnan(found.times_ms).sum() == 2 * (len(ROUTES) - 1)
     assert found.waited_ms.tolist() == [50, 50]
     assert np.isnan(found.budgets).all()

@@ -38,7 +38,7 @@ def test_what_was_read_is_told(console: Console, traffic: Traffic) -> None:
     show_log(console, traffic)
     show_feedback(console, traffic)
     text = " ".join(console.export_text(clear=False).split())
-    assert "19 decisions by hand/v1 for collection 'default', about 19 different questions" in text
+    assert "19 decisions by hand/v1 for collection 'default', 19 different questions" in text
     assert (
         "from 2026-11-10 08:00 to 2026-11-10 08:00 UTC, index version 3 (22 lines, 1 file)" in text
     )
@@ -46,6 +46,7 @@ def test_what_was_read_is_told(console: Console, traffic: Traffic) -> None:
     assert "1 route named by the caller" in text
     assert "Feedback is on 2 requests; 1 different questions have passages" in text
     assert "1 an unknown request" in text
+    assert not rows(console, "lexical")
     assert rows(console, "dense") == ["dense 8 42.1% 8 4.5 4.0 8.0 50.0 50.0"]
     (bar,) = rows(console, "0.40 1 5.3% █")
     assert bar.endswith("█ <- low 0.400")
