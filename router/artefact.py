@@ -6,6 +6,7 @@ models/<name>/<version>/manifest.json, weights.safetensors, thresholds.json, CAR
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
 from router.errors import ArtefactError, FeatureError
+from router.features import asks_corpus
 from router.layers import Floats
 from router.manifest import Manifest, policy_from_json
 from router.model import RoutingModel
@@ -61,6 +63,40 @@ def load(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
     )
     policy = policy_from_json(content[THRESHOLDS], str(folder / THRESHOLDS))
     return RoutingModel(title, scorer, policy, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a version says of itself, for whoever has its scores already and asks for no other.
+
+    Attributes:
+        name: Name and version, "name/v1".
+        policy: What becomes of scores.
+        asks_corpus: Whether it looks at what the corpus says, so that the dense arm and the
+            graph's seeds are asked before it decides.
+    """
+
+    name: str
+    policy: Policy
+    asks_corpus: bool
+
+
+def read_stated(folder: Path) -> Stated:
+    """Read a version without what scores.
+
+    Args:
+        folder: Of the version.
+
+    Raises:
+        ArtefactError: A file is missing, or is not what was written.
+    """
+    manifest = Manifest.from_json(_read(folder / MANIFEST), str(folder / MANIFEST))
+    thresholds = folder / THRESHOLDS
+    return Stated(
+        f"{manifest.name}/{manifest.version}",
+        policy_from_json(_checked(thresholds, manifest), str(thresholds)),
+        asks_corpus(manifest.features),
+    )
 
 
 def versions(models: Path, name: str) -> list[int]:

@@ -261,6 +261,7 @@ class Service:
                     "route": str(reply.route),
                     "k": ask.k,
                     "filter": ask.filter,
+                    "max_latency_ms": ask.max_latency_ms,
                     "decision": plain(decision),
                     "passages": [hit.id for hit in reply.ranking.hits],
                     "index_version": reply.version,

@@ -44,7 +44,8 @@ class ServeSettings:
         refresh_seconds: How often to look for a newer version of an index, and for newer
             thresholds and keys.
         shutdown_seconds: Time to finish what was accepted when told to stop.
-        request_log: File that every answered question is written to as a line of JSON; off without.
+        request_log: File that every answered question is written to as a line of JSON, for
+            `wye tune --from-log`; off without.
         cors_origins: Web pages of these origins may send requests; "*" for any.
         logs: "json" writes a line of JSON for each event, "text" one for people.
         traces: "otlp" sends OpenTelemetry spans to where OTEL_EXPORTER_OTLP_ENDPOINT says (extra

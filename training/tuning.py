@@ -171,6 +171,11 @@ class Tuning:
             for row, decision in zip(rows, decisions, strict=True)
         ]
 
+    def policy(self, thresholds: Thresholds) -> Policy:
+        """Thresholds with the latencies of these replays."""
+        simple = self.model.policy.simple
+        return Policy(thresholds, simple, latencies(self.material, simple), self.model.name)
+
     def save(
         self, path: Path, thresholds: Thresholds, notes: Mapping[str, Any] | None = None
     ) -> Policy:
@@ -181,8 +186,7 @@ class Tuning:
             thresholds: To write.
             notes: For whoever reviews it, beside what the thresholds give here.
         """
-        simple = self.model.policy.simple
-        policy = Policy(thresholds, simple, latencies(self.material, simple), self.model.name)
+        policy, simple = self.policy(thresholds), self.model.policy.simple
         found = outcome(self.outcomes, thresholds)
         said = {
             "replays": [f"{one.dataset}, {one.split}" for one in self.material.replays],

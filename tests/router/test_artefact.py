@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from router.artefact import load, read_policy, title_of
+from router.artefact import Stated, load, read_policy, read_stated, title_of
 from router.errors import ArtefactError
 from router.manifest import to_text
 from router.policy import Policy, Thresholds
@@ -80,6 +80,16 @@ def test_a_reviewed_thresholds_file_is_read_by_itself(folder: Path, tmp_path: Pa
         encoding="utf-8",
     )
     assert read_policy(path) == Policy(Thresholds(0.1, 0.5), Route.LEXICAL, {Route.GRAPH: 9.0})
+
+
+def test_name_and_policy_are_read_without_the_weights(folder: Path) -> None:
+    (folder / "weights.safetensors").unlink()
+    assert read_stated(folder) == Stated("tiny/v1", Policy(Thresholds(0.2, 0.8)), False)
+    (folder / "thresholds.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ArtefactError, match="its checksum differs"):
+        read_stated(folder)
+    with pytest.raises(ArtefactError, match="cannot be read"):
+        read_stated(folder / "missing")
 
 
 @pytest.mark.parametrize(
