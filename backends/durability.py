@@ -25,10 +25,10 @@ def flush(folder: Path, dataset: lance.LanceDataset) -> None:
         OSError: The disk refuses.
     """
     for path in files_of(folder, dataset):
-        _sync(path)
+        sync(path)
     for name in _NAMES:
         if (folder / name).is_dir():
-            _sync(folder / name)
+            sync(folder / name)
 
 
 def files_of(folder: Path, dataset: lance.LanceDataset) -> list[Path]:
@@ -43,7 +43,12 @@ def files_of(folder: Path, dataset: lance.LanceDataset) -> list[Path]:
     return [*found, folder / "_versions" / f"{2**64 - 1 - dataset.version}.manifest"]
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk.
+
+    Raises:
+        OSError: The disk refuses.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
