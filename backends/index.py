@@ -13,6 +13,7 @@ from backends.lock import LOCK, NOTE, writer_lock
 from backends.schema import (
     PASSAGE_COLUMNS,
     SCHEMA_VERSION,
+    content_hash,
     dimension_of,
     fingerprint_of,
     passage_schema,
@@ -157,6 +158,15 @@ class Index:
         rows = self._dataset.to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("id", ids))
         found = {passage.id: passage for passage in to_passages(rows)}
         return [found[id_] for id_ in ids if id_ in found]
+
+    def changed(self, passages: Sequence[Passage]) -> list[Passage]:
+        """Those that the version in view lacks or has otherwise, in order."""
+        ids = [passage.id for passage in passages]
+        if not ids:
+            return []
+        rows = self._dataset.to_table(columns=["id", "content_hash"], filter=any_of("id", ids))
+        stored = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        return [passage for passage in passages if stored.get(passage.id) != content_hash(passage)]
 
     def snapshot(self) -> lance.LanceDataset:
         """The version in view as Lance sees it, for reading in bulk; never changes."""

@@ -19,7 +19,7 @@ from router.removal import Removal, matching, remove
 from service.collection import Collection
 from service.documents.job import Job, State
 from service.documents.settings import DocumentSettings
-from service.documents.slices import Call, Slices, StoppedError
+from service.documents.slices import Call, Prepared, Slices, StoppedError
 from service.documents.spool import Spool
 from service.errors import ServiceError
 from service.logs import LOG
@@ -89,7 +89,7 @@ class Scribe:
         """
         documents = {passage.document for passage in passages}
         async with self._place():
-            reader = await self._reader(self._stopping.is_set).prepare(passages)
+            reader = await self._prepared(passages, self._stopping.is_set)
 
             def work() -> IngestReport:
                 self._leave_jobs_alone(documents)
@@ -209,7 +209,8 @@ class Scribe:
         def is_stopped() -> bool:
             return self._stopping.is_set() or spool.is_cancelled(job)
 
-        reader = self._reader(is_stopped)
+        # Before the lock is taken, so that others wait for a disk at most, not for the models.
+        reader = await self._prepared(group, is_stopped)
 
         def work() -> IngestReport:
             if is_stopped():
@@ -307,13 +308,24 @@ class Scribe:
             entity_vectors=self._entity_vectors,
         )
 
-    def _reader(self, is_stopped: Callable[[], bool]) -> Slices:
-        return Slices(
+    async def _prepared(
+        self, passages: Sequence[Passage], is_stopped: Callable[[], bool]
+    ) -> Prepared:
+        """The models, with those passages analysed that are not stored like this already.
+
+        Raises:
+            StoppedError: It is to end.
+        """
+        folder = self.collection.engine.folder
+        slices = Slices(
             self.collection.engine.reader,
             self._call,
             loop=asyncio.get_running_loop(),
             words=self._settings.slice_words,
             is_stopped=is_stopped,
+        )
+        return await slices.prepare(
+            await self.off_loop(lambda: Index.open(folder).changed(passages))
         )
 
     def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:

@@ -128,7 +128,7 @@ class Slices:
 
 
 class Prepared:
-    """An analyser that knows the passages it will be given."""
+    """An analyser that knows most of the passages it will be given."""
 
     def __init__(self, slices: Slices, found: Mapping[str, AnalysedPassage]) -> None:
         """Take what was found; only `Slices.prepare` makes one."""
@@ -146,8 +146,15 @@ class Prepared:
         return self._slices.fingerprint
 
     def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
-        """One result per passage, in order."""
-        return [self._found[passage.id] for passage in passages]
+        """One result per passage, in order; what was not prepared is analysed now.
+
+        Raises:
+            StoppedError: It is to end.
+        """
+        missing = [passage for passage in passages if passage.id not in self._found]
+        late = zip(missing, self._slices.analyse(missing), strict=True)
+        found = {**self._found, **{passage.id: analysed for passage, analysed in late}}
+        return [found[passage.id] for passage in passages]
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors of entity surfaces, in order."""

@@ -269,3 +269,12 @@ def test_many_versions_are_not_all_kept(index: Index, monkeypatch: pytest.Monkey
         newest = writer.version
     index.refresh()
     assert [version.number for version in index.versions()] == [newest - 1, newest]
+
+
+def test_what_is_stored_like_this_has_not_changed(index: Index) -> None:
+    with index.writer() as writer:
+        writer.upsert(rows(passage("a"), passage("b's")))
+    index.refresh()
+    asked = [passage("new"), passage("b's"), passage("a", "Other text.")]
+    assert index.changed(asked) == [asked[0], asked[2]]
+    assert index.changed([]) == []

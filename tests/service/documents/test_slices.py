@@ -67,3 +67,24 @@ def test_they_end_when_told_to() -> None:
             lambda: len(analyser.given) == 2,
         )
     assert analyser.given == [1, 1]
+
+
+def test_what_was_prepared_is_not_analysed_again() -> None:
+    analyser = Noting()
+    given = passages(4, 4, 4)
+
+    async def inside() -> Any:  # noqa: ANN401
+        batcher: Batcher[int, int, int] = Batcher(lambda key, entries: [], batch=1, queue=1)
+        loop = asyncio.get_running_loop()
+        slices = Slices(analyser, batcher.call, loop=loop, words=10, is_stopped=lambda: False)
+        try:
+            prepared = await slices.prepare(given[:2])
+            assert analyser.given == [2]
+            return await asyncio.to_thread(prepared.analyse, given)
+        finally:
+            await batcher.close()
+
+    found = asyncio.run(inside())
+    assert analyser.given == [2, 1]
+    for one, other in zip(found, HashAnalyser().analyse(given), strict=True):
+        assert np.array_equal(one.vector, other.vector)
