@@ -98,8 +98,14 @@ class Batcher(Generic[Key, Item, Result]):
 
     @property
     def expected_wait(self) -> float:
-        """Seconds until an entry that came now would be done, by how long others took lately."""
-        return (len(self._queue) + self._running) * median(self._lately or [0.0])
+        """Seconds until an entry that came now would be done, by how long others took lately.
+
+        It is done when its batch is, and where more than a batch waits, that will be a full one.
+        """
+        waiting = len(self._queue)
+        if waiting >= self._batch:
+            waiting = (waiting // self._batch + 1) * self._batch
+        return (waiting + self._running) * median(self._lately or [0.0])
 
     async def submit(self, key: Key, item: Item, seconds: float) -> tuple[Result, Entry[Item]]:
         """Queue something and wait for its result.

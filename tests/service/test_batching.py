@@ -244,3 +244,22 @@ def test_one_slow_batch_is_no_reason_to_refuse() -> None:
         await asyncio.gather(first, second)
 
     play(scene)
+
+
+def test_where_more_than_a_batch_waits_the_next_one_will_be_full() -> None:
+    async def scene(batcher: Batcher[str, str, str], desk: Desk) -> None:
+        desk.seconds = 0.1
+        await batcher.submit("k", "known", 60)
+        running = await occupy(batcher, desk)
+        waiting = []
+        waits = [batcher.expected_wait]
+        for number in range(5):
+            waiting.append(asyncio.create_task(batcher.submit("k", f"{number}", 60)))
+            await asyncio.sleep(0)
+            waits.append(batcher.expected_wait)
+        each = waits[0]  # of the one that runs
+        assert [round(wait / each) for wait in waits] == [1, 2, 3, 4, 9, 9]
+        desk.gate.set()
+        await asyncio.gather(running, *waiting)
+
+    play(scene, batch=4)
