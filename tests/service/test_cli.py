@@ -9,7 +9,6 @@ import pytest
 
 from backends.build import IngestReport
 from backends.index import Index
-from service.cli import run
 from service.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -22,18 +21,6 @@ CORPUS = [
 ]
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def wye(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; its exit code, what it printed, and its messages."""
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture
