@@ -281,6 +281,9 @@ def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.Monkey
     assert "Serving demo at http://127.0.0.1:8123" in err
     assert served[0]["port"] == 8123
     assert load_settings().serve.indexes == ("demo=demo-index",)
+    code, _, err = wye("demo", "--serve", "--port", "0")
+    assert (code, served[1]["port"]) == (0, 0)
+    assert "at a free port of 127.0.0.1, which the log names." in err
 
 
 def test_version(wye: Run) -> None:

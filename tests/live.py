@@ -1,0 +1,116 @@
+"""Servers in processes of their own, on ports that nobody else can have."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+
+# Nothing that a machine at its limit does takes so long, and nothing waits for it elsewhere.
+PATIENCE = 120.0
+WYE = "from service.cli import main; main()"
+
+_ROOT = Path(__file__).parents[1]
+_LISTENS = re.compile(r"running on (http://[\w.:\[\]]+)")
+
+
+class Live:
+    """A server that is ready; `stop` or `kill` it.
+
+    Attributes:
+        url: Where it listens.
+        process: What runs it.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        settings: Mapping[str, str] | None = None,
+        *,
+        program: str = WYE,
+        folder: Path | None = None,
+    ) -> None:
+        """Start it, and wait until it answers.
+
+        Args:
+            words: What the program is given, such as `serve --index DIR`.
+            settings: Environment variables beside the test's own.
+            program: In Python.
+            folder: To start it in.
+        """
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(_ROOT),
+            "WYE_SERVE__PORT": "0",
+            # A slow machine is not an overloaded server.
+            "WYE_SERVE__DEADLINE_MS": "60000",
+            **(settings or {}),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+            cwd=folder,
+            encoding="utf-8",
+        )
+        self._lines: list[str] = []
+        # Read all the time: a pipe that is full would stop the server.
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.url = ""
+        until = time.monotonic() + PATIENCE
+        try:
+            while not (self.url and _answers(self.url)):
+                self.url = next((m[1] for m in map(_LISTENS.search, self._lines) if m), "")
+                assert self.process.poll() is None, self.said
+                assert time.monotonic() < until, self.said
+                time.sleep(0.02)
+        except BaseException:
+            self.kill()
+            raise
+
+    @property
+    def said(self) -> str:
+        """What it has logged so far."""
+        return "\n".join(self._lines)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The same, where it is structured."""
+        return [json.loads(line) for line in self._lines if line.startswith("{")]
+
+    def stop(self) -> int:
+        """Ask it to end, and wait until it has; its exit code."""
+        self.process.terminate()
+        return self._ended()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self._ended()
+
+    def _ended(self) -> int:
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        if self.process.stderr:
+            self.process.stderr.close()
+        return code
+
+    def _read(self) -> None:
+        if self.process.stderr:
+            self._lines.extend(line.rstrip() for line in self.process.stderr)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/ready", timeout=PATIENCE).status_code == 200
+    except httpx.TransportError:
+        return False
