@@ -46,7 +46,7 @@ class Live:
             folder: To start it in.
         """
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if not name.startswith("WYE_")},
             "PYTHONPATH": str(_ROOT),
             "WYE_SERVE__PORT": "0",
             # A slow machine is not an overloaded server.
