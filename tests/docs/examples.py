@@ -15,11 +15,8 @@ from typer.main import get_command
 from service.cli import build
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted(
-    path
-    for path in ROOT.rglob("*.md")
-    if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
-)
+FOLDERS = ("backends", "featurizer", "models", "router", "service", "tests", "training")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"^(?<=\n\n)(?: {4}.*\n)+", re.MULTILINE)
