@@ -60,7 +60,7 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     Numbers in square brackets are citations; `citations` resolves them, and `wye` holds what
     `/v1/retrieve` would reply. A stream has `wye` in its first chunk and `citations` in its last.
 
-    ```
+    ```python
     from openai import OpenAI
 
     client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")
@@ -69,6 +69,7 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
         messages=[{"role": "user", "content": "Which river does the Old Bridge cross?"}],
         extra_body={"wye": {"k": 3}},
     )
+    print(reply.choices[0].message.content)
     ```
     """
     route, collection = _route_of(service, asked.model)

@@ -34,7 +34,7 @@ async def retrieve(
     What other requests ask at the same moment is worked on together with it, without waiting for
     any. When there is more to do than time allows, the reply is 503 with `Retry-After` at once.
 
-    ```
+    ```bash
     curl http://127.0.0.1:8000/v1/retrieve -H 'content-type: application/json' -d \
       '{"question": "Into which sea does the river beneath the Old Bridge of Mostar flow?"}'
     ```
