@@ -1,4 +1,4 @@
-"""Servers in processes of their own, on ports that nobody else can have."""
+"""Servers on sockets, in processes or threads of their own, on ports that nobody else can have."""
 
 import json
 import os
@@ -7,11 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
+import uvicorn
+from fastapi import FastAPI
 
 # Nothing that a machine at its limit does takes so long, and nothing waits for it elsewhere.
 PATIENCE = 120.0
@@ -114,3 +117,22 @@ def _answers(url: str) -> bool:
         return httpx.get(f"{url}/ready", timeout=PATIENCE).status_code == 200
     except httpx.TransportError:
         return False
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """The address of a server in a thread of its own, ready."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.005)
+    try:
+        url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        while not _answers(url):
+            time.sleep(0.005)
+        yield url
+    finally:
+        server.should_exit = True
+        thread.join()
