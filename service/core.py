@@ -72,6 +72,7 @@ class Service:
             call=self.batcher.call,
             catch_up=self.catch_up,
             entity_vectors=settings.ingest.entity_vectors,
+            metrics=metrics.documents,
         )
         self.recent = Recent()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -227,7 +227,10 @@ async def delete(document: Id, service: Served, collection: Named = None) -> Del
 
 
 async def _delete(service: Service, target: Collection, removal: Removal) -> DeletedReply:
-    ids, version = await service.desk.scribe(target).delete(removal)
+    tally = service.desk.tally(target)
+    with tally.change("delete"):
+        ids, version = await service.desk.scribe(target).delete(removal)
+    tally.deleted(len(ids))
     everywhere = await service.desk.settle(target, version)
     return _deleted(target, ids, version, everywhere=everywhere)
 
