@@ -1,4 +1,7 @@
-"""Commands that documents, messages and comments name are taken by the parsers of what they run."""
+"""Commands that documents and messages name are taken by the parsers of what they run.
+
+Those of the container's files are looked at in test_container.py.
+"""
 
 import argparse
 import ast
@@ -16,7 +19,6 @@ import pytest
 from tests.docs.examples import DOCUMENTS, ROOT, Command, mentioned, parse
 
 PACKAGES = ("backends", "featurizer", "router", "service", "training")
-COMMENTED = ("Dockerfile", "compose.yaml")
 
 
 def in_documents() -> Iterator[Command]:
@@ -34,24 +36,14 @@ def in_strings() -> Iterator[Command]:
                     yield from mentioned(f"{path.relative_to(ROOT)}:{node.lineno}", node.value)
 
 
-def in_comments() -> Iterator[Command]:
-    """Lines of comments that are commands, and code spans in others; one may follow another."""
-    for name in COMMENTED:
-        comments = re.findall(r"^ *# ?(.*)$", (ROOT / name).read_text(encoding="utf-8"), re.M)
-        for line in comments:
-            for part in line.partition("   #")[0].split("&&"):
-                yield from mentioned(name, f"`{part.strip()}`" if "`" not in part else part)
-
-
 def of(program: str) -> list[Command]:
-    found = [*in_documents(), *in_strings(), *in_comments()]
+    found = [*in_documents(), *in_strings()]
     return list({c.text: c for c in found if c.words[0] == program}.values())
 
 
 def test_there_are_some_everywhere() -> None:
     assert len([*in_documents()]) > 60
     assert len([*in_strings()]) > 60
-    assert len([*in_comments()]) >= 3
 
 
 @pytest.mark.parametrize("command", of("wye"), ids=lambda command: command.text)
