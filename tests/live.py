@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 # Nothing that a machine at its limit does takes so long, and nothing waits for it elsewhere.
-PATIENCE = 120.0
+PATIENCE = 300.0
 WYE = "from service.cli import main; main()"
 
 _ROOT = Path(__file__).parents[1]
