@@ -14,11 +14,12 @@ from scipy import sparse
 
 from backends.bridging import MentionGraph
 from backends.corpus import Corpus
-from backends.linking import NameTrie, entity_key, is_telling, title_keys, title_names
+from backends.distinct import distinct, without
+from backends.groundwork import Groundwork, lay, name_rows
+from backends.names import Names, NameTrie
+from backends.spelling import Spelling
 from backends.types import Int32, Int64, Mask
 
-# A capital letter at the start of a sentence proves nothing for a shorter single word.
-MIN_SINGLE_WORD = 4
 # A noun phrase ties passages together when it recurs, and says nothing when it is everywhere.
 MIN_PHRASE_PASSAGES = 2
 MAX_PHRASE_PASSAGES = 20
@@ -51,17 +52,20 @@ class TriGraph:
 
     Attributes:
         keys: e entity keys, ascending.
-        display: e names as they are most often written.
         is_phrase: (e,) whether an entity is known as a noun phrase only.
         counts: (n, e + j) CSR float32, C: how often passage i mentions entity j. A joint counts
             as one mention in both of its chunks, so walks may cross from chunk to chunk.
         mentions: M: which sentence mentions which entity.
         passages_of: (e,) int64 number of passages that mention an entity.
         titled: (e, n) CSR bool: passages whose title an entity is.
+        index: Key -> entity.
+        names: Finds entities by name.
+        spelling: How entities are written.
+        rows: Their names in words, for the version after.
+        ground: What all this was made from, for the version after.
     """
 
     keys: list[str]
-    display: list[str]
     is_phrase: Mask
     counts: sparse.csr_array
     mentions: MentionGraph
@@ -69,6 +73,9 @@ class TriGraph:
     titled: sparse.csr_array
     index: dict[str, int]
     names: NameTrie
+    spelling: Spelling
+    rows: Names
+    ground: Groundwork
 
     def __len__(self) -> int:
         """How many entities there are."""
@@ -76,7 +83,7 @@ class TriGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
+class _Numbers:
     """Entity numbers of what the corpus calls things; -1 where a name is no entity."""
 
     keys: list[str]
@@ -87,60 +94,91 @@ class _Names:
     title_entity: Int64  # its entity
 
 
-def assemble(corpus: Corpus, settings: AssemblySettings) -> TriGraph:
-    """Build the Tri-Graph of a corpus."""
-    names = _number(corpus, settings)
-    size = len(names.keys)
-    named = np.zeros(size, bool)
-    named[names.surface[names.surface >= 0]] = True
-    named[names.title_entity] = True
-    trie = NameTrie(
-        (key, entity) for key, entity in names.index.items() if named[entity] and is_telling(key)
+def assemble(
+    corpus: Corpus,
+    settings: AssemblySettings,
+    before: tuple[Corpus, TriGraph] | None = None,
+) -> TriGraph:
+    """Build the Tri-Graph of a corpus.
+
+    Args:
+        corpus: One version.
+        settings: What counts.
+        before: The version that this one was read after, and its graph with the same settings. The
+            graph is the same without it, but takes longer.
+    """
+    if corpus.origin is None:
+        before = None
+    wanted = _wants_phrases(corpus, settings)
+    ground = lay(
+        corpus,
+        sentences=settings.link_text,
+        phrases=wanted,
+        before=(before[0], before[1].ground) if before else None,
     )
-    tagged = _entries(corpus.entities.sentence, names.surface[corpus.entities.code])
-    titled = _title_entries(corpus, names)
-    found = _entries(corpus.phrases.sentence, names.phrase[corpus.phrases.code])
+    numbers = _number(corpus, settings, ground)
+    # Words may have been numbered anew, and a name means what its words mean.
+    same = before is not None and before[1].ground.words is ground.words
+    rows = name_rows(
+        numbers.keys, ground.words, (before[1].index, before[1].rows) if before and same else None
+    )
+    size = len(numbers.keys)
+    named = np.zeros(size, bool)
+    named[numbers.surface[numbers.surface >= 0]] = True
+    named[numbers.title_entity] = True
+    trie = NameTrie(ground.words, rows, np.flatnonzero(named & rows.telling))
+    tagged = _entries(corpus.entities.sentence, numbers.surface[corpus.entities.code])
+    titled = _title_entries(corpus, numbers)
+    found = _entries(corpus.phrases.sentence, numbers.phrase[corpus.phrases.code])
     if settings.link_text:
-        found = np.concatenate([found, _link(corpus, trie, names.keys)], axis=1)
+        found = np.concatenate([found, _link(ground, trie, rows)], axis=1)
     tagged_pairs = _pairs(np.concatenate([tagged, titled], axis=1), size)
-    found_pairs = np.setdiff1d(_pairs(found, size), tagged_pairs)
+    found_pairs = without(_pairs(found, size), tagged_pairs)
     mentions = _matrix(
         np.concatenate([tagged_pairs, found_pairs]), len(corpus.sentence_passage), size
     )
-    counts = _counts(corpus, names, tagged, found_pairs, size)
+    counts = _counts(corpus, numbers, tagged, found_pairs, size)
     return TriGraph(
-        keys=names.keys,
-        display=_display(corpus, names),
+        keys=numbers.keys,
         is_phrase=~named,
         counts=_with_joints(corpus, counts),
         mentions=MentionGraph.of(mentions),
         passages_of=np.diff(counts.tocsc().indptr).astype(np.int64),
-        titled=_titled(corpus, names, size),
-        index=names.index,
+        titled=_titled(corpus, numbers, size),
+        index=numbers.index,
         names=trie,
+        spelling=Spelling(
+            corpus,
+            numbers.keys,
+            numbers.surface,
+            np.stack([numbers.title_passage, numbers.title_entity]),
+        ),
+        rows=rows,
+        ground=ground,
     )
 
 
-def _number(corpus: Corpus, settings: AssemblySettings) -> _Names:
-    surfaces = [entity_key(surface) for surface in corpus.entities.names]
-    phrases = [entity_key(name) for name in corpus.phrases.names]
-    wanted = _wants_phrases(corpus, settings)
-    recurring = _recurring(corpus) if wanted else np.zeros(len(phrases), bool)
+def _number(corpus: Corpus, settings: AssemblySettings, ground: Groundwork) -> _Numbers:
+    phrases = ground.phrases
+    recurring = _recurring(corpus) if phrases else np.zeros(0, bool)
     title_passage: list[int] = []
     titles: list[str] = []
     if settings.title_entities:
-        for passage, title in enumerate(corpus.titles):
-            for key in title_keys(title):
+        for passage, keys_of in enumerate(ground.titles):
+            for key in keys_of:
                 title_passage.append(passage)
                 titles.append(key)
     kept = {key for key, good in zip(phrases, recurring.tolist(), strict=True) if good and key}
-    keys = sorted({*surfaces, *titles, *kept} - {""})
+    keys = sorted({*ground.surfaces, *titles, *kept} - {""})
     index = {key: entity for entity, key in enumerate(keys)}
-    return _Names(
+    phrase = np.full(len(corpus.phrases.names), -1, np.int64)
+    if phrases:
+        phrase[:] = [index[key] if key in kept else -1 for key in phrases]
+    return _Numbers(
         keys,
         index,
-        np.array([index.get(key, -1) for key in surfaces], np.int64),
-        np.array([index[key] if key in kept else -1 for key in phrases], np.int64),
+        np.array([index.get(key, -1) for key in ground.surfaces], np.int64),
+        phrase,
         np.array(title_passage, np.int64),
         np.array([index[key] for key in titles], np.int64),
     )
@@ -155,7 +193,7 @@ def _wants_phrases(corpus: Corpus, settings: AssemblySettings) -> bool:
 def _recurring(corpus: Corpus) -> Mask:
     """Which noun phrases occur in more than one passage, and not in too many."""
     passages = corpus.sentence_passage[corpus.phrases.sentence].astype(np.int64)
-    pairs = np.unique(corpus.phrases.code.astype(np.int64) * max(len(corpus), 1) + passages)
+    pairs = distinct(corpus.phrases.code.astype(np.int64) * max(len(corpus), 1) + passages)
     frequency = np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
     most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * len(corpus))
     return (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
@@ -167,35 +205,27 @@ def _entries(sentence: Int32, entity: Int64) -> Int64:
     return np.stack([sentence[known].astype(np.int64), entity[known]])
 
 
-def _title_entries(corpus: Corpus, names: _Names) -> Int64:
+def _title_entries(corpus: Corpus, numbers: _Numbers) -> Int64:
     """(2, m) every sentence mentions its passage's title."""
-    first = np.searchsorted(corpus.sentence_passage, names.title_passage)
-    last = np.searchsorted(corpus.sentence_passage, names.title_passage, side="right")
+    first = np.searchsorted(corpus.sentence_passage, numbers.title_passage)
+    last = np.searchsorted(corpus.sentence_passage, numbers.title_passage, side="right")
     length = last - first
     start = np.repeat(first - np.cumsum(length) + length, length)
     return np.stack(
-        [start + np.arange(len(start), dtype=np.int64), np.repeat(names.title_entity, length)]
+        [start + np.arange(len(start), dtype=np.int64), np.repeat(numbers.title_entity, length)]
     )
 
 
-def _link(corpus: Corpus, trie: NameTrie, keys: list[str]) -> Int64:
+def _link(ground: Groundwork, trie: NameTrie, rows: Names) -> Int64:
     """(2, m) names that stand in a sentence word for word, tagged or not."""
-    blocks = [np.empty((2, 0), np.int64)]
-    telling = np.array([len(key) >= MIN_SINGLE_WORD or " " in key for key in keys], bool)
-    start = 0
-    for texts in corpus.iter_sentence_texts():
-        owner, entity = trie.find_all(texts)
-        kept = telling[entity]
-        blocks.append(
-            np.stack([owner[kept].astype(np.int64) + start, entity[kept].astype(np.int64)])
-        )
-        start += len(texts)
-    return np.concatenate(blocks, axis=1)
+    sentence, entity = trie.find_all(ground.sentences)
+    linked = rows.linked[entity]
+    return np.stack([sentence[linked].astype(np.int64), entity[linked].astype(np.int64)])
 
 
 def _pairs(entries: Int64, size: int) -> Int64:
     """Distinct (row, entity) pairs as one ascending number each."""
-    return np.unique(entries[0] * size + entries[1])
+    return distinct(entries[0] * size + entries[1])
 
 
 def _matrix(pairs: Int64, rows: int, size: int) -> sparse.csr_array:
@@ -204,12 +234,12 @@ def _matrix(pairs: Int64, rows: int, size: int) -> sparse.csr_array:
 
 
 def _counts(
-    corpus: Corpus, names: _Names, tagged: Int64, found_pairs: Int64, size: int
+    corpus: Corpus, numbers: _Numbers, tagged: Int64, found_pairs: Int64, size: int
 ) -> sparse.csr_array:
     """C: tagged mentions, the title once, and one for each sentence in which a name was found."""
     owner = corpus.sentence_passage.astype(np.int64)
-    rows = [owner[tagged[0]], names.title_passage, owner[found_pairs // max(size, 1)]]
-    columns = [tagged[1], names.title_entity, found_pairs % max(size, 1)]
+    rows = [owner[tagged[0]], numbers.title_passage, owner[found_pairs // max(size, 1)]]
+    columns = [tagged[1], numbers.title_entity, found_pairs % max(size, 1)]
     where = (np.concatenate(rows), np.concatenate(columns))
     ones = np.ones(len(where[0]), np.float32)
     counts = sparse.csr_array((ones, where), shape=(len(corpus), size))
@@ -234,30 +264,10 @@ def _with_joints(corpus: Corpus, counts: sparse.csr_array) -> sparse.csr_array:
     return sparse.csr_array(sparse.hstack([counts, joints], format="csr"))
 
 
-def _titled(corpus: Corpus, names: _Names, size: int) -> sparse.csr_array:
-    ones = np.ones(len(names.title_entity), bool)
-    where = (names.title_entity, names.title_passage)
+def _titled(corpus: Corpus, numbers: _Numbers, size: int) -> sparse.csr_array:
+    ones = np.ones(len(numbers.title_entity), bool)
+    where = (numbers.title_entity, numbers.title_passage)
     titled = sparse.csr_array((ones, where), shape=(size, len(corpus)))
     titled.sum_duplicates()
     titled.sort_indices()
     return titled
-
-
-def _display(corpus: Corpus, names: _Names) -> list[str]:
-    """Each entity as it is most often written; the first in code point order among equals."""
-    display = list(names.keys)
-    for passage, entity in zip(
-        names.title_passage.tolist()[::-1], names.title_entity.tolist()[::-1], strict=True
-    ):
-        for name in title_names(corpus.titles[passage]):
-            if entity_key(name) == names.keys[entity]:
-                display[entity] = name
-    frequency = np.bincount(corpus.entities.code, minlength=len(corpus.entities.names))
-    order = np.lexsort((np.arange(len(frequency)), -frequency))
-    seen: set[int] = set()
-    for code in order.tolist():
-        entity = int(names.surface[code])
-        if entity >= 0 and entity not in seen:
-            seen.add(entity)
-            display[entity] = corpus.entities.names[code].strip()
-    return display

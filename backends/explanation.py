@@ -95,7 +95,7 @@ class Explanation:
 
 def explain_seeds(graph: TriGraph, seeds: Sequence[Seed]) -> tuple[SeedNote, ...]:
     """Seeds by name."""
-    return tuple(SeedNote(s.mention, graph.display[s.entity], s.value, s.origin) for s in seeds)
+    return tuple(SeedNote(s.mention, graph.spelling.of(s.entity), s.value, s.origin) for s in seeds)
 
 
 def explain_entities(
@@ -105,7 +105,7 @@ def explain_entities(
     bridges = _explain_bridges(graph, corpus, list(activation.bridges.items()))
     notes = [
         EntityNote(
-            graph.display[entity],
+            graph.spelling.of(entity),
             level,
             value,
             weight,
@@ -141,7 +141,7 @@ def explain_passages(
         start, end = graph.counts.indptr[row], graph.counts.indptr[row + 1]
         active = [e for e in graph.counts.indices[start:end].tolist() if e in weight]
         active.sort(key=lambda e: (-weight[e], e))
-        names = tuple(graph.display[e] for e in active)
+        names = tuple(graph.spelling.of(e) for e in active)
         notes.append(PassageNote(id_, float(mass[0, row]), float(mass[1, row]), names))
     return tuple(notes)
 
@@ -153,7 +153,7 @@ def _explain_bridges(
     texts = corpus.sentence_texts(rows) if len(rows) else []
     return {
         entity: BridgeNote(
-            graph.display[bridge.source],
+            graph.spelling.of(bridge.source),
             corpus.ids[int(corpus.sentence_passage[bridge.sentence])],
             text,
             bridge.similarity,

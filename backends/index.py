@@ -7,6 +7,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
+from backends.durability import flush
 from backends.errors import IndexMismatchError, IndexNotFoundError
 from backends.lock import LOCK, NOTE, writer_lock
 from backends.schema import (
@@ -67,7 +68,8 @@ class Index:
                 # Who held the lock before us may have created it since we looked.
                 if not _has_versions(folder):
                     empty = passage_schema(dimension, fingerprint).empty_table()
-                    lance.write_dataset(empty, folder / PASSAGES, mode="create")
+                    made = lance.write_dataset(empty, folder / PASSAGES, mode="create")
+                    flush(folder / PASSAGES, made)
         index = cls.open(folder, fingerprint)
         if index.dimension != dimension:
             raise IndexMismatchError(
@@ -170,7 +172,7 @@ class Index:
             IndexLockedError: Another writer holds the lock; says who.
         """
         with writer_lock(self.path):
-            yield Writer(_open_dataset(self.path), self.surfaces)
+            yield Writer(self.path / PASSAGES, _open_dataset(self.path), self.surfaces)
 
 
 def _has_versions(folder: Path) -> bool:

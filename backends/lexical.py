@@ -7,17 +7,18 @@ came in: the same content, written in another order, would not give the same ans
 
 import re
 import unicodedata
-from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from sys import getsizeof
 from typing import Literal
 
 import bm25s
 import numpy as np
 
+from backends.bm25 import weigh
+from backends.ragged import ragged
 from backends.ranking import RequestError, make_ranking, require_k, require_mask, top_rows
-from backends.types import Float32, Mask, Query, Ranking
+from backends.types import Float32, Int32, Int64, Mask, Query, Ranking
+from backends.words import Words
 
 # Chinese characters and Japanese kana are written without spaces: each is a word of its own.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -82,7 +83,11 @@ class LexicalRetriever:
     name = "lexical"
 
     def __init__(
-        self, ids: Sequence[str], texts: Iterable[str], settings: LexicalSettings | None = None
+        self,
+        ids: Sequence[str],
+        texts: Iterable[str],
+        settings: LexicalSettings | None = None,
+        after: "tuple[LexicalRetriever, Int64] | None" = None,
     ) -> None:
         """Tokenise and weigh a corpus; reads the texts once, in order.
 
@@ -90,6 +95,9 @@ class LexicalRetriever:
             ids: n passage ids in ascending order.
             texts: What to match of each passage (title and text), in the order of the ids.
             settings: The defaults when left out.
+            after: A retriever of an earlier version with the same settings, and (n,) where each
+                passage lies when those of `texts` are laid behind the earlier version's. Only what
+                is new has to be read then; the rankings are the same.
 
         Raises:
             RequestError: There are not as many texts as ids.
@@ -97,19 +105,32 @@ class LexicalRetriever:
         self.ids = ids
         self.settings = settings or LexicalSettings()
         self._stopwords = frozenset(self.settings.stopwords)
-        self._vocabulary: dict[str, int] = {}
-        passages = [self._number(text) for text in texts]
-        if len(passages) != len(ids):
+        self._words: Words = Words() if after is None else after[0]._words
+        read = [self._number(text) for text in texts]
+        self._terms = np.concatenate([np.empty(0, np.int32), *read])
+        self._lengths = np.array([len(passage) for passage in read], np.int32)
+        if after is not None:
+            self._follow(*after)
+        if len(self._lengths) != len(ids):
             raise RequestError(
-                f"{len(ids)} passage ids came with {len(passages)} texts. Give one text per id."
+                f"{len(ids)} passage ids came with {len(self._lengths)} texts. "
+                "Give one text per id."
             )
+        # Numbers without a gap, for the terms that occur in this version.
+        self._columns = np.full(len(self._words), -1, np.int32)
+        occurring = np.flatnonzero(np.bincount(self._terms, minlength=len(self._words)))
+        self._columns[occurring] = np.arange(len(occurring), dtype=np.int32)
         self._model = bm25s.BM25(
             k1=self.settings.k1, b=self.settings.b, method=self.settings.method, backend="numpy"
         )
-        if self._vocabulary:  # bm25s divides by the mean length, which is 0 without a single term
-            self._model.index(
-                (passages, self._vocabulary), create_empty_token=False, show_progress=False
-            )
+        self._vocabulary = len(occurring)
+        if self._vocabulary:  # the mean length is 0 without a single term
+            weigh(self._model, self._columns[self._terms], self._lengths, self._vocabulary)
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether a later version is better read from nothing, since most terms are out of use."""
+        return self._words.are_worn(self._terms)
 
     @property
     def index_bytes(self) -> int:
@@ -119,7 +140,8 @@ class LexicalRetriever:
         weights = sum(
             int(self._model.scores[part].nbytes) for part in ("data", "indices", "indptr")
         )
-        return weights + getsizeof(self._vocabulary) + sum(map(getsizeof, self._vocabulary))
+        terms = self._terms.nbytes + self._lengths.nbytes + self._columns.nbytes
+        return weights + terms + self._words.bytes
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -168,13 +190,22 @@ class LexicalRetriever:
     def _known(self, text: str) -> list[int]:
         """Numbers of the terms of a question that occur in the corpus, repeats kept."""
         found = terms(text, self.settings.stemmer, self._stopwords)
-        return [self._vocabulary[term] for term in found if term in self._vocabulary]
+        numbers = [self._words.find(term) for term in found]
+        # A later version may have numbered further words since.
+        columns = [self._columns[n] for n in numbers if 0 <= n < len(self._columns)]
+        return [int(column) for column in columns if column >= 0]
 
-    def _number(self, text: str) -> "array[int]":
+    def _number(self, text: str) -> Int32:
         """Numbers of a passage's terms, new terms taking the next number."""
-        known = self._vocabulary
         found = terms(text, self.settings.stemmer, self._stopwords)
-        return array("i", [known.setdefault(term, len(known)) for term in found])
+        return np.array([self._words.number(term) for term in found], np.int32)
+
+    def _follow(self, before: "LexicalRetriever", source: Int64) -> None:
+        """Lay what was read behind an earlier version's terms, and put all of it in order."""
+        terms = np.concatenate([before._terms, self._terms])
+        lengths = np.concatenate([before._lengths, self._lengths])
+        self._terms = terms[ragged(lengths, source)]
+        self._lengths = lengths[source]
 
 
 def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()) -> list[str]:

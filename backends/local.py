@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
+from backends.distinct import distinct
 from backends.graph import Stationary, Walk
 from backends.ranking import top_rows
 from backends.types import Float64, Int32, Int64
@@ -239,7 +240,7 @@ def _read(room: "_Room", damping: float, edges: int) -> Settled:
     Of all mass that starts at passages 1 / (1 + d) ends at passages, of what starts at entities
     d / (1 + d). Of a held residual the passage itself keeps its part for certain.
     """
-    rows = np.unique(np.concatenate(room.passages.touched))
+    rows = distinct(np.concatenate(room.passages.touched))
     held = room.passages.waiting[rows]
     certain = (1 - damping) * room.passages.gain(rows, damping) * held
     mass = room.passages.settled[rows] + certain
@@ -306,7 +307,7 @@ class _Side:
     def held(self) -> float:
         """All that waits."""
         # A node may have been touched often, but waits once.
-        return float(self.waiting[np.unique(np.concatenate(self.touched))].sum())
+        return float(self.waiting[distinct(np.concatenate(self.touched))].sum())
 
     def clean(self) -> None:
         """Leave the arrays as they were."""

@@ -1,20 +1,28 @@
-"""The verbs that change an index. Each is one Lance commit: readers see all of it or none."""
+"""The verbs that change an index. Each is one Lance commit: readers see all of it or none.
+
+When a verb returns, what it did is on the disk.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import cast
 
 import lance
 import pyarrow as pa
 
+from backends.durability import flush
 from backends.surfaces import Surfaces
 from backends.types import Float32
 
 # Bounds what one compaction rewrites: a fragment that has this many rows is left alone.
 ROWS_PER_FRAGMENT = 65_536
 KEEP_VERSIONS = timedelta(hours=1)
+# Whoever follows an index holds some kilobytes for each: under many small writes, an hour of them
+# would be megabytes.
+MOST_VERSIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +50,15 @@ class Version:
 class Writer:
     """Holds an index's write lock for as long as its `with` block runs."""
 
-    def __init__(self, dataset: lance.LanceDataset, surfaces: Surfaces) -> None:
+    def __init__(self, folder: Path, dataset: lance.LanceDataset, surfaces: Surfaces) -> None:
         """Start from a version; only `Index.writer` makes one, for it takes the lock.
 
         Args:
-            dataset: The newest version of `passages.lance`.
+            folder: Of `passages.lance`.
+            dataset: Its newest version.
             surfaces: The cache beside it.
         """
+        self._folder = folder
         self._dataset = dataset
         self.surfaces = surfaces
 
@@ -95,6 +105,7 @@ class Writer:
         if stale:
             merge.when_not_matched_by_source_delete(any_of("id", stale))
         done = merge.execute(pa.Table.from_batches([rows]))
+        flush(self._folder, self._dataset)
         return Changes(
             done["num_inserted_rows"], done["num_updated_rows"], done["num_deleted_rows"]
         )
@@ -123,8 +134,9 @@ class Writer:
     def compact(self, keep: timedelta = KEEP_VERSIONS) -> None:
         """Merge small files, and drop versions that nobody should be reading any more.
 
-        A version counts as unread once it was superseded longer than `keep` ago, so a reader that
-        calls `Index.refresh` more often than that never loses the files under its feet.
+        A version counts as unread once it was superseded longer than `keep` ago, or by more than
+        `MOST_VERSIONS` others, so a reader that calls `Index.refresh` more often than that never
+        loses the files under its feet.
 
         Args:
             keep: How long a superseded version stays readable.
@@ -133,6 +145,8 @@ class Writer:
         for dataset in (self._dataset, surfaces):
             if dataset is not None:
                 dataset.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FRAGMENT)
+                if dataset is self._dataset:  # first, so that nothing is dropped for nothing
+                    flush(self._folder, dataset)
                 _drop_superseded(dataset, keep)
 
     def _delete(self, column: str, values: Sequence[str]) -> int:
@@ -143,7 +157,9 @@ class Writer:
         # Lance would commit a version even for a deletion of nothing.
         if not self._dataset.count_rows(condition):
             return 0
-        return int(self._dataset.delete(condition)["num_deleted_rows"])
+        deleted = int(self._dataset.delete(condition)["num_deleted_rows"])
+        flush(self._folder, self._dataset)
+        return deleted
 
 
 def versions_of(dataset: lance.LanceDataset) -> list[Version]:
@@ -161,10 +177,11 @@ def _drop_superseded(dataset: lance.LanceDataset, keep: timedelta) -> None:
     that was the newest until a second ago, and that every reader still holds.
     """
     horizon = datetime.now(UTC) - keep
+    versions = versions_of(dataset)
     superseded = [
         version.number
-        for version, successor in pairwise(versions_of(dataset))
-        if successor.written < horizon
+        for place, (version, successor) in enumerate(pairwise(versions))
+        if successor.written < horizon or place < len(versions) - MOST_VERSIONS
     ]
     if superseded:
         dataset.cleanup_old_versions(

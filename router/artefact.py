@@ -6,6 +6,7 @@ models/<name>/<version>/manifest.json, weights.safetensors, thresholds.json, CAR
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
 from router.errors import ArtefactError, FeatureError
+from router.features import asks_corpus
 from router.layers import Floats
 from router.manifest import Manifest, policy_from_json
 from router.model import RoutingModel
@@ -39,7 +41,7 @@ def load(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
         ArtefactError: A file is missing, is not what was written, or was made for other features.
     """
     manifest = Manifest.from_json(_read(folder / MANIFEST), str(folder / MANIFEST))
-    title = f"{manifest.name}/{manifest.version}"
+    title = _title(manifest)
     content = {file: _checked(folder / file, manifest) for file in (WEIGHTS, THRESHOLDS, CARD)}
     if manifest.schema_id != schema_id:
         raise ArtefactError(
@@ -63,19 +65,83 @@ def load(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
     return RoutingModel(title, scorer, policy, folder)
 
 
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a version says of itself, for whoever has its scores already and asks for no other.
+
+    Attributes:
+        name: Name and version, "name/v1".
+        policy: What becomes of scores.
+        asks_corpus: Whether it looks at what the corpus says, so that the dense arm and the
+            graph's seeds are asked before it decides.
+    """
+
+    name: str
+    policy: Policy
+    asks_corpus: bool
+
+
+def read_stated(folder: Path) -> Stated:
+    """Read a version without what scores.
+
+    Args:
+        folder: Of the version.
+
+    Raises:
+        ArtefactError: A file is missing, or is not what was written.
+    """
+    manifest = Manifest.from_json(_read(folder / MANIFEST), str(folder / MANIFEST))
+    thresholds = folder / THRESHOLDS
+    return Stated(
+        f"{manifest.name}/{manifest.version}",
+        policy_from_json(_checked(thresholds, manifest), str(thresholds)),
+        asks_corpus(manifest.features),
+    )
+
+
 def versions(models: Path, name: str) -> list[int]:
     """Numbers of the versions of a model, rising; empty when there is none."""
     found = (VERSION.fullmatch(folder.name) for folder in (models / name).glob("v*"))
     return sorted(int(match[1]) for match in found if match)
 
 
-def read_policy(path: Path) -> Policy:
-    """Read a thresholds file that was reviewed, to be used instead of a model's own.
+def title_of(folder: Path) -> str:
+    """Name and version of the router in a folder, "name/v1"; only its manifest is read.
 
     Raises:
-        ArtefactError: It is missing, or is none.
+        ArtefactError: The manifest is missing, or is none.
     """
-    return policy_from_json(_read(path), str(path))
+    return _title(Manifest.from_json(_read(folder / MANIFEST), str(folder / MANIFEST)))
+
+
+def read_policy(path: Path, router: str = "") -> Policy:
+    """Read a thresholds file that was reviewed, to be used instead of a model's own.
+
+    Args:
+        path: Of the file.
+        router: Name and version of the router that is to use it; empty for any.
+
+    Raises:
+        ArtefactError: It is missing, is none, or names another router.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ArtefactError(
+            f"'{path}' cannot be read ({error.strerror}); name a thresholds file, as `wye tune` "
+            "writes it."
+        ) from None
+    policy = policy_from_json(data, str(path))
+    if router and policy.router and policy.router != router:
+        raise ArtefactError(
+            f"'{path}' has thresholds for the router '{policy.router}', but '{router}' decides. "
+            f"Use that router, or make others with `wye tune --router {router}`."
+        )
+    return policy
+
+
+def _title(manifest: Manifest) -> str:
+    return f"{manifest.name}/{manifest.version}"
 
 
 def _read(path: Path) -> bytes:

@@ -1,6 +1,7 @@
 """The composition root: settings and a folder in, a gateway or something to write to out."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -9,26 +10,29 @@ from backends.index import Index
 from backends.types import Passage
 from featurizer.analyse import Analyser
 from router.adapters import Passages, Questions
-from router.artefact import load, read_policy
 from router.decision import Decision
-from router.features import NAMES, schema_id
 from router.gateway import Gateway, decide_without_index
 from router.model import RoutingModel
 from router.policy import Policy
 from router.settings import Settings
+from router.shared import SharedModels
 from router.snapshot import Snapshot
+from router.tuned import tuned, untuned
 from router.types import Route
 
 
 class Container:
     """An index with all that searching it takes; each part is made when first needed."""
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
+    def __init__(
+        self, settings: Settings, folder: Path, models: SharedModels | None = None
+    ) -> None:
         """Open an index.
 
         Args:
             settings: Each part gets its slice.
             folder: Of the index.
+            models: Shared with others, and closed by whoever made them; None for its own.
 
         Raises:
             IndexNotFoundError: There is none.
@@ -36,6 +40,8 @@ class Container:
         """
         self.settings = settings
         self.index = Index.open(folder)
+        self._models = SharedModels() if models is None else models
+        self._owns_models = models is None
 
     @cached_property
     def analyser(self) -> Analyser:
@@ -50,13 +56,12 @@ class Container:
         """
         own = self.settings.analyser
         stored = self.index.fingerprint
-        analyser = Analyser(
-            replace(
-                own,
-                sentence_vectors=stored.get("sentence_vectors", own.sentence_vectors),
-                title_in_text=stored.get("title_in_text") == "true",
-            )
+        wanted = replace(
+            own,
+            sentence_vectors=stored.get("sentence_vectors", own.sentence_vectors),
+            title_in_text=stored.get("title_in_text") == "true",
         )
+        analyser = self._models.analyser(wanted, Analyser)
         self.index.check(analyser.fingerprint)
         return analyser
 
@@ -73,7 +78,7 @@ class Container:
     @cached_property
     def snapshot(self) -> Snapshot:
         """The version in view."""
-        return Snapshot(self.index, self.settings)
+        return Snapshot(self.index, self.settings, self.__dict__.pop("before", None))
 
     @cached_property
     def gateway(self) -> Gateway:
@@ -108,7 +113,16 @@ class Container:
     @cached_property
     def router(self) -> RoutingModel:
         """What chooses routes; see `load_router`."""
-        return load_router(self.settings, self.analyser)
+        return tuned(self._untuned, self.settings.router)
+
+    @cached_property
+    def _untuned(self) -> RoutingModel:
+        return untuned(self.settings.router, self.analyser, self._models)
+
+    @property
+    def router_name(self) -> str:
+        """Name and version of the router; "" as long as no question has needed it."""
+        return self.router.name if "router" in self.__dict__ else ""
 
     @property
     def policy(self) -> Policy | None:
@@ -133,11 +147,33 @@ class Container:
         """
         if self.index.is_newest:
             return None
-        later = Container(self.settings, self.index.path)
+        later = Container(self.settings, self.index.path, self._models)
         later.index.check(self.index.fingerprint)
-        later.__dict__["analyser"] = self.analyser
-        if "router" in self.__dict__:
-            later.__dict__["router"] = self.router
+        later._owns_models = self._owns_models
+        for part in ("analyser", "_untuned", "router"):
+            if part in self.__dict__:
+                later.__dict__[part] = self.__dict__[part]
+        if "snapshot" in self.__dict__:
+            later.__dict__["before"] = self.snapshot
+        return later
+
+    def retuned(self) -> "Container | None":
+        """The same version under the thresholds that their file has now; None while it has these.
+
+        This one stays as it is, so that a batch goes by the thresholds that it began with. Where
+        the file could not be used when the router was loaded, there are none until it can.
+
+        Raises:
+            ArtefactError: The file is missing or broken, or names another router.
+        """
+        if "_untuned" not in self.__dict__:
+            return None
+        router = tuned(self._untuned, self.settings.router)
+        if router.policy == self.policy:
+            return None
+        later = copy(self)
+        later.__dict__.pop("gateway", None)  # it asks for this one's router
+        later.__dict__["router"] = router
         return later
 
     def build(self) -> None:
@@ -147,6 +183,7 @@ class Container:
         """
         for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH) if self.count else ():
             self.snapshot.retriever(arm)
+        self.snapshot.settle()
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Id -> passage in the version that is searched, whatever was written since."""
@@ -162,22 +199,28 @@ class Container:
 
     def close(self) -> None:
         """End what the models started."""
-        if "analyser" in self.__dict__:
-            self.analyser.close()
+        if self._owns_models:
+            self._models.close()
 
 
 class Deciding:
     """The router by itself, where it looks at nothing but the question."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, models: SharedModels | None = None) -> None:
         """Load the models.
+
+        Args:
+            settings: Name the router and its thresholds.
+            models: Shared with others, and closed by whoever made them; None for its own.
 
         Raises:
             ModelError: A model is missing or damaged.
             ArtefactError: The router is missing, damaged, or was trained on other features.
         """
-        self.analyser = Analyser(settings.analyser)
-        self.router = load_router(settings, self.analyser)
+        self._models = SharedModels() if models is None else models
+        self._owns_models = models is None
+        self.analyser = self._models.analyser(settings.analyser, Analyser)
+        self.router = load_router(settings, self.analyser, self._models)
 
     def decide(
         self,
@@ -194,24 +237,27 @@ class Deciding:
 
     def close(self) -> None:
         """End what the models started."""
-        self.analyser.close()
+        if self._owns_models:
+            self._models.close()
 
 
-def load_router(settings: Settings, analyser: Analyser) -> RoutingModel:
+def load_router(
+    settings: Settings, analyser: Analyser, models: SharedModels | None = None
+) -> RoutingModel:
     """The router of the settings, known to look at the features that the models compute.
 
     Args:
         settings: Name it, and its thresholds if they are not its own.
         analyser: What features are made of.
+        models: Shared with others, which may have loaded it already.
 
     Raises:
-        ArtefactError: It is missing, damaged, or was trained on other features.
+        ArtefactError: It is missing, damaged, or was trained on other features; or the thresholds
+            are missing, damaged or another router's.
         ModelError: The constituency model is missing or damaged.
     """
     own = settings.router
-    schema = schema_id(analyser.syntax_fingerprint)
-    model = load(own.folder(), schema_id=schema, names=NAMES)
-    return model.with_policy(read_policy(Path(own.thresholds))) if own.thresholds else model
+    return tuned(untuned(own, analyser, models or SharedModels()), own)
 
 
 class Ingestion:

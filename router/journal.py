@@ -4,13 +4,14 @@ One JSON object a line. Lines of `"kind": "retrieval"` and `"kind": "feedback"` 
 `request_id`. Each line is written at once by one call, so several processes can share a file.
 """
 
+import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from router.errors import JournalError
 
@@ -83,30 +84,63 @@ def read_journal(path: Path) -> Iterator[Entry]:
     Raises:
         JournalError: The file is missing, or a line is no JSON; names it by number.
     """
-    lines: list[dict[str, Any]] = []
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, text in enumerate(file, start=1):
-                if text.endswith("\n"):
-                    lines.append(_parsed(text, path, number))
-    except OSError as error:
-        raise JournalError(f"The request log {path} cannot be read ({error.strerror}).") from None
     said: dict[str, list[Mapping[str, Any]]] = {}
-    for line in lines:
+    for line in _whole_lines(path):
         if line["kind"] == FEEDBACK:
             said.setdefault(line["request_id"], []).append(line)
-    for line in lines:
+    for line in _whole_lines(path):
         if line["kind"] == RETRIEVAL:
             yield Entry(line["request_id"], line, tuple(said.get(line["request_id"], ())))
 
 
-def _parsed(text: str, path: Path, number: int) -> dict[str, Any]:
+def read_texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines as they stand, with their 1-based numbers; no more than one is in memory.
+
+    Only a last line, one that is still being written, lacks its end. A name that ends with .gz is
+    read as gzip, as rotated logs are.
+
+    Raises:
+        JournalError: The file is missing, damaged, or no text.
+    """
+    try:
+        with _opened(path) as file:
+            yield from enumerate(file, start=1)
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise JournalError(
+            f"The request log {path} cannot be read ({reason}); give another file."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise JournalError(
+            f"{path} is no request log: it is not UTF-8 ({error.reason}); give another file."
+        ) from None
+
+
+def parse_line(text: str) -> dict[str, Any] | None:
+    """What a line says; None where it is no line of a request log."""
     try:
         line = json.loads(text)
-    except ValueError:
-        line = None
-    if not isinstance(line, dict) or not {"kind", "request_id"} <= {*line}:
-        raise JournalError(
-            f"{path}:{number} is no line of a request log; take it out, or give another file."
-        )
-    return line
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(line, dict):
+        return None
+    named = (line.get(name) for name in ("kind", "request_id"))
+    return line if all(isinstance(value, str) for value in named) else None
+
+
+def _opened(path: Path) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
+def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
+    for number, text in read_texts(path):
+        if not text.endswith("\n"):
+            continue
+        line = parse_line(text)
+        if line is None:
+            raise JournalError(
+                f"{path}:{number} is no line of a request log; take it out, or give another file."
+            )
+        yield line

@@ -97,7 +97,7 @@ class Manifest:
 
 
 def policy_to_json(policy: Policy, notes: Mapping[str, Any]) -> str:
-    """A thresholds file.
+    """A thresholds file, which names its router where the policy does.
 
     Args:
         policy: To write.
@@ -105,6 +105,7 @@ def policy_to_json(policy: Policy, notes: Mapping[str, Any]) -> str:
     """
     return to_text(
         {
+            **({"router": policy.router} if policy.router else {}),
             "low": policy.thresholds.low,
             "high": policy.thresholds.high,
             "simple": str(policy.simple),
@@ -126,6 +127,7 @@ def policy_from_json(text: str | bytes, where: str) -> Policy:
             Thresholds(float(content["low"]), float(content["high"])),
             Route(content["simple"]),
             {Route(name): float(ms) for name, ms in content["latency_ms"].items()},
+            str(content.get("router") or ""),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ArtefactError(

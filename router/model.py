@@ -1,5 +1,6 @@
 """A router as it serves: features in, decisions out, for the command line and evaluation alike."""
 
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,7 +38,9 @@ class RoutingModel:
 
     def with_policy(self, policy: Policy) -> "RoutingModel":
         """The same scorer under another policy."""
-        return RoutingModel(self.name, self.scorer, policy, self.folder)
+        changed = copy(self)  # a scorer and its explainer take no policy
+        changed.policy = policy
+        return changed
 
     def decide(
         self,

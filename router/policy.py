@@ -58,11 +58,14 @@ class Policy:
         simple: The simple route.
         latency_ms: What each route takes by the median, as replayed; may lack routes, and then
             no budget can be held to.
+        router: Name and version of the router whose scores it is for, "name/v1"; empty where
+            nobody said.
     """
 
     thresholds: Thresholds
     simple: Route = Route.DENSE
     latency_ms: Mapping[Route, float] = field(default_factory=dict)
+    router: str = ""
 
     def __post_init__(self) -> None:
         routes(self.simple)

@@ -77,6 +77,24 @@ def save(models: Path, name: str, draft: Draft, version: str | None = None) -> P
             )
 
 
+def save_policy(path: Path, policy: Policy, notes: Mapping[str, Any]) -> None:
+    """Write a thresholds file; who reads it meanwhile has the older one or this one, whole.
+
+    Args:
+        path: Of the file; an older one is replaced.
+        policy: To write.
+        notes: How it was found, for whoever reviews it.
+    """
+    target = path.resolve()  # what a link leads to is replaced, not the link
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        _write(made, policy_to_json(policy, notes).encode())
+        made.replace(target)
+    finally:
+        made.unlink(missing_ok=True)
+
+
 def _written(target: Path, draft: Draft, name: str) -> bool:
     """Whether the version could be written; not when another process was faster."""
     scorer = draft.scorer

@@ -12,9 +12,10 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from router.container import Container
+from router.shared import SharedModels
 from service import problems
 from service.auth import refuse_open_server
-from service.collection import Collection, places
+from service.collection import Collection
 from service.console import CONSOLE, mount
 from service.core import Service
 from service.edge import REQUEST_ID, Edge
@@ -24,6 +25,7 @@ from service.limits import BodyLimit, RateLimit
 from service.logs import configure
 from service.metrics import Metrics
 from service.openapi import DESCRIPTION, TAGS, describe
+from service.places import places
 from service.render_http import HEADERS
 from service.routes import (
     answer,
@@ -37,6 +39,7 @@ from service.routes import (
     stats,
     vector_stores,
 )
+from service.routing import routings
 from service.schemas.documents import DocumentsRequest
 from service.settings import ServiceSettings, load_settings
 from service.tracing import NAME, provider
@@ -97,7 +100,8 @@ def build(
     """
     serve = settings.serve
     refuse_open_server(serve)
-    openers = indexes(settings) if engines is None else engines
+    models = SharedModels()
+    openers = indexes(settings, models) if engines is None else engines
     collections = {name: Collection(name, opener) for name, opener in openers.items()}
     ring = KeyRing(serve.keys, serve.keys_file)
     counts = Metrics()
@@ -128,6 +132,7 @@ def build(
         },
     )
     app.state.service = service
+    app.state.models = models
     problems.install(app)
     describe(app, [DocumentsRequest])
     for router in ROUTERS:
@@ -151,20 +156,32 @@ def build(
     return app
 
 
-def indexes(settings: ServiceSettings) -> dict[str, Opener]:
-    """What opens each index that the settings name.
+def indexes(settings: ServiceSettings, models: SharedModels) -> dict[str, Opener]:
+    """What opens each index that the settings name, with the router that is named for it.
+
+    Args:
+        settings: Of the service.
+        models: That they share; to be closed when none of them is asked any more.
 
     Raises:
-        ServiceError: None is named, or one is not named well.
+        ServiceError: None is named, or one is not named well; or a router or thresholds are for a
+            collection that there is not.
     """
+    found = places(settings.serve.indexes, settings.index)
+    routers = routings(settings, [place.name for place in found])
     return {
-        place.name: partial(_open, settings, place.folder)
-        for place in places(settings.serve.indexes, settings.index)
+        place.name: partial(
+            _open,
+            settings.model_copy(update={"router": routers[place.name]}),
+            place.folder,
+            models,
+        )
+        for place in found
     }
 
 
-def _open(settings: ServiceSettings, folder: Path) -> Engine:
-    return Container(settings, folder)
+def _open(settings: ServiceSettings, folder: Path, models: SharedModels) -> Engine:
+    return Container(settings, folder, models)
 
 
 @asynccontextmanager
@@ -173,3 +190,5 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await service.start()
     yield
     await service.stop()
+    models: SharedModels = app.state.models
+    models.close()

@@ -1,9 +1,7 @@
-"""A collection: an index by name, loaded, warmed up, and kept at its newest version."""
+"""A collection: an index by name, loaded, warmed up, and kept at what is newest."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from time import perf_counter
 
 from featurizer.errors import FeaturizerError
@@ -11,33 +9,23 @@ from router.errors import RouterError
 from router.policy import Policy
 from router.types import Route
 from service.engine import Engine
-from service.errors import ServiceError
 from service.logs import LOG
 from service.problems import Problem
 
-DEFAULT = "default"
+INDEX = "index"
+THRESHOLDS = "thresholds"
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
-
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a collection is.
-
-    Attributes:
-        name: That requests use.
-        folder: Of its index.
-    """
-
-    name: str
-    folder: Path
 
 
 class Collection:
     """One index by name, with the version that is searched now.
 
     `load` and `forget` run in the thread that searches, `renew` in another beside it.
+
+    Attributes:
+        name: That requests use.
+        unavailable: Routes that the installation lacks, and why.
+        faults: What is wrong with `INDEX` and with `THRESHOLDS`; "" while nothing is.
     """
 
     def __init__(self, name: str, open_: Callable[[], Engine]) -> None:
@@ -48,7 +36,7 @@ class Collection:
             open_: Opens the index.
         """
         self.name = name
-        self.error = ""
+        self.faults = {INDEX: "", THRESHOLDS: ""}
         self.unavailable: dict[Route, str] = {}
         self._open = open_
         self._engine: Engine | None = None
@@ -77,6 +65,16 @@ class Collection:
         return self._engine
 
     @property
+    def error(self) -> str:
+        """All that is wrong; "" while nothing is."""
+        return " ".join(fault for fault in self.faults.values() if fault)
+
+    @property
+    def router(self) -> str:
+        """Name and version of the router; "" while nothing is loaded, and without one."""
+        return "" if self._engine is None else self._engine.router_name
+
+    @property
     def policy(self) -> Policy | None:
         """What becomes of scores; None while nothing is loaded, and without a router."""
         return None if self._engine is None else self._engine.policy
@@ -94,48 +92,41 @@ class Collection:
             for route in Route:
                 self._warm(engine, route)
         except Exception as error:
-            self.error = str(error)
+            self.faults[INDEX] = str(error)
             raise
         self._engine = engine
-        self.error = ""
+        self.faults[INDEX] = ""
         LOG.info("loaded", extra={**self.facts(), "seconds": round(perf_counter() - started, 3)})
 
     def renew(self) -> bool:
-        """Move to the newest version, if there is a newer one; searching goes on meanwhile.
+        """Move to the newest thresholds and to the newest version; searching goes on meanwhile.
+
+        What cannot be used is told, and what is used stays; the one does not wait for the other.
 
         Returns:
-            Whether there was.
+            Whether there was anything newer.
         """
         if self._engine is None:
             return False
-        started = perf_counter()
-        try:
-            later = self._engine.successor()
-            if later is not None:
-                later.build()
-        except Exception as error:  # noqa: BLE001 - the version that is searched stays
-            if str(error) != self.error:
-                LOG.error("refresh failed", extra={"collection": self.name, "error": str(error)})
-            self.error = str(error)
-            return False
-        self.error = ""
-        if later is None:
-            return False
-        self._former.append(self._engine)
-        self._engine = later
-        LOG.info("refreshed", extra={**self.facts(), "seconds": round(perf_counter() - started, 3)})
-        return True
+        retuned = self._move(THRESHOLDS, self._engine.retuned)
+        if retuned:  # it may be the first that can be used
+            self.unavailable.pop(Route.AUTO, None)
+        return self._move(INDEX, self._engine.successor) or retuned
 
     def forget(self) -> None:
-        """Let go of versions that are searched no longer, now that no batch is under way."""
+        """Let go of engines that are asked no longer, now that no batch is under way."""
         while self._former:
             self._former.pop().release()
 
     def facts(self) -> dict[str, object]:
-        """Name, version, passages and what is wrong, as plain values."""
-        facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
-        if self._engine is not None:
-            facts |= {"index_version": self._engine.version, "passages": self._engine.count}
+        """Name, version, passages, router, thresholds and what is wrong, as plain values."""
+        engine = self._engine
+        facts: dict[str, object] = {"collection": self.name, "ready": engine is not None}
+        if engine is not None:
+            facts |= {"index_version": engine.version, "passages": engine.count}
+            policy = engine.policy
+            if policy is not None:
+                facts |= {"router": engine.router_name, "thresholds": asdict(policy.thresholds)}
         if self.error:
             facts["error"] = self.error
         return facts
@@ -144,6 +135,29 @@ class Collection:
         """End what the models started."""
         if self._engine is not None:
             self._engine.close()
+
+    def _move(self, what: str, newer: Callable[[], Engine | None]) -> bool:
+        """Put a newer engine in the place of this one, if there is one."""
+        started = perf_counter()
+        former = self._engine
+        try:
+            later = newer()
+            if later is not None:
+                later.build()
+        except Exception as error:  # noqa: BLE001 - what is in use stays
+            if str(error) != self.faults[what]:
+                extra = {"collection": self.name, "of": what, "error": str(error)}
+                LOG.error("refresh failed", extra=extra)
+            self.faults[what] = str(error)
+            return False
+        self.faults[what] = ""
+        if later is None or former is None:
+            return False
+        self._former.append(former)
+        self._engine = later
+        spent = round(perf_counter() - started, 3)
+        LOG.info("refreshed", extra={**self.facts(), "of": what, "seconds": spent})
+        return True
 
     def _warm(self, engine: Engine, route: Route) -> None:
         try:
@@ -156,40 +170,6 @@ class Collection:
                 "route unavailable",
                 extra={"collection": self.name, "route": str(route), "error": str(error)},
             )
-
-
-def places(named: Iterable[str], fallback: Path | None) -> list[Place]:
-    """Collections as NAME=DIR, or DIR alone for "default".
-
-    Args:
-        named: As written.
-        fallback: Folder of "default" when there are none.
-
-    Raises:
-        ServiceError: A name that cannot stand in an address, one that is there twice, or nothing
-            to serve.
-    """
-    found: dict[str, Place] = {}
-    for entry in named:
-        name, is_named, folder = entry.partition("=")
-        if not is_named:
-            name, folder = DEFAULT, entry
-        if not _NAME.fullmatch(name):
-            raise ServiceError(
-                f"A collection cannot be called '{name}'; use letters, digits, dots and dashes."
-            )
-        if name in found:
-            raise ServiceError(
-                f"Two collections are called '{name}'; give each a name, as in --index {name}2=DIR."
-            )
-        if not folder:
-            raise ServiceError(f"Collection '{name}' has no folder; write {name}=DIR.")
-        found[name] = Place(name, Path(folder))
-    if not found and fallback is not None:
-        return [Place(DEFAULT, fallback)]
-    if not found:
-        raise ServiceError("Serve what? Give --index DIR, or set WYE_INDEX.")
-    return list(found.values())
 
 
 def pick(collections: Mapping[str, Collection], name: str | None) -> Collection:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import perf_counter, time
 from typing import cast
 
@@ -14,7 +15,7 @@ from router.journal import RETRIEVAL, Journal
 from router.types import Route
 from service.answering import Writer
 from service.batching import Batcher, unless_gone
-from service.collection import Collection, pick
+from service.collection import INDEX, Collection, pick
 from service.documents.desk import Desk
 from service.errors import ServiceError
 from service.keys import KeyRing
@@ -71,9 +72,11 @@ class Service:
             settings.documents,
             call=self.batcher.call,
             catch_up=self.catch_up,
+            written=self._written,
             entity_vectors=settings.ingest.entity_vectors,
             metrics=metrics.documents,
         )
+        self._is_written = asyncio.Event()
         self.recent = Recent()
         self._tasks: set[asyncio.Task[None]] = set()
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
@@ -129,12 +132,12 @@ class Service:
             before = collection.engine.version
             await self._renew(collection)
             if collection.engine.version == before:
+                why = collection.faults[INDEX] or "the newer one is not in sight"
                 raise Problem(
                     503,
                     "not-searched-yet",
                     f"Version {version} of '{collection.name}' is written, but version {before} is "
-                    f"still searched here ({collection.error or 'the newer one is not in sight'}). "
-                    "Ask again.",
+                    f"still searched here ({why}). Ask again.",
                     retry_after=2,
                 )
 
@@ -186,12 +189,12 @@ class Service:
         """
         collection = self.collection(name)
         _ = collection.engine
-        if route in collection.unavailable:
+        lacking = collection.unavailable.get(route)
+        if lacking is not None:
             raise Problem(
                 409,
                 "no-such-route",
-                f"Route '{route}' is not available in '{collection.name}': "
-                f"{collection.unavailable[route]}",
+                f"Route '{route}' is not available in '{collection.name}': {lacking}",
             )
 
     def _seconds(self, deadline_ms: int | None) -> float:
@@ -259,6 +262,7 @@ class Service:
                     "route": str(reply.route),
                     "k": ask.k,
                     "filter": ask.filter,
+                    "max_latency_ms": ask.max_latency_ms,
                     "decision": plain(decision),
                     "passages": [hit.id for hit in reply.ranking.hits],
                     "index_version": reply.version,
@@ -283,19 +287,27 @@ class Service:
             await self.batcher.call(self._loaded)
 
     async def _load_and_follow(self) -> None:
-        """Load what is not loaded yet, then look for newer versions."""
+        """Load what is not loaded yet, then look for newer versions, thresholds and keys."""
         await self._load()
         while True:
             started = perf_counter()
+            self._is_written.clear()
             for collection in self.collections.values():
                 await self._renew(collection)
             self._reload_keys()
             # At most half of the time goes into following an index that is written to all the time.
             spent = perf_counter() - started
-            await asyncio.sleep(max(self.settings.serve.refresh_seconds, spent))
+            await asyncio.sleep(spent)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.settings.serve.refresh_seconds - spent):
+                    await self._is_written.wait()
+
+    def _written(self) -> None:
+        """This process has written: what it wrote is to be found soon."""
+        self._is_written.set()
 
     async def _renew(self, collection: Collection) -> None:
-        """Move to the newest version, if there is a newer one."""
+        """Move to the newest version and thresholds, if there are newer ones."""
         loop = asyncio.get_running_loop()
         if await loop.run_in_executor(self._beside, collection.renew):
             await self.batcher.call(collection.forget)

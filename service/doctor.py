@@ -20,11 +20,15 @@ from featurizer.errors import FeaturizerError
 from router.container import Container, Deciding
 from router.errors import RouterError
 from router.journal import Journal
+from router.routing_settings import RoutingSettings
+from router.shared import SharedModels
 from router.types import Route
 from service.auth import refuse_open_server
-from service.collection import WARM_UP, Place, places
+from service.collection import WARM_UP
 from service.errors import ServiceError
 from service.keys import KeyRing, read_keys
+from service.places import Place, places
+from service.routing import check, routings
 from service.settings import ServiceSettings
 
 LEAST_FREE = 1 << 30
@@ -62,19 +66,38 @@ def examine(settings: ServiceSettings) -> Iterator[Finding]:
     Nothing is changed, and nothing is asked of a network but the generator that the settings name.
     """
     yield _look("machine", _machine)
-    yield _look("router", lambda: _router(settings), otherwise=State.WARNING)
+    models = SharedModels()
     try:
-        collections = places(settings.serve.indexes, settings.index)
-    except ServiceError as error:
-        yield Finding("indexes", State.BAD, str(error))
-        collections = []
-    for place in collections:
-        yield _look(f"index {place.name}", partial(_index, settings, place))
+        yield from _models(settings, models)
+    finally:
+        models.close()
     yield _look("access", lambda: _access(settings))
     yield _look("address", lambda: _address(settings))
     if settings.serve.request_log is not None:
         yield _look("request log", lambda: _request_log(settings))
     yield _look("generator", lambda: _generator(settings))
+
+
+def _models(settings: ServiceSettings, models: SharedModels) -> Iterator[Finding]:
+    """Routers and indexes; what several of them need is loaded once, as it is to serve them."""
+    # The one that ships may be missing, and its route is; one that is named may not.
+    otherwise = State.WARNING if settings.router == RoutingSettings() else State.BAD
+    yield _look("router", lambda: _router(settings, models), otherwise)
+    try:
+        collections = places(settings.serve.indexes, settings.index)
+    except ServiceError as error:
+        yield Finding("indexes", State.BAD, str(error))
+        return
+    try:
+        routers = routings(settings, [place.name for place in collections])
+    except ServiceError as error:
+        yield Finding("routers", State.BAD, str(error))
+        routers = {}
+    for place in collections:
+        own = settings.model_copy(update={"router": routers.get(place.name, settings.router)})
+        yield _look(f"index {place.name}", partial(_index, own, place, models))
+        if own.router != settings.router:
+            yield _look(f"router {place.name}", partial(_router_of, own, place, models))
 
 
 def _look(subject: str, at: Callable[[], str], otherwise: State = State.BAD) -> Finding:
@@ -96,28 +119,35 @@ def _machine() -> str:
     return f"Wye {version('wye')}, Python {python}, {processors} processors to use."
 
 
-def _router(settings: ServiceSettings) -> str:
-    deciding = Deciding(settings)
-    try:
-        if deciding.router.asks_corpus:
-            return f"{deciding.router.name} is sound; it decides with an index."
-        (decision,) = deciding.decide([WARM_UP])
-    finally:
-        deciding.close()
+def _router(settings: ServiceSettings, models: SharedModels) -> str:
+    deciding = Deciding(settings, models)
+    if deciding.router.asks_corpus:
+        return f"{deciding.router.name} is sound; it decides with an index."
+    (decision,) = deciding.decide([WARM_UP])
     return f"{decision.model} decides; the route auto works."
 
 
-def _index(settings: ServiceSettings, place: Place) -> str:
+def _router_of(settings: ServiceSettings, place: Place, models: SharedModels) -> str:
+    check(place.name, settings.router)
+    container = Container(settings, place.folder, models)
+    if not container.count:
+        return f"! {settings.router.model} was not asked: {place.folder} is empty."
+    (decision,) = container.decide([WARM_UP])
+    if decision.thresholds is None:
+        raise ServiceError(f"{decision.model} did not score a question ({decision.reason}).")
+    low, high = decision.thresholds.low, decision.thresholds.high
+    whose = settings.router.thresholds or "its own"
+    return f"{decision.model} decides; thresholds {low:.3f} and {high:.3f} ({whose})."
+
+
+def _index(settings: ServiceSettings, place: Place, models: SharedModels) -> str:
     started = perf_counter()
-    container = Container(settings, place.folder)
-    try:
-        container.build()
-        for route in Route:
-            if route != Route.AUTO:  # looked at by itself
-                container.gateway.search([WARM_UP], route, 1)
-        count, number = container.count, container.version
-    finally:
-        container.close()
+    container = Container(settings, place.folder, models)
+    container.build()
+    for route in Route:
+        if route != Route.AUTO:  # looked at by itself
+            container.gateway.search([WARM_UP], route, 1)
+    count, number = container.count, container.version
     free = shutil.disk_usage(place.folder).free
     said = (
         f"{place.folder}, version {number}, {count:,} passages; every route answers "

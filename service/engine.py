@@ -66,6 +66,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def router_name(self) -> str:
+        """Name and version of the router; "" without one."""
+        ...
+
+    @property
     def policy(self) -> Policy | None:
         """What becomes of scores; None without a router."""
         ...
@@ -80,6 +85,10 @@ class Engine(Protocol):
 
     def successor(self) -> "Engine | None":
         """The newest version, or None when this is it."""
+        ...
+
+    def retuned(self) -> "Engine | None":
+        """The same version under the newest thresholds, or None when these are they."""
         ...
 
     def release(self) -> None:

@@ -20,6 +20,10 @@ it, or fuses both.
 thresholds, which arm had each passage at which rank, how long each stage took, and which version of
 the index was searched. An answer that is not what was asked for says why, in `degraded`.
 
+**Collections.** A server has one or several, each with its own index, router and thresholds;
+requests name one with `collection`. A thresholds file that is replaced counts for the questions
+that come after, and a reply has those that its score was held against.
+
 **Errors** are problem+json (RFC 9457): `detail` says what is wrong and what to do, `errors`
 where in the request. 503 and 429 come at once and with `Retry-After`. Each reply has an
 `x-request-id`; send one to choose it.

@@ -116,14 +116,15 @@ class Searcher:
     ) -> Sequence[Found | Decision | Exception]:
         """One result or error per entry, in order."""
         if isinstance(ask, Choice):
-            return self._decide(ask, [entry.item.text for entry in entries])
+            engine = self._collections[ask.collection].engine
+            return self._decide(engine, ask, [entry.item.text for entry in entries])
         return self.find(ask, entries)
 
     def find(self, ask: Ask, entries: Sequence[Entry[Question]]) -> list[Found | Exception]:
         """Passages or an error per entry, in order.
 
         Entries whose time will not suffice for their route, as far as one can tell, go first and
-        over the dense route. All of a batch see one version of the index.
+        over the dense route. All of a batch see one version of the index and one of the thresholds.
         """
         engine = self._collections[ask.collection].engine
         results: dict[int, Found | Exception] = {}
@@ -133,16 +134,19 @@ class Searcher:
             results.update(zip(places, found, strict=True))
         return [results[place] for place in range(len(entries))]
 
-    def _decide(self, ask: Choice, questions: Sequence[str]) -> list[Decision | Exception]:
-        gateway = self._collections[ask.collection].engine.gateway
+    def _decide(
+        self, engine: Engine, ask: Choice, questions: Sequence[str]
+    ) -> list[Decision | Exception]:
         try:
             return list(
-                gateway.decide(questions, max_latency_ms=ask.max_latency_ms, explain=ask.explain)
+                engine.gateway.decide(
+                    questions, max_latency_ms=ask.max_latency_ms, explain=ask.explain
+                )
             )
         except Exception as error:  # noqa: BLE001 - one bad question must not fail the others
             if len(questions) == 1:
                 return [error]
-        return [found for question in questions for found in self._decide(ask, [question])]
+        return [found for question in questions for found in self._decide(engine, ask, [question])]
 
     def _by_haste(self, ask: Ask, entries: Sequence[Entry[Question]]) -> dict[str, list[int]]:
         """Why some places cannot take the route asked for -> those places; "" -> the others."""

@@ -27,6 +27,11 @@ class ServeSettings:
         workers: Processes that answer, each with its own models in memory.
         indexes: Collections to serve, as NAME=DIR with commas between them; the first is the
             default. Without any, WYE_INDEX is served as "default".
+        routers: Routers of collections, as NAME=MODEL with commas between them; MODEL as in
+            WYE_ROUTER__MODEL, which counts for all others. MODEL alone is for "default".
+        thresholds: Thresholds files of collections, as NAME=FILE with commas between them.
+            WYE_ROUTER__THRESHOLDS counts for those of no router of their own. All are followed
+            like an index: a file that is replaced counts for the questions that come after.
         keys: Hashed API keys, as lines of `wye keys new`, with commas between them.
         keys_file: File with such lines; followed like an index, so that keys can be withdrawn.
         requests_per_second: That each API key may send to each worker, on average; 0 sets no limit.
@@ -36,9 +41,11 @@ class ServeSettings:
         queue: Questions that may wait; one more is refused at once.
         deadline_ms: Time for finding passages when a request names none.
         longest_deadline_ms: The most time that a request may ask for.
-        refresh_seconds: How often to look for a newer version of an index.
+        refresh_seconds: How often to look for a newer version of an index, and for newer
+            thresholds and keys.
         shutdown_seconds: Time to finish what was accepted when told to stop.
-        request_log: File that every answered question is written to as a line of JSON; off without.
+        request_log: File that every answered question is written to as a line of JSON, for
+            `wye tune --from-log`; off without.
         cors_origins: Web pages of these origins may send requests; "*" for any.
         logs: "json" writes a line of JSON for each event, "text" one for people.
         traces: "otlp" sends OpenTelemetry spans to where OTEL_EXPORTER_OTLP_ENDPOINT says (extra
@@ -49,6 +56,8 @@ class ServeSettings:
     port: int = 8000
     workers: int = 1
     indexes: tuple[str, ...] = ()
+    routers: tuple[str, ...] = ()
+    thresholds: tuple[str, ...] = ()
     keys: tuple[str, ...] = field(default=(), repr=False)
     keys_file: Path | None = None
     requests_per_second: float = 0.0

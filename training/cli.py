@@ -9,6 +9,7 @@ import typer
 from training.errors import EvaluationError, TrainingError
 from training.train_cli import CACHE
 from training.train_cli import register as register_training
+from training.tune_cli import register as register_tuning
 
 if TYPE_CHECKING:
     from backends.progress import Progress
@@ -122,6 +123,7 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
             raise typer.Exit(UNANSWERED)
 
     register_training(app, progress)
+    register_tuning(app, progress)
     return TrainingError
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from training.errors import DatasetError
@@ -37,6 +37,7 @@ class Dataset:
         questions: In the order of the file; each has at least one relevant passage.
         judgements: Question id -> passage id -> relevance; above 0 is relevant.
         without_gold: Ids of judged questions left out because nothing is relevant to them.
+        filters: Question id -> metadata filter as parsed JSON, of those asked with one.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Dataset:
     questions: tuple[Question, ...]
     judgements: Judgements
     without_gold: tuple[str, ...] = ()
+    filters: Mapping[str, object] = field(default_factory=dict)
 
 
 def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:

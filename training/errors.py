@@ -27,3 +27,7 @@ class SplitError(TrainingError):
 
 class JudgeError(TrainingError):
     """An endpoint that does not answer, or questions that it cannot be compared on."""
+
+
+class LogError(TrainingError):
+    """A request log with nothing to go by, or with too little for what was asked."""

@@ -23,11 +23,10 @@ from training.measures import MEASURES
 from training.reading import JUDGED
 from training.recipe import Recipe
 from training.routing import Goal, Outcomes
+from training.sweep import CUTS
 from training.thresholds import Solution, solve
 from training.trainer import Trained, train
 
-CUTS = 1000
-"""Places where thresholds may be; all pairs of more would take gigabytes."""
 MOST_LOGIT = 30.0
 """Scores of surer logits are 0 or 1 in float64, which no threshold tells apart."""
 

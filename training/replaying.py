@@ -80,7 +80,11 @@ def key_of(container: Container, dataset: Dataset, depth: int = DEPTH) -> Replay
     rows = container.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
     arms = [asdict(part) for part in (settings.dense, settings.lexical, settings.graph)]
-    asked = [[asdict(q), sorted(dataset.judgements[q.id].items())] for q in dataset.questions]
+    asked: list[object] = [
+        [asdict(q), sorted(dataset.judgements[q.id].items())] for q in dataset.questions
+    ]
+    if dataset.filters:  # replays made without any keep their key
+        asked.append(sorted(dataset.filters.items()))
     return ReplayKey(
         schema=SCHEMA,
         index=_digest(json.dumps(passages)),
@@ -118,7 +122,10 @@ class _Asking:
             gateway.consult([questions[0].text], 1)
             self._warm = True
         # One by one, so that times are those of a question that comes alone.
-        found = [gateway.consult([one.text], self._key.depth)[0] for one in questions]
+        found = [
+            gateway.consult([one.text], self._key.depth, self._dataset.filters.get(one.id))[0]
+            for one in questions
+        ]
         texts = self._texts(found)
         return [
             self._replayed(question, one, texts)

@@ -3,15 +3,17 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from training.bootstrap import Interval
-from training.pipeline import CUTS, Choices
+from training.bootstrap import Interval, interval, resampled_means
+from training.pipeline import Choices
 from training.routing import Goal, Moves, Outcome, moves, names, outcome
 from training.stability import Stability, stability
+from training.sweep import CUTS
 from training.thresholds import Solution, solve
 from training.tuning import Tuning
 
@@ -26,6 +28,8 @@ class Retuned:
         stability: How sure they, and what they give, are.
         before: What the router's own thresholds give on the same questions.
         moves: Questions that take another route.
+        gain: Quality with the proposed thresholds less quality with the router's own, paired; like
+            the other intervals, it does not count that they were chosen on these questions.
     """
 
     goal: Goal
@@ -33,6 +37,7 @@ class Retuned:
     stability: Stability
     before: Outcome
     moves: Moves
+    gain: Interval
 
     def notes(self) -> dict[str, Any]:
         """For the thresholds file."""
@@ -43,6 +48,7 @@ class Retuned:
             "interval of low": [low.low, low.high],
             "interval of high": [high.low, high.high],
             "questions that change route": len(self.moves.rows),
+            "interval of the change in quality": [self.gain.low, self.gain.high],
         }
 
 
@@ -61,6 +67,9 @@ def retune(tuning: Tuning, goal: Goal, *, elsewhere: bool = True, seed: int = 0)
     own = tuning.model.policy.thresholds
     errors = Choices(elsewhere=elsewhere).errors
     solution = solve(tuning.outcomes, goal, errors=errors, most=CUTS, cautious=elsewhere)
+    moved = moves(tuning.outcomes, own, solution.thresholds)
+    gained = np.zeros((len(tuning.outcomes), 1))
+    gained[moved.rows, 0] = moved.gain
     return Retuned(
         goal=goal,
         solution=solution,
@@ -73,7 +82,8 @@ def retune(tuning: Tuning, goal: Goal, *, elsewhere: bool = True, seed: int = 0)
             seed=seed,
         ),
         before=outcome(tuning.outcomes, own),
-        moves=moves(tuning.outcomes, own, solution.thresholds),
+        moves=moved,
+        gain=interval(gained[:, 0], resampled_means(gained, seed=seed)[:, 0]),
     )
 
 
@@ -109,6 +119,9 @@ def _before_and_after(tuning: Tuning, found: Retuned) -> Table:
         f"{found.before.quality:.4f}",
         f"{after.quality:.4f}",
         _interval(sure.quality),
+    )
+    table.add_row(
+        f"change in {tuning.measure}", "", f"{found.gain.mean:+.4f}", _interval(found.gain)
     )
     table.add_row(
         "mean ms", f"{found.before.mean_ms:.1f}", f"{after.mean_ms:.1f}", _interval(sure.mean_ms)

@@ -11,8 +11,8 @@ from training.crossfit import Pool, divide
 from training.examples import Float64, Int64
 from training.final import Scored
 from training.material import Material
-from training.pipeline import CUTS
 from training.routing import Goal
+from training.sweep import CUTS
 from training.thresholds import solve
 
 FOLDS = 5

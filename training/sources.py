@@ -60,6 +60,12 @@ def parse_source(text: str, index: Path | None) -> Source:
     return Source(Path(dataset), Path(own) if own else Path(index or ""))
 
 
+def place_of(index: Path) -> str:
+    """Name of the folder for what an index was asked; one dataset may be asked of several."""
+    whole = index.resolve()
+    return f"{whole.name}-{hashlib.blake2b(str(whole).encode(), digest_size=6).hexdigest()}"
+
+
 class Replays:
     """Replays of sources, made where they are missing and kept in a folder."""
 
@@ -116,14 +122,12 @@ class Replays:
         return replay
 
     def _made(self, source: Source, split: str) -> Path:
-        # One dataset may be asked of several indexes.
-        place = hashlib.blake2b(str(source.index.resolve()).encode(), digest_size=6).hexdigest()
         container = Container(self._settings, source.index)
         try:
             return replay_dataset(
                 container,
                 read_dataset(source.dataset, split),
-                self._folder / f"{source.index.resolve().name}-{place}",
+                self._folder / place_of(source.index),
                 progress=self._progress(),
             )
         finally:

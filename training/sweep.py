@@ -20,6 +20,8 @@ from router.policy import Thresholds
 from training.examples import Float64, Int64
 from training.routing import FUSION, GRAPH, SIMPLE, Goal, Outcomes
 
+CUTS = 1000
+"""Places where thresholds may be; all pairs of more would take gigabytes."""
 SLACK = 1e-9
 """Sums in another order differ in their last bits; a bound met exactly is met."""
 

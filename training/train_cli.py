@@ -1,4 +1,4 @@
-"""`wye train`: a router from one's own questions; `wye tune`: its thresholds, anew."""
+"""`wye train`: a router from one's own questions."""
 
 import os
 from collections.abc import Callable
@@ -25,7 +25,7 @@ ShareOption = Annotated[
 
 
 def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
-    """Add the commands to `wye`."""
+    """Add the command to `wye`."""
 
     @app.command()
     def train(
@@ -119,49 +119,6 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         else:
             show(wide_console(), verdict.judged)
         typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
-
-    @app.command()
-    def tune(
-        replays: Annotated[
-            list[Path],
-            typer.Argument(
-                help="Replay files of dev splits, as `wye train` keeps them in its cache; those of "
-                "train splits flatter the router that learned from them."
-            ),
-        ],
-        *,
-        router: Annotated[
-            str, typer.Option(help="name/version or a folder. Default: WYE_ROUTER__MODEL.")
-        ] = "",
-        out: Annotated[Path, typer.Option(help="The thresholds file to write.")] = Path(
-            "thresholds.json"
-        ),
-        quality: QualityOption = "nDCG@10",
-        elsewhere: Annotated[
-            bool,
-            typer.Option(help="Whether the thresholds have to hold for questions unlike these."),
-        ] = True,
-        max_latency_ms: LatencyOption = None,
-        max_graph_share: ShareOption = None,
-        moved: Annotated[int, typer.Option(min=0, help="Changed routes to list.")] = 10,
-        cache: Annotated[Path, typer.Option(help="Features, used again.")] = CACHE,
-        seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
-    ) -> None:
-        """Solve a router's thresholds anew, and write them to a file to review.
-
-        Nothing changes until the file is reviewed and named in WYE_ROUTER__THRESHOLDS.
-        """
-        from training.report import wide_console
-        from training.retuning import retune, show_retuned
-        from training.routing import Goal
-        from training.tuning import Tuning
-
-        tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
-        goal = Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
-        found = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
-        show_retuned(wide_console(), tuning, found, most=moved)
-        tuning.save(out, found.solution.thresholds, found.notes())
-        typer.echo(f"Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}")
 
 
 def simple_route(name: str) -> "Route":

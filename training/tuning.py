@@ -13,9 +13,9 @@ from router.artefact import load
 from router.decision import Contribution
 from router.features import NAMES, schema_id
 from router.fusion_settings import FusionSettings
-from router.manifest import policy_to_json
 from router.model import RoutingModel
 from router.policy import Policy, Thresholds
+from router.publish import save_policy
 from router.settings import Settings, load_settings
 from router.types import Route
 from training.errors import FitError, ReplayError
@@ -171,6 +171,11 @@ class Tuning:
             for row, decision in zip(rows, decisions, strict=True)
         ]
 
+    def policy(self, thresholds: Thresholds) -> Policy:
+        """Thresholds with the latencies of these replays."""
+        simple = self.model.policy.simple
+        return Policy(thresholds, simple, latencies(self.material, simple), self.model.name)
+
     def save(
         self, path: Path, thresholds: Thresholds, notes: Mapping[str, Any] | None = None
     ) -> Policy:
@@ -181,11 +186,9 @@ class Tuning:
             thresholds: To write.
             notes: For whoever reviews it, beside what the thresholds give here.
         """
-        simple = self.model.policy.simple
-        policy = Policy(thresholds, simple, latencies(self.material, simple))
+        policy, simple = self.policy(thresholds), self.model.policy.simple
         found = outcome(self.outcomes, thresholds)
         said = {
-            "router": self.model.name,
             "replays": [f"{one.dataset}, {one.split}" for one in self.material.replays],
             "questions": len(self.material),
             self.measure: found.quality,
@@ -193,6 +196,5 @@ class Tuning:
             "p95_ms": found.p95_ms,
             "shares": dict(zip(map(str, names(simple)), found.shares, strict=True)),
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(policy_to_json(policy, {**said, **(notes or {})}), encoding="utf-8")
+        save_policy(path, policy, {**said, **(notes or {})})
         return policy

@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING
 import typer
 from rich.text import Text
 
-from service.commands.options import IndexesOption, JsonOption
+from service.commands.options import (
+    IndexesOption,
+    JsonOption,
+    RoutersOption,
+    ThresholdsOption,
+)
 from service.terminal import messages, output
 
 if TYPE_CHECKING:
@@ -14,7 +19,13 @@ if TYPE_CHECKING:
 FAILED = 1
 
 
-def doctor(*, index: IndexesOption = None, as_json: JsonOption = False) -> None:
+def doctor(
+    *,
+    index: IndexesOption = None,
+    router: RoutersOption = None,
+    thresholds: ThresholdsOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Check models, router, indexes, keys, address and generator; says what to do.
 
     Ends with exit code 1 when something would keep `wye serve` from working.
@@ -27,9 +38,14 @@ def doctor(*, index: IndexesOption = None, as_json: JsonOption = False) -> None:
     from service.settings import load_settings
 
     settings = load_settings()
-    if index:
-        serve = replace(settings.serve, indexes=tuple(index))
-        settings = settings.model_copy(update={"serve": serve})
+    own = settings.serve
+    serve = replace(
+        own,
+        indexes=tuple(index or own.indexes),
+        routers=tuple(router or own.routers),
+        thresholds=tuple(thresholds or own.thresholds),
+    )
+    settings = settings.model_copy(update={"serve": serve})
     found = []
     with messages().status("Looking"):
         for finding in examine(settings):

@@ -25,6 +25,26 @@ IndexesOption = Annotated[
         show_default=False,
     ),
 ]
+RoutersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--router",
+        metavar="[NAME=]MODEL",
+        help="Router of a collection, as name/version or a folder. Default: WYE_SERVE__ROUTERS or "
+        "WYE_ROUTER__MODEL.",
+        show_default=False,
+    ),
+]
+ThresholdsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--thresholds",
+        metavar="[NAME=]FILE",
+        help="Thresholds of a collection, as `wye tune` writes them; followed when they change. "
+        "Default: WYE_SERVE__THRESHOLDS or WYE_ROUTER__THRESHOLDS.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, the same bytes every time.")]
 FilterOption = Annotated[
     str | None,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from service.commands.options import IndexesOption
+from service.commands.options import IndexesOption, RoutersOption, ThresholdsOption
 from service.terminal import say
 
 APP = "service.app:from_environment"
@@ -18,6 +18,8 @@ APP = "service.app:from_environment"
 def serve(
     *,
     index: IndexesOption = None,
+    router: RoutersOption = None,
+    thresholds: ThresholdsOption = None,
     host: Annotated[
         str | None,
         typer.Option(help="Address to listen on. Default: this machine.", show_default=False),
@@ -36,22 +38,33 @@ def serve(
         # Matrices of one question are small: a second thread only takes a processor from the
         # encoder. To be said before numpy is loaded, here and in worker processes.
         os.environ.setdefault(pool, "1")
+    from router.shared import SharedModels
     from service.app import indexes
     from service.auth import refuse_open_server
     from service.keys import KeyRing
     from service.logs import configure
+    from service.routing import check, routings
     from service.settings import load_settings
 
     # Workers are processes of their own, so what is said here reaches them by the environment.
-    given = {"HOST": host, "PORT": port, "WORKERS": workers, "INDEXES": ",".join(index or ())}
+    given = {
+        "HOST": host,
+        "PORT": port,
+        "WORKERS": workers,
+        "INDEXES": ",".join(index or ()),
+        "ROUTERS": ",".join(router or ()),
+        "THRESHOLDS": ",".join(thresholds or ()),
+    }
     os.environ.update(_variables(given))
     settings = load_settings()
     wanted = settings.serve
     refuse_open_server(wanted)
     KeyRing(wanted.keys, wanted.keys_file)
-    collections = indexes(settings)
+    collections = indexes(settings, SharedModels())
     for opener in collections.values():
         opener()  # a missing or foreign index is a mistake to be told now, not in a log
+    for name, routing in routings(settings, list(collections)).items():
+        check(name, routing)
     configure(wanted.logs)
     say(
         f"Serving {', '.join(collections)} at {_address(wanted.host, wanted.port)}. "

@@ -37,6 +37,7 @@ class Desk:
         *,
         call: Call,
         catch_up: CatchUp,
+        written: Callable[[], None],
         entity_vectors: bool,
         metrics: DocumentMetrics,
     ) -> None:
@@ -47,6 +48,7 @@ class Desk:
             settings: Of documents.
             call: Runs something in the thread of the models.
             catch_up: Returns when this process searches a version of a collection, or a newer one.
+            written: Called after each commit of this process, in the event loop's thread.
             entity_vectors: See `backends.build.ingest`.
             metrics: To count in.
         """
@@ -62,6 +64,7 @@ class Desk:
                 settings,
                 call=call,
                 thread=self._thread,
+                written=written,
                 entity_vectors=entity_vectors,
             )
             for name, collection in collections.items()

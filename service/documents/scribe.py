@@ -45,6 +45,7 @@ class Scribe:
         *,
         call: Call,
         thread: Executor,
+        written: Callable[[], None],
         entity_vectors: bool,
     ) -> None:
         """Wire it; the collection need not be loaded yet.
@@ -54,12 +55,14 @@ class Scribe:
             settings: Of documents.
             call: Runs something in the thread of the models.
             thread: For everything that waits for a disk.
+            written: Called after each commit, in the event loop's thread.
             entity_vectors: See `backends.build.ingest`.
         """
         self.collection = collection
         self._settings = settings
         self._call = call
         self._thread = thread
+        self._written = written
         self._entity_vectors = entity_vectors
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -217,6 +220,7 @@ class Scribe:
             try:
                 async with self._turn:
                     report = await self.off_loop(work)
+                self._written()
                 break
             except IndexLockedError as error:
                 if job.waits_for != str(error):
@@ -283,6 +287,7 @@ class Scribe:
             while True:
                 try:
                     done = await self.off_loop(work)
+                    self._written()
                     break
                 except IndexLockedError:
                     if monotonic() > patience:

@@ -20,6 +20,7 @@ from typing import TextIO
 
 from filelock import FileLock, Timeout
 
+from backends.durability import sync
 from backends.filters import Columns, Filter
 from backends.types import Passage
 from service.documents.job import Job, State
@@ -74,9 +75,9 @@ class Spool:
             job = Job(id_, self._collection, len(documents), count, time.time())
             _write(making / _DOCUMENTS, list(documents))
             _write(making / _JOB, asdict(job))
-            _sync(making)
+            sync(making)
             making.rename(self.folder / id_)
-            _sync(self.folder)
+            sync(self.folder)
         except BaseException:
             shutil.rmtree(making, ignore_errors=True)
             raise
@@ -116,7 +117,7 @@ class Spool:
         _write(folder / f".{_JOB}", asdict(job))
         (folder / f".{_JOB}").replace(folder / _JOB)
         if job.state.has_ended:
-            _sync(folder)
+            sync(folder)
 
     def passages(self, job: Job) -> Iterator[Passage]:
         """What a job still has to write, in order."""
@@ -206,12 +207,3 @@ def _through(file: TextIO) -> None:
     """Have what was written to a file on the disk."""
     file.flush()
     os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

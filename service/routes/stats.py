@@ -2,11 +2,13 @@
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
+from router.types import Route
 from service.auth import needs
 from service.collection import Collection
 from service.core import Service, service_of
@@ -25,6 +27,9 @@ _MINUTE = 60.0
 async def stats(request: Request, service: Annotated[Service, Depends(service_of)]) -> StatsReply:
     """Route shares, times and scores of the last thousand answers, which this process remembers.
 
+    Each collection has its own router and thresholds; `collections` says which, and what its
+    questions scored.
+
     With several workers these are the figures of whichever answers; `/metrics` adds all up.
     Questions are told only where they are written to a request log anyway, and to admins.
     """
@@ -39,24 +44,30 @@ async def stats(request: Request, service: Annotated[Service, Depends(service_of
         remembered=len(samples),
         last_minute=sum(now - sample.time <= _MINUTE for sample in samples),
         queue_depth=service.batcher.depth,
-        routes={
-            route: RouteTimesValue(**asdict(times)) for route, times in routes_of(samples).items()
-        },
+        routes=_routes(samples),
         degraded=degradations_of(samples),
         collections=[_scores(each, samples) for each in service.collections.values()],
         questions=_questions(samples) if trusted else None,
     )
 
 
-def _scores(collection: Collection, samples: tuple[Sample, ...]) -> ScoresValue:
+def _scores(collection: Collection, samples: Sequence[Sample]) -> ScoresValue:
     policy = collection.policy
+    own = [sample for sample in samples if sample.collection == collection.name]
     return ScoresValue(
         collection=collection.name,
+        router=collection.router,
+        routes=_routes(own),
         scores=scores_of(samples, collection.name),
         thresholds=None if policy is None else asdict(policy.thresholds),
         simple=None if policy is None else policy.simple,
         latency_ms={} if policy is None else {str(r): ms for r, ms in policy.latency_ms.items()},
+        error=collection.error,
     )
+
+
+def _routes(samples: Sequence[Sample]) -> dict[Route, RouteTimesValue]:
+    return {route: RouteTimesValue(**asdict(times)) for route, times in routes_of(samples).items()}
 
 
 def _questions(samples: tuple[Sample, ...]) -> list[RecentQuestion]:

@@ -36,7 +36,7 @@ StoreId = Annotated[str, Path(max_length=64, description="Name of a collection."
 
 @router.get("", summary="List collections", operation_id="list_vector_stores")
 async def stores(service: Served) -> StoreList:
-    """Every collection that is served."""
+    """Every collection that is served, with the router that decides there in `metadata`."""
     found = [_store(service, collection) for collection in service.collections.values()]
     return StoreList(data=found, first_id=found[0].id, last_id=found[-1].id)
 
@@ -118,5 +118,18 @@ def _store(service: Service, collection: Collection) -> Store:
         status="completed" if collection.is_ready else "in_progress",
         created_at=service.started,
         file_counts=FileCounts(completed=count, total=count),
-        metadata={"index_version": str(facts.get("index_version", ""))},
+        metadata=_metadata(collection, str(facts.get("index_version", ""))),
     )
+
+
+def _metadata(collection: Collection, version: str) -> dict[str, str]:
+    """OpenAI's clients take texts here, and nothing within them."""
+    policy = collection.policy
+    if policy is None:
+        return {"index_version": version}
+    return {
+        "index_version": version,
+        "router": collection.router,
+        "threshold_low": repr(policy.thresholds.low),
+        "threshold_high": repr(policy.thresholds.high),
+    }

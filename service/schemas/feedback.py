@@ -19,7 +19,8 @@ class FeedbackRequest(Strict):
         Field(
             default_factory=list,
             max_length=100,
-            description="Ids of passages that answer the question.",
+            description="Ids of passages that answer the question, shown or not; "
+            "`wye tune --from-log` learns from them.",
         ),
     ]
     comment: Annotated[str, Field(max_length=4_096)] = ""

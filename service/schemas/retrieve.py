@@ -82,7 +82,10 @@ class RouteValue(BaseModel):
     )
     thresholds: dict[str, float] | None = Field(
         default=None,
-        description="Up to `low` a question goes to dense, from `high` on to graph.",
+        description=(
+            "Up to `low` a question takes the simple route, from `high` on the graph. They are "
+            "the collection's, as they were when the question was scored."
+        ),
     )
     model: str = Field(default="", description="Name and version of the router's model.")
     contributions: list[ContributionValue] | None = Field(

@@ -15,16 +15,29 @@ class RouteTimesValue(BaseModel):
 
 
 class ScoresValue(BaseModel):
-    """What the router made of one collection's questions."""
+    """What the router made of one collection's questions, and how it comes to routes."""
 
     collection: str
+    router: str = Field(description="Name and version of its model; empty without a router.")
+    routes: dict[Route, RouteTimesValue] = Field(
+        description="This collection's answers, by the route that gave them."
+    )
     scores: list[float] = Field(description="Of the answers remembered, oldest first.")
     thresholds: dict[str, float] | None = Field(
-        description="`low` and `high`, as they are now; null without a router."
+        description=(
+            "`low` and `high`, as they are now: a thresholds file that is replaced counts from "
+            "then on. Null without a router."
+        )
     )
     simple: Route | None = Field(description="The route of scores up to `low`.")
     latency_ms: dict[str, float] = Field(
         description="What the thresholds file says each route takes, for `max_latency_ms`."
+    )
+    error: str = Field(
+        description=(
+            "What is wrong with the newest index or with the thresholds file, so that those before "
+            "are still in use; empty while nothing is."
+        )
     )
 
 

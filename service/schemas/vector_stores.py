@@ -111,7 +111,12 @@ class Store(BaseModel):
     status: Literal["in_progress", "completed"]
     created_at: int = Field(description="When this server began to serve it.")
     file_counts: FileCounts = Field(description="Passages.")
-    metadata: dict[str, str]
+    metadata: dict[str, str] = Field(
+        description=(
+            "`index_version`; where a router decides, also `router`, `threshold_low` and "
+            "`threshold_high`."
+        )
+    )
 
 
 class StoreList(BaseModel):

@@ -1,7 +1,7 @@
 """A corpus whose mentions are marked by hand, so that no model decides what a test says."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from backends.build import ingest
-from backends.corpus import Corpus, read_corpus
+from backends.corpus import Corpus
 from backends.index import Index
+from backends.reading import read_corpus
 from backends.types import AnalysedPassage, AnalysedSentence, Float32, Passage
 from training.bench.hashing import HashAnalyser
 
@@ -87,5 +88,27 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
         ingest(index, plain, analyser, entity_vectors=entity_vectors)
         index.refresh()
         return read_corpus(index)
+
+    return make
+
+
+@pytest.fixture
+def versions_of(tmp_path: Path) -> Callable[..., Iterator[tuple[Corpus, Corpus]]]:
+    """One index brought from state to state; each is read after the one before, and alone."""
+
+    def make(*states: Sequence[Passage]) -> Iterator[tuple[Corpus, Corpus]]:
+        texts = {unmarked(p.text): p.text for state in states for p in state}
+        index = Index.create(tmp_path / "versions", 4, HashAnalyser(4).fingerprint)
+        before: Corpus | None = None
+        for state in states:
+            analyser = MarkedAnalyser({p.id: texts[unmarked(p.text)] for p in state}, {}, 4)
+            ingest(index, [replace(p, text=unmarked(p.text)) for p in state], analyser)
+            wanted = {p.id for p in state}
+            stored = [] if before is None else before.ids
+            with index.writer() as writer:
+                writer.delete([id_ for id_ in stored if id_ not in wanted])
+            index.refresh()
+            before = read_corpus(index, before)
+            yield before, read_corpus(index)
 
     return make

@@ -1,12 +1,15 @@
 """Corpora of a few marked sentences, and the graphs they must give."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
 
+import backends.reading
+import backends.words
 from backends.assembly import (
     MAX_PHRASE_PASSAGES,
     AssemblySettings,
@@ -14,6 +17,7 @@ from backends.assembly import (
     assemble,
 )
 from backends.corpus import Corpus
+from backends.linking import tokenise
 from backends.types import Passage
 
 BARE = AssemblySettings(title_entities=False, link_text=False, noun_phrases="off")
@@ -203,7 +207,7 @@ def test_joints_tie_consecutive_chunks_of_one_document_only(corpus_of: CorpusOf)
     graph = assemble(corpus, AssemblySettings())
     assert joints(graph, corpus) == [["d#0", "d#1"], ["d#1", "d#2"]]
     # A joint is no entity.
-    assert len(graph) == len(graph.passages_of) == len(graph.is_phrase) == len(graph.display)
+    assert len(graph) == len(graph.passages_of) == len(graph.is_phrase) == len(graph.spelling.all())
     assert graph.counts.shape == (7, len(graph) + 2)
 
 
@@ -230,7 +234,7 @@ def test_entities_are_shown_as_they_are_most_often_written(corpus_of: CorpusOf) 
         Passage("c", "The Reef (novel)", "More {warm salt} with [Cy]."),
     )
     graph = assemble(corpus, replace(BARE, title_entities=True, noun_phrases="on"))
-    assert dict(zip(graph.keys, graph.display, strict=True)) == {
+    assert dict(zip(graph.keys, graph.spelling.all(), strict=True)) == {
         # Ada and Ada's stand twice each: the first in code point order.
         "ada": "Ada",
         "bo": "Bo",
@@ -247,7 +251,7 @@ def test_entities_are_shown_as_they_are_most_often_written(corpus_of: CorpusOf) 
 def test_a_corpus_without_passages(corpus_of: CorpusOf) -> None:
     for settings in (BARE, AssemblySettings(noun_phrases="on")):
         graph = assemble(corpus_of(), settings)
-        assert (graph.keys, graph.display, len(graph)) == ([], [], 0)
+        assert (graph.keys, graph.spelling.all(), len(graph)) == ([], [], 0)
         assert graph.counts.shape == (0, 0)
         assert graph.titled.shape == (0, 0)
         assert graph.names.find(["Ada"]) == []
@@ -299,7 +303,11 @@ def same(one: TriGraph, other: TriGraph) -> bool:
         (one.mentions.sentences, other.mentions.sentences),
         (one.mentions.sentence_starts, other.mentions.sentence_starts),
     ]
-    named = (one.keys, one.display, one.index) == (other.keys, other.display, other.index)
+    named = (one.keys, one.spelling.all(), one.index) == (
+        other.keys,
+        other.spelling.all(),
+        other.index,
+    )
     return named and all(np.array_equal(a, b) for a, b in arrays)  # type: ignore[arg-type]
 
 
@@ -312,3 +320,48 @@ def test_the_order_of_the_file_changes_nothing(corpus_of: CorpusOf) -> None:
     for seed in range(2):
         random.Random(seed).shuffle(passages)
         assert same(assemble(corpus_of(*passages), settings), straight)
+
+
+def edited(passages: Sequence[Passage], source: random.Random, step: int) -> list[Passage]:
+    """Some passages gone, some changed, some new, whose names are partly those of others."""
+    kept = [passage for passage in passages if source.random() < 0.85]
+    changed = [
+        replace(passage, title=f"The {passage.title}", text=f"[Eva {step}] met [Bo Ek].")
+        for passage in source.sample(kept, min(2, len(kept)))
+    ]
+    new = [
+        replace(passage, id=f"new{step}-{passage.id}", document=f"new{step}-{passage.document}")
+        for passage in source.sample(some_passages(), 2)
+    ]
+    by_id = {passage.id: passage for passage in [*kept, *changed, *new]}
+    return list(by_id.values())
+
+
+@pytest.mark.parametrize("phrases", ["on", "off", "auto"])
+@pytest.mark.parametrize("spare", [0, 10_000])
+def test_a_graph_made_after_another_is_the_same(
+    versions_of: Callable[..., Iterator[tuple[Corpus, Corpus]]],
+    monkeypatch: pytest.MonkeyPatch,
+    phrases: Literal["on", "off", "auto"],
+    spare: int,
+) -> None:
+    monkeypatch.setattr(backends.words, "_SPARE", spare)
+    monkeypatch.setattr(backends.reading, "_MOST_READ", 0.9)
+    settings = AssemblySettings(noun_phrases=phrases)
+    source = random.Random(spare)
+    states = [some_passages()]
+    states += [states[-1] for _ in range(1)]
+    for step in range(4):
+        states.append(edited(states[-1], source, step))
+    before: tuple[Corpus, TriGraph] | None = None
+    taken_over = 0
+    for corpus, alone in versions_of(*states):
+        graph = assemble(corpus, settings, before)
+        fresh = assemble(alone, settings)
+        assert same(graph, fresh)
+        texts = alone.sentence_texts(range(len(alone.sentence_passage)))
+        for text in texts:
+            assert graph.names.find(tokenise(text)) == fresh.names.find(tokenise(text))
+        taken_over += before is not None and graph.ground.words is before[1].ground.words
+        before = (corpus, graph)
+    assert taken_over or not spare

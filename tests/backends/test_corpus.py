@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import backends.corpus
 from backends.build import ingest
-from backends.corpus import Corpus, Mentions, read_corpus
+from backends.corpus import Corpus, Mentions
 from backends.index import Index
+from backends.reading import read_corpus
 from backends.types import Passage
 from training.bench.hashing import HashAnalyser
 

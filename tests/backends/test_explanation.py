@@ -87,7 +87,7 @@ def test_entities_come_by_level_and_then_by_weight_with_the_traces_values(
     explanation = retriever.explain(QUERY, Ranking("graph", ()))
     active = trace.activation
     expected = {
-        retriever.graph.display[e]: (level, value, weight)
+        retriever.graph.spelling.of(e): (level, value, weight)
         for e, level, value, weight in zip(
             active.entities.tolist(),
             active.level.tolist(),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import backends.writer
 from backends.errors import IndexMismatchError, IndexNotFoundError
 from backends.index import Index
 from backends.schema import passage_schema, to_batch
@@ -257,3 +258,14 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
     lance.write_dataset(schema.empty_table(), tmp_path / "passages.lance")
     with pytest.raises(IndexMismatchError, match="schema version 99; this Wye reads 1"):
         Index.open(tmp_path)
+
+
+def test_many_versions_are_not_all_kept(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends.writer, "MOST_VERSIONS", 2)
+    with index.writer() as writer:
+        for number in range(5):
+            writer.upsert(rows(passage(f"new {number}")))
+        writer.compact()
+        newest = writer.version
+    index.refresh()
+    assert [version.number for version in index.versions()] == [newest - 1, newest]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import backends.words
 from backends.lexical import NO_TERM, LexicalRetriever, LexicalSettings, terms
 from backends.ranking import RequestError
 from backends.types import Query, Ranking
@@ -204,3 +205,37 @@ def test_what_cannot_be_answered_is_refused() -> None:
 def test_settings_that_mean_nothing_are_refused(wrong: dict[str, float], message: str) -> None:
     with pytest.raises(RequestError, match=message.replace("+", r"\+")):
         LexicalSettings(**wrong)  # type: ignore[arg-type]
+
+
+@settings(max_examples=60)
+@given(
+    old=st.lists(text, max_size=6),
+    new=st.lists(text, max_size=4),
+    data=st.data(),
+    question=text,
+)
+def test_made_after_an_earlier_version_it_ranks_the_same(
+    old: list[str], new: list[str], data: st.DataObject, question: str
+) -> None:
+    both = [*old, *new]
+    kept = data.draw(st.lists(st.integers(0, len(old) - 1), unique=True) if old else st.just([]))
+    source = data.draw(st.permutations([*kept, *range(len(old), len(both))]))
+    before = LexicalRetriever(ids_of(len(old)), old)
+    ids = ids_of(len(source))
+    after = LexicalRetriever(ids, new, after=(before, np.array(source, np.int64)))
+    alone = LexicalRetriever(ids, [both[place] for place in source])
+    query = [ask(question)]
+    assert after.scores(query).tolist() == alone.scores(query).tolist()
+    if ids:
+        assert after.search(query, 3) == alone.search(query, 3)
+    # What was read since does not show in the earlier version.
+    again = LexicalRetriever(ids_of(len(old)), old)
+    assert before.scores(query).tolist() == again.scores(query).tolist()
+
+
+def test_terms_out_of_use_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends.words, "_SPARE", 0)
+    before = LexicalRetriever(["a", "b"], ["ada lovelace engine", "ada"])
+    assert not before.is_worn
+    after = LexicalRetriever(["b"], [], after=(before, np.array([1])))
+    assert after.is_worn

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from router.routing_settings import DEFAULT_ROUTER, MODELS
 from service.cli import run
 from tests.docs.examples import ROOT, Command
 
@@ -25,9 +26,13 @@ NOTES = {
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With `demo-index`, `my-corpus`, `DATASET`, and files to upload."""
+    """With indexes, `my-corpus`, `DATASET`, a router called `mine/v1`, and files to upload."""
     made = tmp_path_factory.mktemp("documents")
     assert run(["index", str(DEMO), "--index", str(made / "demo-index")]) == 0
+    for name in ("docs-index", "wiki-index"):
+        shutil.copytree(made / "demo-index", made / name)
+    shutil.copytree(MODELS / DEFAULT_ROUTER, made / "mine" / "v1")
+    shutil.copy(made / "mine" / "v1" / "thresholds.json", made / "docs.json")
     (made / "my-corpus").mkdir()
     for name, text in NOTES.items():
         (made / "my-corpus" / name).write_text(text, encoding="utf-8")

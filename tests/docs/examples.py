@@ -6,10 +6,11 @@ Nothing is copied from a document: a new example is found by itself, and run or 
 import inspect
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from typer.main import get_command
 
 from service.cli import build
@@ -103,6 +104,33 @@ def blocks(place: str, text: str) -> list[Block]:
     ]
 
 
+def readme(command: str) -> Block:
+    """The one block of the README that has a command, by how that begins."""
+    found = blocks("README.md", (ROOT / "README.md").read_text(encoding="utf-8"))
+    (block,) = [block for block in found if f"$ {command}" in block.text]
+    return block
+
+
+def perform(
+    block: Block, wye: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run every command of a block, each of which has to succeed and to print something.
+
+    Args:
+        block: Of commands of `wye`.
+        wye: Runs one in the folder that this process is in.
+        monkeypatch: To set variables for it.
+    """
+    for command in block.commands:
+        with monkeypatch.context() as patched:
+            for name, value in command.variables.items():
+                patched.setenv(name, value)
+            assert command.words[0] == "wye", command
+            code, out, err = wye(*command.expanded(Path.cwd())[1:])
+        assert code == 0, (command, err)
+        assert out, command
+
+
 def mentioned(place: str, text: str) -> Iterator[Command]:
     """Commands of `wye`, Python, pip and make that a document names in its sentences."""
     bare = _FENCED.sub("", text)
@@ -117,7 +145,8 @@ def mentioned(place: str, text: str) -> Iterator[Command]:
 def parse(words: Sequence[str]) -> None:
     """Have the command line's own parser take a `wye` command apart, and run nothing.
 
-    A bare name, as in "`wye index` adds files", only has to be that of a command.
+    A bare name, as in "`wye index` adds files", only has to be that of a command, and a bare option
+    after it one of the command's.
 
     Raises:
         AssertionError: There is no such command.
@@ -128,5 +157,8 @@ def parse(words: Sequence[str]) -> None:
         name = rest.pop(0)
         assert name in inside, f"There is no command '{' '.join(words)}'"
         command = inside[name]
-    if rest:
+    if rest and all(word.startswith("--") for word in rest):
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {*rest} <= known, f"There is no such option: '{' '.join(words)}'"
+    elif rest:
         command.make_context(name, rest)

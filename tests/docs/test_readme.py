@@ -32,8 +32,10 @@ def runner_of(block: Block) -> str:
     if programs == {"make"}:
         return "make"
     assert programs <= {"wye", "curl"}, f"{block.place}: nothing here knows how to run {programs}"
-    # It takes judged questions by the hundred: tests/training/test_readme.py has a small town.
-    return "training" if any(c.words[:2] == ["wye", "train"] for c in block.commands) else "here"
+    # They take judged questions by the hundred, for which tests/training has a small town:
+    # test_readme.py for the first, traffic/test_judging.py for a server's log.
+    offline = {"train", "tune"} & {command.words[1] for command in block.commands}
+    return "training" if offline else "here"
 
 
 def test_every_block_of_every_document_is_run() -> None:

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from router.artefact import load, read_policy
+from router.artefact import Stated, load, read_policy, read_stated, title_of
 from router.errors import ArtefactError
 from router.manifest import to_text
 from router.policy import Policy, Thresholds
-from router.publish import Draft, save
+from router.publish import Draft, save, save_policy
 from router.scorer import Scorer
 from router.types import Route
 
@@ -82,6 +82,16 @@ def test_a_reviewed_thresholds_file_is_read_by_itself(folder: Path, tmp_path: Pa
     assert read_policy(path) == Policy(Thresholds(0.1, 0.5), Route.LEXICAL, {Route.GRAPH: 9.0})
 
 
+def test_name_and_policy_are_read_without_the_weights(folder: Path) -> None:
+    (folder / "weights.safetensors").unlink()
+    assert read_stated(folder) == Stated("tiny/v1", Policy(Thresholds(0.2, 0.8)), False)
+    (folder / "thresholds.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ArtefactError, match="its checksum differs"):
+        read_stated(folder)
+    with pytest.raises(ArtefactError, match="cannot be read"):
+        read_stated(folder / "missing")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -101,3 +111,21 @@ def test_a_thresholds_file_that_makes_no_sense_is_refused(
     path.write_text(json.dumps({**content, **change}), encoding="utf-8")
     with pytest.raises(ArtefactError, match=said):
         read_policy(path)
+
+
+def test_thresholds_are_for_one_router_or_nobody_said(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    save_policy(path, Policy(Thresholds(0.1, 0.5)), {})
+    assert read_policy(path, "a/v1") == read_policy(path, "b/v2") == read_policy(path)
+    mine = Policy(Thresholds(0.1, 0.5), router="a/v1")
+    save_policy(path, mine, {})
+    assert read_policy(path, "a/v1") == read_policy(path) == mine
+    with pytest.raises(ArtefactError, match=r"router 'a/v1', but 'b/v2' decides.*wye tune"):
+        read_policy(path, "b/v2")
+
+
+def test_a_title_is_read_without_the_weights(folder: Path, tmp_path: Path) -> None:
+    (folder / "weights.safetensors").unlink()
+    assert title_of(folder) == "tiny/v1"
+    with pytest.raises(ArtefactError, match="cannot be read"):
+        title_of(tmp_path / "nowhere")

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from router.features import NAMES
 from router.inventory import take_inventory
 from router.manifest import policy_to_json
 from router.policy import Policy, Thresholds
+from router.publish import save_policy
 from router.removal import Removal, matching, remove
 from router.routing_settings import RoutingSettings
 from router.settings import Settings, load_settings
+from router.shared import SharedModels
 from router.types import Route
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -169,6 +172,99 @@ def test_a_reviewed_thresholds_file_stands_in_for_the_routers_own(
     file.write_text("{}", encoding="utf-8")
     with pytest.raises(ArtefactError, match=r"reviewed\.json"):
         load_router(reviewed, analyser)
+
+
+def write(file: Path, low: float, high: float, router: str = "") -> Policy:
+    policy = Policy(Thresholds(low, high), Route.LEXICAL, router=router)
+    save_policy(file, policy, {})
+    return policy
+
+
+def test_thresholds_that_were_replaced_are_taken_over_by_the_next_container(
+    folder: Path, tmp_path: Path, routed: Callable[..., Settings]
+) -> None:
+    file = tmp_path / "thresholds.json"
+    write(file, 0.4, 0.6)
+    settings = routed("words", str(file))
+    container = Container(settings, folder)
+    assert container.retuned() is None, "no question has needed the router"
+    (before,) = container.gateway.search([LONG], Route.AUTO, 1)
+    assert (before.route, container.router_name) == (Route.GRAPH, "handmade/v1")
+    assert container.retuned() is None
+    policy = write(file, 1.0, 1.0, "handmade/v1")
+    later = container.retuned()
+    assert later is not None
+    assert (later.policy, later.snapshot, later.analyser) == (
+        policy,
+        container.snapshot,
+        container.analyser,
+    )
+    assert later.retuned() is None
+    (after,) = later.gateway.search([LONG], Route.AUTO, 1)
+    assert after.decision is not None
+    assert (after.route, after.decision.thresholds) == (Route.LEXICAL, policy.thresholds)
+    container.release()
+    (again,) = later.gateway.search([LONG], Route.AUTO, 1)
+    assert again.ranking == after.ranking
+    add(folder, passage("p4"))
+    newest = later.successor()
+    assert newest is not None
+    assert (newest.policy, newest.count) == (policy, 5)
+    container.close()
+
+
+def test_a_container_whose_thresholds_were_replaced_leaves_its_batches_theirs(
+    folder: Path, tmp_path: Path, routed: Callable[..., Settings]
+) -> None:
+    file = tmp_path / "thresholds.json"
+    write(file, 0.4, 0.6)
+    container = Container(routed("words", str(file)), folder)
+    container.gateway.decide([LONG])
+    write(file, 1.0, 1.0)
+    assert container.retuned() is not None
+    (decision,) = container.gateway.decide([LONG])
+    assert decision.thresholds == Thresholds(0.4, 0.6)
+
+
+def test_thresholds_that_cannot_be_used_are_refused(
+    folder: Path, tmp_path: Path, routed: Callable[..., Settings]
+) -> None:
+    file = tmp_path / "thresholds.json"
+    write(file, 0.4, 0.6, "handmade/v1")
+    container = Container(routed("words", str(file)), folder)
+    container.gateway.decide([LONG])
+    write(file, 0.1, 0.2, "another/v7")
+    with pytest.raises(ArtefactError, match="thresholds for the router 'another/v7'"):
+        container.retuned()
+    file.write_text('{"low": 0.', encoding="utf-8")
+    with pytest.raises(ArtefactError, match="is not JSON"):
+        container.retuned()
+    file.unlink()
+    with pytest.raises(ArtefactError, match="cannot be read"):
+        container.retuned()
+    assert container.policy is not None
+    assert container.policy.thresholds == Thresholds(0.4, 0.6)
+
+
+def test_indexes_share_their_models(
+    folder: Path, tmp_path: Path, routed: Callable[..., Settings]
+) -> None:
+    file = tmp_path / "thresholds.json"
+    write(file, 1.0, 1.0)
+    settings = routed("words")
+    reviewed = settings.model_copy(
+        update={"router": replace(settings.router, thresholds=str(file))}
+    )
+    models = SharedModels()
+    first, second = (Container(own, folder, models) for own in (settings, reviewed))
+    (decided,), (decided_otherwise,) = (each.gateway.decide([LONG]) for each in (first, second))
+    assert first.analyser is second.analyser
+    assert first.router.scorer is second.router.scorer
+    assert decided.score == decided_otherwise.score
+    assert (decided.route, decided_otherwise.route) == (Route.GRAPH, Route.LEXICAL)
+    first.close()
+    assert second.gateway.decide([LONG]) == [decided_otherwise]
+    models.close()
 
 
 def test_a_router_of_other_features_is_refused(routed: Callable[..., Settings]) -> None:

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from backends.build import ingest
-from backends.corpus import read_corpus
 from backends.index import Index
+from backends.reading import read_corpus
 from backends.types import Passage
 from router.container import Ingestion
 from router.inventory import take_inventory

@@ -1,10 +1,11 @@
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
 from router.errors import JournalError
-from router.journal import FEEDBACK, RETRIEVAL, Journal, read_journal
+from router.journal import FEEDBACK, RETRIEVAL, Journal, parse_line, read_journal, read_texts
 
 
 def test_feedback_joins_the_question_it_is_about(tmp_path: Path) -> None:
@@ -37,7 +38,10 @@ def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path: Path) -> None:
     assert [entry.request_id for entry in read_journal(path)] == ["1"]
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '{"kind": "retrieval"}'])
+@pytest.mark.parametrize(
+    "line",
+    ["nonsense", "[]", "{}", '{"kind": "retrieval"}', '{"kind": "feedback", "request_id": 1}'],
+)
 def test_a_line_that_is_none_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(line + "\n", encoding="utf-8")
@@ -50,3 +54,32 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
         Journal(tmp_path)
     with pytest.raises(JournalError, match="cannot be read"):
         list(read_journal(tmp_path / "missing.jsonl"))
+
+
+def test_a_rotated_log_is_read_as_it_is(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "log.jsonl", tmp_path / "log.jsonl.1.gz"
+    journal = Journal(plain)
+    journal.write(RETRIEVAL, "1", {"question": "ü"})
+    journal.write(FEEDBACK, "1", {"rating": "good"})
+    journal.close()
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert list(read_texts(packed)) == list(read_texts(plain))
+    assert list(read_journal(packed)) == list(read_journal(plain))
+
+
+def test_what_is_no_text_is_no_log(tmp_path: Path) -> None:
+    cut, latin, wrong = (tmp_path / name for name in ("cut.gz", "latin.jsonl", "wrong.gz"))
+    cut.write_bytes(gzip.compress(b"x" * 1000)[:-9])
+    latin.write_bytes(b"\xff\n")
+    wrong.write_bytes(b"plain")
+    for path, says in ((cut, "ended before"), (latin, "is not UTF-8"), (wrong, "cannot be read")):
+        with pytest.raises(JournalError, match=says):
+            list(read_texts(path))
+
+
+def test_lines_are_read_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("a\n\nb", encoding="utf-8")
+    assert list(read_texts(path)) == [(1, "a\n"), (2, "\n"), (3, "b")]
+    assert parse_line('{"kind": "note", "request_id": "1"}') == {"kind": "note", "request_id": "1"}
+    assert parse_line("[" * 100_000) is None

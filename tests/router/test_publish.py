@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.artefact import load, versions
+from router.artefact import load, read_policy, versions
 from router.errors import ArtefactError
 from router.layers import Float64
 from router.policy import Policy, Thresholds
-from router.publish import Draft, save
+from router.publish import Draft, save, save_policy
 from router.scorer import Scorer
 from router.types import Route
 
@@ -93,3 +93,16 @@ def test_single_and_double_precision_weights_keep_their_bits(
         for name, values in before.tensors.items():
             assert after.tensors[name].dtype == values.dtype
             assert np.array_equal(after.tensors[name], values)
+
+
+def test_a_thresholds_file_is_replaced_whole(tmp_path: Path) -> None:
+    path, link = tmp_path / "new" / "mine.json", tmp_path / "link.json"
+    older, newer = Policy(Thresholds(0.1, 0.2)), Policy(Thresholds(0.3, 0.4), router="a/v1")
+    save_policy(path, older, {"why": "a test"})
+    link.symlink_to(path)
+    with path.open(encoding="utf-8") as reading:
+        save_policy(link, newer, {})
+        assert '"low": 0.1' in reading.read()
+    assert read_policy(path) == newer
+    assert link.is_symlink()
+    assert [each.name for each in path.parent.iterdir()] == ["mine.json"]

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -50,6 +51,8 @@ class Library:
         batches: Route and questions of every search since it was loaded.
         has_no_router: Whether nothing here can choose a route.
         newer: What `successor` gives next.
+        thresholds: That scores are held against.
+        tuned: The thresholds of what `retuned` gives next, or what it raises from now on.
     """
 
     def __init__(self, passages: Sequence[Passage] = LIBRARY, version: int = 1) -> None:
@@ -60,6 +63,8 @@ class Library:
         self.batches: list[tuple[Route, list[str]]] = []
         self.newer: Library | None = None
         self.has_no_router = False
+        self.thresholds = Thresholds(0.4, 0.7)
+        self.tuned: Thresholds | Exception | None = None
         self.closed = False
         self.released = False
         self._passages = {passage.id: passage for passage in passages}
@@ -82,7 +87,11 @@ class Library:
 
     @property
     def policy(self) -> Policy | None:
-        return None if self.has_no_router else Policy(Thresholds(0.4, 0.7))
+        return None if self.has_no_router else Policy(self.thresholds)
+
+    @property
+    def router_name(self) -> str:
+        return "" if self.has_no_router else "words/v1"
 
     def build(self) -> None:
         self.batches = []
@@ -93,6 +102,15 @@ class Library:
     def successor(self) -> "Library | None":
         newer, self.newer = self.newer, None
         return newer
+
+    def retuned(self) -> "Library | None":
+        if isinstance(self.tuned, Exception):
+            raise self.tuned
+        if self.tuned is None:
+            return None
+        later = copy(self)
+        later.thresholds, later.tuned, self.tuned = self.tuned, None, None
+        return later
 
     def release(self) -> None:
         self.released = True
@@ -143,16 +161,17 @@ class Library:
         ]
 
     def _decision(self, score: float, *, hasty: bool, explain: bool) -> Decision:
-        route = Route.GRAPH if score >= 0.7 else Route.FUSION if score > 0.4 else Route.DENSE
+        low, high = self.thresholds.low, self.thresholds.high
+        route = Route.GRAPH if score >= high else Route.FUSION if score > low else Route.DENSE
         return Decision(
             Route.DENSE if hasty else route,
             score,
             2.0,
-            Thresholds(0.4, 0.7),
+            self.thresholds,
             "budget: graph takes too long" if hasty else "score",
             "words/v1",
             (Contribution("words", 2.0, 10 * score),) if explain else (),
-            Change(Route.DENSE, 0.4, 0.4 - score, -1.0) if explain else None,
+            Change(Route.DENSE, low, low - score, -1.0) if explain else None,
             (TREE,) if explain else (),
         )
 

@@ -9,36 +9,16 @@ import pytest
 from backends.build import ingest
 from backends.types import Passage
 from router.container import Container, Ingestion
+from router.errors import ArtefactError
+from router.policy import Thresholds
 from router.settings import load_settings
 from router.types import Route
-from service.collection import Collection, Place, places
-from service.errors import ServiceError
+from service.collection import INDEX, THRESHOLDS, Collection
+from service.logs import LOG
 from service.problems import Problem
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library
-
-
-def test_places_are_named_or_the_default() -> None:
-    assert places(["a=/x", "b=/y=z"], None) == [Place("a", Path("/x")), Place("b", Path("/y=z"))]
-    assert places(["/x"], Path("/other")) == [Place("default", Path("/x"))]
-    assert places([], Path("/other")) == [Place("default", Path("/other"))]
-
-
-@pytest.mark.parametrize(
-    ("named", "says"),
-    [
-        ([], "Serve what"),
-        (["a b=/x"], "cannot be called 'a b'"),
-        (["../a=/x"], "cannot be called"),
-        (["=/x"], "cannot be called ''"),
-        (["a="], "has no folder"),
-        (["/x", "/y"], "Two collections are called 'default'"),
-    ],
-)
-def test_places_that_make_no_sense(named: list[str], says: str) -> None:
-    with pytest.raises(ServiceError, match=says):
-        places(named, None)
 
 
 def test_what_is_not_loaded_says_so(library: "Library") -> None:
@@ -66,6 +46,59 @@ def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
     assert not collection.renew()
     assert collection.engine is library
     assert collection.facts()["error"] == "the disk is gone"
+
+
+def test_thresholds_that_were_replaced_are_those_of_later_questions(library: "Library") -> None:
+    collection = Collection("c", lambda: library)
+    assert (collection.router, collection.policy) == ("", None)
+    collection.load()
+    assert collection.facts()["thresholds"] == {"low": 0.4, "high": 0.7}
+    assert not collection.renew()
+    batch = collection.engine
+    library.tuned = Thresholds(0.0, 0.1)
+    assert collection.renew()
+    assert (collection.router, collection.facts()["thresholds"]) == (
+        "words/v1",
+        {"low": 0.0, "high": 0.1},
+    )
+    later = collection.engine
+    for engine, route in ((batch, Route.DENSE), (later, Route.GRAPH)):
+        (reply,) = engine.gateway.search(["What river?"], Route.AUTO, 1)
+        assert reply.route == route
+    collection.forget()
+    assert library.released
+    assert not collection.renew()
+
+
+def test_thresholds_that_cannot_be_used_leave_those_there_are(
+    library: "Library", make_library: "type[Library]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(LOG, "error", lambda event, extra: told.append(extra["error"]))
+    collection = Collection("c", lambda: library)
+    collection.load()
+    library.tuned = ArtefactError("thresholds.json is not JSON.")
+    for _ in range(3):
+        assert not collection.renew()
+    assert collection.engine is library
+    assert collection.facts()["error"] == collection.error == "thresholds.json is not JSON."
+    assert told == ["thresholds.json is not JSON."], "once, not at every look"
+    assert collection.faults[INDEX] == ""
+    newer = make_library(version=2)
+    library.newer = newer
+    assert collection.renew(), "a version does not wait for thresholds"
+    assert collection.engine is newer
+    assert not collection.renew()
+    assert collection.faults[THRESHOLDS] == ""
+    assert "error" not in collection.facts()
+
+
+def test_both_may_be_newer_at_once(library: "Library", make_library: "type[Library]") -> None:
+    collection = Collection("c", lambda: library)
+    collection.load()
+    library.newer, library.tuned = make_library(version=2), Thresholds(0.1, 0.2)
+    assert collection.renew()
+    assert collection.engine.version == 2
 
 
 @pytest.mark.usefixtures("fake_models")

@@ -10,6 +10,8 @@ import pytest
 from backends.build import ingest
 from backends.types import Passage
 from router.container import Ingestion
+from router.policy import Policy, Thresholds
+from router.publish import save_policy
 from router.settings import load_settings as load_routers
 from service.cli import run
 from service.doctor import Finding, State, examine
@@ -94,6 +96,40 @@ def test_the_command(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "--index", "a=/nowhere", "--json"]) == 1
     findings = json.loads(capsys.readouterr().out)
     assert {finding["state"] for finding in findings} == {"good", "warning", "bad"}
+
+
+def test_a_router_and_thresholds_of_a_collection(
+    index: Path,
+    tmp_path: Path,
+    handmade_router: Callable[[Path, str, float], Path],
+    reading_analyser: type,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    router = handmade_router(tmp_path / "models", "words", 1.0)
+    file = tmp_path / "thresholds.json"
+    save_policy(file, Policy(Thresholds(0.25, 0.5), router="handmade/v1"), {})
+    wanted = replace(
+        free(),
+        indexes=(f"a={index}", f"b={index}", f"c={index}"),
+        routers=(f"a={router}", f"b={router}"),
+        thresholds=(f"a={file}",),
+    )
+    found = looked_at(wanted)
+    assert found["router a"].says == (f"handmade/v1 decides; thresholds 0.250 and 0.500 ({file}).")
+    assert found["router b"].says.endswith("thresholds 0.400 and 0.600 (its own).")
+    assert "router c" not in found
+    assert {found[f"index {name}"].state for name in "abc"} == {State.GOOD}
+    save_policy(file, Policy(Thresholds(0.25, 0.5), router="another/v1"), {})
+    missing = replace(wanted, routers=(*wanted.routers, "c=nobody/v1"))
+    found = looked_at(missing)
+    for name, says in (("a", "'another/v1', but 'handmade/v1' decides"), ("c", "'nobody/v1'")):
+        assert (found[f"router {name}"].state, says in found[f"router {name}"].says) == (
+            State.BAD,
+            True,
+        )
+    unknown = replace(wanted, thresholds=(f"z={file}",))
+    assert "'z', but that is no collection" in looked_at(unknown)["routers"].says
 
 
 def test_a_router_that_asks_the_corpus_is_no_fault(

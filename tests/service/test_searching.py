@@ -1,10 +1,12 @@
+from collections.abc import Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from backends.errors import FilterError
 from router.decision import Decision
+from router.policy import Thresholds
 from router.types import Route
 from service.batching import Entry
 from service.collection import Collection
@@ -135,3 +137,34 @@ def test_a_decision_alone_searches_nothing(library: "Library") -> None:
     assert isinstance(third, Decision)
     assert third.route == Route.GRAPH
     assert library.batches == []
+
+
+@pytest.mark.parametrize("ask", [Ask("c", Route.AUTO, 2), Choice("c")])
+def test_a_batch_that_is_cut_up_goes_by_one_policy(
+    library: "Library", make_library: "type[Library]", ask: Ask | Choice
+) -> None:
+    """Thresholds that are replaced while one question fails its neighbours are for the next."""
+    collection = Collection("c", lambda: library)
+    collection.load()
+    library.poison = "poison"
+
+    class Replaced(make_library):  # type: ignore[misc,valid-type]
+        def decide(self, questions: Sequence[str], **options: Any) -> list[Decision]:  # noqa: ANN401
+            if collection.engine is library:
+                library.tuned = Thresholds(0.0, 0.1)
+                assert collection.renew()
+            return cast("list[Decision]", super().decide(questions, **options))
+
+    library.__class__ = Replaced
+    searcher = Searcher({"c": collection})
+    thresholds = [
+        [_thresholds(result) for result in searcher.work(ask, entries("a river", "poison", "why"))]
+        for _ in range(2)
+    ]
+    assert {str(own) for own in thresholds[0] if own} == {str(Thresholds(0.4, 0.7))}
+    assert {str(own) for own in thresholds[1] if own} == {str(Thresholds(0.0, 0.1))}
+
+
+def _thresholds(result: Found | Decision | Exception) -> Thresholds | None:
+    decision = result.reply.decision if isinstance(result, Found) else result
+    return decision.thresholds if isinstance(decision, Decision) else None

@@ -12,7 +12,7 @@ from backends.types import Float32
 from featurizer.analyse import AnalyserSettings
 from router.artefact import read_policy
 from tests.conftest import ReadingAnalyser
-from tests.docs.examples import ROOT, blocks
+from tests.docs.examples import perform, readme
 from training.bench.hashing import HashAnalyser
 
 Wye = Callable[..., tuple[int, str, str]]
@@ -45,15 +45,6 @@ def test_a_router_is_trained_used_and_tuned(
     monkeypatch.setattr("router.container.Analyser", WordAnalyser)
     town(tmp_path / "my-questions")
     assert wye("index", "my-questions", "--index", "my-index")[0] == 0
-    readme = blocks("README.md", (ROOT / "README.md").read_text(encoding="utf-8"))
-    (block,) = [block for block in readme if "$ wye train" in block.text]
-    for command in block.commands:
-        with monkeypatch.context() as patched:
-            for name, value in command.variables.items():
-                patched.setenv(name, value)
-            assert command.words[0] == "wye", command
-            code, out, err = wye(*command.expanded(tmp_path)[1:])
-        assert code == 0, (command, err)
-        assert out, command
+    perform(readme("wye train"), wye, monkeypatch)
     assert (tmp_path / "models" / "mine" / "v1" / "CARD.md").is_file()
     assert read_policy(tmp_path / "thresholds.json")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -78,6 +79,25 @@ def test_a_replay_says_what_the_gateway_says(
     assert {"dense", "lexical", "graph"} <= {*replay.questions[0].seconds}
 
 
+def test_a_question_is_replayed_with_its_filter(
+    container: Container, dataset: Dataset, tmp_path: Path
+) -> None:
+    one, other = dataset.questions[:2]
+    (hit,) = container.gateway.search([one.text], Route.LEXICAL, 1)[0].ranking.hits
+    title = container.passages([hit.id])[hit.id].metadata
+    key, value = next(iter(title.items()))
+    without = {"type": "ne", "key": key, "value": value}
+    filtered = replace(dataset, filters={one.id: without})
+    replay = read_training(replay_dataset(container, filtered, tmp_path / "filtered", depth=20))
+    for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
+        kept = container.gateway.search([one.text], arm, 20, without)[0].ranking
+        free = container.gateway.search([other.text], arm, 20)[0].ranking
+        assert replay.rankings(arm)[:2] == [kept, free]
+    assert hit.id not in [h.id for h in replay.rankings(Route.LEXICAL)[0].hits]
+    assert key_of(container, filtered) != key_of(container, dataset)
+    assert key_of(container, replace(dataset, filters={})) == key_of(container, dataset)
+
+
 def test_fusion_of_a_replay_is_the_fusion_that_serves(
     container: Container, dataset: Dataset, tmp_path: Path
 ) -> None:
@@ -132,20 +152,20 @@ def test_what_was_answered_is_not_asked_again(
     asked: list[str] = []
     consult = container.gateway.consult
 
-    def dying(questions: list[str], depth: int) -> object:
+    def dying(questions: list[str], depth: int, filter_: object | None = None) -> object:
         asked.extend(questions)
         if len(asked) == 7:
             raise DiedError
-        return consult(questions, depth)
+        return consult(questions, depth, filter_)
 
     monkeypatch.setattr(container.gateway, "consult", dying)
     with pytest.raises(DiedError):
         replay_dataset(container, dataset, tmp_path / "cut")
     again: list[str] = []
 
-    def counting(questions: list[str], depth: int) -> object:
+    def counting(questions: list[str], depth: int, filter_: object | None = None) -> object:
         again.extend(questions)
-        return consult(questions, depth)
+        return consult(questions, depth, filter_)
 
     monkeypatch.setattr(container.gateway, "consult", counting)
     found = read_training(replay_dataset(container, dataset, tmp_path / "cut"))

@@ -59,6 +59,9 @@ def test_new_thresholds_are_better_and_say_whom_they_move(tuning: Tuning) -> Non
     low, high = notes["interval of low"]
     assert low <= found.solution.thresholds.low <= high
     assert notes["questions that change route"] == len(found.moves.rows)
+    assert found.gain.mean == pytest.approx(found.solution.outcome.quality - found.before.quality)
+    assert 0 < found.gain.low < found.gain.mean < found.gain.high
+    assert notes["interval of the change in quality"] == [found.gain.low, found.gain.high]
 
 
 def test_what_changes_is_shown_with_the_questions_that_gain_most(tuning: Tuning) -> None:
@@ -70,6 +73,7 @@ def test_what_changes_is_shown_with_the_questions_that_gain_most(tuning: Tuning)
     assert f"{len(found.moves.rows)} questions change route" in text
     assert text.count("Is it [red]") == 2
     assert "1.0000" in text
+    assert f"change in nDCG@10 {found.gain.mean:+.4f}" in " ".join(text.split())
 
 
 def test_thresholds_that_have_to_hold_elsewhere_leave_fusion_later(tuning: Tuning) -> None:

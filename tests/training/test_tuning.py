@@ -100,7 +100,7 @@ def test_what_is_saved_is_a_thresholds_file(tuning: Tuning, tmp_path: Path) -> N
     assert policy.latency_ms == {D: 10.0, Route.FUSION: 12.0, G: 12.0}
     notes = json.loads(path.read_text(encoding="utf-8"))["notes"]
     assert notes["found"] == "by hand"
-    assert notes["router"] == "hand/v1"
+    assert policy.router == "hand/v1"
     assert notes["nDCG@10"] == tuning.at(0.25, 0.75).quality
 
 

@@ -27,9 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.build import ingest, title_surfaces
-from backends.corpus import Corpus, read_corpus
+from backends.corpus import Corpus
 from backends.errors import IndexNotFoundError
 from backends.index import Index
+from backends.reading import read_corpus
 from backends.types import Passage
 from training.bench.hashing import HashAnalyser
 

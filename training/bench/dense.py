@@ -18,9 +18,9 @@ from time import perf_counter
 import faiss
 import numpy as np
 
-from backends.corpus import read_corpus
 from backends.dense import DenseRetriever, DenseSettings
 from backends.index import Index
+from backends.reading import read_corpus
 from backends.types import Float32, Mask, Query
 from training.bench import report
 

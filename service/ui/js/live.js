@@ -42,9 +42,9 @@ function draw(stats) {
       tryouts.set(scores.collection, made);
       $("tryouts").append(made.card);
     }
-    tryouts.get(scores.collection).update(scores, stats.routes);
+    tryouts.get(scores.collection).update(scores);
   }
-  $("recent").replaceChildren(recent(stats.questions));
+  $("recent").replaceChildren(recent(stats.questions, stats.collections.length > 1));
 }
 
 function tiles(stats) {
@@ -115,7 +115,7 @@ function degraded({ degraded: kinds, remembered }) {
   );
 }
 
-function recent(questions) {
+function recent(questions, several) {
   if (questions === null) {
     return card(
       "Recent questions",
@@ -133,6 +133,7 @@ function recent(questions) {
           {},
           el("span", { class: `badge ${one.route}` }, one.route),
           el("span", { class: "title" }, one.question),
+          several ? el("span", { class: "dim" }, one.collection) : null,
           el("span", { class: "dim number" }, one.score === null ? one.asked : one.score.toFixed(3)),
           el("span", { class: "dim number" }, ms(one.ms)),
           one.degraded ? el("span", { class: "note" }, one.degraded) : null,

@@ -12,9 +12,10 @@ export function sharesOf(scores, thresholds) {
   return shares;
 }
 
-// A thresholds file as WYE_ROUTER__THRESHOLDS takes it; router/manifest.py reads it.
-export function thresholdsFile(tried, { scores, collection, thresholds, latency_ms: latency }) {
+// A thresholds file for the router of a collection; router/manifest.py reads it.
+export function thresholdsFile(tried, { scores, collection, router, thresholds, latency_ms: latency }) {
   const content = {
+    router,
     low: tried.low,
     high: tried.high,
     simple: tried.simple,

@@ -1,4 +1,5 @@
-// Thresholds to try on recent scores. Nothing here changes the server: what comes out is a file.
+// Thresholds of one collection, to try on its recent scores. Nothing here changes the server: what
+// comes out is a file.
 
 import { card, el } from "./dom.js";
 import { ms, percent } from "./format.js";
@@ -16,31 +17,42 @@ export class Tryout {
     this.sliders = el("div", { class: "sliders" });
     this.fields = {};
     this.note = el("p", { class: "dim" });
+    this.fault = el("p", { class: "note" });
+    this.saved = el("p", { class: "dim", role: "status" });
     this.buttons = el("div", { class: "buttons" });
     const title = `Scores and thresholds: ${collection}`;
-    this.card = card(title, this.note, el("div", { class: "two" }, el("div", {}, this.drawing, this.sliders, this.buttons), this.shares));
+    this.card = card(title, this.note, this.fault, el("div", { class: "two" }, el("div", {}, this.drawing, this.sliders, this.buttons, this.saved), this.shares));
     this.card.classList.add("tryout");
   }
 
-  // Takes the newest figures; sliders stay where they were put.
-  update(scores, times) {
+  // Takes the newest figures; sliders stay where they were put, or where the thresholds are.
+  update(scores) {
+    const moved = this.tried && !this.isUntouched();
     this.scores = scores;
-    this.times = times;
+    this.fault.textContent = scores.error;
+    this.fault.hidden = !scores.error;
     if (!scores.thresholds) {
-      this.note.textContent = "No router is loaded, so nothing is scored: name a route, or point WYE_ROUTER__MODEL at a router.";
+      this.note.textContent = `No router is loaded, so nothing is scored: name a route, or give the server --router ${this.collection}=MODEL.`;
       this.tried = null;
       for (const part of [this.drawing, this.sliders, this.buttons, this.shares]) part.replaceChildren();
       return;
     }
-    if (!this.tried) this.begin();
+    if (!moved && !this.isUntouched()) this.begin();
+    this.tried.simple = scores.simple;
     this.show();
+  }
+
+  // Whether the sliders stand where the thresholds are.
+  isUntouched() {
+    const { low, high } = this.scores.thresholds ?? {};
+    return this.tried?.low === low && this.tried?.high === high;
   }
 
   begin() {
     this.tried = { ...this.scores.thresholds, simple: this.scores.simple };
     this.sliders.replaceChildren(this.slider("low", "simple up to"), this.slider("high", "graph from"));
     this.buttons.replaceChildren(
-      el("button", { type: "button", class: "primary", onclick: () => this.download() }, "Download thresholds.json"),
+      el("button", { type: "button", class: "primary", onclick: () => this.download() }, "Download thresholds"),
       el("button", { type: "button", onclick: () => this.begin() || this.show() }, "As they are"),
     );
   }
@@ -66,6 +78,7 @@ export class Tryout {
 
   // One threshold pushes the other along, as low may not be above high.
   move(name, value) {
+    this.saved.textContent = "";
     this.tried[name] = value;
     if (this.tried.low > this.tried.high) this.tried[name === "low" ? "high" : "low"] = value;
     for (const [other, { input, output }] of Object.entries(this.fields)) {
@@ -76,26 +89,27 @@ export class Tryout {
   }
 
   show() {
-    const { scores, thresholds, simple } = this.scores;
+    const { scores, thresholds, simple, router } = this.scores;
+    const now = `Now ${router} decides with ${thresholds.low.toFixed(3)} and ${thresholds.high.toFixed(3)}.`;
     this.note.textContent = scores.length
-      ? `The last ${scores.length} questions that the router scored. Trying changes nothing here.`
-      : "No question was scored yet.";
+      ? `${now} Scored in this collection lately: ${scores.length}. Trying changes nothing here.`
+      : `${now} No question was scored yet.`;
     this.drawing.replaceChildren(histogram(scores, this.tried));
     if (!scores.length) {
       this.shares.replaceChildren();
       return;
     }
-    const now = sharesOf(scores, { ...thresholds, simple });
+    const before = sharesOf(scores, { ...thresholds, simple });
     const then = sharesOf(scores, this.tried);
     this.shares.replaceChildren(
       el(
         "table",
         { class: "plain shares" },
         el("thead", {}, el("tr", {}, ...["route", "as it is", "tried"].map((name) => el("th", { scope: "col" }, name)))),
-        el("tbody", {}, ...Object.keys(then).map((route) => shareRow(route, now[route], then[route]))),
-        el("tfoot", {}, this.meanRow(now, then)),
+        el("tbody", {}, ...Object.keys(then).map((route) => shareRow(route, before[route], then[route]))),
+        el("tfoot", {}, this.meanRow(before, then)),
       ),
-      el("p", { class: "dim" }, "Times are medians of this server's recent answers. How good the answers would be, only an evaluation tells: wye tune."),
+      el("p", { class: "dim" }, "Times are medians of this collection's recent answers. How good the answers would be, only an evaluation tells: wye tune."),
     );
   }
 
@@ -103,8 +117,8 @@ export class Tryout {
     const mean = (shares) => {
       let sum = 0;
       for (const [route, share] of Object.entries(shares)) {
-        if (share && !this.times[route]) return "?";
-        sum += share * (this.times[route]?.p50_ms ?? 0);
+        if (share && !this.scores.routes[route]) return "?";
+        sum += share * (this.scores.routes[route]?.p50_ms ?? 0);
       }
       return ms(sum);
     };
@@ -113,10 +127,13 @@ export class Tryout {
 
   download() {
     const file = new Blob([thresholdsFile(this.tried, this.scores)], { type: "application/json" });
-    const link = el("a", { href: URL.createObjectURL(file), download: "thresholds.json" });
+    const name = `thresholds-${this.collection}.json`;
+    const link = el("a", { href: URL.createObjectURL(file), download: name });
     link.click();
     URL.revokeObjectURL(link.href);
-    this.note.textContent = "Saved for review. To use it: WYE_ROUTER__THRESHOLDS=thresholds.json, and start the server again.";
+    this.saved.textContent =
+      "Saved for review. In place of the thresholds file that this collection uses, it counts within seconds. " +
+      `If it uses none, start the server with --thresholds ${this.collection}=${name}.`;
   }
 }
 

@@ -1,10 +1,12 @@
 """`wye serve` as a process of its own, with the real models, as a team would run it."""
 
 import json
+import shutil
 import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,11 @@ import pytest
 from openai import OpenAI
 
 from backends.sources import refuse
+from router.container import Ingestion
 from router.journal import read_journal
+from router.policy import Policy, Thresholds
+from router.publish import save_policy
+from router.routing_settings import DEFAULT_ROUTER
 from service.cli import run
 from service.commands.index import ingest_files
 from service.keys import Scope, append_key, new_key
@@ -40,13 +46,13 @@ def write(folder: Path, *rows: tuple[str, str, str]) -> None:
 class Running(Live):
     """A server with a key and a request log."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         secret, key = new_key("ada", [Scope.READ])
         append_key(folder / "keys.txt", key)
         self.log = folder / "requests.jsonl"
         self.answers: list[dict[str, Any]] = []
         super().__init__(
-            ["serve", "--index", f"library={folder / 'index'}"],
+            ["serve", "--index", f"library={folder / 'index'}", *options],
             {
                 "WYE_SERVE__KEYS_FILE": str(folder / "keys.txt"),
                 "WYE_SERVE__REQUEST_LOG": str(self.log),
@@ -132,6 +138,51 @@ def finishes_what_it_accepted(running: Running) -> None:
     assert all(isinstance(error, TOO_LATE) for error in late), late
 
 
+def test_collections_with_thresholds_of_their_own(tmp_path: Path) -> None:
+    with as_file(files("service") / "demo") as corpus:
+        ingest_files(load_settings(index=tmp_path / "index"), [corpus], refuse)
+    shutil.copytree(tmp_path / "index", tmp_path / "other")
+    plain, bold = tmp_path / "plain.json", tmp_path / "bold.json"
+    save_policy(plain, Policy(Thresholds(1.0, 1.0), router=DEFAULT_ROUTER), {})
+    save_policy(bold, Policy(Thresholds(0.0, 0.0), router=DEFAULT_ROUTER), {})
+    server = Running(
+        tmp_path,
+        *("--index", f"other={tmp_path / 'other'}"),
+        *("--thresholds", f"library={plain}", "--thresholds", f"other={bold}"),
+    )
+    try:
+        question = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
+        both = ("library", "other")
+
+        def routes() -> list[dict[str, Any]]:
+            asked = (server.ask(question, route="auto", collection=name) for name in both)
+            return [reply["route"] for reply in asked]
+
+        first, second = routes()
+        assert (first["path"], second["path"]) == ("dense", "graph")
+        assert first["score"] == second["score"], "the same router, over the same passages"
+        assert (first["thresholds"]["low"], second["thresholds"]["low"]) == (1.0, 0.0)
+
+        save_policy(bold, Policy(Thresholds(0.0, 1.0)), {})
+        give_up = time.monotonic() + PATIENCE
+        while (route := routes()[1])["path"] != "fusion":
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+        assert (route["thresholds"], route["score"]) == ({"low": 0.0, "high": 1.0}, second["score"])
+
+        save_policy(bold, Policy(Thresholds(0.0, 0.0), router="another/v1"), {})
+        while "error" not in (facts := server.client.get("/ready").json()["collections"][1]):
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+        assert "thresholds for the router 'another/v1'" in facts["error"]
+        assert [route["path"] for route in routes()] == ["dense", "fusion"]
+        assert server.stop() == 0
+    finally:
+        server.close()
+    told = [(event["event"], event["collection"]) for event in server.events if "of" in event]
+    assert told == [("refreshed", "other"), ("refresh failed", "other")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -139,6 +190,9 @@ def finishes_what_it_accepted(running: Running) -> None:
         (["--index", "/nowhere"], "There is no index at /nowhere"),
         (["--index", "a=/x", "--index", "a=/y"], "Two collections are called 'a'"),
         (["--index", "/x", "--host", "0.0.0.0"], "there is no API key"),
+        (["--index", "a=/x", "--router", "mine/v1"], "--router is for 'default', but that is no"),
+        (["--index", "a=/x", "--thresholds", "b=/y"], "--thresholds is for 'b', but that is no"),
+        (["--index", "/x", "--router", "a/v1", "--router", "b/v1"], "--router is there twice"),
         (["--index", "/x", "--port", "99999"], "65535"),
         (["--index", "/x", "--workers", "0"], "1"),
     ],
@@ -148,3 +202,25 @@ def test_mistakes_are_told_before_anything_is_served(
 ) -> None:
     assert run(["serve", *arguments]) == 2
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.usefixtures("fake_models")
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--router", "a=nobody/v1", "The router of collection 'a': There is no router"),
+        ("--thresholds", "a={folder}/missing.json", "missing.json' cannot be read"),
+        ("--thresholds", "a={folder}/other.json", "thresholds for the router 'another/v1'"),
+    ],
+)
+def test_a_router_or_thresholds_that_cannot_be_used_are_told_before_anything_is_served(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str, value: str, says: str
+) -> None:
+    Ingestion(load_settings(), tmp_path / "index").close()
+    other = Policy(Thresholds(0.1, 0.2), router="another/v1")
+    save_policy(tmp_path / "other.json", other, {})
+    given = [option, value.format(folder=tmp_path)]
+    assert run(["serve", "--index", f"a={tmp_path}/index", *given]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert says in said
+    assert "Serving" not in said

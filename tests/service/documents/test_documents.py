@@ -184,3 +184,11 @@ def test_reading_keys_write_nothing(start: Start) -> None:
     assert client.post("/v1/documents", json=sent, headers=headers).status_code == 403
     assert client.delete("/v1/documents/tower", headers=headers).status_code == 403
     assert client.post("/v1/documents", json=sent).status_code == 401
+
+
+def test_what_this_process_wrote_is_found_without_waiting_to_look(start: Start) -> None:
+    client = start(ServeSettings(refresh_seconds=3_600))
+    for number in range(2):
+        sent = {"title": "Galata Bridge", "text": "It spans the Golden Horn."}
+        said = client.put(f"/v1/documents/galata{number}", json=sent).json()
+        assert f"galata{number}" in found(client, "Galata Bridge", said["index_version"])

@@ -27,7 +27,14 @@ def test_it_is_healthy_before_it_is_ready(serve: Serve, library: "Library") -> N
     assert client.get("/ready").json() == {
         "status": "ready",
         "collections": [
-            {"collection": "default", "ready": True, "index_version": 1, "passages": 3}
+            {
+                "collection": "default",
+                "ready": True,
+                "index_version": 1,
+                "passages": 3,
+                "router": "words/v1",
+                "thresholds": {"low": 0.4, "high": 0.7},
+            }
         ],
     }
 

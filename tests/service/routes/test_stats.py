@@ -1,11 +1,15 @@
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from starlette.testclient import TestClient
 
+from router.errors import ArtefactError
+from router.policy import Thresholds
 from router.types import Route
+from service.core import Service
 from service.keys import Scope, append_key, new_key
 
 if TYPE_CHECKING:
@@ -28,10 +32,13 @@ def test_before_the_first_question_there_is_nothing(client: TestClient) -> None:
     assert body["collections"] == [
         {
             "collection": "default",
+            "router": "words/v1",
+            "routes": {},
             "scores": [],
             "thresholds": {"low": 0.4, "high": 0.7},
             "simple": "dense",
             "latency_ms": {},
+            "error": "",
         }
     ]
     assert body["questions"] is None
@@ -58,7 +65,48 @@ def test_answers_are_counted_by_the_route_that_gave_them(serve: Serve, library: 
 def test_without_a_router_there_are_no_thresholds(serve: Serve, library: "Library") -> None:
     library.has_no_router = True
     (scores,) = read(serve(library))["collections"]
-    assert (scores["thresholds"], scores["simple"]) == (None, None)
+    assert (scores["router"], scores["thresholds"], scores["simple"]) == ("", None, None)
+
+
+def test_each_collection_tells_of_its_own(serve: Serve, make_library: "type[Library]") -> None:
+    careful, bold = make_library(), make_library()
+    bold.thresholds = Thresholds(0.0, 0.1)
+    client = serve(engines={"careful": careful, "bold": bold})
+    routes = [
+        client.post("/v1/retrieve", json={"question": "What river?", "collection": name}).json()
+        for name in ("careful", "bold", "bold")
+    ]
+    assert [reply["route"]["path"] for reply in routes] == ["dense", "graph", "graph"]
+    found = {each["collection"]: each for each in read(client)["collections"]}
+    assert [*found["careful"]["routes"]] == ["dense"]
+    assert {route: own["count"] for route, own in found["bold"]["routes"].items()} == {"graph": 2}
+    assert found["bold"]["routes"]["graph"]["share"] == 1.0
+    assert found["careful"]["thresholds"] == {"low": 0.4, "high": 0.7}
+    assert found["bold"]["thresholds"] == {"low": 0.0, "high": 0.1}
+
+
+def test_thresholds_are_followed_and_a_fault_in_them_is_told(
+    serve: Serve, library: "Library"
+) -> None:
+    client = serve(library)
+    library.tuned = Thresholds(0.0, 0.1)
+    give_up = time.monotonic() + 10
+    while read(client)["collections"][0]["thresholds"] != {"low": 0.0, "high": 0.1}:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    route = client.post("/v1/retrieve", json={"question": "What river?"}).json()["route"]
+    assert (route["path"], route["thresholds"]) == ("graph", {"low": 0.0, "high": 0.1})
+    service: Service = client.app.state.service  # type: ignore[attr-defined]
+    later = cast("Library", service.collections["default"].engine)
+    later.tuned = ArtefactError("thresholds.json is not JSON.")
+    while not (error := read(client)["collections"][0]["error"]):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    assert error == "thresholds.json is not JSON."
+    assert client.get("/ready").status_code == 200
+    assert client.get("/ready").json()["collections"][0]["error"] == error
+    route = client.post("/v1/retrieve", json={"question": "What river?"}).json()["route"]
+    assert route["thresholds"] == {"low": 0.0, "high": 0.1}
 
 
 def test_questions_are_told_where_they_are_logged(

@@ -7,6 +7,7 @@ from openai import OpenAI
 from starlette.testclient import TestClient
 
 from backends.types import Passage
+from router.policy import Thresholds
 from router.types import Route
 
 if TYPE_CHECKING:
@@ -66,9 +67,29 @@ def test_lists_and_nothings_in_metadata(serve: Serve, make_library: "type[Librar
 def test_collections_are_listed(official: OpenAI) -> None:
     (store,) = official.vector_stores.list().data
     assert (store.id, store.status, store.file_counts.completed) == ("default", "completed", 3)
-    assert official.vector_stores.retrieve("default").metadata == {"index_version": "1"}
+    assert official.vector_stores.retrieve("default").metadata == {
+        "index_version": "1",
+        "router": "words/v1",
+        "threshold_low": "0.4",
+        "threshold_high": "0.7",
+    }
     with pytest.raises(openai.NotFoundError, match="There is no collection 'nope'"):
         official.vector_stores.search("nope", query="x")
+
+
+def test_each_tells_of_its_own_router(serve: Serve, make_library: "type[Library]") -> None:
+    bold, without = make_library(), make_library()
+    bold.thresholds, without.has_no_router = Thresholds(0.0, 0.25), True
+    stores = serve(engines={"bold": bold, "without": without}).get("/v1/vector_stores").json()
+    assert [store["metadata"] for store in stores["data"]] == [
+        {
+            "index_version": "1",
+            "router": "words/v1",
+            "threshold_low": "0.0",
+            "threshold_high": "0.25",
+        },
+        {"index_version": "1"},
+    ]
 
 
 def test_mistakes(official: OpenAI) -> None:

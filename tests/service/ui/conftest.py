@@ -1,7 +1,7 @@
 """A browser, and servers on real sockets for it to look at."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -136,13 +136,18 @@ Visit = Callable[..., Page]
 
 @pytest.fixture
 def visit(chromium: webdriver.Chrome, downloads: Path) -> Iterator[Visit]:
-    """Opens the console of a server: `visit(library, request_log=...)`."""
+    """Opens the console of a server: `visit(library, beside={...}, request_log=...)`."""
     with ExitStack() as stack:
 
-        def start(library: "Library", **options: Any) -> Page:  # noqa: ANN401
+        def start(
+            library: "Library",
+            beside: "Mapping[str, Library] | None" = None,
+            **options: Any,  # noqa: ANN401
+        ) -> Page:
             settings = ServiceSettings(serve=replace(ServeSettings(), **options))
-            url = stack.enter_context(listening(build(settings, {"demo": lambda: library})))
-            return Page(chromium, url, downloads)
+            engines = {"demo": library, **(beside or {})}
+            app = build(settings, {name: lambda e=e: e for name, e in engines.items()})  # type: ignore[misc]
+            return Page(chromium, stack.enter_context(listening(app)), downloads)
 
         yield start
         chromium.get("about:blank")

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from selenium.webdriver.common.keys import Keys
 
-from router.manifest import policy_from_json
+from router.artefact import read_policy
+from router.errors import ArtefactError
 from router.policy import Thresholds
 
 if TYPE_CHECKING:
@@ -52,14 +53,71 @@ def test_thresholds_are_tried_and_saved_but_not_set(page: "Page") -> None:
         slider.send_keys(Keys.ARROW_LEFT)
     assert tried(page)["graph"] == ("50 %", "100 %")
     page.one(".tryout button.primary").click()
-    saved = page.downloads / "thresholds.json"
+    saved = page.downloads / "thresholds-demo.json"
     page.wait(saved.exists)
-    policy = policy_from_json(saved.read_bytes(), "thresholds.json")
+    assert "start the server with --thresholds demo=" in page.text(".tryout [role=status]")
+    policy = read_policy(saved, "words/v1")
+    assert policy.router == "words/v1"
     assert policy.thresholds.low == Thresholds(0.4, 0.7).low
     assert abs(policy.thresholds.high - 0.575) < 1e-9
     page.one("#tab-ask").click()
     page.ask(FUSION)
     assert page.text("#path") == "fusion"
+
+
+def test_each_collection_has_its_own_thresholds_to_try(
+    visit: Visit, library: "Library", make_library: "type[Library]", tmp_path: Path
+) -> None:
+    bold = make_library()
+    bold.thresholds = Thresholds(0.0, 0.1)
+    log = tmp_path / "log.jsonl"
+    page = visit(library, beside={"bold": bold}, refresh_seconds=0.05, request_log=log)
+    page.ask(FUSION)
+    page.run("document.getElementById('collection').value = 'bold'")
+    page.ask(FUSION)
+    assert page.text("#path") == "graph"
+    page.one("#tab-live").click()
+    page.wait(lambda: len(page.all(".shares tbody")) == 2)
+    cards = ".tryout:nth-of-type({})"
+    assert rows(page, cards.format(1)) == {"dense": "0 %", "fusion": "100 %", "graph": "0 %"}
+    assert rows(page, cards.format(2)) == {"dense": "0 %", "fusion": "0 %", "graph": "100 %"}
+    assert "words/v1 decides with 0.400 and 0.700" in page.text(cards.format(1))
+    assert "words/v1 decides with 0.000 and 0.100" in page.text(cards.format(2))
+    times = f"document.querySelector('{cards.format(2)} tfoot').innerText"
+    assert "?" not in page.run(f"return {times}"), "graph has times here, dense has none"
+    assert "bold" in page.text("#questions li:first-child")
+
+    slider = page.one(f"{cards.format(2)} input[data-threshold=high]")
+    slider.send_keys(Keys.ARROW_RIGHT)
+    for each in (library, bold):
+        each.tuned = Thresholds(0.5, 0.9)
+    page.wait(lambda: "with 0.500 and 0.900" in page.text(cards.format(2)))
+    assert shown(page, cards.format(1)) == ["0.500", "0.900"], "nobody moved these"
+    assert shown(page, cards.format(2)) == ["0.000", "0.105"]
+    assert page.complaints == []
+
+
+def test_thresholds_that_cannot_be_used_are_seen(visit: Visit, library: "Library") -> None:
+    page = visit(library, refresh_seconds=0.05)
+    library.tuned = ArtefactError("<b>thresholds.json</b> is not JSON.")
+    page.one("#tab-live").click()
+    page.wait(lambda: page.all(".tryout .note:not([hidden])"))
+    assert page.text(".tryout .note") == "<b>thresholds.json</b> is not JSON."
+
+
+def rows(page: "Page", card: str) -> dict[str, str]:
+    """Route -> its share as it is, of one collection."""
+    read = (
+        f"return [...document.querySelectorAll('{card} .shares tbody tr')].map((r) => r.innerText)"
+    )
+    cells = [row.split() for row in page.run(read)]
+    return {cell[0]: " ".join(cell[1:3]) for cell in cells}
+
+
+def shown(page: "Page", card: str) -> list[str]:
+    """Where the sliders of one collection stand."""
+    read = f"return [...document.querySelectorAll('{card} output')].map((o) => o.textContent)"
+    return [str(text) for text in page.run(read)]
 
 
 def tried(page: "Page") -> dict[str, tuple[str, ...]]:

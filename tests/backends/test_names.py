@@ -1,0 +1,147 @@
+"""Names in running text, beside a loop that tries every name at every place."""
+# ruff: noqa: RUF001 - quotes as people write them
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import backends.names
+from backends.linking import entity_key, starts_like_a_name, tokenise
+from backends.names import MAX_WORDS, Link, NameTrie
+from backends.types import Int32
+from backends.words import SentenceWords, Words
+
+Vocabulary = list[tuple[str, int]]
+
+
+def find_all(
+    names: Vocabulary, texts: Sequence[str], *, names_first: bool = False
+) -> tuple[Int32, Int32]:
+    """Sentences and entities; words are numbered as they come in, from texts or from names."""
+    words = Words()
+    trie = NameTrie.of(names, words) if names_first else None
+    sentences = SentenceWords.of(texts, words)
+    return (trie or NameTrie.of(names, words)).find_all(sentences)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["U.S.", "İzmir", "Straße", "Zoe\u0301", "“Fat Tony” Salerno", "O’Neil", "St. Gallen", "AT&T"],
+)
+def test_a_name_is_found_as_it_was_written_and_in_capitals(name: str) -> None:
+    trie = NameTrie.of([(entity_key(name), 7)])
+    for text in (f"We saw {name} there", f"WE SAW {name.upper()} THERE", f"{name}’s and more"):
+        assert [link.entity for link in trie.find(tokenise(text))] == [7]
+
+
+def slow_find(
+    names: Sequence[tuple[str, int]], tokens: Sequence[str], starts: Sequence[bool]
+) -> list[Link]:
+    """From left to right, at each place the longest name that stands there."""
+    known: dict[tuple[str, ...], int] = {}
+    for name, entity in names:
+        words = tuple(word.casefold() for word in tokenise(name))
+        if 0 < len(words) <= MAX_WORDS:
+            known.setdefault(words, entity)
+    folded = [token.casefold() for token in tokens]
+    links, place = [], 0
+    while place < len(tokens):
+        for length in range(len(tokens) - place, 0, -1):
+            words = tuple(folded[place : place + length])
+            if starts[place] and words in known:
+                links.append(Link(known[words], place, length))
+                place += length
+                break
+        else:
+            place += 1
+    return links
+
+
+words = st.sampled_from(["a", "b", "c", "A", "B", "'s", ".", "1"])
+phrases = st.lists(words, min_size=0, max_size=MAX_WORDS + 2).map(" ".join)
+vocabularies = st.lists(phrases, max_size=12).map(
+    lambda names: [(name, number) for number, name in enumerate(names)]
+)
+
+
+@settings(max_examples=300)
+@given(names=vocabularies, text=st.lists(words, max_size=25), data=st.data())
+def test_the_leftmost_longest_names_are_found(
+    names: Vocabulary, text: list[str], data: st.DataObject
+) -> None:
+    trie = NameTrie.of(names)
+    everywhere = [True] * len(text)
+    assert trie.find(text) == slow_find(names, text, everywhere)
+    some = data.draw(st.lists(st.booleans(), min_size=len(text), max_size=len(text)))
+    assert trie.find(text, some) == slow_find(names, text, some)
+
+
+@settings(max_examples=300)
+@given(
+    names=vocabularies,
+    texts=st.lists(phrases | st.just("é Ça") | st.just(""), max_size=8),
+    block=st.sampled_from([1, 7, 2_000]),
+    names_first=st.booleans(),
+)
+def test_many_texts_at_once_equal_one_after_the_other(
+    names: Vocabulary, texts: list[str], block: int, *, names_first: bool
+) -> None:
+    expected = []
+    for number, text in enumerate(texts):
+        tokens = tokenise(text)
+        starts = [starts_like_a_name(token) for token in tokens]
+        expected += [(number, link.entity) for link in slow_find(names, tokens, starts)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends.names, "_BLOCK", block)
+        owner, entity = find_all(names, texts, names_first=names_first)
+    assert list(zip(owner.tolist(), entity.tolist(), strict=True)) == expected
+    assert owner.dtype == entity.dtype == np.int32
+
+
+def test_no_name_crosses_from_one_text_into_the_next() -> None:
+    names = [("new york", 0), ("york", 1)]
+    owner, entity = find_all(names, ["New York", "in New", "York", "New", "", "York New"])
+    assert owner.tolist() == [0, 2, 5]
+    assert entity.tolist() == [0, 1, 1]
+
+
+def test_by_hand() -> None:
+    names = [("lake", 0), ("lake constance", 1), ("constance bay", 2), ("bay", 3)]
+    trie = NameTrie.of(names)
+    assert trie.find(tokenise("At Lake Constance Bay, a lake")) == [
+        Link(1, 1, 2),
+        Link(3, 3, 1),
+        Link(0, 6, 1),
+    ]
+    # In running text a name begins with a capital letter.
+    assert [part.tolist() for part in find_all(names, ["a lake", "Lake constance bay"])] == [
+        [1],
+        [1],
+    ]
+
+
+def test_a_shorter_name_is_taken_where_the_longer_one_breaks_off() -> None:
+    trie = NameTrie.of([("king", 0), ("king of the north sea", 1)])
+    assert trie.find(["King", "of", "the", "North", "King"]) == [Link(0, 0, 1), Link(0, 4, 1)]
+
+
+def test_names_of_too_many_words_or_none_are_left_out() -> None:
+    longest = " ".join(f"w{n}" for n in range(MAX_WORDS))
+    trie = NameTrie.of([(longest, 0), (f"x {longest}", 1), ("", 2), ("  ", 3)])
+    assert trie.find(longest.split()) == [Link(0, 0, MAX_WORDS)]
+    assert trie.find(["x", *longest.split()]) == [Link(0, 1, MAX_WORDS)]
+
+
+def test_of_two_names_with_the_same_words_the_first_counts() -> None:
+    assert NameTrie.of([("rio .", 5), ("rio.", 6)]).find(["Rio", "."]) == [Link(5, 0, 2)]
+
+
+def test_a_trie_without_names_finds_nothing() -> None:
+    trie = NameTrie.of([])
+    assert trie.find(["Anna"]) == []
+    assert trie.find([]) == []
+    assert [part.tolist() for part in find_all([], ["Anna", ""])] == [[], []]
+    assert [part.tolist() for part in find_all([("anna", 0)], [])] == [[], []]

@@ -1,0 +1,190 @@
+"""Everything wired together, with containers but without an encoder."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from backends.build import ingest
+from backends.types import Passage
+from featurizer.analyse import AnalyserSettings
+from router.container import Ingestion
+from router.policy import Policy, Thresholds
+from router.publish import save_policy
+from router.settings import load_settings
+from router.types import Route
+from service.app import build
+from service.errors import ServiceError
+from service.settings import ServeSettings, ServiceSettings
+
+QUESTION = "Which of the two engines that Babbage built did Ada describe in 1843?"
+PATIENCE = 30.0
+
+
+class Life:
+    """What became of the analysers of a server."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.closed = 0
+
+
+@pytest.fixture
+def life(reading_analyser: Any, monkeypatch: pytest.MonkeyPatch) -> Life:  # noqa: ANN401
+    counted = Life()
+
+    class Counting(reading_analyser):  # type: ignore[misc]
+        def __init__(self, settings: AnalyserSettings) -> None:
+            super().__init__(settings)
+            counted.made += 1
+
+        def close(self) -> None:
+            counted.closed += 1
+
+    monkeypatch.setattr("router.container.Analyser", Counting)
+    return counted
+
+
+@pytest.fixture
+def settings(
+    tmp_path: Path, life: Life, handmade_router: Callable[[Path, str, float], Path]
+) -> ServiceSettings:
+    """Three collections: two share a router, one of them with thresholds of its own."""
+    for name in "abc":
+        target = Ingestion(load_settings(), tmp_path / name)
+        ingest(target.index, [Passage(name, "Ada", "Ada met Babbage.")], target.passages)
+        target.close()
+    life.made = life.closed = 0
+    models = tmp_path / "models"
+    low, high = (handmade_router(models, "words", offset) for offset in (8.0, 20.0))
+    save_policy(tmp_path / "b.json", Policy(Thresholds(1.0, 1.0), Route.LEXICAL), {})
+    serve = ServeSettings(
+        refresh_seconds=0.02,
+        indexes=tuple(f"{name}={tmp_path / name}" for name in "abc"),
+        routers=(f"a={low}", f"b={low}", f"c={high}"),
+        thresholds=(f"b={tmp_path / 'b.json'}",),
+    )
+    return ServiceSettings(serve=serve)
+
+
+@contextmanager
+def ready(settings: ServiceSettings) -> Iterator[TestClient]:
+    with TestClient(build(settings), base_url="http://localhost") as opened:
+        give_up = time.monotonic() + PATIENCE
+        while opened.get("/ready").status_code != 200:
+            assert time.monotonic() < give_up, opened.get("/ready").text
+            time.sleep(0.01)
+        yield opened
+
+
+@pytest.fixture
+def client(settings: ServiceSettings) -> Iterator[TestClient]:
+    with ready(settings) as opened:
+        yield opened
+
+
+def route_in(client: TestClient, collection: str) -> dict[str, Any]:
+    reply = client.post("/v1/retrieve", json={"question": QUESTION, "collection": collection})
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()["route"]
+    return found
+
+
+def test_alike_questions_take_the_routes_of_their_collections(client: TestClient) -> None:
+    a, b, c = (route_in(client, name) for name in "abc")
+    assert (a["path"], b["path"], c["path"]) == ("graph", "lexical", "lexical")
+    assert a["score"] == b["score"] > c["score"]
+    assert (a["model"], b["model"], c["model"]) == ("handmade/v1", "handmade/v1", "handmade/v2")
+    assert (a["thresholds"], b["thresholds"]) == (
+        {"low": 0.4, "high": 0.6},
+        {"low": 1.0, "high": 1.0},
+    )
+    for name, taken in zip("abc", (a, b, c), strict=True):
+        body = {"question": QUESTION, "collection": name}
+        decided = client.post("/v1/route", json=body).json()["route"]
+        assert (decided["path"], decided["thresholds"]) == (taken["path"], taken["thresholds"])
+    stats = client.get("/v1/stats").json()["collections"]
+    assert [each["router"] for each in stats] == ["handmade/v1", "handmade/v1", "handmade/v2"]
+
+
+def test_thresholds_that_are_replaced_are_followed_where_they_are_used(
+    client: TestClient, tmp_path: Path
+) -> None:
+    assert route_in(client, "b")["path"] == "lexical"
+    save_policy(tmp_path / "b.json", Policy(Thresholds(0.0, 1.0), router="handmade/v1"), {})
+    give_up = time.monotonic() + PATIENCE
+    while (route := route_in(client, "b"))["path"] != "fusion":
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    assert route["thresholds"] == {"low": 0.0, "high": 1.0}
+    assert route_in(client, "a")["path"] == "graph"
+    (tmp_path / "b.json").unlink()
+    while "error" not in (facts := client.get("/health").json()["collections"][1]):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    assert "b.json' cannot be read" in facts["error"]
+    assert route_in(client, "b")["path"] == "fusion"
+
+
+def test_thresholds_that_were_broken_when_it_began_count_once_they_are_not(
+    settings: ServiceSettings, tmp_path: Path
+) -> None:
+    """As for a worker that comes in the place of one that was killed."""
+    (tmp_path / "b.json").write_text("{", encoding="utf-8")
+    with ready(settings) as client:
+        body = {"question": QUESTION, "collection": "b"}
+        refused = client.post("/v1/retrieve", json=body)
+        assert refused.status_code == 409
+        assert "b.json' is not JSON" in refused.json()["detail"]
+        assert client.post("/v1/retrieve", json={**body, "route": "graph"}).status_code == 200
+        save_policy(tmp_path / "b.json", Policy(Thresholds(0.0, 1.0)), {})
+        give_up = time.monotonic() + PATIENCE
+        while client.post("/v1/retrieve", json=body).status_code == 409:
+            assert time.monotonic() < give_up
+            time.sleep(0.01)
+        assert route_in(client, "b")["path"] == "fusion"
+        assert "error" not in client.get("/health").json()["collections"][1]
+
+
+def test_no_reply_mixes_thresholds_while_they_are_replaced(
+    client: TestClient, tmp_path: Path
+) -> None:
+    stop = threading.Event()
+
+    def ask() -> list[dict[str, Any]]:
+        seen = []
+        while not stop.is_set():
+            seen.append(route_in(client, "b"))
+        return seen
+
+    with ThreadPoolExecutor(3) as pool:
+        asking = [pool.submit(ask) for _ in range(3)]
+        for turn in range(30):
+            both = float(turn % 2)
+            save_policy(tmp_path / "b.json", Policy(Thresholds(both, both), Route.LEXICAL), {})
+            time.sleep(0.03)
+        stop.set()
+        seen = [route for each in asking for route in each.result()]
+    pairs = {(route["thresholds"]["low"], route["path"]) for route in seen}
+    assert pairs == {(0.0, "graph"), (1.0, "lexical")}
+
+
+def test_an_analyser_is_shared_and_closed_once(settings: ServiceSettings, life: Life) -> None:
+    with ready(settings):
+        assert (life.made, life.closed) == (1, 0)
+    assert (life.made, life.closed) == (1, 1)
+
+
+def test_a_router_for_no_collection_is_refused_before_anything_loads(
+    settings: ServiceSettings, life: Life
+) -> None:
+    serve = ServeSettings(indexes=settings.serve.indexes, routers=("d=mine/v1",))
+    with pytest.raises(ServiceError, match="that is no collection"):
+        build(ServiceSettings(serve=serve))
+    assert life.made == 0

@@ -1,0 +1,93 @@
+"""What a server logs is what `wye tune --from-log` reads."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from router.linear import Linear
+from router.policy import Policy, Thresholds
+from router.publish import Draft, save
+from router.scorer import Scorer, Standard
+from router.types import Route
+from service.cli import run
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Library
+
+Serve = Callable[..., TestClient]
+RIVER = {"question": "Into which sea does the river of Mostar flow"}
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Path:
+    """By the name under which the library decides."""
+    scorer = Scorer(
+        names=("words",),
+        columns=np.array([0]),
+        width=1,
+        standard=Standard(np.zeros(1), np.ones(1), 5.0),
+        members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
+    )
+    draft = Draft(scorer, Policy(Thresholds(0.4, 0.7)), "words", "# Words\n", {}, {})
+    return save(tmp_path / "models", "words", draft)
+
+
+def test_a_log_is_tuned_from(
+    serve: Serve,
+    make_library: "type[Library]",
+    log: Path,
+    router: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    libraries = {"default": make_library(), "other": make_library()}
+    client = serve(engines=libraries, request_log=log)
+    ids = []
+    for question in ("Which river", "Which river is it then", RIVER["question"]) * 2:
+        reply = client.post("/v1/retrieve", json={"question": question})
+        ids.append(reply.json()["request_id"])
+    client.post("/v1/retrieve", json={**RIVER, "route": "graph"})
+    client.post("/v1/retrieve", json={**RIVER, "collection": "other"})
+    client.post("/v1/retrieve", json={**RIVER, "max_latency_ms": 2})
+    client.post("/v1/answer", json=RIVER)
+    queries = ["Which river", "Which sea"]
+    client.post("/v1/vector_stores/default/search", json={"query": queries})
+    libraries["default"].failing = {Route.AUTO}
+    client.post("/v1/retrieve", json=RIVER)
+    for id_ in (ids[2], ids[5], "unknown"):
+        said = {"request_id": id_, "rating": "good", "passages": ["neretva"]}
+        assert client.post("/v1/feedback", json=said).status_code == 201
+    with log.open("a", encoding="utf-8") as file:
+        file.write('{"kind": "retrieval", "requ')
+
+    own = ["tune", "--from-log", str(log), "--router", str(router)]
+    assert run(own) == 2
+    assert "default (12), other (1); name one with --collection." in capsys.readouterr().err
+    # The request with a budget needs latencies, which this router's thresholds file has none of.
+    assert run([*own, "--collection", "default"]) == 2
+    assert "No latency is known for dense, fusion, graph" in capsys.readouterr().err
+    reviewed = log.with_name("thresholds.json")
+    reviewed.write_text(
+        '{"low": 0.4, "high": 0.7, "simple": "dense", "latency_ms": '
+        '{"dense": 4, "fusion": 9, "graph": 6}}',
+        encoding="utf-8",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WYE_ROUTER__MODEL", str(router))
+        patch.setenv("WYE_ROUTER__THRESHOLDS", str(reviewed))
+        assert run(["tune", "--from-log", str(log), "--collection", "default", "--try", "0,1"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "10 decisions by words/v1 for collection 'default', 4 different questions" in out
+    assert "Held against 0.400 and 0.700 (10)." in out
+    assert "1 asked of another collection: other (1)" in out
+    assert "1 route named by the caller" in out
+    assert "1 no decision: the router failed, was late, or had no passages" in out
+    assert "1 line without an end" in out
+    assert "Feedback is on 3 requests; 1 different questions have passages" in out
+    assert "1 an unknown request" in out
+    assert "as served -> now 0" in out
+    assert "now -> 0,1 dense fusion 4 40.0%" in out
+    assert "graph fusion 3 30.0%" in out
