@@ -1,7 +1,9 @@
-# Wye as a server: `docker compose up` (compose.yaml), or
+# Wye as a server: `docker compose up` (compose.yaml says what comes before it), or
 #   docker build -t wye .
-#   docker run -p 127.0.0.1:8000:8000 -v my-index:/data/index:ro -v ./keys.txt:/run/secrets/wye-keys:ro wye
-# The container listens on all its addresses, so it needs an API key: `wye keys new --file keys.txt`.
+#   docker run --rm -v wye-data:/data -v "$PWD/my-corpus:/corpus:ro" wye index /corpus --index /data/index
+#   docker run --rm -v wye-data:/data wye keys new --scopes write --file /data/keys.txt
+#   docker run -p 127.0.0.1:8000:8000 -v wye-data:/data wye
+# The container listens on all its addresses, so it needs an API key.
 
 FROM python:3.11-slim AS build
 # For example an index of builds of torch for processors alone, which are a tenth of the size.
@@ -18,18 +20,20 @@ RUN python -m venv /opt/wye \
     && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} -c constraints.txt -e '.[otlp]'
 
 FROM python:3.11-slim
-# Lance and torch want OpenMP, which the slim image lacks.
+# Lance and torch want OpenMP, which the slim image lacks. A new volume that is mounted at /data takes
+# over the owner of that folder.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libgomp1 \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --create-home --uid 10001 wye
+    && useradd --create-home --uid 10001 wye \
+    && install --directory --owner=wye --group=wye /data
 COPY --from=build /opt/wye /opt/wye
 COPY --from=build /src /src
 ENV PATH=/opt/wye/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     WYE_SERVE__HOST=0.0.0.0 \
     WYE_SERVE__INDEXES=default=/data/index \
-    WYE_SERVE__KEYS_FILE=/run/secrets/wye-keys
+    WYE_SERVE__KEYS_FILE=/data/keys.txt
 USER wye
 EXPOSE 8000
 STOPSIGNAL SIGTERM

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from backends.index import Index
-from backends.reading import read_corpus
 from backends.schema import SCHEMA_VERSION
 
 
@@ -15,21 +17,44 @@ def take_inventory(folder: Path) -> dict[str, object]:
         IndexMismatchError: Another schema version wrote it.
     """
     index = Index.open(folder)
-    corpus = read_corpus(index)
     versions = index.versions()
+    documents = index.snapshot().to_table(columns=["document"])["document"]
     return {
         "index": str(folder),
         "version": index.version,
         "written": versions[-1].written.isoformat(timespec="seconds"),
         "versions kept": len(versions),
-        "passages": len(corpus),
-        "documents": len(set(corpus.documents)),
-        "sentences": len(corpus.sentence_passage),
-        "entities": len(corpus.entities.names),
-        "entity mentions": len(corpus.entities.code),
-        "noun phrases": len(corpus.phrases.names),
+        "passages": len(documents),
+        "documents": len(pc.unique(documents)),
+        **_mentions(index),
         "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),
         "dimension": index.dimension,
         "schema": SCHEMA_VERSION,
         "pins": dict(sorted(index.fingerprint.items())),
     }
+
+
+def _mentions(index: Index) -> dict[str, int]:
+    """Sentences and what they mention, counted batch by batch; no more than names is kept.
+
+    Lance cannot read part of a list's structs, so vectors and texts of sentences are read along.
+    """
+    sentences = mentions = 0
+    entities = phrases = pa.array([], pa.string())
+    for batch in index.snapshot().to_batches(columns=["sentences"]):
+        flat = batch["sentences"].flatten()
+        named = flat.field("entities").flatten()
+        sentences += len(flat)
+        mentions += len(named)
+        entities = _distinct(entities, named)
+        phrases = _distinct(phrases, flat.field("phrases").flatten())
+    return {
+        "sentences": sentences,
+        "entities": len(entities),
+        "entity mentions": mentions,
+        "noun phrases": len(phrases),
+    }
+
+
+def _distinct(known: pa.Array, more: pa.Array) -> pa.Array:
+    return pc.unique(pa.concat_arrays([known, more]))

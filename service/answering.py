@@ -20,6 +20,8 @@ NO_GENERATOR = (
     "passages that bear most on the question."
 )
 NOTHING_FOUND = "No passage bears on this question."
+NO_WRITER = "No language model is configured (WYE_GENERATOR__URL)."
+UNDONE = "This is left undone."
 
 _CITATION = re.compile(r"\[(\d{1,3})\]")
 
@@ -35,6 +37,7 @@ class Wanted:
         system: What the client wants a language model to be told.
         history: Earlier turns, oldest first.
         options: Of sampling, by OpenAI's names.
+        is_chore: Whether the message is none to find passages for; see `service.chores`.
     """
 
     question: str
@@ -43,6 +46,7 @@ class Wanted:
     system: Sequence[str] = ()
     history: Sequence[Message] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    is_chore: bool = False
 
 
 @dataclass(slots=True)
@@ -99,7 +103,7 @@ class Writer:
             written: Filled in on the way.
         """
         if self._generator is None:
-            written.note = NO_GENERATOR
+            written.note = NO_WRITER if wanted.is_chore else NO_GENERATOR
         else:
             written.generator = self._generator.model
             async with aclosing(self._generated(self._generator, wanted, written)) as pieces:
@@ -108,20 +112,14 @@ class Writer:
             if written.pieces:
                 return
             written.generator = EXTRACTIVE
-        for piece in _quotes(wanted):
+        for piece in [UNDONE] if wanted.is_chore else _quotes(wanted):
             written.pieces.append(piece)
             yield piece
 
     async def _generated(
         self, generator: Generator, wanted: Wanted, written: Written
     ) -> AsyncGenerator[str]:
-        messages = conversation(
-            wanted.question,
-            wanted.passages,
-            self._settings,
-            system=wanted.system,
-            history=wanted.history,
-        )
+        messages = self._messages(wanted)
         started = perf_counter()
         took = self._metrics.generator_seconds
         try:
@@ -139,10 +137,24 @@ class Writer:
             if error.begun:
                 written.error = f"The language model broke off: {error}."
             else:
-                written.note = (
-                    f"degraded: the language model did not answer ({error}); these are the "
-                    "sentences of the passages that bear most on the question."
+                written.note = f"degraded: the language model did not answer ({error})" + (
+                    "."
+                    if wanted.is_chore
+                    else "; these are the sentences of the passages that bear most on the question."
                 )
+
+    def _messages(self, wanted: Wanted) -> list[Message]:
+        """What the language model is sent; of a chore, what the client said and nothing else."""
+        if wanted.is_chore:
+            told = [Message("system", text) for text in wanted.system]
+            return [*told, Message("user", wanted.question)]
+        return conversation(
+            wanted.question,
+            wanted.passages,
+            self._settings,
+            system=wanted.system,
+            history=wanted.history,
+        )
 
 
 def _quotes(wanted: Wanted) -> list[str]:

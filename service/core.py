@@ -74,6 +74,7 @@ class Service:
             catch_up=self.catch_up,
             written=self._written,
             entity_vectors=settings.ingest.entity_vectors,
+            metrics=metrics.documents,
         )
         self._is_written = asyncio.Event()
         self.recent = Recent()

@@ -1,4 +1,7 @@
-"""What Prometheus reads: times by stage, shares of routes, scores, the queue, degradations."""
+"""What Prometheus reads: times by stage, shares of routes, scores, the queue, degradations.
+
+Those of documents are in `service/documents/counts.py`.
+"""
 
 import os
 import re
@@ -14,6 +17,8 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from service.documents.counts import DocumentMetrics
 
 # Where several workers keep their counts, so that any of them can tell those of all.
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
@@ -121,16 +126,25 @@ class Metrics:
         )
         self.index_passages = Gauge(
             "wye_index_passages",
-            "Passages in that version.",
+            "Passages of the index that is searched.",
             ["collection"],
             multiprocess_mode="livemin",
             registry=own,
         )
+        self.documents = DocumentMetrics(own)
 
     def stages(self, seconds: Mapping[str, float]) -> None:
         """Count the stages of one question."""
         for stage, spent in seconds.items():
             self.stage_seconds.labels(stage).observe(spent)
+
+    def listed(self) -> list[tuple[str, str, str]]:
+        """Name, type and meaning of every metric, by name."""
+        families = ((each.name, each.type, each.documentation) for each in self._registry.collect())
+        return sorted(
+            (f"{name}_total" if kind == "counter" else name, kind, meaning)
+            for name, kind, meaning in families
+        )
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format, of all workers where there are several."""

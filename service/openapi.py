@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
+from service.metrics import Metrics
 from service.problems import MEDIA_TYPE
 
 DESCRIPTION = """
@@ -97,8 +98,16 @@ def _schema(
                 "description": "What went wrong, and what to do.",
                 "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemValue"}}},
             }
+        metrics = schema["paths"]["/metrics"]["get"]
+        metrics["description"] += _listed(app.state.service.metrics)
         app.openapi_schema = schema
     return app.openapi_schema
+
+
+def _listed(metrics: Metrics) -> str:
+    """Every metric, as Markdown."""
+    rows = (f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in metrics.listed())
+    return "\n\n" + "\n".join(["| metric | type | meaning |", "|---|---|---|", *rows])
 
 
 def _operations(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:

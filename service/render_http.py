@@ -1,14 +1,16 @@
 """What was found, as replies over HTTP."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from backends.types import Ranking
 from router.decision import Decision
 from router.policy import FORCED
 from router.types import FusedHit, Route
+from service.answering import Written
 from service.batching import Entry
 from service.render import plain
+from service.schemas.answer import AnswerValue, Citation
 from service.schemas.explain import ArmHitValue, ExplanationValue
 from service.schemas.retrieve import (
     ArmValue,
@@ -155,6 +157,21 @@ def decided(decision: Decision, *, asked: Route, explain: bool) -> RouteValue:
             "nearest_change": plain(decision.nearest_change),
             "trees": list(decision.trees) if explain else None,
         }
+    )
+
+
+def answer_value(written: Written, passages: Sequence[PassageValue]) -> AnswerValue:
+    """An answer that has been written to its end."""
+    return AnswerValue(
+        answer=written.text,
+        citations=[
+            Citation(index=number, id=passage.id, title=passage.title, document=passage.document)
+            for number, passage in written.cited(passages)
+        ],
+        generator=written.generator,
+        note=written.note or written.error,
+        finish_reason="error" if written.error else written.ending.reason,
+        usage=dict(written.ending.usage),
     )
 
 

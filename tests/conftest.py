@@ -21,6 +21,7 @@ from router.policy import Policy, Thresholds
 from router.publish import Draft, save
 from router.scorer import Scorer, Standard
 from router.types import Route
+from service.cli import run
 from training.bench.hashing import HashAnalyser
 
 # A busy machine is not a failing test.
@@ -134,6 +135,18 @@ def handmade_router() -> Callable[[Path, str, float], Path]:
         return save(models, "handmade", Draft(scorer, policy, schema, "# By hand\n", {}, {}))
 
     return write
+
+
+@pytest.fixture
+def wye(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run a command; its exit code, what it printed, and its messages."""
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
 
 
 @pytest.fixture(autouse=True)

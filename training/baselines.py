@@ -1,4 +1,4 @@
-"""What a router has to beat: routers that read words or vectors, chance, and hindsight."""
+"""What a router has to beat: routers that read words or vectors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,28 +79,6 @@ def embedding_lr(questions: Questions, labels: Int64) -> Scores:
 
 
 BASELINES: Mapping[str, Baseline] = {"tfidf-svm": tfidf_svm, "embedding-lr": embedding_lr}
-
-
-def shuffled(routes: Int64, *, seed: int = 0) -> Int64:
-    """Routes at random, each taken as often as in `routes`.
-
-    Args:
-        routes: (n,) codes that a router chose.
-        seed: Of the generator.
-    """
-    return np.random.default_rng(seed).permutation(routes)
-
-
-def oracle(quality: Float64) -> Int64:
-    """The best route of each question, known afterwards; of equals the first.
-
-    Args:
-        quality: (n, r) of each route's answer.
-
-    Returns:
-        (n,) columns.
-    """
-    return np.asarray(quality.argmax(axis=1), np.int64)
 
 
 def _chosen(

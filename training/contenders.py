@@ -27,7 +27,7 @@ from training.sources import Source
 
 RANDOM, ORACLE = "random", "oracle"
 CONTENDERS: tuple[str, ...] = (RANDOM, *BASELINES, ORACLE)
-"""Names that `wye eval --routes` takes beside those of routes."""
+"""Names that `--routes` of `wye eval` takes beside those of routes."""
 
 
 class Deciding(Protocol):

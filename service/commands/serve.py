@@ -67,7 +67,7 @@ def serve(
         check(name, routing)
     configure(wanted.logs)
     say(
-        f"Serving {', '.join(collections)} at http://{_shown(wanted.host)}:{wanted.port}. "
+        f"Serving {', '.join(collections)} at {_address(wanted.host, wanted.port)}. "
         "It answers when /ready says so."
     )
     with tempfile.TemporaryDirectory(prefix="wye-metrics-") as shared:
@@ -101,8 +101,10 @@ def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
 
 
 def _variables(given: Mapping[str, object]) -> dict[str, str]:
-    return {f"WYE_SERVE__{name}": str(value) for name, value in given.items() if value}
+    said = {name: str(value) for name, value in given.items() if value is not None}
+    return {f"WYE_SERVE__{name}": text for name, text in said.items() if text}
 
 
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _address(host: str, port: int) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}" if port else f"a free port of {shown}, which the log names"

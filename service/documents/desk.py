@@ -8,6 +8,7 @@ from time import monotonic
 
 from backends.errors import BackendError
 from service.collection import Collection
+from service.documents.counts import DocumentMetrics, Tally
 from service.documents.job import Job
 from service.documents.readers import Readers
 from service.documents.sandbox import Sandbox
@@ -38,6 +39,7 @@ class Desk:
         catch_up: CatchUp,
         written: Callable[[], None],
         entity_vectors: bool,
+        metrics: DocumentMetrics,
     ) -> None:
         """Wire the parts; `start` begins to look for jobs.
 
@@ -48,12 +50,14 @@ class Desk:
             catch_up: Returns when this process searches a version of a collection, or a newer one.
             written: Called after each commit of this process, in the event loop's thread.
             entity_vectors: See `backends.build.ingest`.
+            metrics: To count in.
         """
         self.settings = settings
         self.sandbox = Sandbox(settings.limits)
         self._thread = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
         self._catch_up = catch_up
         self._collections = collections
+        self._tallies = {name: Tally(metrics, name) for name in collections}
         self._scribes = {
             name: Scribe(
                 collection,
@@ -74,6 +78,16 @@ class Desk:
     def scribe(self, collection: Collection) -> Scribe:
         """What writes to a collection."""
         return self._scribes[collection.name]
+
+    def tally(self, collection: Collection) -> Tally:
+        """What counts a collection's changes."""
+        return self._tallies[collection.name]
+
+    async def count_jobs(self) -> None:
+        """Have the metrics say how many jobs there are now, whichever process does them."""
+        for name, scribe in self._scribes.items():
+            if scribe.collection.is_ready:
+                self._tallies[name].unfinished(await asyncio.to_thread(scribe.spool.unfinished))
 
     def start(self) -> None:
         """Begin to do jobs, those first that an earlier process left."""

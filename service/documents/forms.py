@@ -28,6 +28,7 @@ from service.documents.files import (
     suffix_of,
     with_metadata,
 )
+from service.documents.multipart import form_of
 from service.documents.sandbox import Sandbox, bad_file
 from service.documents.settings import DocumentSettings
 from service.problems import Problem
@@ -72,8 +73,7 @@ async def documents_of(
         elif kind in ("application/x-ndjson", "application/jsonl"):
             yield Sent(read_lines(await _saved(request, folder / "body.jsonl"), "The body"))
         elif kind == "multipart/form-data":
-            most = settings.files
-            async with request.form(max_files=most, max_fields=len(_FIELDS)) as form:
+            async with form_of(request, files=settings.files, fields=len(_FIELDS)) as form:
                 yield await _form(form, folder, sandbox)
         else:
             raise Problem(

@@ -35,7 +35,7 @@ async def take(
     """Store documents, or make a job of them where they are many; either is on the disk then.
 
     Args:
-        desk: To be told of a new job.
+        desk: To be told of a new job, and to count what is done.
         scribe: Of the collection.
         documents: Whole ones; read in another thread.
         chunk_words: Longest passage, in words.
@@ -54,10 +54,16 @@ async def take(
         raise Problem(
             422, "no-documents", "There is no document in the request; send at least one."
         )
+    tally = desk.tally(scribe.collection)
     if len(first) <= most:
-        report = await scribe.upsert(first)
-        return Written(tuple(dict.fromkeys(passage.document for passage in first)), report)
+        with tally.change("write"):
+            report = await scribe.upsert(first)
+        written = Written(tuple(dict.fromkeys(passage.document for passage in first)), report)
+        tally.stored(len(written.documents))
+        tally.wrote(report)
+        return written
     job = await scribe.submit(chain(first, passages))
+    tally.accepted(job)
     desk.wake()
     return job
 

@@ -9,10 +9,10 @@ from service.answering import Wanted, Written
 from service.auth import needs
 from service.core import Service, service_of
 from service.keys import Scope
-from service.render_http import headers, retrieve_reply
-from service.schemas.answer import AnswerReply, AnswerRequest, AnswerValue, Citation
-from service.schemas.retrieve import PassageValue, RetrieveReply
-from service.searching import Ask
+from service.render_http import answer_value, headers, retrieve_reply
+from service.routes.retrieve import ask_of
+from service.schemas.answer import AnswerReply, AnswerRequest
+from service.schemas.retrieve import RetrieveReply
 from service.sse import event, reply
 
 router = APIRouter(prefix="/v1", tags=["answers"], dependencies=[Depends(needs(Scope.READ))])
@@ -37,14 +37,7 @@ async def answer(
     Without a language model the answer is made of the sentences that bear most on the question, and
     `note` says so. When one is configured but fails, the same happens, and `note` says why.
     """
-    ask = Ask(
-        service.collection(asked.collection).name,
-        asked.route,
-        asked.k,
-        asked.filter,
-        asked.explain,
-        asked.max_latency_ms,
-    )
+    ask = ask_of(service, asked)
     (answered,) = await service.find(request, ask, [asked.question], asked.deadline_ms)
     retrieval = retrieve_reply(answered)
     options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
@@ -67,18 +60,3 @@ async def _events(service: Service, wanted: Wanted, retrieval: RetrieveReply) ->
     if written.error:
         yield event({"detail": written.error, "request_id": retrieval.request_id}, "error")
     yield event(answer_value(written, retrieval.passages), "done")
-
-
-def answer_value(written: Written, passages: list[PassageValue]) -> AnswerValue:
-    """An answer that has been written to its end."""
-    return AnswerValue(
-        answer=written.text,
-        citations=[
-            Citation(index=number, id=passage.id, title=passage.title, document=passage.document)
-            for number, passage in written.cited(passages)
-        ],
-        generator=written.generator,
-        note=written.note or written.error,
-        finish_reason="error" if written.error else written.ending.reason,
-        usage=dict(written.ending.usage),
-    )

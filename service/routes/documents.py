@@ -110,6 +110,10 @@ async def add(
     What makes few passages is committed when the reply, 201, comes. More is 202 with a job: the
     documents are on the disk then, and a job goes on after a crash where it stood. Documents that
     have not changed are not written again, so a request can be sent again when its reply got lost.
+
+    ```bash
+    curl http://127.0.0.1:8000/v1/documents -F file=@mostar.md -F 'metadata={"year": 1566}'
+    ```
     """
     desk = service.desk
     async with documents_of(request, desk.settings, desk.sandbox) as sent:
@@ -223,7 +227,10 @@ async def delete(document: Id, service: Served, collection: Named = None) -> Del
 
 
 async def _delete(service: Service, target: Collection, removal: Removal) -> DeletedReply:
-    ids, version = await service.desk.scribe(target).delete(removal)
+    tally = service.desk.tally(target)
+    with tally.change("delete"):
+        ids, version = await service.desk.scribe(target).delete(removal)
+    tally.deleted(len(ids))
     everywhere = await service.desk.settle(target, version)
     return _deleted(target, ids, version, everywhere=everywhere)
 

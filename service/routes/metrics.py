@@ -14,8 +14,6 @@ router = APIRouter(tags=["operations"], dependencies=[Depends(needs(Scope.READ))
 
 @router.get("/metrics", summary="Metrics for Prometheus", operation_id="metrics")
 async def metrics(service: Annotated[Service, Depends(service_of)]) -> Response:
-    """Times by stage, shares of routes, the score's histogram, queue depth, degradations.
-
-    With several workers, any of them tells the counts of all.
-    """
+    """Counts and times of this server; with several workers, any of them tells those of all."""
+    await service.desk.count_jobs()
     return Response(service.metrics.text(), media_type=service.metrics.content_type)

@@ -9,6 +9,7 @@ from service.auth import needs
 from service.core import Service, service_of
 from service.keys import Scope
 from service.render_http import decided, headers, retrieve_reply
+from service.schemas.common import SearchRequest
 from service.schemas.retrieve import RetrieveReply, RetrieveRequest, RouteReply, RouteRequest
 from service.scope import request_id_of
 from service.searching import Ask, Choice
@@ -33,19 +34,12 @@ async def retrieve(
     What other requests ask at the same moment is worked on together with it, without waiting for
     any. When there is more to do than time allows, the reply is 503 with `Retry-After` at once.
 
-    ```
+    ```bash
     curl http://127.0.0.1:8000/v1/retrieve -H 'content-type: application/json' -d \
       '{"question": "Into which sea does the river beneath the Old Bridge of Mostar flow?"}'
     ```
     """
-    ask = Ask(
-        service.collection(wanted.collection).name,
-        wanted.route,
-        wanted.k,
-        wanted.filter,
-        wanted.explain,
-        wanted.max_latency_ms,
-    )
+    ask = ask_of(service, wanted)
     (answered,) = await service.find(request, ask, [wanted.question], wanted.deadline_ms)
     response.headers.update(headers(answered))
     return retrieve_reply(answered)
@@ -67,4 +61,20 @@ async def route(
         request_id=request_id_of(request.scope),
         question=wanted.question,
         route=decided(decision, asked=Route.AUTO, explain=wanted.explain),
+    )
+
+
+def ask_of(service: Service, wanted: SearchRequest) -> Ask:
+    """How a request wants its question searched.
+
+    Raises:
+        Problem: 404 for a collection that is not there.
+    """
+    return Ask(
+        service.collection(wanted.collection).name,
+        wanted.route,
+        wanted.k,
+        wanted.filter,
+        wanted.explain,
+        wanted.max_latency_ms,
     )

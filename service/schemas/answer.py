@@ -4,33 +4,15 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.schemas.common import (
-    DEFAULT_ROUTE,
-    CollectionName,
-    DeadlineMs,
-    Filter,
-    MaxLatencyMs,
-    Passages,
-    QuestionText,
-    RouteChoice,
-    Strict,
-)
+from service.schemas.common import SearchRequest
 from service.schemas.retrieve import RetrieveReply
 
 _QUESTION = "Who designed the bridge that crosses the Neretva in Mostar?"
 
 
-class AnswerRequest(Strict):
+class AnswerRequest(SearchRequest):
     """A question to be answered from passages."""
 
-    question: QuestionText
-    route: RouteChoice = DEFAULT_ROUTE
-    k: Passages = 5
-    filter: Filter = None
-    collection: CollectionName = None
-    explain: bool = False
-    max_latency_ms: MaxLatencyMs = None
-    deadline_ms: DeadlineMs = None
     stream: bool = Field(
         default=False,
         description=(

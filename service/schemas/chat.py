@@ -8,6 +8,8 @@ from service.schemas.common import DeadlineMs, Filter, MaxLatencyMs, Passages, S
 
 MOST_MESSAGES = 512
 LONGEST_MESSAGE = 400_000
+# Clients send what their model could write at most.
+MOST_TOKENS = 1_048_576
 
 _CONVERSATION: dict[str, JsonValue] = {
     "model": "wye-auto",
@@ -87,8 +89,8 @@ class ChatRequest(BaseModel):
     n: Annotated[int | None, Field(ge=1, le=1, description="One answer is all there is.")] = None
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
     top_p: Annotated[float | None, Field(ge=0, le=1)] = None
-    max_tokens: Annotated[int | None, Field(ge=1, le=32_768)] = None
-    max_completion_tokens: Annotated[int | None, Field(ge=1, le=32_768)] = None
+    max_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS)] = None
+    max_completion_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS)] = None
     stop: (
         Annotated[str, Field(max_length=200)] | Annotated[list[str], Field(max_length=4)] | None
     ) = None

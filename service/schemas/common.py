@@ -99,3 +99,23 @@ MaxLatencyMs = Annotated[
         ),
     ),
 ]
+
+
+class SearchRequest(Strict):
+    """A question, and how to find passages for it."""
+
+    question: QuestionText
+    route: RouteChoice = DEFAULT_ROUTE
+    k: Passages = 5
+    filter: Filter = None
+    collection: CollectionName = None
+    explain: bool = Field(
+        default=False,
+        description=(
+            "Also say what pushed the score (`route.contributions`), how the question is built "
+            "(`route.trees`), what each arm would have returned (`arms.*.hits`) and how the graph "
+            "came to its ranking (`explanation`); takes a few milliseconds more."
+        ),
+    )
+    max_latency_ms: MaxLatencyMs = None
+    deadline_ms: DeadlineMs = None

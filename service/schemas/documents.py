@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from backends.types import Metadata
 from service.documents.job import State
@@ -43,6 +43,17 @@ ChunkWords = Annotated[
 ]
 
 
+_STARI_MOST: dict[str, JsonValue] = {
+    "title": "Stari Most",
+    "text": "The Old Bridge spans the Neretva in Mostar.",
+}
+_TOWER_BRIDGE: dict[str, JsonValue] = {
+    "title": "Tower Bridge",
+    "text": "Tower Bridge crosses the Thames in London.",
+    "metadata": {"year": 1894, "kinds": ["bascule", "suspension"]},
+}
+
+
 class DocumentBody(Strict):
     """What a document consists of beside its id."""
 
@@ -50,24 +61,19 @@ class DocumentBody(Strict):
     text: Text
     metadata: MetadataField
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"title": "Stari Most", "text": "The Old Bridge spans the Neretva in Mostar."},
-                {
-                    "title": "Tower Bridge",
-                    "text": "Tower Bridge crosses the Thames in London.",
-                    "metadata": {"year": 1894, "kinds": ["bascule", "suspension"]},
-                },
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [_STARI_MOST, _TOWER_BRIDGE]})
 
 
 class DocumentValue(DocumentBody):
     """A document to store."""
 
     id: DocumentId
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"id": "mostar", **_STARI_MOST}, {"id": "tower", **_TOWER_BRIDGE}]
+        }
+    )
 
 
 class DocumentsRequest(Strict):
@@ -86,12 +92,7 @@ class DocumentsRequest(Strict):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {
-                    "id": "mostar",
-                    "title": "Stari Most",
-                    "text": "The Old Bridge spans the Neretva in Mostar.",
-                    "metadata": {"year": 1566},
-                },
+                {"id": "mostar", **_STARI_MOST, "metadata": {"year": 1566}},
                 {
                     "documents": [
                         {"id": "tower", "text": "Tower Bridge crosses the Thames in London."},

@@ -6,14 +6,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from router.types import Route
 from service.schemas.common import (
-    DEFAULT_ROUTE,
     CollectionName,
     DeadlineMs,
-    Filter,
     MaxLatencyMs,
-    Passages,
     QuestionText,
-    RouteChoice,
+    SearchRequest,
     Strict,
 )
 from service.schemas.explain import (
@@ -26,24 +23,8 @@ from service.schemas.explain import (
 _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
 
 
-class RetrieveRequest(Strict):
-    """A question, and how to find passages for it."""
-
-    question: QuestionText
-    route: RouteChoice = DEFAULT_ROUTE
-    k: Passages = 5
-    filter: Filter = None
-    collection: CollectionName = None
-    explain: bool = Field(
-        default=False,
-        description=(
-            "Also say what pushed the score (`route.contributions`), how the question is built "
-            "(`route.trees`), what each arm would have returned (`arms.*.hits`) and how the graph "
-            "came to its ranking (`explanation`); takes a few milliseconds more."
-        ),
-    )
-    max_latency_ms: MaxLatencyMs = None
-    deadline_ms: DeadlineMs = None
+class RetrieveRequest(SearchRequest):
+    """A question to find passages for."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -1,12 +1,18 @@
 """The container's files, held against the code; building it takes a network."""
 
 import re
+import shlex
 from pathlib import Path
 
+import httpx2 as httpx
+import pytest
 import yaml
 
 from router.variables import variables
+from service.cli import run
 from service.settings import ServeSettings, ServiceSettings
+from tests.docs.examples import parse
+from tests.live import PATIENCE, Live
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -41,3 +47,73 @@ def test_it_is_given_time_to_finish_and_reached_from_this_machine_only() -> None
     assert int(service["stop_grace_period"].rstrip("s")) > ServeSettings().shutdown_seconds
     assert [port.split(":")[0] for port in service["ports"]] == ["127.0.0.1"]
     assert service["read_only"] is True
+
+
+def environment() -> dict[str, str]:
+    """What the image sets, with what the compose file sets on top."""
+    (block,) = re.findall(r"^ENV ((?:.+\\\n)*.+)$", DOCKERFILE.rpartition("FROM ")[2], re.MULTILINE)
+    pairs = dict(pair.split("=", 1) for pair in shlex.split(block.replace("\\\n", " ")))
+    return {**pairs, **COMPOSE["services"]["wye"]["environment"]}
+
+
+def first_commands(text: str) -> list[list[str]]:
+    """The commands of `wye` that a file's comments run in a container, in order."""
+    lines = re.findall(r"^#   (docker (?:compose )?run .*)$", text, re.MULTILINE)
+    given = [words[words.index("wye") :] for words in map(shlex.split, lines)]
+    return [words for words in given if len(words) > 1]
+
+
+def test_it_may_write_to_its_volume_and_to_nothing_else() -> None:
+    service = COMPOSE["services"]["wye"]
+    (mount,) = service["volumes"]
+    volume, place = mount.split(":")
+    assert volume in COMPOSE["volumes"]
+    assert f"install --directory --owner=wye --group=wye {place}" in DOCKERFILE
+    own = environment()
+    assert own["WYE_SERVE__INDEXES"].startswith(f"default={place}/")
+    assert own["WYE_SERVE__KEYS_FILE"].startswith(f"{place}/")
+    assert (service["read_only"], service["tmpfs"]) == (True, ["/tmp"])
+
+
+def test_its_commands_parse() -> None:
+    for text in (DOCKERFILE, (ROOT / "compose.yaml").read_text(encoding="utf-8")):
+        commands = first_commands(text)
+        assert [words[1] for words in commands] == ["index", "keys"]
+        for words in commands:
+            parse(words)
+
+
+def test_as_shipped_it_takes_documents(
+    tmp_path: Path, fake_models: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "tower.txt").write_text("Tower Bridge is in London.", encoding="utf-8")
+    (tmp_path / "data").mkdir()
+
+    def here(word: str) -> str:
+        return re.sub(r"(?<![\w/])/(data|corpus)\b", rf"{tmp_path}/\1", word)
+
+    for words in first_commands((ROOT / "compose.yaml").read_text(encoding="utf-8")):
+        assert run([here(word) for word in words[1:]]) == 0
+    secret = capsys.readouterr().out.splitlines()[-1]
+    own = {name: here(value) for name, value in environment().items() if name.startswith("WYE_")}
+    command = re.findall(r"^CMD \[(.*)\]$", DOCKERFILE, re.MULTILINE)
+    server = Live([shlex.split(command[-1])[0]], {**own, "WYE_SERVE__PORT": "0"}, program=FAKED)
+    try:
+        sent = {"id": "mostar", "text": "The Old Bridge is in Mostar."}
+        url, who = f"{server.url}/v1/documents", {"authorization": f"Bearer {secret}"}
+        assert httpx.post(url, json=sent, timeout=PATIENCE).status_code == 401
+        assert httpx.post(url, json=sent, headers=who, timeout=PATIENCE).status_code == 201
+        assert httpx.get(url, headers=who, timeout=PATIENCE).json()["total"] == 2
+    finally:
+        assert server.stop() == 0
+
+
+FAKED = """
+import router.container
+from tests.conftest import FakeAnalyser
+
+router.container.Analyser = FakeAnalyser
+from service.cli import main
+main()
+"""

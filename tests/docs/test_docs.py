@@ -1,9 +1,12 @@
 """Documents that cannot lie: commands, paths, links and settings are those of the code."""
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -97,10 +100,49 @@ def test_every_dependency_is_pinned() -> None:
     assert missing == []
 
 
+def test_a_dependency_is_declared_where_it_is_imported_and_nowhere_else() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    extras = project["optional-dependencies"]
+    serving = {_name(entry) for entry in project["dependencies"]}
+    training = {_name(entry) for entry in extras["train"]}
+    folders = ("backends", "featurizer", "router", "service")
+    imported = {name for folder in folders for name in _imported(folder)}
+    # Needed for one model format, and without it that format is refused with the reason.
+    imported -= {_name(entry) for entry in extras["stanza"]}
+    assert imported <= serving
+    offline = _imported("training") - {_name(entry) for entry in extras["stanza"]}
+    assert offline <= serving | training
+    assert training <= offline, "The extra `train` names what nothing of it imports."
+
+
 def test_layers_hold() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stdout
+
+
+def _imported(folder: str) -> set[str]:
+    """Distributions that the modules of a package import."""
+    owners = packages_distributions()
+    modules = {
+        name.partition(".")[0]
+        for path in (ROOT / folder).rglob("*.py")
+        for name in _imports(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    foreign = modules - set(sys.stdlib_module_names) - {*TOP_LEVEL, "training"}
+    # Of a namespace that several share, as opentelemetry's, the one that has its name.
+    found = {module: [_name(owner) for owner in owners.get(module, [module])] for module in foreign}
+    return {
+        min(names, key=lambda name: (not name.endswith("-api"), name)) for names in found.values()
+    }
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
 
 
 def _name(requirement: str) -> str:

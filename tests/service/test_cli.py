@@ -9,7 +9,6 @@ import pytest
 
 from backends.build import IngestReport
 from backends.index import Index
-from service.cli import run
 from service.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -22,18 +21,6 @@ CORPUS = [
 ]
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def wye(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; its exit code, what it printed, and its messages."""
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture
@@ -294,6 +281,9 @@ def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.Monkey
     assert "Serving demo at http://127.0.0.1:8123" in err
     assert served[0]["port"] == 8123
     assert load_settings().serve.indexes == ("demo=demo-index",)
+    code, _, err = wye("demo", "--serve", "--port", "0")
+    assert (code, served[1]["port"]) == (0, 0)
+    assert "at a free port of 127.0.0.1, which the log names." in err
 
 
 def test_version(wye: Run) -> None:

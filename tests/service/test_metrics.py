@@ -14,6 +14,8 @@ metrics = Metrics()
 metrics.routes.labels("c", "auto", "graph").inc()
 metrics.stages({"queue": 0.5, "graph": 0.25})
 metrics.queue_depth.set(int(sys.argv[1]))
+metrics.documents.changes_waiting.labels("c").set(int(sys.argv[1]))
+metrics.documents.jobs.labels("c", "queued").set(int(sys.argv[1]))
 print(metrics.text().decode())
 """
 
@@ -36,6 +38,9 @@ def test_workers_tell_the_counts_of_all_and_the_queues_of_the_living(tmp_path: P
     assert 'wye_routes_total{asked="auto",collection="c",route="graph"} 2.0' in lines
     assert 'wye_stage_seconds_sum{stage="queue"} 1.0' in lines
     assert "wye_queue_depth 3.0" in lines
+    assert 'wye_changes_waiting{collection="c"} 3.0' in lines
+    # All workers see the same jobs; who looked last knows best.
+    assert 'wye_jobs{collection="c",state="queued"} 3.0' in lines
 
 
 def test_apps_do_not_share_counts() -> None:

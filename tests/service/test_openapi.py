@@ -1,4 +1,7 @@
-"""The schema is what the server does: examples work, and nothing that fits it is a fault."""
+"""The schema is what the server does: nothing that fits it is a fault.
+
+Its examples are sent by tests/docs/test_api.py.
+"""
 
 import json
 import time
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import schemathesis
+from httpx2 import Response
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import Case
@@ -19,9 +23,32 @@ if TYPE_CHECKING:
 Serve = Callable[..., TestClient]
 
 
+AMPLE_MS = 60_000
+
+
 @pytest.fixture
 def logged(serve: Serve, shelf: "Shelf", log: Path) -> TestClient:
-    return serve(shelf, request_log=log)
+    return serve(shelf, request_log=log, deadline_ms=AMPLE_MS)
+
+
+def is_fault(reply: Response, asked: object) -> bool:
+    """Whether a reply is the server's fault: any 5xx, but for time that the request itself limits.
+
+    One that gives a few milliseconds is told so where the machine needs more, and when to return.
+    """
+    if reply.status_code < 500:
+        return False
+    hurried = isinstance(asked, dict) and (
+        is_short(asked.get("deadline_ms"))
+        or (isinstance(asked.get("wye"), dict) and is_short(asked["wye"].get("deadline_ms")))
+    )
+    kinds = {(503, "urn:wye:problem:overloaded"), (504, "urn:wye:problem:deadline")}
+    late = (reply.status_code, reply.json()["type"]) in kinds and "retry-after" in reply.headers
+    return not (hurried and late)
+
+
+def is_short(deadline_ms: object) -> bool:
+    return isinstance(deadline_ms, int | float | str) and float(deadline_ms) < AMPLE_MS
 
 
 def operations(client: TestClient) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -29,29 +56,6 @@ def operations(client: TestClient) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for path, methods in schema["paths"].items():
         for method in methods:
             yield path, method, methods[method]
-
-
-def body_of(client: TestClient, operation: dict[str, Any]) -> dict[str, Any]:
-    """Schema of what an address takes."""
-    content = operation["requestBody"]["content"]["application/json"]["schema"]
-    parts = client.get("/openapi.json").json()["components"]["schemas"]
-    found: dict[str, Any] = parts[content["$ref"].rpartition("/")[2]]
-    return found
-
-
-def test_every_documented_example_works(logged: TestClient) -> None:
-    sent = 0
-    for path, method, operation in operations(logged):
-        if "requestBody" not in operation:
-            continue
-        examples = body_of(logged, operation)["examples"]
-        assert len(examples) >= 2, path
-        for example in examples:
-            address = path.replace("{store}", "default").replace("{document}", "notes/mostar")
-            reply = logged.request(method, address, json=example)
-            assert reply.is_success, (path, example, reply.text)
-            sent += 1
-    assert sent >= 12
 
 
 def test_every_address_and_field_is_described(logged: TestClient) -> None:
@@ -103,7 +107,7 @@ def test_nothing_that_fits_the_schema_is_a_fault(logged: TestClient) -> None:
             if "files" in request:
                 request["files"] = [part(*given) for given in request["files"]]
             reply = logged.request(**request)
-            assert reply.status_code < 500, (case, reply.text)
+            assert not is_fault(reply, case.body), (case, reply.text)
             kind = reply.headers["content-type"]
             assert (kind == "application/problem+json") == (reply.status_code >= 400), reply.text
 
@@ -151,9 +155,10 @@ FIELDS = st.sampled_from(
 def test_no_body_at_all_is_a_fault(logged: TestClient, body: dict[str, Any], good: bool) -> None:
     start = {"question": "What river?", "model": "wye-dense", "query": "x"} if good else {}
     for path in ("/v1/retrieve", "/v1/chat/completions", "/v1/vector_stores/default/search"):
-        content = json.dumps({**start, **body})  # with Infinity and NaN, as Python writes them
+        asked = {**start, **body}
+        content = json.dumps(asked)  # with Infinity and NaN, as Python writes them
         reply = logged.post(path, content=content, headers={"content-type": "application/json"})
-        assert reply.status_code < 500, reply.text
+        assert not is_fault(reply, asked), reply.text
 
 
 def test_it_takes_little_time_to_refuse(logged: TestClient) -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from training.baselines import BASELINES, Baseline, Questions, oracle, shuffled
+from training.baselines import BASELINES, Baseline, Questions
 from training.errors import FitError
 
 
@@ -35,15 +35,3 @@ def test_too_few_of_a_kind(baseline: Baseline) -> None:
     labels[:3] = 0
     with pytest.raises(FitError, match="succeeds on 17, the simple arm alone on 3"):
         baseline(asked, labels)
-
-
-def test_chance_takes_each_route_as_often() -> None:
-    routes = np.array([0] * 7 + [1] * 2 + [2] * 11)
-    drawn = shuffled(routes, seed=1)
-    assert np.bincount(drawn).tolist() == [7, 2, 11]
-    assert not np.array_equal(drawn, routes)
-    assert np.array_equal(drawn, shuffled(routes, seed=1))
-
-
-def test_hindsight_takes_the_best_and_of_equals_the_first() -> None:
-    assert oracle(np.array([[0.1, 0.2], [0.5, 0.5], [0.3, 0.0]])).tolist() == [1, 0, 0]

@@ -73,18 +73,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory, reading_analyser: type, to
     return place
 
 
-@pytest.fixture
-def wye(capsys: pytest.CaptureFixture[str]) -> Wye:
-    """Run a command; its exit code, what it printed, and its messages."""
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
-
-
 def test_a_router_is_written_with_card_and_report(trained: Place) -> None:
     folder = trained.models / "town" / "v1"
     found = {str(path.relative_to(folder)) for path in folder.rglob("*")}

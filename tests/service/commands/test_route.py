@@ -11,7 +11,6 @@ from backends.types import Passage
 from router.container import Ingestion
 from router.decision import BASELINE
 from router.settings import load_settings
-from service.cli import run
 
 SHORT = "Who met Ada?"
 LONG = "Which of the two engines that Babbage built did Ada describe in 1843?"
@@ -34,16 +33,6 @@ def index(tmp_path: Path) -> Path:
     ]
     ingest(target.index, rows, target.passages)
     return place
-
-
-@pytest.fixture
-def wye(capsys: pytest.CaptureFixture[str]) -> Wye:
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

@@ -1,12 +1,8 @@
 """`wye serve` as a process of its own, with the real models, as a team would run it."""
 
 import json
-import os
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +24,7 @@ from service.cli import run
 from service.commands.index import ingest_files
 from service.keys import Scope, append_key, new_key
 from service.settings import load_settings
+from tests.live import PATIENCE, Live
 
 ROWS = [
     ("ada", "Ada Lovelace", "Ada Lovelace met Charles Babbage at a party in London in 1833."),
@@ -35,7 +32,8 @@ ROWS = [
     ("turin", "Turin", "Babbage gave a talk on his engine in Turin, where Menabrea heard it."),
 ]
 NEW = ("plan", "Plan 28", "Plan 28 intends to build the Analytical Engine that Babbage designed.")
-PATIENCE = 90.0
+# Too late for the port, or in its backlog when it closed; neither was ever accepted.
+TOO_LATE = (httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError)
 
 
 def write(folder: Path, *rows: tuple[str, str, str]) -> None:
@@ -45,72 +43,39 @@ def write(folder: Path, *rows: tuple[str, str, str]) -> None:
     ingest_files(load_settings(index=folder / "index"), [path], refuse)
 
 
-class Running:
-    """A server on its own port, with a key."""
+class Running(Live):
+    """A server with a key and a request log."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
         secret, key = new_key("ada", [Scope.READ])
         append_key(folder / "keys.txt", key)
         self.log = folder / "requests.jsonl"
-        self.index = folder / "index"
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                "from service.cli import main; main()",
-                "serve",
-                "--index",
-                f"library={self.index}",
-                "--port",
-                str(self.port),
-                *options,
-            ],
-            stderr=subprocess.PIPE,
-            env={
-                **os.environ,
+        self.answers: list[dict[str, Any]] = []
+        super().__init__(
+            ["serve", "--index", f"library={folder / 'index'}", *options],
+            {
                 "WYE_SERVE__KEYS_FILE": str(folder / "keys.txt"),
                 "WYE_SERVE__REQUEST_LOG": str(self.log),
                 "WYE_SERVE__REFRESH_SECONDS": "0.1",
             },
         )
-        self.client = httpx.Client(
-            base_url=f"http://127.0.0.1:{self.port}",
-            headers={"authorization": f"Bearer {secret}"},
-            timeout=PATIENCE,
-        )
-        self.openai = OpenAI(
-            base_url=f"http://127.0.0.1:{self.port}/v1", api_key=secret, max_retries=0
-        )
-        give_up = time.monotonic() + PATIENCE
-        while not self.is_ready():
-            assert self.process.poll() is None, self.process.communicate()[1].decode()
-            assert time.monotonic() < give_up
-            time.sleep(0.05)
-
-    def is_ready(self) -> bool:
-        try:
-            return self.client.get("/ready").status_code == 200
-        except httpx.TransportError:
-            return False
+        headers = {"authorization": f"Bearer {secret}"}
+        self.client = httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE)
+        self.openai = OpenAI(base_url=f"{self.url}/v1", api_key=secret, max_retries=0)
 
     def ask(self, question: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
         asked = {"question": question, "route": "fusion", **changes}
         reply = self.client.post("/v1/retrieve", json=asked)
         assert reply.status_code == 200, reply.text
         body: dict[str, Any] = reply.json()
+        self.answers.append(body)
         return body
 
-    def stop(self) -> tuple[int, list[dict[str, Any]]]:
-        """Its exit code, and the events it logged."""
-        self.process.terminate()
-        _, errors = self.process.communicate(timeout=PATIENCE)
-        lines = [line for line in errors.decode().splitlines() if line.startswith("{")]
+    def close(self) -> None:
         self.client.close()
         self.openai.close()
-        return self.process.returncode, [json.loads(line) for line in lines]
+        if self.process.poll() is None:
+            self.kill()
 
 
 @pytest.fixture
@@ -118,12 +83,11 @@ def running(tmp_path: Path) -> Iterator[Running]:
     write(tmp_path, *ROWS)
     server = Running(tmp_path)
     yield server
-    if server.process.poll() is None:
-        server.stop()
+    server.close()
 
 
 def test_a_day_in_its_life(running: Running, tmp_path: Path) -> None:
-    assert httpx.post(f"http://127.0.0.1:{running.port}/v1/retrieve", json={}).status_code == 401
+    assert httpx.post(f"{running.url}/v1/retrieve", json={}).status_code == 401
     for route in ("dense", "lexical", "graph", "fusion", "hybrid"):
         body = running.ask("Who designed the Analytical Engine?", route=route)
         assert body["passages"][0]["id"] == "babbage", route
@@ -152,11 +116,13 @@ def test_a_day_in_its_life(running: Running, tmp_path: Path) -> None:
     entries = list(read_journal(running.log))
     assert entries[0].values["question"] == "Who designed the Analytical Engine?"
     finishes_what_it_accepted(running)
-    code, events = running.stop()
-    assert code == 0
-    kept = [event["event"] for event in events if event["event"] in {"loaded", "refreshed"}]
+    assert running.stop() == 0
+    kept = [event["event"] for event in running.events if event["event"] in {"loaded", "refreshed"}]
     assert kept == ["loaded", "refreshed"]
-    assert all("Analytical" not in json.dumps(event) for event in events)
+    assert "Analytical" not in running.said
+    # Whatever it began to answer, up to its end, somebody has the answer of.
+    begun = [event["status"] for event in running.events if event.get("path") == "/v1/retrieve"]
+    assert sorted(begun) == [200] * len(running.answers) + [401]
 
 
 def finishes_what_it_accepted(running: Running) -> None:
@@ -168,9 +134,8 @@ def finishes_what_it_accepted(running: Running) -> None:
         running.process.send_signal(signal.SIGTERM)
         errors = [one.exception() for one in waiting]
     assert errors.count(None) >= 1
-    # Too late for the port, or in its backlog when it closed; neither was ever accepted.
     late = [error for error in errors if error is not None]
-    assert all(isinstance(error, httpx.ConnectError | httpx.ReadError) for error in late), late
+    assert all(isinstance(error, TOO_LATE) for error in late), late
 
 
 def test_collections_with_thresholds_of_their_own(tmp_path: Path) -> None:
@@ -211,10 +176,10 @@ def test_collections_with_thresholds_of_their_own(tmp_path: Path) -> None:
             time.sleep(0.02)
         assert "thresholds for the router 'another/v1'" in facts["error"]
         assert [route["path"] for route in routes()] == ["dense", "fusion"]
+        assert server.stop() == 0
     finally:
-        code, events = server.stop()
-    assert code == 0
-    told = [(event["event"], event["collection"]) for event in events if "of" in event]
+        server.close()
+    told = [(event["event"], event["collection"]) for event in server.events if "of" in event]
     assert told == [("refreshed", "other"), ("refresh failed", "other")]
 
 

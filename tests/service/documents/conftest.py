@@ -18,6 +18,7 @@ from router.container import Container, Ingestion
 from service.app import build
 from service.documents.settings import DocumentSettings
 from service.settings import ServeSettings, ServiceSettings
+from tests.live import PATIENCE
 
 BRIDGES = (
     Passage("mostar", "Stari Most", "The Old Bridge spans the Neretva in Mostar.", {"y": 1566}),
@@ -112,7 +113,7 @@ def word(paragraphs: Sequence[str], cells: Sequence[str] = (), title: str = "") 
 
 def finished(client: TestClient, job: str) -> dict[str, Any]:
     """A job when it has ended."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         found: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
         if found["state"] in ("done", "failed", "cancelled"):

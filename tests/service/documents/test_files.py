@@ -190,8 +190,28 @@ def test_forms_say_what_is_wrong_with_them(client: TestClient) -> None:
         reply = client.post("/v1/documents", files=file, data=fields)
         assert reply.status_code in (404, 422)
         assert says in reply.json()["detail"], fields
+    strange = {"content-type": "multipart/form-data; boundary=x; charset=undefined"}
+    reply = client.post("/v1/documents", content=FORM, headers=strange)
+    assert (reply.status_code, "charset" in reply.json()["detail"]) == (400, True)
     broken = {"content-type": "multipart/form-data; boundary=x"}
     assert client.post("/v1/documents", content=b"nonsense", headers=broken).status_code < 500
     assert client.post(
         "/v1/documents", content=b"x", headers={"content-type": "multipart/form-data"}
     ).status_code in (400, 422)
+
+
+FORM = b"".join(
+    b'--x\r\nContent-Disposition: form-data; name="file"; filename="%s"\r\n\r\nA bridge.\r\n' % name
+    for name in (b"a.txt", b"b.txt")
+)
+
+
+def test_a_form_that_breaks_off_is_refused_as_a_whole(client: TestClient) -> None:
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    for broken in (FORM, FORM[:-4], FORM + b"--x\r\n", FORM + b"--x-", FORM + b"--y--\r\n"):
+        reply = client.post("/v1/documents", content=broken, headers=kind)
+        assert (reply.status_code, "breaks off" in reply.json()["detail"]) == (400, True), broken
+    assert client.get("/v1/documents").json()["total"] == 2
+    for whole in (FORM + b"--x--\r\n", FORM + b"--x--"):
+        reply = client.post("/v1/documents", content=whole, headers=kind)
+        assert reply.json()["documents"] == ["a.txt", "b.txt"]

@@ -4,9 +4,6 @@ import errno
 import json
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +17,7 @@ from backends.index import Index
 from router.container import Ingestion
 from service.settings import ServiceSettings
 from tests.conftest import FakeAnalyser
+from tests.live import PATIENCE, Live
 
 Start = Callable[..., TestClient]
 Lines = Callable[..., str]
@@ -27,7 +25,7 @@ WaitFor = Callable[[TestClient, str], dict[str, Any]]
 KIND = {"content-type": "application/x-ndjson"}
 
 
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -166,7 +164,7 @@ def test_two_servers_do_each_job_once_and_see_each_others(
 
 
 SERVER = """
-import sys, time
+import time
 import uvicorn
 import router.container
 from tests.conftest import FakeAnalyser
@@ -178,43 +176,24 @@ class Slow(FakeAnalyser):
 
 router.container.Analyser = Slow
 from service.app import from_environment
-uvicorn.run(from_environment(), port=int(sys.argv[1]), log_config=None)
+uvicorn.run(from_environment(), port=0, log_config=None)
 """
 
 
-def serve(folder: Path) -> tuple[subprocess.Popen[bytes], httpx.Client]:
+def serve(folder: Path) -> tuple[Live, httpx.Client]:
     """A server in a process of its own, ready."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     settings = {
-        "PYTHONPATH": str(Path(__file__).parents[3]),
         "WYE_SERVE__INDEXES": str(folder),
         "WYE_DOCUMENTS__DIRECT_PASSAGES": "4",
         "WYE_DOCUMENTS__GROUP_PASSAGES": "8",
         "WYE_DOCUMENTS__SLICE_WORDS": "20",
     }
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(port)],
-        env={**os.environ, **settings},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20)
-
-    def ready() -> bool:
-        assert process.poll() is None
-        try:
-            return client.get("/ready").status_code == 200
-        except httpx.TransportError:
-            return False
-
-    until(ready, 60)
-    return process, client
+    server = Live([], settings, program=SERVER)
+    return server, httpx.Client(base_url=server.url, timeout=PATIENCE)
 
 
 def test_a_job_outlives_kill_9(folder: Path, make_lines: Lines) -> None:
-    process, client = serve(folder)
+    server, client = serve(folder)
     try:
         accepted = client.post("/v1/documents", content=make_lines(120), headers=KIND)
         assert accepted.status_code == 202
@@ -223,12 +202,11 @@ def test_a_job_outlives_kill_9(folder: Path, make_lines: Lines) -> None:
         assert direct.status_code == 201
         until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] >= 16)
     finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        server.kill()
         client.close()
     stored = Index.open(folder).count()
     assert 3 + 16 <= stored < 123
-    process, client = serve(folder)
+    server, client = serve(folder)
     try:
         until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] == "done")
         ended = client.get(f"/v1/jobs/{job}").json()
@@ -238,22 +216,20 @@ def test_a_job_outlives_kill_9(folder: Path, make_lines: Lines) -> None:
         assert client.get("/v1/documents").json()["total"] == 123
         assert client.get("/v1/documents/direct").status_code == 200
     finally:
-        process.terminate()
-        assert process.wait(30) in (0, -signal.SIGTERM)
+        assert server.stop() in (0, -signal.SIGTERM)
         client.close()
 
 
 def test_a_server_that_stops_leaves_its_job_to_the_next(
     start: Start, folder: Path, make_lines: Lines
 ) -> None:
-    process, client = serve(folder)
+    server, client = serve(folder)
     try:
         job = client.post("/v1/documents", content=make_lines(120), headers=KIND).json()["id"]
         until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] > 0)
     finally:
         started = time.monotonic()
-        process.terminate()
-        process.wait(30)
+        server.stop()
         client.close()
     assert time.monotonic() - started < 10
     stored = json.loads((folder / "jobs" / job / "job.json").read_text())

@@ -1,16 +1,13 @@
 """A browser, and servers on real sockets for it to look at."""
 
 import shutil
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import uvicorn
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
@@ -22,6 +19,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from backends.types import Passage
 from service.app import build
 from service.settings import ServeSettings, ServiceSettings
+from tests.live import listening
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library
@@ -55,28 +53,6 @@ def chromium(downloads: Path) -> Iterator[webdriver.Chrome]:
     opened = webdriver.Chrome(options=options, service=Service(driver))
     yield opened
     opened.quit()
-
-
-@contextmanager
-def listening(
-    library: "Library",
-    beside: "Mapping[str, Library] | None" = None,
-    **options: Any,  # noqa: ANN401
-) -> Iterator[str]:
-    """The address of a server in a thread of its own."""
-    settings = ServiceSettings(serve=replace(ServeSettings(), **options))
-    engines = {"demo": library, **(beside or {})}
-    app = build(settings, {name: lambda e=e: e for name, e in engines.items()})  # type: ignore[misc]
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.005)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 class Page:
@@ -163,8 +139,15 @@ def visit(chromium: webdriver.Chrome, downloads: Path) -> Iterator[Visit]:
     """Opens the console of a server: `visit(library, beside={...}, request_log=...)`."""
     with ExitStack() as stack:
 
-        def start(library: "Library", **options: Any) -> Page:  # noqa: ANN401
-            return Page(chromium, stack.enter_context(listening(library, **options)), downloads)
+        def start(
+            library: "Library",
+            beside: "Mapping[str, Library] | None" = None,
+            **options: Any,  # noqa: ANN401
+        ) -> Page:
+            settings = ServiceSettings(serve=replace(ServeSettings(), **options))
+            engines = {"demo": library, **(beside or {})}
+            app = build(settings, {name: lambda e=e: e for name, e in engines.items()})  # type: ignore[misc]
+            return Page(chromium, stack.enter_context(listening(app)), downloads)
 
         yield start
         chromium.get("about:blank")

@@ -14,6 +14,7 @@ from router.types import Route
 from service.app import build
 from service.cli import run
 from service.settings import load_settings
+from tests.docs.examples import perform, readme
 from training.traffic.judged import NEEDED
 
 STREETS = NEEDED // 2 + 5
@@ -178,3 +179,27 @@ def test_bounds_hold_for_what_is_judged(wye: Wye) -> None:
     assert (code, "No request changes its route (now -> proposed)." in printed) == (0, True)
     code, _, err = wye("--quality", "luck")
     assert (code, "There is no measure 'luck'" in err) == (2, True)
+
+
+@pytest.fixture
+def checkout(
+    index: Path, log: Path, router: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """The folder that this process is in, with what the README names."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
+    (tmp_path / "requests.jsonl").symlink_to(log)
+    (tmp_path / "my-index").symlink_to(index)
+    return tmp_path
+
+
+def test_the_readmes_commands_do_what_they_say(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wye(*arguments: str) -> tuple[int, str, str]:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    perform(readme("wye tune --from-log"), wye, monkeypatch)
+    assert read_policy(checkout / "thresholds.json")

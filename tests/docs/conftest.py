@@ -1,0 +1,84 @@
+"""A folder in which the commands of the documents find what they name, and the tools they use."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from router.routing_settings import DEFAULT_ROUTER, MODELS
+from service.cli import run
+from tests.docs.examples import ROOT, Command
+
+DEMO = ROOT / "service" / "demo"
+# Where the examples expect a server.
+ADDRESS = "127.0.0.1:8000"
+
+Curl = Callable[[Command, str], str]
+
+NOTES = {
+    "mostar.md": "# Stari Most\nThe Old Bridge spans the Neretva in Mostar.",
+    "tower.txt": "Tower Bridge crosses the Thames in London. It was opened in 1894.",
+}
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With indexes, `my-corpus`, `DATASET`, a router called `mine/v1`, and files to upload."""
+    made = tmp_path_factory.mktemp("documents")
+    assert run(["index", str(DEMO), "--index", str(made / "demo-index")]) == 0
+    for name in ("docs-index", "wiki-index"):
+        shutil.copytree(made / "demo-index", made / name)
+    shutil.copytree(MODELS / DEFAULT_ROUTER, made / "mine" / "v1")
+    shutil.copy(made / "mine" / "v1" / "thresholds.json", made / "docs.json")
+    (made / "my-corpus").mkdir()
+    for name, text in NOTES.items():
+        (made / "my-corpus" / name).write_text(text, encoding="utf-8")
+        (made / name).write_text(text, encoding="utf-8")
+    _write_part_of_the_demo(made / "DATASET", questions=6)
+    return made
+
+
+def _write_part_of_the_demo(dataset: Path, questions: int) -> None:
+    """The first judged questions with the passages that answer them, in BEIR's layout."""
+    head, *judged = (DEMO / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()
+    ids = list(dict.fromkeys(line.split("\t")[0] for line in judged))[:questions]
+    kept = [line for line in judged if line.split("\t")[0] in ids]
+    gold = {line.split("\t")[1] for line in kept}
+    (dataset / "qrels").mkdir(parents=True)
+    (dataset / "qrels" / "test.tsv").write_text("\n".join([head, *kept]), encoding="utf-8")
+    for name, wanted in (("queries", set(ids)), ("corpus", gold)):
+        lines = (DEMO / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        rows = [line for line in lines if json.loads(line)["_id"] in wanted]
+        (dataset / f"{name}.jsonl").write_text("\n".join(rows), encoding="utf-8")
+
+
+@pytest.fixture
+def curl(folder: Path, tmp_path: Path) -> Curl:
+    """Runs a command of `curl` to the letter, but against another port; what it printed.
+
+    Its own settings file sends the address of the documents to the server at hand.
+    """
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+
+    def call(command: Command, url: str) -> str:
+        served = url.partition("://")[2]
+        (tmp_path / ".curlrc").write_text(
+            f'connect-to = "{ADDRESS}:{served}"\nwrite-out = "\\n%{{http_code}}"\n'
+        )
+        done = subprocess.run(
+            ["bash", "-c", command.text],
+            cwd=folder,
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "CURL_HOME": str(tmp_path)},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        said, _, status = done.stdout.rpartition("\n")
+        assert (done.returncode, status[:1]) == (0, "2"), (command, done.stdout, done.stderr)
+        return said
+
+    return call

@@ -1,0 +1,164 @@
+"""Examples as documents have them: blocks, the commands in them, and what the parser makes of one.
+
+Nothing is copied from a document: a new example is found by itself, and run or refused.
+"""
+
+import inspect
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from service.cli import build
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("backends", "featurizer", "models", "router", "service", "tests", "training")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
+
+_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_INDENTED = re.compile(r"^(?<=\n\n)(?: {4}.*\n)+", re.MULTILINE)
+_SPAN = re.compile(r"`([^`]+)`")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a document.
+
+    Attributes:
+        place: Where it stands.
+        language: As the fence says.
+        text: What is in it.
+    """
+
+    place: str
+    language: str
+    text: str
+
+    @property
+    def commands(self) -> "list[Command]":
+        """Those after dollar signs; one goes on where its line ends in a backslash."""
+        found: list[tuple[list[str], list[str]]] = []
+        goes_on = False
+        for line in self.text.splitlines():
+            if line.startswith("$ "):
+                found.append(([line.removeprefix("$ ")], []))
+            else:
+                assert found, f"{self.place}: begin commands with '$ '"
+                found[-1][0 if goes_on else 1].append(line)
+            goes_on = line.endswith("\\") and not found[-1][1]
+        return [Command(self.place, "\n".join(lines), tuple(out)) for lines, out in found]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a shell.
+
+    Attributes:
+        place: Where it stands.
+        text: As it is typed.
+        output: Lines that the document says it prints; none where it does not say.
+    """
+
+    place: str
+    text: str
+    output: tuple[str, ...] = ()
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Those that are set for it."""
+        split = shlex.split(self._line)
+        return dict(word.split("=", 1) for word in split[: len(split) - len(self.words)])
+
+    @property
+    def words(self) -> list[str]:
+        """The program and its arguments."""
+        words = shlex.split(self._line)
+        while words and _VARIABLE.match(words[0]):
+            words.pop(0)
+        return words
+
+    @property
+    def _line(self) -> str:
+        return self.text.replace("\\\n", " ")
+
+    def expanded(self, folder: Path) -> list[str]:
+        """The same, with `*` replaced as a shell does in a folder."""
+        found: list[str] = []
+        for word in self.words:
+            matches = folder.glob(word) if "*" in word else ()
+            found += sorted(str(path.relative_to(folder)) for path in matches) or [word]
+        return found
+
+
+def blocks(place: str, text: str) -> list[Block]:
+    """The fenced blocks of a document, or of a docstring."""
+    text = inspect.cleandoc(text) + "\n"
+    return [
+        Block(f"{place}:{text.count(chr(10), 0, found.start()) + 1}", found[1], found[2])
+        for found in _FENCED.finditer(text)
+    ]
+
+
+def readme(command: str) -> Block:
+    """The one block of the README that has a command, by how that begins."""
+    found = blocks("README.md", (ROOT / "README.md").read_text(encoding="utf-8"))
+    (block,) = [block for block in found if f"$ {command}" in block.text]
+    return block
+
+
+def perform(
+    block: Block, wye: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run every command of a block, each of which has to succeed and to print something.
+
+    Args:
+        block: Of commands of `wye`.
+        wye: Runs one in the folder that this process is in.
+        monkeypatch: To set variables for it.
+    """
+    for command in block.commands:
+        with monkeypatch.context() as patched:
+            for name, value in command.variables.items():
+                patched.setenv(name, value)
+            assert command.words[0] == "wye", command
+            code, out, err = wye(*command.expanded(Path.cwd())[1:])
+        assert code == 0, (command, err)
+        assert out, command
+
+
+def mentioned(place: str, text: str) -> Iterator[Command]:
+    """Commands of `wye`, Python, pip and make that a document names in its sentences."""
+    bare = _FENCED.sub("", text)
+    spans = [found[1] for found in _SPAN.finditer(bare)]
+    spans += [line for found in _INDENTED.finditer(bare) for line in found[0].splitlines()]
+    for span in spans:
+        words = " ".join(span.split())
+        if re.match(r"([A-Z_]+=\S+ )*(wye|python -m|pip|make)( |$)", words):
+            yield Command(place, words)
+
+
+def parse(words: Sequence[str]) -> None:
+    """Have the command line's own parser take a `wye` command apart, and run nothing.
+
+    A bare name, as in "`wye index` adds files", only has to be that of a command, and a bare option
+    after it one of the command's.
+
+    Raises:
+        AssertionError: There is no such command.
+        click.UsageError: It is not used like this.
+    """
+    command, name, rest = get_command(build()[0]), words[0], list(words[1:])
+    while rest and (inside := getattr(command, "commands", None)):
+        name = rest.pop(0)
+        assert name in inside, f"There is no command '{' '.join(words)}'"
+        command = inside[name]
+    if rest and all(word.startswith("--") for word in rest):
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {*rest} <= known, f"There is no such option: '{' '.join(words)}'"
+    elif rest:
+        command.make_context(name, rest)

@@ -1,0 +1,138 @@
+"""Servers on sockets, in processes or threads of their own, on ports that nobody else can have."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import uvicorn
+from fastapi import FastAPI
+
+# Nothing that a machine at its limit does takes so long, and nothing waits for it elsewhere.
+PATIENCE = 300.0
+WYE = "from service.cli import main; main()"
+
+_ROOT = Path(__file__).parents[1]
+_LISTENS = re.compile(r"running on (http://[\w.:\[\]]+)")
+
+
+class Live:
+    """A server that is ready; `stop` or `kill` it.
+
+    Attributes:
+        url: Where it listens.
+        process: What runs it.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        settings: Mapping[str, str] | None = None,
+        *,
+        program: str = WYE,
+        folder: Path | None = None,
+    ) -> None:
+        """Start it, and wait until it answers.
+
+        Args:
+            words: What the program is given, such as `serve --index DIR`.
+            settings: Environment variables beside the test's own.
+            program: In Python.
+            folder: To start it in.
+        """
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("WYE_")},
+            "PYTHONPATH": str(_ROOT),
+            "WYE_SERVE__PORT": "0",
+            # A slow machine is not an overloaded server.
+            "WYE_SERVE__DEADLINE_MS": "60000",
+            **(settings or {}),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+            cwd=folder,
+            encoding="utf-8",
+        )
+        self._lines: list[str] = []
+        # Read all the time: a pipe that is full would stop the server.
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.url = ""
+        until = time.monotonic() + PATIENCE
+        try:
+            while not (self.url and _answers(self.url)):
+                self.url = next((m[1] for m in map(_LISTENS.search, self._lines) if m), "")
+                assert self.process.poll() is None, self.said
+                assert time.monotonic() < until, self.said
+                time.sleep(0.02)
+        except BaseException:
+            self.kill()
+            raise
+
+    @property
+    def said(self) -> str:
+        """What it has logged so far."""
+        return "\n".join(self._lines)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The same, where it is structured."""
+        return [json.loads(line) for line in self._lines if line.startswith("{")]
+
+    def stop(self) -> int:
+        """Ask it to end, and wait until it has; its exit code."""
+        self.process.terminate()
+        return self._ended()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self._ended()
+
+    def _ended(self) -> int:
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        if self.process.stderr:
+            self.process.stderr.close()
+        return code
+
+    def _read(self) -> None:
+        if self.process.stderr:
+            self._lines.extend(line.rstrip() for line in self.process.stderr)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/ready", timeout=PATIENCE).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """The address of a server in a thread of its own, ready."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.005)
+    try:
+        url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        while not _answers(url):
+            time.sleep(0.005)
+        yield url
+    finally:
+        server.should_exit = True
+        thread.join()

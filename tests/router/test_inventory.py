@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from backends.build import ingest
+from backends.index import Index
+from backends.reading import read_corpus
+from backends.types import Passage
+from router.container import Ingestion
+from router.inventory import take_inventory
+from router.settings import load_settings
+
+pytestmark = pytest.mark.usefixtures("fake_models")
+
+
+def passage(number: int) -> Passage:
+    text = f"Ada met Babbage in Town{number % 3}. Nobody was seen. The Engine was built by Ada."
+    return Passage(f"p{number}#1", "", text, {}, document=f"d{number // 2}", chunk=1)
+
+
+def test_it_counts_what_reading_the_whole_corpus_counts(tmp_path: Path) -> None:
+    target = Ingestion(load_settings(), tmp_path)
+    for start in range(0, 12, 4):  # several commits, so several fragments
+        rows = [passage(number) for number in range(start, start + 4)]
+        ingest(target.index, rows, target.passages)
+    with Index.open(tmp_path).writer() as writer:
+        writer.delete(["p3#1", "p4#1"])
+    found, corpus = take_inventory(tmp_path), read_corpus(Index.open(tmp_path))
+    assert found["version"] == corpus.version
+    assert found["passages"] == len(corpus) == 10
+    assert found["documents"] == len({*corpus.documents}) == 6
+    assert found["sentences"] == len(corpus.sentence_passage)
+    assert found["entities"] == len(corpus.entities.names)
+    assert found["entity mentions"] == len(corpus.entities.code)
+    assert found["noun phrases"] == len(corpus.phrases.names)
+
+
+def test_an_empty_index_holds_nothing(tmp_path: Path) -> None:
+    Ingestion(load_settings(), tmp_path)
+    found = take_inventory(tmp_path)
+    names = ("passages", "documents", "sentences", "entities", "entity mentions", "noun phrases")
+    assert [found[name] for name in names] == [0] * 6

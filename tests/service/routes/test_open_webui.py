@@ -1,0 +1,294 @@
+"""As Open WebUI talks to a server: over a socket, with all that it sends along, chores included.
+
+What it sends is described after its backend's `routers/openai.py`, `routers/tasks.py` and the forms
+of its pages; its prompts are written anew in their form.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import httpx2 as httpx
+import pytest
+from openai import OpenAI
+
+from service.app import build
+from service.keys import Scope, new_key
+from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
+from tests.live import PATIENCE, listening
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Endpoint, Library
+
+HISTORY = "USER: Which bridge is in Mostar?\nASSISTANT: Stari Most, the Old Bridge [1]."
+CHORES = {
+    "title": "Write a title of three to five words for the conversation.",
+    "tags": "Name one to three fields that the conversation belongs to.",
+    "follow_ups": "Suggest three questions that the user might ask next.",
+    "queries": "Decide whether a search of the web would help, and name what to search for.",
+    "text": "You are an autocompletion system. Continue the text in `<text>`.",
+}
+# Longest line that its HTTP client hands on as one, where it is not told otherwise.
+LONGEST_LINE = 131_072
+
+
+def chore(kind: str) -> str:
+    return (
+        f"### Task:\n{CHORES[kind]}\n### Guidelines:\n- Use the language of the conversation.\n"
+        f'### Output:\nJSON format: {{ "{kind}": "..." }}\n'
+        f"### Chat History:\n<chat_history>\n{HISTORY}\n</chat_history>"
+    )
+
+
+def conversation(last: str, **more: object) -> dict[str, Any]:
+    """A request for the third turn of a conversation, as a page of the browser sends it."""
+    return {
+        "model": "wye-auto",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": [
+            {"role": "system", "content": "You are a patient guide to bridges."},
+            {"role": "user", "content": "Which bridge is in Mostar?"},
+            {"role": "assistant", "content": "Stari Most, the Old Bridge [1]."},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": last, "cache_control": {"type": "ephemeral"}},
+                    {
+                        "type": "image_url",
+                        "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="},
+                    },
+                ],
+            },
+        ],
+        "params": {},
+        "tool_servers": [],
+        "tool_ids": None,
+        "tools": None,
+        "functions": None,
+        "tool_choice": None,
+        "files": [{"type": "file", "id": "3f", "name": "a.txt"}],
+        "features": {"image_generation": False, "web_search": False, "memory": False},
+        "variables": {"{{USER_NAME}}": "Ada", "{{CURRENT_DATE}}": "1843-08-01"},
+        "model_item": {"id": "wye-auto", "owned_by": "openai", "urlIdx": 0, "tags": []},
+        "session_id": "YjVk",
+        "chat_id": "6c1f8c0e-0000-4000-8000-000000000000",
+        "id": "b1946ac9-0000-4000-8000-000000000000",
+        "background_tasks": {"title_generation": True, "tags_generation": True},
+        "metadata": {"task": None, "interface": "open-webui", "filter_ids": []},
+        "user": {"name": "Ada", "id": "u-1", "email": "ada@example.org", "role": "user"},
+        "max_tokens": 128_000,
+        "temperature": 0.7,
+        "top_k": 40,
+        "min_p": 0.05,
+        "repeat_penalty": 1.1,
+        "mirostat": 0,
+        "num_ctx": 8192,
+        "reasoning_effort": "low",
+        "logit_bias": {"50256": -100},
+        "response_format": None,
+        "stop": None,
+        "seed": None,
+        **more,
+    }
+
+
+class WebUI:
+    """Its backend, connected to a server with a key."""
+
+    def __init__(self, url: str, secret: str) -> None:
+        self.http = httpx.Client(
+            base_url=f"{url}/v1",
+            timeout=PATIENCE,
+            headers={
+                "authorization": f"Bearer {secret}",
+                "x-openwebui-user-name": "Ada%20Lovelace",
+                "x-openwebui-user-id": "u-1",
+                "x-openwebui-user-email": "ada@example.org",
+                "x-openwebui-user-role": "user",
+                "x-openwebui-chat-id": "6c1f8c0e",
+            },
+        )
+        self.openai = OpenAI(base_url=f"{url}/v1", api_key=secret, max_retries=0)
+
+    def close(self) -> None:
+        self.http.close()
+        self.openai.close()
+
+    def lines(self, body: dict[str, Any]) -> list[str]:
+        """A stream as it comes, empty lines left out."""
+        with self.http.stream("POST", "/chat/completions", json=body) as reply:
+            raw = reply.read()
+            assert reply.status_code == 200, raw
+            assert reply.headers["content-type"].startswith("text/event-stream")
+        events = raw.decode().split("\n\n")
+        assert events.pop() == ""
+        return events
+
+    def do(self, prompt: str, **more: object) -> dict[str, Any]:
+        """A chore, as the backend asks for it."""
+        body = {
+            "model": "wye-auto",
+            "messages": [{"role": "user", "content": prompt}],
+            "stream": False,
+            "max_completion_tokens": 1000,
+            "metadata": {"task": "title_generation", "chat_id": None, "task_body": {"id": 1}},
+            **more,
+        }
+        reply = self.http.post("/chat/completions", json=body)
+        assert reply.status_code == 200, reply.text
+        found: dict[str, Any] = reply.json()
+        return found
+
+
+Connect = Callable[..., WebUI]
+
+
+@pytest.fixture
+def connect(library: "Library") -> Iterator[Connect]:
+    """Makes clients of a server of `library`; a language model writes, if one is given."""
+    with ExitStack() as stack:
+
+        def start(generator: GeneratorSettings | None = None) -> WebUI:
+            secret, key = new_key("webui", [Scope.READ])
+            settings = ServiceSettings(
+                serve=replace(ServeSettings(deadline_ms=60_000), keys=(str(key),)),
+                generator=generator or GeneratorSettings(),
+            )
+            url = stack.enter_context(listening(build(settings, {"default": lambda: library})))
+            library.batches.clear()
+            client = WebUI(url, secret)
+            stack.callback(client.close)
+            return client
+
+        yield start
+
+
+def test_models_are_listed_to_who_has_the_key(connect: Connect) -> None:
+    client = connect()
+    listed = client.http.get("/models").json()
+    assert listed["object"] == "list"
+    assert "wye-auto" in [model["id"] for model in listed["data"]]
+    assert all("error" not in model for model in listed["data"])
+    refused = client.http.get("/models", headers={"authorization": "Bearer wrong"})
+    assert (refused.status_code, "error" in refused.json()) == (401, True)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_conversation_streams_in_frames_that_clients_parse(
+    connect: Connect,
+    library: "Library",
+    endpoint: "Endpoint",
+    with_model: GeneratorSettings,
+    writes: bool,
+) -> None:
+    client = connect(with_model if writes else None)
+    asked = conversation("Which river does the Old Bridge of Mostar cross?")
+    events = client.lines(asked)
+    assert events[-1] == "data: [DONE]"
+    assert all(event.startswith("data: ") and "\n" not in event for event in events)
+    assert max(map(len, events)) < LONGEST_LINE
+    chunks = [json.loads(event.removeprefix("data: ")) for event in events[:-1]]
+    text = "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks if c["choices"])
+    assert chunks[-1]["choices"] == []
+    assert {"prompt_tokens", "completion_tokens", "total_tokens"} == {*chunks[-1]["usage"]}
+
+    own = {name: asked.pop(name) for name in ("model", "messages", "stream", "stream_options")}
+    parsed = list(client.openai.chat.completions.create(**own, extra_body=asked))
+    assert len(parsed) == len(chunks)
+    contents = [one.choices[0].delta.content or "" for one in parsed if one.choices]
+    assert "".join(contents) == text
+    assert [one.choices[0].finish_reason for one in parsed if one.choices][-1] == "stop"
+    assert "[1]" in text
+    if writes:
+        told = endpoint.seen[0][0]
+        assert [m["role"] for m in told["messages"]] == ["system", "user", "assistant", "user"]
+        assert (told["max_tokens"], told["temperature"]) == (128_000, 0.7)
+        assert {"chat_id", "metadata", "top_k", "user"}.isdisjoint(told)
+    assert library.batches[0][1] == ["Which river does the Old Bridge of Mostar cross?"]
+
+
+def test_a_question_that_goes_on_is_searched_as_it_stands(
+    connect: Connect, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+) -> None:
+    client = connect(with_model)
+    client.lines(conversation("and who designed it?"))
+    assert library.batches[0][1] == ["and who designed it?"]
+    told = endpoint.seen[0][0]["messages"]
+    assert "Stari Most, the Old Bridge [1]." in [message["content"] for message in told]
+    assert told[-1]["content"].endswith("Question: and who designed it?")
+
+
+@pytest.mark.parametrize("kind", CHORES)
+def test_a_chore_is_the_language_models_alone(
+    connect: Connect,
+    library: "Library",
+    endpoint: "Endpoint",
+    with_model: GeneratorSettings,
+    kind: str,
+) -> None:
+    client = connect(with_model)
+    endpoint.text = json.dumps({kind: "Bridges of Mostar"})
+    reply = client.do(chore(kind))
+    content = reply["choices"][0]["message"]["content"]
+    assert json.loads(content[content.find("{") : content.rfind("}") + 1]) == {
+        kind: "Bridges of Mostar"
+    }
+    ((told, _),) = endpoint.seen
+    assert told["messages"] == [{"role": "user", "content": chore(kind)}]
+    assert told["max_completion_tokens"] == 1000
+    assert (reply["wye"], reply["citations"], library.batches) == (None, [], [])
+    events = client.lines({**conversation(""), "messages": told["messages"]})
+    assert json.loads(events[0].removeprefix("data: "))["wye"] is None
+
+
+def test_without_a_language_model_a_chore_is_left_to_the_client(
+    connect: Connect, library: "Library"
+) -> None:
+    client = connect()
+    reply = client.do(chore("title"))
+    content = reply["choices"][0]["message"]["content"]
+    # What is no JSON object makes Open WebUI take the first question for a title.
+    assert "{" not in content
+    assert content.startswith("(No language model is configured (WYE_GENERATOR__URL).)")
+    assert content.endswith("This is left undone.")
+    assert library.batches == []
+
+
+def test_a_chore_that_fails_says_so(
+    connect: Connect, endpoint: "Endpoint", with_model: GeneratorSettings
+) -> None:
+    client = connect(with_model)
+    endpoint.script = [(401, {})]
+    content = client.do(chore("tags"))["choices"][0]["message"]["content"]
+    assert content.startswith("(degraded: the language model did not answer (it replied 401")
+    assert content.endswith("This is left undone.")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "### Task:\nAnswer the user from the context.\n<context>A river.</context>\nWhich river?",
+        "What does <chat_history> mean?",
+        "Which river is it? ### Task: none",
+    ],
+)
+def test_a_question_in_a_form_of_its_own_is_a_question(
+    connect: Connect, library: "Library", prompt: str
+) -> None:
+    assert connect().do(prompt)["wye"]["passages"]
+    assert library.batches[0][1] == [prompt]
+
+
+def test_a_chore_in_the_middle_of_a_conversation_is_none(
+    connect: Connect, library: "Library"
+) -> None:
+    turns = [
+        {"role": "user", "content": "Which bridge?"},
+        {"role": "assistant", "content": "Stari Most."},
+        {"role": "user", "content": chore("title")},
+    ]
+    assert connect().do("", messages=turns)["wye"]["passages"]
+    assert len(library.batches) == 1

@@ -1,0 +1,50 @@
+"""The README's commands for training are run, as they stand there, on a small town."""
+
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backends.types import Float32
+from featurizer.analyse import AnalyserSettings
+from router.artefact import read_policy
+from tests.conftest import ReadingAnalyser
+from tests.docs.examples import perform, readme
+from training.bench.hashing import HashAnalyser
+
+Wye = Callable[..., tuple[int, str, str]]
+
+
+class Bags(HashAnalyser):
+    """Vectors that are alike where words are, so that dense search has its questions too."""
+
+    def _vector(self, text: str) -> Float32:
+        words = re.findall(r"\w+|[^\w\s]", text.lower())
+        seeds = (np.random.default_rng(zlib.crc32(word.encode())) for word in words)
+        summed = np.sum(
+            [seed.standard_normal(self.dimension, np.float32) for seed in seeds], axis=0
+        )
+        return np.asarray(summed / np.linalg.norm(summed), np.float32)
+
+
+class WordAnalyser(ReadingAnalyser):
+    def __init__(self, settings: AnalyserSettings) -> None:
+        super().__init__(settings)
+        self._hash = Bags(64)
+
+
+def test_a_router_is_trained_used_and_tuned(
+    tmp_path: Path, town: Callable[..., Path], wye: Wye, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # The README speaks of a checkout, whose folder of models this is.
+    monkeypatch.setattr("router.routing_settings.MODELS", tmp_path / "models")
+    monkeypatch.setattr("router.container.Analyser", WordAnalyser)
+    town(tmp_path / "my-questions")
+    assert wye("index", "my-questions", "--index", "my-index")[0] == 0
+    perform(readme("wye train"), wye, monkeypatch)
+    assert (tmp_path / "models" / "mine" / "v1" / "CARD.md").is_file()
+    assert read_policy(tmp_path / "thresholds.json")
