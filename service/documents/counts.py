@@ -10,7 +10,6 @@ from backends.build import IngestReport
 from service.documents.job import Job, State
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-_TOGETHER = (1, 2, 4, 8, 16, 32, 64, 128)
 _UNFINISHED = tuple(state for state in State if not state.has_ended)
 
 
@@ -56,16 +55,9 @@ class DocumentMetrics:
         )
         self.commit_seconds = Histogram(
             "wye_commit_seconds",
-            "Writing one commit, be it of changes or of a job.",
+            "Writing a change or a part of a job, once it has its turn.",
             ["collection"],
             buckets=_SECONDS,
-            registry=registry,
-        )
-        self.commit_changes = Histogram(
-            "wye_commit_changes",
-            "Changes in one commit; part of a job counts as one.",
-            ["collection"],
-            buckets=_TOGETHER,
             registry=registry,
         )
         self.jobs = Gauge(
@@ -136,15 +128,9 @@ class Tally:
         """A change that somebody waits for had its turn."""
         self._metrics.change_wait_seconds.labels(self._name).observe(seconds)
 
-    def committed(self, seconds: float, changes: int = 1) -> None:
-        """A commit was written.
-
-        Args:
-            seconds: That it took.
-            changes: That it holds.
-        """
+    def committed(self, seconds: float) -> None:
+        """A change or a part of a job was written, which took so long."""
         self._metrics.commit_seconds.labels(self._name).observe(seconds)
-        self._metrics.commit_changes.labels(self._name).observe(changes)
 
     def unfinished(self, jobs: list[Job]) -> None:
         """These are all the jobs that have not ended."""

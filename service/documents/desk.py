@@ -65,6 +65,7 @@ class Desk:
                 call=call,
                 thread=self._thread,
                 written=written,
+                tally=self._tallies[name],
                 entity_vectors=entity_vectors,
             )
             for name, collection in collections.items()

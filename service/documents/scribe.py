@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from time import monotonic, time
+from time import monotonic, perf_counter, time
 from typing import TypeVar
 
 from backends.build import IngestReport, ingest
@@ -17,6 +17,7 @@ from backends.index import Index
 from backends.types import Passage, PassageAnalyser
 from router.removal import Removal, matching, remove
 from service.collection import Collection
+from service.documents.counts import Tally
 from service.documents.job import Job, State
 from service.documents.settings import DocumentSettings
 from service.documents.slices import Call, Prepared, Slices, StoppedError
@@ -46,6 +47,7 @@ class Scribe:
         call: Call,
         thread: Executor,
         written: Callable[[], None],
+        tally: Tally,
         entity_vectors: bool,
     ) -> None:
         """Wire it; the collection need not be loaded yet.
@@ -56,6 +58,7 @@ class Scribe:
             call: Runs something in the thread of the models.
             thread: For everything that waits for a disk.
             written: Called after each commit, in the event loop's thread.
+            tally: Counts commits and jobs.
             entity_vectors: See `backends.build.ingest`.
         """
         self.collection = collection
@@ -63,6 +66,7 @@ class Scribe:
         self._call = call
         self._thread = thread
         self._written = written
+        self._tally = tally
         self._entity_vectors = entity_vectors
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -201,6 +205,7 @@ class Scribe:
             job = replace(job, state=State.FAILED, error=f"{error}" or type(error).__name__)
         job = replace(job, finished=time(), waits_for="")
         await self.off_loop(lambda: spool.save(job))
+        self._tally.ended(job)
         LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
 
     async def _commit(self, spool: Spool, job: Job, group: list[Passage]) -> Job:
@@ -220,8 +225,10 @@ class Scribe:
         while True:
             try:
                 async with self._turn:
+                    started = perf_counter()
                     report = await self.off_loop(work)
-                self._written()
+                self._committed(started)
+                self._tally.wrote(report)
                 break
             except IndexLockedError as error:
                 if job.waits_for != str(error):
@@ -283,12 +290,15 @@ class Scribe:
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
         """Do something when it is its turn and no other process writes."""
+        asked = perf_counter()
         async with self._turn:
             patience = monotonic() + self._settings.wait_seconds
             while True:
+                started = perf_counter()
                 try:
                     done = await self.off_loop(work)
-                    self._written()
+                    self._tally.waited(started - asked)
+                    self._committed(started)
                     break
                 except IndexLockedError:
                     if monotonic() > patience:
@@ -296,6 +306,10 @@ class Scribe:
                 await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
             await asyncio.sleep(random.uniform(_SOONEST, _LATEST))
             return done
+
+    def _committed(self, started: float) -> None:
+        self._tally.committed(perf_counter() - started)
+        self._written()
 
     def _ingest(
         self, passages: Sequence[Passage], window: int, reader: PassageAnalyser
