@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -149,7 +149,18 @@ def wye(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
     return call
 
 
-@pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def _forget_settings() -> None:
     for name in [name for name in os.environ if name.upper().startswith("WYE_")]:
-        monkeypatch.delenv(name)
+        del os.environ[name]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_settings_from_outside() -> None:
+    _forget_settings()
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_other_tests() -> Iterator[None]:
+    """`wye serve` sets variables for its workers, in the process of the tests too."""
+    yield
+    _forget_settings()
