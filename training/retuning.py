@@ -1,6 +1,6 @@
 """New thresholds for a router that stays as it is, and what they change."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from training.bootstrap import Interval, interval, resampled_means
 from training.pipeline import Choices
 from training.routing import Goal, Moves, Outcome, moves, names, outcome
 from training.stability import Stability, stability
-from training.sweep import CUTS
+from training.sweep import CUTS, keeps
 from training.thresholds import Solution, solve
 from training.tuning import Tuning
 
@@ -28,6 +28,8 @@ class Retuned:
         stability: How sure they, and what they give, are.
         before: What the router's own thresholds give on the same questions.
         moves: Questions that take another route.
+        stays: Whether the router's own thresholds are proposed, for on these questions those that
+            were solved are no better.
         gain: Quality with the proposed thresholds less quality with the router's own, paired; like
             the other intervals, it does not count that they were chosen on these questions.
     """
@@ -37,6 +39,7 @@ class Retuned:
     stability: Stability
     before: Outcome
     moves: Moves
+    stays: bool
     gain: Interval
 
     def notes(self) -> dict[str, Any]:
@@ -47,6 +50,7 @@ class Retuned:
             "max_graph_share": self.goal.max_graph_share,
             "interval of low": [low.low, low.high],
             "interval of high": [high.low, high.high],
+            "stays as it was": self.stays,
             "questions that change route": len(self.moves.rows),
             "interval of the change in quality": [self.gain.low, self.gain.high],
         }
@@ -54,6 +58,10 @@ class Retuned:
 
 def retune(tuning: Tuning, goal: Goal, *, elsewhere: bool = True, seed: int = 0) -> Retuned:
     """Solve thresholds on replayed questions.
+
+    What is solved lies in the middle of all that these questions cannot tell from the best, and so
+    may be worse on them than the thresholds in use. Where it is, or is as good, nothing changes, as
+    long as the bounds are kept.
 
     Args:
         tuning: Questions and the router.
@@ -67,6 +75,10 @@ def retune(tuning: Tuning, goal: Goal, *, elsewhere: bool = True, seed: int = 0)
     own = tuning.model.policy.thresholds
     errors = Choices(elsewhere=elsewhere).errors
     solution = solve(tuning.outcomes, goal, errors=errors, most=CUTS, cautious=elsewhere)
+    before = outcome(tuning.outcomes, own)
+    stays = keeps(before, goal) and before.objective(goal) >= solution.outcome.objective(goal)
+    if stays:
+        solution = replace(solution, thresholds=own, outcome=before)
     moved = moves(tuning.outcomes, own, solution.thresholds)
     gained = np.zeros((len(tuning.outcomes), 1))
     gained[moved.rows, 0] = moved.gain
@@ -81,8 +93,9 @@ def retune(tuning: Tuning, goal: Goal, *, elsewhere: bool = True, seed: int = 0)
             cautious=elsewhere,
             seed=seed,
         ),
-        before=outcome(tuning.outcomes, own),
+        before=before,
         moves=moved,
+        stays=stays,
         gain=interval(gained[:, 0], resampled_means(gained, seed=seed)[:, 0]),
     )
 
@@ -97,6 +110,8 @@ def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int)
         most: Moved questions to list, those with the largest change of quality first.
     """
     console.print(_before_and_after(tuning, found))
+    if found.stays:
+        console.print("Those in use are as good on these questions, so they stay.")
     if most and len(found.moves.rows):
         console.print(_moved(tuning, found, most))
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from router.policy import Thresholds
 from training.examples import Float64, Int64
-from training.routing import FUSION, GRAPH, SIMPLE, Goal, Outcomes
+from training.routing import FUSION, GRAPH, SIMPLE, Goal, Outcome, Outcomes
 
 CUTS = 1000
 """Places where thresholds may be; all pairs of more would take gigabytes."""
@@ -118,6 +118,16 @@ def allowed(
         if most is not None:
             result &= sums(cuts, values, counts).table() <= most + SLACK * max(1.0, abs(most))
     return result
+
+
+def keeps(found: Outcome, goal: Goal) -> bool:
+    """Whether what thresholds give keeps within the goal's bounds."""
+    bounds = (
+        (found.mean_ms, goal.max_mean_ms),
+        (found.p95_ms, goal.max_p95_ms),
+        (sum(found.shares[1:]), goal.max_graph_share),
+    )
+    return all(most is None or value <= most + SLACK for value, most in bounds)
 
 
 def objective(replay: Outcomes, goal: Goal) -> Float64:

@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,3 +86,24 @@ def test_thresholds_that_have_to_hold_elsewhere_leave_fusion_later(tuning: Tunin
 def test_bounds_that_nothing_keeps(tuning: Tuning) -> None:
     with pytest.raises(FitError, match="No thresholds keep the bounds"):
         retune(tuning, Goal(max_mean_ms=0.1))
+
+
+def test_thresholds_in_use_stay_where_those_solved_are_no_better(tuning: Tuning) -> None:
+    best = retune(tuning, Goal(), elsewhere=False).solution.thresholds
+    used = replace(tuning, model=tuning.model.with_policy(Policy(best)))
+    found = retune(used, Goal())
+    assert found.stays
+    assert found.solution.thresholds == best
+    assert len(found.moves.rows) == found.gain.mean == 0
+    assert found.notes()["stays as it was"]
+    console = Console(width=110, file=io.StringIO(), record=True)
+    show_retuned(console, used, found, most=2)
+    assert "as good on these questions, so they stay" in console.export_text()
+
+
+def test_thresholds_in_use_that_break_a_bound_do_not_stay(tuning: Tuning) -> None:
+    best = retune(tuning, Goal(), elsewhere=False).solution.thresholds
+    used = replace(tuning, model=tuning.model.with_policy(Policy(best)))
+    found = retune(used, Goal(max_graph_share=0.1))
+    assert not found.stays
+    assert sum(found.solution.outcome.shares[1:]) <= 0.1
