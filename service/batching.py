@@ -86,6 +86,7 @@ class Batcher(Generic[Key, Item, Result]):
         self._clock = clock
         self._queue: deque[_Waiting[Key, Item, Result]] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="wye-model")
+        self._calling = asyncio.Lock()
         self._runner: asyncio.Task[None] | None = None
         self._closing = False
         self._running = 0
@@ -138,8 +139,12 @@ class Batcher(Generic[Key, Item, Result]):
             raise _out_of_time(seconds, self.expected_wait) from None
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run something else in the thread, between batches."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+        """Run something else in the thread, between batches.
+
+        One at a time, so that no batch waits for more than one.
+        """
+        async with self._calling:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     async def close(self) -> None:
         """Take nothing more, finish what was taken, and end the thread."""

@@ -263,3 +263,24 @@ def test_where_more_than_a_batch_waits_the_next_one_will_be_full() -> None:
         await asyncio.gather(running, *waiting)
 
     play(scene, batch=4)
+
+
+def test_a_batch_waits_for_one_call_at_most() -> None:
+    async def scene(batcher: Batcher[str, str, str], desk: Desk) -> None:
+        running = await occupy(batcher, desk)
+
+        def note(number: int) -> None:
+            desk.batches.append(("call", [f"{number}"]))
+
+        calls = [
+            asyncio.create_task(batcher.call(lambda number=number: note(number)))  # type: ignore[misc]
+            for number in range(3)
+        ]
+        await asyncio.sleep(0)
+        asked = asyncio.create_task(batcher.submit("k", "asked", 60))
+        await asyncio.sleep(0)
+        desk.gate.set()
+        await asyncio.gather(running, asked, *calls)
+
+    desk = play(scene)
+    assert [key for key, _ in desk.batches] == ["k", "call", "k", "call", "call"]
