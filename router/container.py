@@ -112,7 +112,7 @@ class Container:
 
     @cached_property
     def router(self) -> RoutingModel:
-        """What chooses routes; see `load_router`."""
+        """What chooses routes, under the thresholds of the settings."""
         return tuned(self._untuned, self.settings.router)
 
     @cached_property
@@ -128,13 +128,6 @@ class Container:
     def policy(self) -> Policy | None:
         """What becomes of scores; None as long as no question has needed the router."""
         return self.router.policy if "router" in self.__dict__ else None
-
-    def refresh(self) -> bool:
-        """Move to the newest version; True if there was a newer one."""
-        newer = self.index.refresh()
-        if newer:
-            self.__dict__.pop("snapshot", None)
-        return newer
 
     def successor(self) -> "Container | None":
         """A container of the newest version with the same models; None while this is the newest.

@@ -46,14 +46,16 @@ def found(container: Container) -> set[str]:
     return {hit.id for hit in reply.ranking.hits}
 
 
-def test_a_version_stays_until_it_is_refreshed(folder: Path) -> None:
+def test_a_version_stays_when_there_is_a_newer_one(folder: Path) -> None:
     container = Container(load_settings(), folder)
     assert len(found(container)) == 4
     add(folder, passage("p4"))
     assert len(found(container)) == 4
-    assert container.refresh()
-    assert len(found(container)) == 5
-    assert not container.refresh()
+    later = container.successor()
+    assert later is not None
+    assert len(found(later)) == 5
+    assert len(found(container)) == 4
+    assert later.successor() is None
 
 
 def test_dense_builds_neither_the_graph_nor_the_words(folder: Path) -> None:
