@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from featurizer.tree import Tree
-from router.policy import Thresholds
-from router.types import Route
+from router.types import Route, Thresholds
 
 BASELINE = "(average question)"
 """Name of the contribution that every question starts from."""

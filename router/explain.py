@@ -8,9 +8,9 @@ import numpy as np
 
 from router.decision import BASELINE, Change, Contribution
 from router.layers import Float64, Floats
-from router.policy import Thresholds, decide
+from router.policy import decide
 from router.scorer import Scorer
-from router.types import Route
+from router.types import Route, Thresholds
 
 POINTS = 8
 """Of the Gauss-Legendre rule; exact for polynomials of degree 15 along the path."""

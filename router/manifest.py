@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from router.errors import ArtefactError, PolicyError
-from router.policy import Policy, Thresholds
-from router.types import Route
+from router.policy import Policy
+from router.types import Route, Thresholds
 
 FORMAT = 1
 """Of the folder; raised when an older build could misread a newer model."""

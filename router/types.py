@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from backends.types import Hit, Ranking
+from router.errors import PolicyError
 
 if TYPE_CHECKING:  # it would bring all of the graph along
     from backends.explanation import Explanation
@@ -78,3 +79,23 @@ class Reply:
     version: int
     explanation: "Explanation | None" = None
     decision: "Decision | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Where the routes border on each other.
+
+    Attributes:
+        low: τ_L; a score up to it takes the simple route.
+        high: τ_H; a score from it on takes the graph route. 0 <= low <= high <= 1.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high <= 1:
+            raise PolicyError(
+                f"The thresholds are {self.low} and {self.high}; "
+                "use numbers with 0 <= low <= high <= 1."
+            )

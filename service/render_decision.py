@@ -6,8 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from router.decision import Contribution, Decision
-from router.policy import Thresholds
-from router.types import Route
+from router.types import Route, Thresholds
 
 GAUGE = 40
 SHOWN_FEATURES = 10

@@ -17,10 +17,10 @@ from featurizer.syntax import SyntaxParser, open_syntax_parser
 from featurizer.types import Analysis, Parse, QuestionMention, Syntax
 from router.features import NAMES, schema_id
 from router.linear import Linear
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import Draft, save
 from router.scorer import Scorer, Standard
-from router.types import Route
+from router.types import Route, Thresholds
 from service.cli import run
 from training.bench.hashing import HashAnalyser
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from router.policy import Thresholds
+from router.types import Thresholds
 from training.examples import Float64
 from training.routing import Goal, Outcomes
 from training.sweep import Cuts, allowed, sums

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from router.policy import Thresholds
+from router.types import Thresholds
 from training.bootstrap import Interval, interval, resampled_means
 from training.errors import FitError
 from training.examples import Float64

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from router.policy import Thresholds
+from router.types import Thresholds
 from training.examples import Float64, Int64
 from training.routing import FUSION, GRAPH, SIMPLE, Goal, Outcome, Outcomes
 

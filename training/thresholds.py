@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from router.policy import Thresholds
+from router.types import Thresholds
 from training.errors import FitError
 from training.examples import Float64
 from training.routing import Goal, Outcome, Outcomes, outcome, taken

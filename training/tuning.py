@@ -14,10 +14,10 @@ from router.decision import Contribution
 from router.features import NAMES, schema_id
 from router.fusion_settings import FusionSettings
 from router.model import RoutingModel
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import save_policy
 from router.settings import Settings, load_settings
-from router.types import Route
+from router.types import Route, Thresholds
 from training.errors import FitError, ReplayError
 from training.examples import Int64
 from training.labels import compared

@@ -11,11 +11,12 @@ import pytest
 from featurizer.syntax import open_syntax_parser
 from router.features import NAMES, schema_id
 from router.linear import Linear
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import Draft, save
 from router.routing_settings import DEFAULT_ROUTER, MODELS
 from router.scorer import Scorer, Standard
 from router.settings import load_settings
+from router.types import Thresholds
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -6,10 +6,10 @@ import pytest
 from router.artefact import Stated, load, read_policy, read_stated, title_of
 from router.errors import ArtefactError
 from router.manifest import to_text
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import Draft, save, save_policy
 from router.scorer import Scorer
-from router.types import Route
+from router.types import Route, Thresholds
 
 NAMES = tuple(f"f{column}" for column in range(10))
 

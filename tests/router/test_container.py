@@ -12,13 +12,13 @@ from router.errors import ArtefactError
 from router.features import NAMES
 from router.inventory import take_inventory
 from router.manifest import policy_to_json
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import save_policy
 from router.removal import Removal, matching, remove
 from router.routing_settings import RoutingSettings
 from router.settings import Settings, load_settings
 from router.shared import SharedModels
-from router.types import Route
+from router.types import Route, Thresholds
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from router.decision import BASELINE, Change
 from router.explain import Explainer, contributions, nearest_change
 from router.layers import Float64, Floats
-from router.policy import Thresholds, decide
+from router.policy import decide
 from router.scorer import Scorer, to_scores
-from router.types import Route
+from router.types import Route, Thresholds
 
 steps = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
 unit = st.floats(0, 1)

@@ -14,8 +14,8 @@ from router.features import NAMES
 from router.fusion_settings import FusionSettings, ListWeights
 from router.gateway import EMPTY_INDEX, SEEN, Gateway, decide_without_index
 from router.layers import Float64
-from router.policy import Thresholds, decide
-from router.types import FusedHit, Reply, Route
+from router.policy import decide
+from router.types import FusedHit, Reply, Route, Thresholds
 
 BY_RANK = FusionSettings("rrf")
 

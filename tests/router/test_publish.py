@@ -10,10 +10,10 @@ import pytest
 from router.artefact import load, read_policy, versions
 from router.errors import ArtefactError
 from router.layers import Float64
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import Draft, save, save_policy
 from router.scorer import Scorer
-from router.types import Route
+from router.types import Route, Thresholds
 
 NAMES = tuple(f"f{column}" for column in range(10))
 

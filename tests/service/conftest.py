@@ -22,8 +22,8 @@ from backends.index import Index
 from backends.types import Hit, Passage, PassageAnalyser, Ranking
 from router.decision import Change, Contribution, Decision
 from router.errors import ArtefactError
-from router.policy import Policy, Thresholds
-from router.types import FusedHit, Reply, Route, Source
+from router.policy import Policy
+from router.types import FusedHit, Reply, Route, Source, Thresholds
 from service.app import build
 from service.documents.settings import DocumentSettings
 from service.settings import GeneratorSettings, ServeSettings, ServiceSettings

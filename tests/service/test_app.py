@@ -15,10 +15,10 @@ from backends.build import ingest
 from backends.types import Passage
 from featurizer.analyse import AnalyserSettings
 from router.container import Ingestion
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import save_policy
 from router.settings import load_settings
-from router.types import Route
+from router.types import Route, Thresholds
 from service.app import build
 from service.errors import ServiceError
 from service.settings import ServeSettings, ServiceSettings

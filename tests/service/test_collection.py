@@ -10,9 +10,8 @@ from backends.build import ingest
 from backends.types import Passage
 from router.container import Container, Ingestion
 from router.errors import ArtefactError
-from router.policy import Thresholds
 from router.settings import load_settings
-from router.types import Route
+from router.types import Route, Thresholds
 from service.collection import INDEX, THRESHOLDS, Collection
 from service.logs import LOG
 from service.problems import Problem

@@ -10,9 +10,10 @@ import pytest
 from backends.build import ingest
 from backends.types import Passage
 from router.container import Ingestion
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import save_policy
 from router.settings import load_settings as load_routers
+from router.types import Thresholds
 from service.cli import run
 from service.doctor import Finding, State, examine
 from service.keys import Scope, append_key, new_key

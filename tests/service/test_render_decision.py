@@ -4,8 +4,7 @@ import pytest
 from rich.console import Console
 
 from router.decision import BASELINE, Change, Contribution, Decision
-from router.policy import Thresholds
-from router.types import Route
+from router.types import Route, Thresholds
 from service.render_decision import change_of, show_decision
 
 WHY = (

@@ -9,10 +9,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from router.linear import Linear
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import Draft, save
 from router.scorer import Scorer, Standard
-from router.types import Route
+from router.types import Route, Thresholds
 from service.cli import run
 
 if TYPE_CHECKING:

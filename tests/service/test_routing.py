@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import save_policy
 from router.routing_settings import DEFAULT_ROUTER, RoutingSettings
+from router.types import Thresholds
 from service.errors import ServiceError
 from service.routing import check, routings
 from service.settings import ServeSettings, ServiceSettings

@@ -6,8 +6,7 @@ import pytest
 
 from backends.errors import FilterError
 from router.decision import Decision
-from router.policy import Thresholds
-from router.types import Route
+from router.types import Route, Thresholds
 from service.batching import Entry
 from service.collection import Collection
 from service.searching import Ask, Choice, Found, Question, Searcher

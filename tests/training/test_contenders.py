@@ -6,9 +6,9 @@ import pytest
 from backends.progress import Silent
 from backends.types import Hit, Ranking
 from router.decision import Decision
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.settings import load_settings
-from router.types import Reply, Route
+from router.types import Reply, Route, Thresholds
 from training.contenders import Chooser, Chosen
 from training.dataset import Dataset, Question
 from training.errors import EvaluationError

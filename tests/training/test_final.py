@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.fusion_settings import FusionSettings
-from router.policy import Policy, Thresholds
-from router.types import Route
+from router.policy import Policy
+from router.types import Route, Thresholds
 from training.final import AUTO, COLUMNS, ORACLE, RANDOM, Judged, Scored, judge, near_duplicates
 from training.material import Material
 from training.routing import taken

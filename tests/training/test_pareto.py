@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from router.policy import Thresholds
+from router.types import Thresholds
 from training.pareto import front
 from training.routing import Goal, Outcomes, outcome
 

@@ -13,12 +13,12 @@ from router.decision import Decision
 from router.features import NAMES
 from router.fusion_settings import FusionSettings
 from router.model import RoutingModel
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import Draft, save
 from router.routing_settings import RoutingSettings
 from router.settings import load_settings
 from router.stable import DIGITS
-from router.types import Route
+from router.types import Route, Thresholds
 from service.cli import run
 from training.demo_replays import replay_demo
 from training.labels import BETTER, disagreements, labels_of

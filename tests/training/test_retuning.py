@@ -9,9 +9,9 @@ from rich.console import Console
 from router.fusion_settings import FusionSettings
 from router.linear import Linear
 from router.model import RoutingModel
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.scorer import Scorer, Standard
-from router.types import Route
+from router.types import Route, Thresholds
 from training.errors import FitError
 from training.material import Material
 from training.retuning import retune, show_retuned

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from router.fusion_settings import FusionSettings
-from router.policy import Policy, Thresholds
-from router.types import Route
+from router.policy import Policy
+from router.types import Route, Thresholds
 from training.baselines import Questions, Scores
 from training.material import Material
 from training.replay import Replayed, TrainingReplay

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.policy import Thresholds, decide
-from router.types import Route
+from router.policy import decide
+from router.types import Route, Thresholds
 from training.errors import FitError
 from training.routing import Goal, Outcomes, moves, names, of_routes, outcome, taken
 

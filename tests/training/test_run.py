@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from backends.progress import Silent
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.settings import load_settings
-from router.types import Route
+from router.types import Route, Thresholds
 from service.cli import run
 from training.baselines import embedding_lr
 from training.errors import DatasetError, FitError

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from router.policy import Thresholds
+from router.types import Thresholds
 from training.errors import FitError
 from training.routing import Goal, Outcomes, outcome
 from training.stability import stability

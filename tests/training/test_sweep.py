@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.policy import Thresholds
+from router.types import Thresholds
 from training.routing import taken
 from training.sweep import Cuts, sums
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.policy import Thresholds, decide
-from router.types import Route
+from router.policy import decide
+from router.types import Route, Thresholds
 from training.errors import FitError
 from training.routing import Goal, Outcomes, names, outcome
 from training.thresholds import solve

@@ -14,11 +14,11 @@ from router.features import NAMES, schema_id
 from router.fusion_settings import FusionSettings
 from router.linear import Linear
 from router.model import RoutingModel
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import Draft, save
 from router.scorer import Scorer, Standard, to_scores
 from router.settings import load_settings
-from router.types import Route
+from router.types import Route, Thresholds
 from training.errors import ReplayError, SplitError
 from training.material import Material
 from training.replay import Replayed, TrainingReplay

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from router.policy import Thresholds, routes
+from router.policy import routes
+from router.types import Thresholds
 from training.bootstrap import Interval
 from training.reporting.blocks import Figure, Section, Table
 from training.reporting.contents import RouterReport, Tally

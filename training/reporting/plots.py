@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from router.policy import Thresholds
+from router.types import Thresholds
 from training.calibration import Reliability
 from training.examples import Float64, Int64
 from training.pareto import Front

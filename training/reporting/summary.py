@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from router.policy import Thresholds
+from router.types import Thresholds
 from training.bootstrap import Interval, interval, resampled_means
 from training.calibration import Reliability, reliability
 from training.final import AUTO, COLUMNS, Judged

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from router.policy import Budget, Policy, Thresholds, decide
-from router.types import Route
+from router.policy import Budget, Policy, decide
+from router.types import Route, Thresholds
 from training.errors import FitError
 from training.examples import Float64
 from training.routing import FUSION, GRAPH, SIMPLE, Goal, Outcomes

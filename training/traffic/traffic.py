@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from router.artefact import read_policy, read_stated
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import save_policy
 from router.settings import Settings
+from router.types import Thresholds
 from training.errors import LogError
 from training.routing import Goal
 from training.traffic.bounds import within

@@ -17,9 +17,10 @@ from openai import OpenAI
 from backends.sources import refuse
 from router.container import Ingestion
 from router.journal import read_journal
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.publish import save_policy
 from router.routing_settings import DEFAULT_ROUTER
+from router.types import Thresholds
 from service.cli import run
 from service.commands.index import ingest_files
 from service.keys import Scope, append_key, new_key

@@ -7,8 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from router.errors import ArtefactError
-from router.policy import Thresholds
-from router.types import Route
+from router.types import Route, Thresholds
 from service.core import Service
 from service.keys import Scope, append_key, new_key
 

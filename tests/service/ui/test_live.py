@@ -6,7 +6,7 @@ from selenium.webdriver.common.keys import Keys
 
 from router.artefact import read_policy
 from router.errors import ArtefactError
-from router.policy import Thresholds
+from router.types import Thresholds
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library

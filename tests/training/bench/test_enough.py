@@ -6,9 +6,9 @@ import pytest
 from router.fusion_settings import FusionSettings
 from router.linear import Linear
 from router.model import RoutingModel
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.scorer import Scorer, Standard
-from router.types import Route
+from router.types import Route, Thresholds
 from training.bench.enough import as_feedback, changes
 from training.material import Material
 from training.replay import Replayed, TrainingReplay

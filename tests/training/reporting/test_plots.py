@@ -1,7 +1,7 @@
 import matplotlib as mpl
 import numpy as np
 
-from router.policy import Thresholds
+from router.types import Thresholds
 from training.pareto import Front
 from training.reporting.plots import front_plot, importance_plot, score_plot
 from training.reporting.scores import histogram

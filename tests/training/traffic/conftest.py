@@ -9,7 +9,8 @@ import pytest
 
 from router.artefact import Stated
 from router.journal import FEEDBACK, RETRIEVAL
-from router.policy import Policy, Thresholds
+from router.policy import Policy
+from router.types import Thresholds
 
 MODEL = "hand/v1"
 Line = dict[str, Any]

@@ -5,8 +5,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from router.policy import Policy, Thresholds
-from router.types import Route
+from router.policy import Policy
+from router.types import Route, Thresholds
 from training.errors import FitError
 from training.routing import Goal
 from training.traffic.bounds import keeps, within

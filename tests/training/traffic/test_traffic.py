@@ -8,9 +8,9 @@ import pytest
 
 from router.artefact import read_policy
 from router.errors import ArtefactError, PolicyError
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.settings import Settings, load_settings
-from router.types import Route
+from router.types import Route, Thresholds
 from training.errors import LogError
 from training.routing import Goal
 from training.traffic.traffic import Traffic
