@@ -8,15 +8,13 @@ from typing import Protocol
 
 import numpy as np
 
-from backends.explanation import Explanation
-from backends.seeds import SeedReach
-from backends.trigraph import TriGraphRetriever
-from backends.types import Mask, Query, Ranking, Retriever
-from featurizer.tree import Tree
+from backends.trigraph.explanation import Explanation
+from backends.trigraph.retriever import TriGraphRetriever
+from backends.trigraph.seeds import SeedReach
+from backends.types import Float64, Mask, Query, Ranking, Retriever
+from featurizer.constituency.tree import Tree
 from router.errors import FusionError
-from router.evidence import Evidence
-from router.layers import Float64
-from router.types import Route
+from router.types import Evidence, Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class Analyses(Protocol):
 
 
 class Arms(Protocol):
-    """One version of an index, as the gateway needs it; `router.snapshot` has the real one."""
+    """One version of an index, as the gateway needs it; `router.session` has the real one."""
 
     version: int
 

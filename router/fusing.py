@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from backends.types import Ranking
 from router.blend import blend, blend_weights
-from router.evidence import Evidence
 from router.fusion import fuse
 from router.fusion_settings import FusionSettings
 from router.trust import trust
-from router.types import Route
+from router.types import Evidence, Route
 
 
 def fuse_all(

@@ -3,17 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from backends.types import Ranking
+from backends.types import Float64, Ranking
 from router.batch import Analyses, Arms, Batch
-from router.decision import Decision, with_trees
 from router.errors import ArtefactError, FusionError, QuestionError
-from router.evidence import Consulted
-from router.features import with_corpus, without_corpus
 from router.fusing import blend_text, fuse_all
 from router.fusion_settings import ARMS, FusionSettings
-from router.layers import Float64
+from router.query_performance import with_corpus, without_corpus
 from router.seeding import as_fusion, start_mass
-from router.types import Reply, Route
+from router.types import Consulted, Decision, Reply, Route, with_trees
 
 EMPTY_INDEX = "the index is empty"
 SEEN = 5

@@ -17,18 +17,15 @@ import httpx2 as httpx
 
 from backends.errors import BackendError
 from featurizer.errors import FeaturizerError
-from router.container import Container, Deciding
 from router.errors import RouterError
-from router.journal import Journal
-from router.routing_settings import RoutingSettings
-from router.shared import SharedModels
+from router.request_log import Journal
+from router.session import Container, Deciding, SharedModels
+from router.settings import RoutingSettings
 from router.types import Route
-from service.auth import refuse_open_server
-from service.collection import WARM_UP
+from service.collections import WARM_UP, Place, check, places, routings
 from service.errors import ServiceError
-from service.keys import KeyRing, read_keys
-from service.places import Place, places
-from service.routing import check, routings
+from service.http.auth import refuse_open_server
+from service.http.keys import KeyRing, read_keys
 from service.settings import ServiceSettings
 
 LEAST_FREE = 1 << 30

@@ -7,25 +7,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.progress import Progress
+from backends.types import Float64, Int64
 from router.fusion_settings import FusionSettings
-from router.linear import Linear
-from router.network import AttentionMlp
 from router.policy import Policy
-from router.scorer import Scorer, to_scores
+from router.scorer import AttentionMlp, Linear, Scorer, to_scores
 from router.types import Route
-from training.comparison import Comparison, compare
-from training.crossfit import Crossfit, Pool, Unseen, crossfit, leave_datasets_out
+from training.data.evaluation_set import SIMPLE_ROUTES, Material
+from training.data.examples import Examples
 from training.errors import FitError
-from training.examples import Examples, Float64, Int64
+from training.evaluation.measures import MEASURES
+from training.fit.comparison import Comparison, compare
+from training.fit.crossfit import Crossfit, Pool, Unseen, crossfit, leave_datasets_out
+from training.fit.recipe import Recipe
+from training.fit.trainer import Trained, train
+from training.judge import JUDGED
 from training.labels import CHOICES
-from training.material import SIMPLE_ROUTES, Material
-from training.measures import MEASURES
-from training.reading import JUDGED
-from training.recipe import Recipe
-from training.routing import Goal, Outcomes
-from training.sweep import CUTS
-from training.thresholds import Solution, solve
-from training.trainer import Trained, train
+from training.thresholds.outcomes import Goal, Outcomes
+from training.thresholds.solve import Solution, solve
+from training.thresholds.sweep import CUTS
 
 MOST_LOGIT = 30.0
 """Scores of surer logits are 0 or 1 in float64, which no threshold tells apart."""
@@ -36,7 +35,7 @@ class Choices:
     """What a training run is asked to do.
 
     Attributes:
-        success: When an arm succeeds at a question; see `training.disagreement`.
+        success: When an arm succeeds at a question; see `training.labels`.
         quality: The measure that thresholds are solved for.
         kind: "attention-mlp", "linear", or "auto" for the one that cross-fitting prefers.
         simple: The simple route, or None for the one that thresholds make most of.

@@ -10,24 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.progress import Progress
-from router.features import NAMES
+from backends.types import Int64, Mask
 from router.fusion_settings import FusionSettings
 from router.policy import Policy
+from router.query_performance import NAMES
 from router.settings import Settings
 from router.types import Route
-from training.disagreement import Disagreement, Mask, disagreement_of
+from training.data.evaluation_set import Material, gather, texts_of
+from training.data.replay import Replay, TrainingReplay
+from training.data.sources import Replays, Source
 from training.errors import FitError
-from training.examples import Int64
-from training.final import Judged, Scored, judge, near_duplicates
-from training.judge import Judge, JudgeSettings
-from training.labels import compared, disagreements, labels_of
-from training.material import Material, gather, texts_of
+from training.evaluation.test_evaluation import Judged, Scored, judge, near_duplicates
+from training.fit.baselines import rivals
+from training.judge import JUDGED, Judge, JudgeSettings, Reader
+from training.labels import Disagreement, compared, disagreement_of, disagreements, labels_of
 from training.pipeline import Choices, Fitted, fit, inside
-from training.reading import JUDGED, Reader
-from training.replay import Replay, TrainingReplay
-from training.rivals import rivals
-from training.routing import taken
-from training.sources import Replays, Source
+from training.thresholds.outcomes import taken
 
 TEST = "test"
 _SPLITS = ("train", "dev")
@@ -190,7 +188,7 @@ class Run:
             policy: Says what the simple route is.
 
         Returns:
-            Name -> (n,) codes of routes, as in `training.routing`.
+            Name -> (n,) codes of routes, as in `training.thresholds.outcomes`.
 
         Raises:
             FitError: The arms disagree too rarely for anything to be learned.

@@ -87,8 +87,8 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         A bound finds the ones that keep it with the fewest changes of route.
         With --index too, feedback that names passages stands for judgements.
         """
-        from training.report import wide_console
-        from training.routing import Goal
+        from training.evaluation.tables import wide_console
+        from training.thresholds.outcomes import Goal
 
         goal = Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
         if from_log:
@@ -121,8 +121,8 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             if not wrote:
                 return
         else:
-            from training.retuning import retune, show_retuned
-            from training.tuning import Tuning
+            from training.thresholds.retuning import retune, show_retuned
+            from training.thresholds.tuning import Tuning
 
             for given, name in ((collection, "--collection"), (try_, "--try"), (index, "--index")):
                 if given:

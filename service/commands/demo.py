@@ -41,7 +41,7 @@ def demo(
     ] = None,
 ) -> None:
     """Index a small corpus that comes with Wye, and search it through every arm."""
-    from router.container import Container
+    from router.session import Container
     from service.settings import load_settings
 
     settings = load_settings(index=index)

@@ -29,11 +29,10 @@ def route(
     """
     from rich.text import Text
 
-    from router.container import Container, Deciding
     from router.gateway import check
-    from router.stable import stable_json
-    from service.render import plain
-    from service.render_decision import show_decision
+    from router.model_files import stable_json
+    from router.session import Container, Deciding
+    from service.render import plain, show_decision
     from service.settings import load_settings
 
     questions = questions_of(question)

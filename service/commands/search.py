@@ -41,8 +41,8 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find passages for a question."""
-    from router.container import Container
     from router.gateway import EMPTY_INDEX, check
+    from router.session import Container
     from service.render import replies_json, show_reply
     from service.settings import load_settings
 

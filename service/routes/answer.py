@@ -5,15 +5,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from service.answering import Wanted, Written
-from service.auth import needs
-from service.core import Service, service_of
-from service.keys import Scope
-from service.render_http import answer_value, headers, retrieve_reply
+from service.answers.answering import Wanted, Written
+from service.http.auth import needs
+from service.http.keys import Scope
+from service.http.replies import answer_value, headers, retrieve_reply
+from service.http.sse import event, reply
 from service.routes.retrieve import ask_of
 from service.schemas.answer import AnswerReply, AnswerRequest
 from service.schemas.retrieve import RetrieveReply
-from service.sse import event, reply
+from service.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["answers"], dependencies=[Depends(needs(Scope.READ))])
 

@@ -7,20 +7,18 @@ from fastapi import APIRouter, Depends, Request, Response
 from starlette.responses import JSONResponse
 
 from router.types import Route
-from service.answering import Wanted, Written
-from service.auth import needs
-from service.chores import is_chore
-from service.completions import Completion, broken_off
-from service.core import Service, service_of
-from service.generator import Message
-from service.keys import Scope
-from service.problems import Problem
-from service.render_http import Answered, headers, passages
+from service.answers.answering import Wanted, Written
+from service.answers.chat import Completion, broken_off, is_chore
+from service.answers.generate import Message
+from service.http.auth import needs
+from service.http.keys import Scope
+from service.http.problems import Problem, request_id_of
+from service.http.replies import Answered, headers, passages
+from service.http.sse import reply
 from service.schemas.chat import ChatMessage, ChatRequest
 from service.schemas.common import LONGEST_QUESTION
-from service.scope import request_id_of
-from service.searching import Ask
-from service.sse import reply
+from service.search import Ask
+from service.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=[Depends(needs(Scope.READ))])
 

@@ -5,14 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from router.types import Route
-from service.auth import needs
-from service.core import Service, service_of
-from service.keys import Scope
-from service.render_http import decided, headers, retrieve_reply
+from service.http.auth import needs
+from service.http.keys import Scope
+from service.http.problems import request_id_of
+from service.http.replies import decided, headers, retrieve_reply
 from service.schemas.common import SearchRequest
 from service.schemas.retrieve import RetrieveReply, RetrieveRequest, RouteReply, RouteRequest
-from service.scope import request_id_of
-from service.searching import Ask, Choice
+from service.search import Ask, Choice
+from service.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=[Depends(needs(Scope.READ))])
 

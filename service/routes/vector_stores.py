@@ -8,11 +8,10 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from backends.types import Metadata
 from router.fusion import fuse
 from router.types import Route
-from service.auth import needs
-from service.collection import Collection
-from service.core import Service, service_of
-from service.keys import Scope
-from service.render_http import Answered, headers, passages
+from service.collections import Collection
+from service.http.auth import needs
+from service.http.keys import Scope
+from service.http.replies import Answered, headers, passages
 from service.schemas.common import DEFAULT_ROUTE, ROUTES
 from service.schemas.retrieve import PassageValue
 from service.schemas.vector_stores import (
@@ -24,7 +23,8 @@ from service.schemas.vector_stores import (
     StoreSearchRequest,
     StoreText,
 )
-from service.searching import Ask
+from service.search import Ask
+from service.service import Service, service_of
 
 router = APIRouter(
     prefix="/v1/vector_stores", tags=["openai"], dependencies=[Depends(needs(Scope.READ))]

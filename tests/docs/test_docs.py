@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from router.variables import markdown
+from router.settings import markdown
 from service.cli import build
 from service.settings import ServiceSettings
 

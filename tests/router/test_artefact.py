@@ -3,11 +3,19 @@ from pathlib import Path
 
 import pytest
 
-from router.artefact import Stated, load, read_policy, read_stated, title_of
 from router.errors import ArtefactError
-from router.manifest import to_text
+from router.model_files import (
+    Draft,
+    Stated,
+    load,
+    read_policy,
+    read_stated,
+    save,
+    save_policy,
+    title_of,
+    to_text,
+)
 from router.policy import Policy
-from router.publish import Draft, save, save_policy
 from router.scorer import Scorer
 from router.types import Route, Thresholds
 

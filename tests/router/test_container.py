@@ -4,20 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from backends.build import ingest
+from backends.store.documents import Removal, matching, remove, take_inventory
+from backends.store.ingest import ingest
 from backends.types import Passage
-from router.artefact import read_policy
-from router.container import Container, Deciding, Ingestion, load_router
 from router.errors import ArtefactError
-from router.features import NAMES
-from router.inventory import take_inventory
-from router.manifest import policy_to_json
+from router.model_files import policy_to_json, read_policy, save_policy
 from router.policy import Policy
-from router.publish import save_policy
-from router.removal import Removal, matching, remove
-from router.routing_settings import RoutingSettings
-from router.settings import Settings, load_settings
-from router.shared import SharedModels
+from router.query_performance import NAMES
+from router.session import Container, Deciding, Ingestion, SharedModels, load_router
+from router.settings import RoutingSettings, Settings, load_settings
 from router.types import Route, Thresholds
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -125,7 +120,7 @@ def routed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Settings]:
     """Settings with a router that looks at one feature."""
-    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    monkeypatch.setattr("router.session.Analyser", reading_analyser)
 
     def settings(feature: str, thresholds: str = "") -> Settings:
         folder = handmade_router(tmp_path / "models", feature, 8.0)

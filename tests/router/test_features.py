@@ -1,14 +1,21 @@
 import numpy as np
 import pytest
 
-from backends.seeds import SeedReach
+from backends.trigraph.seeds import SeedReach
 from backends.types import Hit, Mention, Query, Ranking
-from featurizer import featurizer
-from featurizer.featurizer import FEATURE_NAMES
-from router.evidence import Evidence
-from router.features import NAMES, asks_corpus, schema_id, with_corpus, without_corpus
-from router.signals import CHEAP_SIGNALS, SIGNALS_VERSION, signals
-from router.types import Route
+from featurizer import registry as featurizer
+from featurizer.registry import FEATURE_NAMES
+from router.query_performance import (
+    CHEAP_SIGNALS,
+    NAMES,
+    SIGNALS_VERSION,
+    asks_corpus,
+    schema_id,
+    signals,
+    with_corpus,
+    without_corpus,
+)
+from router.types import Evidence, Route
 
 PARSERS = {"pipeline": "one", "constituency": "two"}
 DENSE = Ranking(Route.DENSE, (Hit("a", 0.9, 1), Hit("b", 0.4, 2)))
@@ -67,8 +74,8 @@ def test_other_signals_or_models_are_another_schema(monkeypatch: pytest.MonkeyPa
     assert found != featurizer.schema_id(PARSERS)
     assert found != schema_id({**PARSERS, "pipeline": "other"})
     with monkeypatch.context() as patch:
-        patch.setattr("router.features.SIGNALS_VERSION", SIGNALS_VERSION + 1)
+        patch.setattr("router.query_performance.SIGNALS_VERSION", SIGNALS_VERSION + 1)
         assert found != schema_id(PARSERS)
     with monkeypatch.context() as patch:
-        patch.setattr("router.features.CHEAP_SIGNALS", CHEAP_SIGNALS[1:])
+        patch.setattr("router.query_performance.CHEAP_SIGNALS", CHEAP_SIGNALS[1:])
         assert found != schema_id(PARSERS)

@@ -3,16 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends.seeds import SeedReach
+from backends.trigraph.seeds import SeedReach
 from backends.types import Hit, Query, Ranking
 from router.blend import blend
 from router.errors import SettingsError
-from router.evidence import Evidence
 from router.fusing import blend_text, fuse_all
 from router.fusion import fuse
 from router.fusion_settings import FusionSettings, Method
 from router.trust import TrustWeights, trust
-from router.types import Route
+from router.types import Evidence, Route
 
 SETTINGS = FusionSettings()
 

@@ -4,18 +4,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends.types import Hit, Mask, Query, Ranking
-from featurizer.featurizer import FEATURE_NAMES
-from featurizer.tree import Tree
+from backends.types import Float64, Hit, Mask, Query, Ranking
+from featurizer.constituency.tree import Tree
+from featurizer.registry import FEATURE_NAMES
 from router.batch import Asked
-from router.decision import Decision
 from router.errors import ArtefactError, FusionError, QuestionError
-from router.features import NAMES
 from router.fusion_settings import FusionSettings, ListWeights
 from router.gateway import EMPTY_INDEX, SEEN, Gateway, decide_without_index
-from router.layers import Float64
 from router.policy import decide
-from router.types import FusedHit, Reply, Route, Thresholds
+from router.query_performance import NAMES
+from router.types import Decision, FusedHit, Reply, Route, Thresholds
 
 BY_RANK = FusionSettings("rrf")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from router.errors import JournalError
-from router.journal import FEEDBACK, RETRIEVAL, Journal, parse_line, read_journal, read_texts
+from router.request_log import FEEDBACK, RETRIEVAL, Journal, parse_line, read_journal, read_texts
 
 
 def test_feedback_joins_the_question_it_is_about(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
+from backends.types import Float64
 from router.errors import PolicyError
-from router.layers import Float64
 from router.model import RoutingModel
 from router.policy import Policy
 from router.scorer import Scorer

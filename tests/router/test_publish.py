@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.artefact import load, read_policy, versions
+from backends.types import Float64
 from router.errors import ArtefactError
-from router.layers import Float64
+from router.model_files import Draft, load, read_policy, save, save_policy, versions
 from router.policy import Policy
-from router.publish import Draft, save, save_policy
 from router.scorer import Scorer
 from router.types import Route, Thresholds
 

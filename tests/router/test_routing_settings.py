@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from router.errors import ArtefactError
-from router.routing_settings import DEFAULT_ROUTER, MODELS, RoutingSettings
-from router.settings import load_settings
+from router.settings import DEFAULT_ROUTER, MODELS, RoutingSettings, load_settings
 
 
 def test_a_router_is_a_folder_or_one_of_the_repositorys(
@@ -14,7 +13,7 @@ def test_a_router_is_a_folder_or_one_of_the_repositorys(
     (tmp_path / "models" / "mine" / "v2").mkdir(parents=True)
     given = tmp_path / "models" / "mine" / "v2"
     assert RoutingSettings(str(given)).folder() == given
-    monkeypatch.setattr("router.routing_settings.MODELS", tmp_path / "models")
+    monkeypatch.setattr("router.settings.MODELS", tmp_path / "models")
     assert RoutingSettings("mine/v2").folder() == given
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from featurizer.analyse import Analyser, AnalyserSettings
-from featurizer.syntax import open_syntax_parser
+from featurizer.analyser import Analyser, AnalyserSettings
+from featurizer.constituency.parser import open_syntax_parser
 from router.errors import ArtefactError
-from router.features import schema_id
-from router.shared import SharedModels
+from router.query_performance import schema_id
+from router.session import SharedModels
 
 
 class Counted(Analyser):

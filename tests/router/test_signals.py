@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from backends.seeds import SeedReach
+from backends.trigraph.seeds import SeedReach
 from backends.types import Hit, Mention, Query, Ranking
-from router.evidence import Evidence
-from router.signals import CHEAP_SIGNALS, SIGNAL_NAMES, signals
-from router.types import Route
+from router.query_performance import CHEAP_SIGNALS, SIGNAL_NAMES, signals
+from router.types import Evidence, Route
 
 
 def ranking(arm: Route, *pairs: tuple[str, float]) -> Ranking:

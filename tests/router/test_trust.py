@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.seeds import SeedReach
+from backends.trigraph.seeds import SeedReach
 from backends.types import Hit, Query, Ranking
 from router.errors import SettingsError
-from router.evidence import Evidence
 from router.trust import MOST_LOGIT, TrustWeights, bounded_logit, logistic, trust
-from router.types import Route
+from router.types import Evidence, Route
 
 
 def evidence(titles: int, fifth: float) -> Evidence:

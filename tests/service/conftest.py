@@ -15,19 +15,17 @@ import pytest
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 
-from backends.build import ingest
-from backends.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
 from backends.filters import Columns, parse_filter
-from backends.index import Index
+from backends.store.index import Index
+from backends.store.ingest import ingest
+from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
 from backends.types import Hit, Passage, PassageAnalyser, Ranking
-from router.decision import Change, Contribution, Decision
+from benchmarks.hashing import HashAnalyser
 from router.errors import ArtefactError
 from router.policy import Policy
-from router.types import FusedHit, Reply, Route, Source, Thresholds
+from router.types import Change, Contribution, Decision, FusedHit, Reply, Route, Source, Thresholds
 from service.app import build
-from service.documents.settings import DocumentSettings
-from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
-from training.bench.hashing import HashAnalyser
+from service.settings import DocumentSettings, GeneratorSettings, ServeSettings, ServiceSettings
 
 LIBRARY = (
     Passage(

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backends.build import ingest
+from backends.store.ingest import ingest
 from backends.types import Passage
-from router.container import Container, Ingestion
 from router.errors import ArtefactError
+from router.session import Container, Ingestion
 from router.settings import load_settings
 from router.types import Route, Thresholds
-from service.collection import INDEX, THRESHOLDS, Collection
+from service.collections import INDEX, THRESHOLDS, Collection
+from service.http.problems import Problem
 from service.logs import LOG
-from service.problems import Problem
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.sources import refuse
-from featurizer.tree import parse_brackets
-from router.container import Container
+from backends.documents import refuse
+from featurizer.constituency.tree import parse_brackets
+from router.session import Container
 from router.settings import load_settings
 from router.types import Route
 from service.commands.index import ingest_files

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from router.linear import Linear
+from router.model_files import Draft, save
 from router.policy import Policy
-from router.publish import Draft, save
-from router.scorer import Scorer, Standard
+from router.scorer import Linear, Scorer, Standard
 from router.types import Route, Thresholds
 from service.cli import run
 

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from backends.errors import FilterError
-from router.decision import Decision
-from router.types import Route, Thresholds
+from router.types import Decision, Route, Thresholds
 from service.batching import Entry
-from service.collection import Collection
-from service.searching import Ask, Choice, Found, Question, Searcher
+from service.collections import Collection
+from service.search import Ask, Choice, Found, Question, Searcher
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library

@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.seeds import SeedReach
+from backends.trigraph.seeds import SeedReach
 from backends.types import Hit, Mention, Query, Ranking
-from router.evidence import Evidence
 from router.fusion_settings import ARMS
-from router.types import Route
-from training.dataset import Question
-from training.examples import Examples
-from training.replay import Replayed, ReplayKey, TrainingReplay
+from router.types import Evidence, Route
+from training.data.dataset import Question
+from training.data.examples import Examples
+from training.data.replay import Replayed, ReplayKey, TrainingReplay
 
 KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
 MakeQuestion = Callable[..., Replayed]

@@ -8,14 +8,23 @@ from hypothesis import strategies as st
 from router.fusion_settings import FusionSettings
 from router.policy import Policy
 from router.types import Route, Thresholds
-from training.final import AUTO, COLUMNS, ORACLE, RANDOM, Judged, Scored, judge, near_duplicates
-from training.material import Material
-from training.routing import taken
+from training.data.evaluation_set import Material
+from training.evaluation.test_evaluation import (
+    AUTO,
+    COLUMNS,
+    ORACLE,
+    RANDOM,
+    Judged,
+    Scored,
+    judge,
+    near_duplicates,
+)
+from training.thresholds.outcomes import taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from training.replay import Replayed, TrainingReplay
+    from training.data.replay import Replayed, TrainingReplay
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 QUALITY = COLUMNS.index("nDCG@10")

@@ -5,10 +5,10 @@ import pytest
 
 from router.fusion_settings import FusionSettings
 from router.types import Route
+from training.data.evaluation_set import SIMPLE_ROUTES, Material
+from training.data.replay import Replayed, TrainingReplay
 from training.errors import FitError
 from training.labels import BETTER, CHOICES, compared, disagreements, labels_of
-from training.material import SIMPLE_ROUTES, Material
-from training.replay import Replayed, TrainingReplay
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FUSION = FusionSettings()

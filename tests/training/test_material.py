@@ -6,10 +6,10 @@ import pytest
 
 from router.fusion_settings import FusionSettings
 from router.types import Route
+from training.data.evaluation_set import Material
+from training.data.replay import Replayed, TrainingReplay
 from training.errors import TrainingError
-from training.material import Material
-from training.measures import MEASURES
-from training.replay import Replayed, TrainingReplay
+from training.evaluation.measures import MEASURES
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FUSION = FusionSettings()

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from router.types import Thresholds
-from training.pareto import front
-from training.routing import Goal, Outcomes, outcome
+from training.thresholds.outcomes import Goal, Outcomes, outcome
+from training.thresholds.pareto import front
 
 
 def replay(n: int, seed: int) -> Outcomes:

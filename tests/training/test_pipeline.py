@@ -3,18 +3,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from router.linear import Linear
+from router.scorer import Linear
 from router.types import Route
-from training.crossfit import Pool, divide
+from training.data.evaluation_set import SIMPLE_ROUTES, Material
 from training.errors import FitError
-from training.material import SIMPLE_ROUTES, Material
+from training.fit.crossfit import Pool, divide
 from training.pipeline import Choices, examples_of, fit, inside, latencies
-from training.routing import Goal, outcome
+from training.thresholds.outcomes import Goal, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from training.replay import Replayed, TrainingReplay
+    from training.data.replay import Replayed, TrainingReplay
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 NAMES = ("one", "other", "noise")

@@ -10,19 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.signals import SIGNAL_NAMES
+from router.query_performance import SIGNAL_NAMES
 from router.types import Route
-from training.errors import ReplayError, SplitError
-from training.measures import MEASURES
-from training.replay import TRAINING_SPLITS, Replay, Replayed, TrainingReplay
-from training.replay_file import (
+from training.data.replay import (
     SCHEMA,
+    TRAINING_SPLITS,
+    Replay,
+    Replayed,
+    TrainingReplay,
     file_name,
     read_key,
     read_replay,
     read_training,
     write_rows,
 )
+from training.errors import ReplayError, SplitError
+from training.evaluation.measures import MEASURES
 
 MakeQuestion = Callable[..., Replayed]
 MakeReplay = Callable[..., TrainingReplay]

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from backends.build import ingest
-from backends.sources import read_passages
-from router.container import Container, Ingestion
+from backends.documents import read_passages
+from backends.store.ingest import ingest
 from router.fusing import blend_text, fuse_all
+from router.session import Container, Ingestion
 from router.settings import load_settings
 from router.types import Route
-from training import replaying
-from training.dataset import Dataset, read_dataset
-from training.replay_file import read_replay, read_training
-from training.replaying import key_of, main, replay_dataset
+from training.data import replaying
+from training.data.dataset import Dataset, read_dataset
+from training.data.replay import read_replay, read_training
+from training.data.replaying import key_of, main, replay_dataset
 
 DEMO = Path(str(files("service"))) / "demo"
 

@@ -7,21 +7,20 @@ import pytest
 from rich.console import Console
 
 from router.fusion_settings import FusionSettings
-from router.linear import Linear
 from router.model import RoutingModel
 from router.policy import Policy
-from router.scorer import Scorer, Standard
+from router.scorer import Linear, Scorer, Standard
 from router.types import Route, Thresholds
+from training.data.evaluation_set import Material
 from training.errors import FitError
-from training.material import Material
-from training.retuning import retune, show_retuned
-from training.routing import Goal
-from training.tuning import Tuning
+from training.thresholds.outcomes import Goal
+from training.thresholds.retuning import retune, show_retuned
+from training.thresholds.tuning import Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from training.replay import Replayed, TrainingReplay
+    from training.data.replay import Replayed, TrainingReplay
 
 D, G = Route.DENSE, Route.GRAPH
 FOUND = {1: {D: "bcdefa", G: "ab"}, 0: {D: "ab", G: "bcdefa"}}

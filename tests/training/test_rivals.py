@@ -6,11 +6,10 @@ import pytest
 from router.fusion_settings import FusionSettings
 from router.policy import Policy
 from router.types import Route, Thresholds
-from training.baselines import Questions, Scores
-from training.material import Material
-from training.replay import Replayed, TrainingReplay
-from training.rivals import EDGE, rivals
-from training.routing import GRAPH, taken
+from training.data.evaluation_set import Material
+from training.data.replay import Replayed, TrainingReplay
+from training.fit.baselines import EDGE, Questions, Scores, rivals
+from training.thresholds.outcomes import GRAPH, taken
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FOUND = {1: {D: "bcdefa", L: "bcdefa", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa"}}
@@ -42,7 +41,7 @@ def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
 
         return score
 
-    monkeypatch.setattr("training.rivals.BASELINES", {"by heart": remembering})
+    monkeypatch.setattr("training.fit.baselines.BASELINES", {"by heart": remembering})
     labels = np.where(np.arange(40) % 5 == 0, -1, np.arange(40) % 2)
     asked = known.only(np.arange(40) < 6)
     found = rivals(known, labels, asked, POLICY, fusion=FusionSettings(), quality="nDCG@10")[

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from router.policy import decide
 from router.types import Route, Thresholds
 from training.errors import FitError
-from training.routing import Goal, Outcomes, moves, names, of_routes, outcome, taken
+from training.thresholds.outcomes import Goal, Outcomes, moves, names, of_routes, outcome, taken
 
 REPLAY = Outcomes(
     scores=np.array([0.1, 0.4, 0.6, 0.9]),

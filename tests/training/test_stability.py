@@ -3,9 +3,8 @@ import pytest
 
 from router.types import Thresholds
 from training.errors import FitError
-from training.routing import Goal, Outcomes, outcome
-from training.stability import stability
-from training.thresholds import solve
+from training.thresholds.outcomes import Goal, Outcomes, outcome
+from training.thresholds.solve import solve, stability
 
 
 def replay(n: int) -> Outcomes:

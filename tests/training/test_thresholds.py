@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from router.policy import decide
 from router.types import Route, Thresholds
 from training.errors import FitError
-from training.routing import Goal, Outcomes, names, outcome
-from training.thresholds import solve
+from training.thresholds.outcomes import Goal, Outcomes, names, outcome
+from training.thresholds.solve import solve
 
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
 CODES = {route: code for code, route in enumerate(names(Route.DENSE))}

@@ -3,7 +3,7 @@ import pytest
 
 from router.trust import TRUST_SIGNALS, TrustWeights, logistic
 from training.errors import FitError
-from training.trust import Gains, fit_trust
+from training.fit.graph_weight import Gains, fit_trust
 
 
 def questions(count: int, seed: int, share: float = 0.5) -> Gains:

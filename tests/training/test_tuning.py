@@ -7,23 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featurizer.syntax import open_syntax_parser
-from router.artefact import read_policy
-from router.decision import BASELINE
-from router.features import NAMES, schema_id
+from featurizer.constituency.parser import open_syntax_parser
 from router.fusion_settings import FusionSettings
-from router.linear import Linear
 from router.model import RoutingModel
+from router.model_files import Draft, read_policy, save
 from router.policy import Policy
-from router.publish import Draft, save
-from router.scorer import Scorer, Standard, to_scores
+from router.query_performance import NAMES, schema_id
+from router.scorer import Linear, Scorer, Standard, to_scores
 from router.settings import load_settings
-from router.types import Route, Thresholds
+from router.types import BASELINE, Route, Thresholds
+from training.data.evaluation_set import Material
+from training.data.replay import Replayed, TrainingReplay, write_rows
 from training.errors import ReplayError, SplitError
-from training.material import Material
-from training.replay import Replayed, TrainingReplay
-from training.replay_file import write_rows
-from training.tuning import Tuning
+from training.thresholds.tuning import Tuning
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 MakeQuestion = Callable[..., Replayed]

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from backends.types import Float64, Int64
 from router.explain import Explainer
 from router.scorer import Scorer
-from training.examples import Float64, Int64
-from training.final import Judged
-from training.material import Material
-from training.pareto import Front, front
+from training.data.evaluation_set import Material
+from training.evaluation.test_evaluation import Judged
 from training.pipeline import Fitted
 from training.run import Learned, Verdict
-from training.stability import Stability, stability
+from training.thresholds.pareto import Front, front
+from training.thresholds.solve import Stability, stability
 
 PERCENTILES = (50, 95, 99)
 Percentiles = tuple[float, float, float]

@@ -6,13 +6,13 @@ import numpy as np
 
 from router.policy import routes
 from router.types import Thresholds
-from training.bootstrap import Interval
+from training.evaluation.bootstrap import Interval
 from training.reporting.blocks import Figure, Section, Table
 from training.reporting.contents import RouterReport, Tally
 from training.reporting.formats import milliseconds, percent, share, spread
 from training.reporting.plots import front_plot, importance_plot, reliability_plot, score_plot
 from training.reporting.scores import CROSSFIT, TEST, calibrations, histograms
-from training.routing import Outcome, of_routes
+from training.thresholds.outcomes import Outcome, of_routes
 
 SHOWN_FEATURES = 30
 

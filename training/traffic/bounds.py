@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from backends.types import Float64
 from router.policy import Budget, Policy, decide
 from router.types import Route, Thresholds
 from training.errors import FitError
-from training.examples import Float64
-from training.routing import FUSION, GRAPH, SIMPLE, Goal, Outcomes
-from training.sweep import CUTS
-from training.thresholds import solve
+from training.thresholds.outcomes import FUSION, GRAPH, SIMPLE, Goal, Outcomes
+from training.thresholds.solve import solve
+from training.thresholds.sweep import CUTS
 from training.traffic.redecide import Effect, effect, times_of
 from training.traffic.requests import Requests
 from training.traffic.stages import ROUTES
@@ -36,7 +36,8 @@ def within(requests: Requests, now: Policy, goal: Goal) -> Policy:
 
     Without judgements no other aim is honest: one cannot tell which change would do good, so the
     best change is the smallest. Among equally small ones it is the one that leaves most to fusion,
-    as `training.thresholds.solve` does when it is cautious. Where latency is bounded, a route of
+    as `training.thresholds.solve.solve` does when it is cautious. Where latency is bounded, a
+    route of
     which the log never tells how long it takes gets nothing.
 
     Args:

@@ -7,22 +7,22 @@ from pathlib import Path
 import numpy as np
 
 from backends.progress import Progress
-from router.container import Container
 from router.policy import Policy
+from router.session import Container
 from router.settings import Settings
-from training.dataset import Dataset, Question
+from training.data.dataset import Dataset, Question
+from training.data.replaying import replay_dataset
+from training.data.sources import place_of
 from training.errors import LogError
-from training.replaying import replay_dataset
-from training.sources import place_of
+from training.thresholds.tuning import Tuning
 from training.traffic.log import Log
-from training.tuning import Tuning
 
 SPLIT = "dev"
 """Of the replay: it is for choosing thresholds."""
 NEEDED = 100
 """Judged questions that thresholds are solved on, at least.
 
-Measured by `training.bench.enough` on the dev questions of five public sets, judged as feedback
+Measured by `benchmarks.enough` on the dev questions of five public sets, judged as feedback
 would judge them: solved on 50, thresholds were worse than the present ones by more than 0.005
 nDCG@10 in 33 % of the draws, on 75 in 22 %, on 100 in 5 %, and on 150 in none.
 """

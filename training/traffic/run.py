@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from router.settings import Settings, load_settings
-from training.routing import Goal
+from training.thresholds.outcomes import Goal
 from training.traffic.show import show_feedback, show_log, show_proposed, show_tried
 from training.traffic.traffic import Traffic
 

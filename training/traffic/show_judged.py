@@ -2,10 +2,10 @@
 
 from rich.console import Console
 
-from training.retuning import Retuned, show_retuned
+from training.thresholds.retuning import Retuned, show_retuned
+from training.thresholds.tuning import Tuning
 from training.traffic.judged import Judged, scores_that_differ
 from training.traffic.log import Log
-from training.tuning import Tuning
 
 
 def show_judged(

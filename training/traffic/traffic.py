@@ -6,13 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from router.artefact import read_policy, read_stated
+from router.model_files import read_policy, read_stated, save_policy
 from router.policy import Policy
-from router.publish import save_policy
 from router.settings import Settings
 from router.types import Thresholds
 from training.errors import LogError
-from training.routing import Goal
+from training.thresholds.outcomes import Goal
 from training.traffic.bounds import within
 from training.traffic.log import Log, read_log
 from training.traffic.redecide import Effect, as_served, effect, flips

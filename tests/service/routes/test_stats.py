@@ -8,8 +8,8 @@ from starlette.testclient import TestClient
 
 from router.errors import ArtefactError
 from router.types import Route, Thresholds
-from service.core import Service
-from service.keys import Scope, append_key, new_key
+from service.http.keys import Scope, append_key, new_key
+from service.service import Service
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library

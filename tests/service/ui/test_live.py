@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from selenium.webdriver.common.keys import Keys
 
-from router.artefact import read_policy
 from router.errors import ArtefactError
+from router.model_files import read_policy
 from router.types import Thresholds
 
 if TYPE_CHECKING:

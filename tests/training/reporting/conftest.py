@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from router.types import Route
-from training.final import Judged, Scored, judge
+from training.data.evaluation_set import Material
+from training.data.replay import Replay, Replayed, TrainingReplay
+from training.evaluation.test_evaluation import Judged, Scored, judge
 from training.labels import compared, disagreements, labels_of
-from training.material import Material
 from training.pipeline import Choices, fit
-from training.replay import Replay, Replayed, TrainingReplay
 from training.reporting.contents import RouterReport
 from training.run import Learned, Verdict
 

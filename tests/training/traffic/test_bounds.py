@@ -8,7 +8,7 @@ import pytest
 from router.policy import Policy
 from router.types import Route, Thresholds
 from training.errors import FitError
-from training.routing import Goal
+from training.thresholds.outcomes import Goal
 from training.traffic.bounds import keeps, within
 from training.traffic.redecide import effect, redecide
 from training.traffic.requests import Requests

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from router.artefact import read_policy
+from router.model_files import read_policy
 from router.types import Thresholds
 from service.cli import run
 

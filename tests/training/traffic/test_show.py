@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from router.artefact import Stated
+from router.model_files import Stated
 from router.policy import Policy
 from router.types import Thresholds
 from training.traffic.log import read_log

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from router.artefact import read_policy
 from router.errors import ArtefactError, PolicyError
+from router.model_files import read_policy
 from router.policy import Policy
 from router.settings import Settings, load_settings
 from router.types import Route, Thresholds
 from training.errors import LogError
-from training.routing import Goal
+from training.thresholds.outcomes import Goal
 from training.traffic.traffic import Traffic
 
 Make = Callable[..., dict[str, Any]]
