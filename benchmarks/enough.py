@@ -14,9 +14,9 @@ import numpy as np
 
 from backends.types import Float64, Int64
 from benchmarks.report import Table, parser, print_header
-from training.data.evaluation_set import Material
+from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed
-from training.thresholds.outcomes import Outcomes, names, outcome, taken
+from training.thresholds.outcomes import RouteOutcomes, names, outcome, taken
 from training.thresholds.solve import solve
 from training.thresholds.sweep import CUTS
 from training.thresholds.tuning import Tuning
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def as_feedback(tuning: Tuning) -> tuple[Outcomes, Int64]:
+def as_feedback(tuning: Tuning) -> tuple[RouteOutcomes, Int64]:
     """Outcomes judged by what was shown alone, and the rows of the questions that have any."""
     policy = tuning.model.policy
     scores = tuning.outcomes.scores
@@ -78,12 +78,12 @@ def as_feedback(tuning: Tuning) -> tuple[Outcomes, Int64]:
         questions.append(replace(one, gold=gold or one.gold))
         if gold:
             kept.append(row)
-    judged = Material((replace(replay, questions=tuple(questions)),), tuning.material.features)
+    judged = EvaluationSet((replace(replay, questions=tuple(questions)),), tuning.material.features)
     return replace(tuning, material=judged).outcomes, np.array(kept)
 
 
 def changes(
-    tuning: Tuning, judged: Outcomes, size: int, *, cautious: bool, draws: int, seed: int
+    tuning: Tuning, judged: RouteOutcomes, size: int, *, cautious: bool, draws: int, seed: int
 ) -> Float64:
     """(draws,) true quality of what `size` questions solve, less that of the present."""
     now = outcome(tuning.outcomes, tuning.model.policy.thresholds).quality

@@ -21,7 +21,7 @@ from backends.store.ingest import ingest
 from backends.types import Passage
 from benchmarks.load import Client, closed_loop, read_questions, server
 from benchmarks.report import Table, parser, percentiles, print_header
-from router.session import Container, Snapshot
+from router.session import Session, Snapshot
 from router.settings import load_settings
 
 PARTS: dict[str, Callable[[Snapshot], object]] = {
@@ -54,7 +54,7 @@ def build(table: Table, name: str, make: Callable[[], Snapshot]) -> Snapshot:
 def builds(folder: Path, changes: int) -> None:
     """The first table."""
     settings = load_settings()
-    container = Container(settings, folder)
+    container = Session(settings, folder)
     index = container.index
     table = Table(["version built", "corpus ms", *(f"{part} ms" for part in PARTS), "all ms"])
     snapshot = build(table, "from nothing", lambda: Snapshot(index, settings))

@@ -28,7 +28,7 @@ from router.seeding import start_mass
 from router.session import Snapshot
 from router.settings import load_settings
 from router.trust import TRUST_SIGNALS, trust
-from router.types import Evidence, Route
+from router.types import ArmResults, Route
 from training.data.replay import Replayed, TrainingReplay, file_name, read_training
 from training.evaluation.bootstrap import interval, resampled_means
 from training.evaluation.measures import MEASURES, score
@@ -49,7 +49,7 @@ Form = Callable[[Sequence[Replayed]], Fused]
 """Questions to fit on, to what answers others."""
 
 
-def fixed(answer: Callable[[Evidence], Ranking]) -> Form:
+def fixed(answer: Callable[[ArmResults], Ranking]) -> Form:
     """A form that has nothing to fit."""
     return lambda _: lambda asked: [answer(one.evidence) for one in asked]
 
@@ -276,11 +276,11 @@ def _measure(asked: Sequence[Replayed], answers: Sequence[Ranking]) -> Float64:
     return score({str(place): one.gold for place, one in enumerate(asked)}, run)
 
 
-def _evidence(asked: Sequence[Replayed]) -> list[Evidence]:
+def _evidence(asked: Sequence[Replayed]) -> list[ArmResults]:
     return [one.evidence for one in asked]
 
 
-def _lists(evidence: Evidence) -> list[Ranking]:
+def _lists(evidence: ArmResults) -> list[Ranking]:
     return [evidence.rankings[arm] for arm in ARMS]
 
 

@@ -24,7 +24,7 @@ from backends.documents import read_passages
 from backends.store.ingest import ingest
 from benchmarks import report
 from benchmarks.rival_driver import Stopwatch
-from router.session import Container, Ingestion, Snapshot
+from router.session import Ingestion, Session, Snapshot
 from router.settings import load_settings
 from router.types import Route
 
@@ -124,7 +124,7 @@ def _index(dataset: Path, folder: Path, mode: str) -> Result:
 def _open(dataset: Path, folder: Path, mode: str) -> Result:
     """Open an index and build every arm; resident bytes and seconds of each step."""
     del mode
-    container = Container(load_settings(), folder)
+    container = Session(load_settings(), folder)
     resident, start = report.resident_bytes(), perf_counter()
     snapshot = Snapshot(container.index, container.settings)
     steps = {"read": (report.resident_bytes() - resident, perf_counter() - start)}
@@ -136,7 +136,7 @@ def _open(dataset: Path, folder: Path, mode: str) -> Result:
     analyser.questions([question])  # models load their last parts with their first text
 
     def open_and_answer() -> None:
-        fresh = Container(container.settings, folder)
+        fresh = Session(container.settings, folder)
         fresh.__dict__["analyser"] = analyser  # in the place of the cached property: loaded already
         fresh.gateway.search([question], Route.FUSION, 5)
 

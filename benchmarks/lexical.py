@@ -26,7 +26,7 @@ from training.evaluation.measures import MEASURES, score
 UPDATE = 100
 DEPTH = 10
 
-Found = list[tuple[str, float]]
+SearchResult = list[tuple[str, float]]
 """Ids and scores, best first."""
 
 
@@ -41,7 +41,7 @@ class Engine(Protocol):
         """With `before` indexed, make `before + after` searchable."""
         ...
 
-    def search(self, text: str) -> Found:
+    def search(self, text: str) -> SearchResult:
         """The best `DEPTH`."""
         ...
 
@@ -67,7 +67,7 @@ class Bm25s:
         """There is no shorter way: every weight depends on every passage."""
         self.build([*before, *after])
 
-    def search(self, text: str) -> Found:
+    def search(self, text: str) -> SearchResult:
         """Through the arm."""
         ranking = self._retriever.search([Query(text, np.empty(0, np.float32))], DEPTH)[0]
         return [(hit.id, hit.score) for hit in ranking.hits]
@@ -99,7 +99,7 @@ class LanceText:
         self._dataset.optimize.optimize_indices()
         self._dataset = lance.dataset(self._path)
 
-    def search(self, text: str) -> Found:
+    def search(self, text: str) -> SearchResult:
         """Through a scanner, scores included."""
         table = self._dataset.scanner(
             columns=["id", "_score"], full_text_query=text, limit=DEPTH

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from backends.types import Float64, Hit, Ranking
 from router.blend import scaled
 from router.fusion_settings import ARMS
-from router.types import Evidence
+from router.types import ArmResults
 from training.data.replay import Replayed
 from training.errors import FitError
 
@@ -70,7 +70,7 @@ def fit_listwise(questions: Sequence[Replayed]) -> Float64:
     return np.asarray(best.x, np.float64)
 
 
-def fuse_listwise(evidence: Evidence, weights: Float64, k: int) -> Ranking:
+def fuse_listwise(evidence: ArmResults, weights: Float64, k: int) -> Ranking:
     """Order a question's candidates by their weighted signals, equal ones by id.
 
     Args:
@@ -87,7 +87,7 @@ def fuse_listwise(evidence: Evidence, weights: Float64, k: int) -> Ranking:
     return Ranking("listwise", hits, len(scores))
 
 
-def _candidates(evidence: Evidence) -> _Candidates:
+def _candidates(evidence: ArmResults) -> _Candidates:
     ids = sorted({hit.id for arm in ARMS for hit in evidence.rankings[arm].hits})
     columns = []
     for arm in ARMS:

@@ -17,7 +17,7 @@ from featurizer.errors import FeaturizerError
 from router.adapters import Questions
 from router.batch import Analyses
 from router.gateway import Gateway
-from router.session import Container, Snapshot
+from router.session import Session, Snapshot
 from router.settings import Settings, load_settings
 from router.types import Route
 
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = options.parse_args(argv)
     settings = load_settings()
     try:
-        container = Container(settings, given.index)
+        container = Session(settings, given.index)
         questions = Questions(container.analyser)
     except (BackendError, FeaturizerError) as error:
         print(error, file=sys.stderr)

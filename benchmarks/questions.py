@@ -5,7 +5,7 @@ from pathlib import Path
 
 from backends.types import Query
 from router.adapters import Questions
-from router.session import Container
+from router.session import Session
 from router.settings import load_settings
 
 Analyse = Callable[[Path, Sequence[str]], list[Query]]
@@ -20,7 +20,7 @@ def with_models(index: Path, texts: Sequence[str]) -> list[Query]:
         IndexNotFoundError: There is no index.
         IndexMismatchError: It was written with other models.
     """
-    container = Container(load_settings(), index)
+    container = Session(load_settings(), index)
     try:
         return list(Questions(container.analyser).analyse(texts, lambda _: True).queries)
     finally:

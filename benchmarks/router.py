@@ -17,7 +17,7 @@ from router.scorer import AttentionMlp, Linear
 from training.data.examples import Examples
 from training.fit.recipe import Recipe
 from training.fit.trainer import Trained, train
-from training.thresholds.outcomes import Outcomes
+from training.thresholds.outcomes import RouteOutcomes
 from training.thresholds.pareto import front
 from training.thresholds.solve import Solution, solve, stability
 
@@ -63,12 +63,12 @@ def questions(n: int, width: int, seed: int) -> Examples:
     return Examples(x, labels.astype(np.int64), np.where(draw.random(n) < 0.5, "one", "other"))
 
 
-def _replay(trained: Trained, examples: Examples, seed: int) -> Outcomes:
+def _replay(trained: Trained, examples: Examples, seed: int) -> RouteOutcomes:
     """Each question with one arm that succeeds, and fusion that does so by chance."""
     draw = np.random.default_rng(seed)
     n = len(examples)
     quality = np.stack([1 - examples.labels, draw.random(n) < 0.7, examples.labels], axis=1)
-    return Outcomes(
+    return RouteOutcomes(
         trained.scorer.scores(examples.features),
         quality.astype(np.float64),
         np.tile([5.0, 25.0, 20.0], (n, 1)),
@@ -86,7 +86,7 @@ def _decisions(model: RoutingModel, asked: np.ndarray) -> list[float]:
     return cells
 
 
-def _thresholds(replay: Outcomes) -> None:
+def _thresholds(replay: RouteOutcomes) -> None:
     found: list[Solution] = []
     print()
     table = report.Table(["step", "s"], width=34)

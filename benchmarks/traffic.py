@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.report import Table, parser, print_header, timed
 from router.model_files import Stated, read_stated
 from router.policy import decide
-from router.request_log import FEEDBACK, RETRIEVAL, Journal
+from router.request_log import FEEDBACK, RETRIEVAL, RequestLog
 from router.settings import RoutingSettings
 from router.types import Route
 
@@ -72,7 +72,7 @@ def write(path: Path, lines: int, router: Stated, *, seed: int = 0) -> None:
     """
     policy = router.policy
     draw = np.random.default_rng(seed)
-    journal = Journal(path)
+    journal = RequestLog(path)
     pair = {"low": policy.thresholds.low, "high": policy.thresholds.high}
     for at in range(lines):
         score = float(draw.beta(1.2, 2.0))

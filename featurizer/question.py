@@ -190,7 +190,7 @@ _NUMBERS = frozenset({"CARDINAL", "ORDINAL"})
 _DESCRIBING = frozenset({"prep", "relcl", "acl"})
 
 
-class Naming:
+class NamedThings:
     """Named entities and descriptions.
 
     Attributes:
@@ -397,7 +397,7 @@ class View:
         self.units = count_units(syntax.trees)
         self.shape = Shape(syntax.trees)
         self.arcs = Arcs(self.tokens)
-        self.naming = Naming(self.tokens, self.arcs)
+        self.naming = NamedThings(self.tokens, self.arcs)
         self.asking = asking(self.tokens)
         start = self.asking.place
         if start < 0:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from router.errors import ArtefactError, FeatureError, PolicyError
+from router.errors import FeatureError, ModelFileError, PolicyError
 from router.model import RoutingModel
 from router.policy import Policy
 from router.query_performance import asks_corpus
@@ -87,12 +87,12 @@ class Manifest:
     def __post_init__(self) -> None:
         count = len(self.features)
         if not count or not self.members or {len(self.mean), len(self.scale)} != {count}:
-            raise ArtefactError(
+            raise ModelFileError(
                 f"The manifest of '{self.name}' has {count} features, {len(self.mean)} means, "
                 f"{len(self.scale)} scales and {len(self.members)} members, which do not fit."
             )
         if not (min(self.scale) > 0 and self.temperature > 0 and self.clip > 0):
-            raise ArtefactError(
+            raise ModelFileError(
                 f"The manifest of '{self.name}' has a scale, a temperature or a clip "
                 "that is not above 0."
             )
@@ -111,17 +111,17 @@ class Manifest:
             where: The file, for messages.
 
         Raises:
-            ArtefactError: Another format, a file that was edited, or no manifest at all.
+            ModelFileError: Another format, a file that was edited, or no manifest at all.
         """
         content = _object(text, where)
         found = content.get("format")
         if found != FORMAT:
-            raise ArtefactError(
+            raise ModelFileError(
                 f"'{where}' has format {found!r}; this build reads {FORMAT}. "
                 "Use the build that wrote it, or retrain with `wye train`."
             )
         if content.pop("digest", None) != _digest(content):
-            raise ArtefactError(
+            raise ModelFileError(
                 f"'{where}' is not what was written: its digest differs. A version is never "
                 "edited; restore the file, or retrain with `wye train`."
             )
@@ -129,7 +129,7 @@ class Manifest:
             lists = ("features", "mean", "scale", "members")
             return cls(**content | {name: tuple(content[name]) for name in lists})
         except (KeyError, TypeError) as error:
-            raise ArtefactError(f"'{where}' is no manifest of a router: {error}.") from None
+            raise ModelFileError(f"'{where}' is no manifest of a router: {error}.") from None
 
 
 def policy_to_json(policy: Policy, notes: Mapping[str, Any]) -> str:
@@ -155,7 +155,7 @@ def policy_from_json(text: str | bytes, where: str) -> Policy:
     """Read a thresholds file.
 
     Raises:
-        ArtefactError: It is none, or its thresholds are out of order.
+        ModelFileError: It is none, or its thresholds are out of order.
     """
     content = _object(text, where)
     try:
@@ -166,11 +166,11 @@ def policy_from_json(text: str | bytes, where: str) -> Policy:
             str(content.get("router") or ""),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ArtefactError(
+        raise ModelFileError(
             f"'{where}' is no thresholds file: {error} is missing or of another kind."
         ) from None
     except (ValueError, PolicyError) as error:
-        raise ArtefactError(f"'{where}' cannot be used: {error}") from None
+        raise ModelFileError(f"'{where}' cannot be used: {error}") from None
 
 
 def to_text(content: Mapping[str, Any]) -> str:
@@ -187,9 +187,9 @@ def _object(text: str | bytes, where: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise ArtefactError(f"'{where}' is not JSON ({error}); restore the file.") from None
+        raise ModelFileError(f"'{where}' is not JSON ({error}); restore the file.") from None
     if not isinstance(content, dict):
-        raise ArtefactError(f"'{where}' holds no JSON object; restore the file.")
+        raise ModelFileError(f"'{where}' holds no JSON object; restore the file.")
     return content
 
 
@@ -215,20 +215,20 @@ def load(folder: Path, *, schema_id: str, names: Sequence[str]) -> RoutingModel:
         names: Of these features, in the order of the columns.
 
     Raises:
-        ArtefactError: A file is missing, is not what was written, or was made for other features.
+        ModelFileError: A file is missing, is not what was written, or was made for other features.
     """
     manifest = Manifest.from_json(_read(folder / MANIFEST), str(folder / MANIFEST))
     title = _title(manifest)
     content = {file: _checked(folder / file, manifest) for file in (WEIGHTS, THRESHOLDS, CARD)}
     if manifest.schema_id != schema_id:
-        raise ArtefactError(
+        raise ModelFileError(
             f"Router '{title}' was trained with feature schema {manifest.schema_id}; this build "
             f"computes {schema_id}. Retrain with `wye train`, or point --router at a matching one."
         )
     try:
         columns = columns_of(manifest.features, names)
     except FeatureError as error:
-        raise ArtefactError(f"Router '{title}' cannot be used: {error}") from None
+        raise ModelFileError(f"Router '{title}' cannot be used: {error}") from None
     scorer = Scorer(
         names=manifest.features,
         columns=columns,
@@ -265,7 +265,7 @@ def read_stated(folder: Path) -> Stated:
         folder: Of the version.
 
     Raises:
-        ArtefactError: A file is missing, or is not what was written.
+        ModelFileError: A file is missing, or is not what was written.
     """
     manifest = Manifest.from_json(_read(folder / MANIFEST), str(folder / MANIFEST))
     thresholds = folder / THRESHOLDS
@@ -286,7 +286,7 @@ def title_of(folder: Path) -> str:
     """Name and version of the router in a folder, "name/v1"; only its manifest is read.
 
     Raises:
-        ArtefactError: The manifest is missing, or is none.
+        ModelFileError: The manifest is missing, or is none.
     """
     return _title(Manifest.from_json(_read(folder / MANIFEST), str(folder / MANIFEST)))
 
@@ -299,18 +299,18 @@ def read_policy(path: Path, router: str = "") -> Policy:
         router: Name and version of the router that is to use it; empty for any.
 
     Raises:
-        ArtefactError: It is missing, is none, or names another router.
+        ModelFileError: It is missing, is none, or names another router.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ArtefactError(
+        raise ModelFileError(
             f"'{path}' cannot be read ({error.strerror}); name a thresholds file, as `wye tune` "
             "writes it."
         ) from None
     policy = policy_from_json(data, str(path))
     if router and policy.router and policy.router != router:
-        raise ArtefactError(
+        raise ModelFileError(
             f"'{path}' has thresholds for the router '{policy.router}', but '{router}' decides. "
             f"Use that router, or make others with `wye tune --router {router}`."
         )
@@ -325,7 +325,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ArtefactError(
+        raise ModelFileError(
             f"'{path}' cannot be read ({error.strerror}); name the folder of a router's version, "
             "such as models/NAME/v1, with all of its files."
         ) from None
@@ -334,7 +334,7 @@ def _read(path: Path) -> bytes:
 def _checked(path: Path, manifest: Manifest) -> bytes:
     data = _read(path)
     if sha256(data) != manifest.files.get(path.name):
-        raise ArtefactError(
+        raise ModelFileError(
             f"'{path}' is not what was written: its checksum differs from the manifest's. "
             "A version is never edited; restore the file, or retrain with `wye train`."
         )
@@ -344,7 +344,7 @@ def _checked(path: Path, manifest: Manifest) -> bytes:
 def _members(data: bytes, manifest: Manifest, path: Path) -> tuple[Member, ...]:
     unknown = sorted(set(manifest.members) - KINDS.keys())
     if unknown:
-        raise ArtefactError(
+        raise ModelFileError(
             f"'{path}' has members of kind {', '.join(unknown)}; this build runs "
             f"{', '.join(KINDS)}. Use the build that wrote it, or retrain with `wye train`."
         )
@@ -355,11 +355,11 @@ def _members(data: bytes, manifest: Manifest, path: Path) -> tuple[Member, ...]:
             for place, kind in enumerate(manifest.members)
         )
     except (SafetensorError, KeyError, ValueError) as error:
-        raise ArtefactError(
+        raise ModelFileError(
             f"'{path}' does not hold the weights of its manifest ({error}); retrain."
         ) from None
     if any(member.width != len(manifest.features) for member in members):
-        raise ArtefactError(f"'{path}' holds weights for another number of features; retrain.")
+        raise ModelFileError(f"'{path}' holds weights for another number of features; retrain.")
     return members
 
 
@@ -413,14 +413,14 @@ def save(models: Path, name: str, draft: Draft, version: str | None = None) -> P
         The folder of the version.
 
     Raises:
-        ArtefactError: The version is there already, or a name that cannot be a folder.
+        ModelFileError: The version is there already, or a name that cannot be a folder.
     """
     if not _NAME.fullmatch(name):
-        raise ArtefactError(
+        raise ModelFileError(
             f"A model cannot be called '{name}'; use letters, digits, '.', '_', '-'."
         )
     if version is not None and not VERSION.fullmatch(version):
-        raise ArtefactError(f"A version cannot be called '{version}'; use v1, v2, and so on.")
+        raise ModelFileError(f"A version cannot be called '{version}'; use v1, v2, and so on.")
     home = models / name
     home.mkdir(parents=True, exist_ok=True)
     while True:
@@ -429,7 +429,7 @@ def save(models: Path, name: str, draft: Draft, version: str | None = None) -> P
         if not target.exists() and _written(target, draft, name):
             return target
         if version is not None:
-            raise ArtefactError(
+            raise ModelFileError(
                 f"'{target}' is there already and is never overwritten; "
                 "leave the version out to write the next one."
             )

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from backends.lexical import STOPWORDS, terms
-from backends.trigraph.seeds import SeedReach
+from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Query, Ranking
 from featurizer import registry as featurizer
 from featurizer.registry import FEATURE_NAMES
 from router.blend import log_share
-from router.types import Evidence, Route
+from router.types import ArmResults, Route
 
 _STOPWORDS = frozenset(STOPWORDS)
 _NOTHING = Ranking("", ())
@@ -56,7 +56,7 @@ CHEAP_SIGNALS = SEED_SIGNALS + DENSE_SIGNALS
 SIGNAL_NAMES = CHEAP_SIGNALS + LEXICAL_SIGNALS + GRAPH_SIGNALS + AGREEMENT_SIGNALS
 
 
-def signals(evidence: Sequence[Evidence], names: Sequence[str] = SIGNAL_NAMES) -> Float64:
+def signals(evidence: Sequence[ArmResults], names: Sequence[str] = SIGNAL_NAMES) -> Float64:
     """Signals of questions.
 
     Margins are the best score minus the 2nd or 5th (the last, where there are fewer): cosines for
@@ -87,7 +87,7 @@ def signals(evidence: Sequence[Evidence], names: Sequence[str] = SIGNAL_NAMES) -
     return matrix
 
 
-def _groups() -> list[tuple[tuple[str, ...], Callable[[Evidence], Sequence[float]]]]:
+def _groups() -> list[tuple[tuple[str, ...], Callable[[ArmResults], Sequence[float]]]]:
     return [
         (SEED_SIGNALS, _of_seeds),
         (DENSE_SIGNALS, _of_dense),
@@ -97,7 +97,7 @@ def _groups() -> list[tuple[tuple[str, ...], Callable[[Evidence], Sequence[float
     ]
 
 
-def _of_seeds(evidence: Evidence) -> Sequence[float]:
+def _of_seeds(evidence: ArmResults) -> Sequence[float]:
     seeds = evidence.seeds
     mentions = {m.text.casefold() for m in evidence.query.mentions if m.kind == "entity"}
     found = {seed.mention.casefold() for seed in seeds}
@@ -116,24 +116,24 @@ def _of_seeds(evidence: Evidence) -> Sequence[float]:
     )
 
 
-def _of_dense(evidence: Evidence) -> Sequence[float]:
+def _of_dense(evidence: ArmResults) -> Sequence[float]:
     scores = _scores(evidence, Route.DENSE)
     return scores[0] if scores else 0.0, _difference(scores, 2), _difference(scores, TOP)
 
 
-def _of_lexical(evidence: Evidence) -> Sequence[float]:
+def _of_lexical(evidence: ArmResults) -> Sequence[float]:
     scores = _scores(evidence, Route.LEXICAL)
     shares = [score / scores[0] for score in scores[:TOP]]
     return _difference(shares, 2), _difference(shares, TOP)
 
 
-def _of_graph(evidence: Evidence) -> Sequence[float]:
+def _of_graph(evidence: ArmResults) -> Sequence[float]:
     scores = _scores(evidence, Route.GRAPH)
     logs = [log_share(score, scores[0]) for score in scores[:TOP]]
     return _difference(logs, 2), _difference(logs, TOP)
 
 
-def _of_agreement(evidence: Evidence) -> Sequence[float]:
+def _of_agreement(evidence: ArmResults) -> Sequence[float]:
     dense, graph = (_ids(evidence, arm, 1) for arm in (Route.DENSE, Route.GRAPH))
     return (
         _agreement(evidence, Route.DENSE, Route.GRAPH),
@@ -146,22 +146,22 @@ def _of_agreement(evidence: Evidence) -> Sequence[float]:
     )
 
 
-def _coverage(query: Query, seeds: Sequence[SeedReach]) -> float:
+def _coverage(query: Query, seeds: Sequence[SeedStats]) -> float:
     """Share of the question's content words that seeds stand for."""
     words = terms(query.text, "s", _STOPWORDS)
     named = {term for seed in seeds for term in terms(seed.mention, "s", _STOPWORDS)}
     return sum(word in named for word in words) / len(words) if words else 0.0
 
 
-def _share(seeds: Sequence[SeedReach], holds: Callable[[SeedReach], bool]) -> float:
+def _share(seeds: Sequence[SeedStats], holds: Callable[[SeedStats], bool]) -> float:
     return sum(map(holds, seeds)) / len(seeds) if seeds else 0.0
 
 
-def _scores(evidence: Evidence, arm: Route) -> list[float]:
+def _scores(evidence: ArmResults, arm: Route) -> list[float]:
     return [hit.score for hit in evidence.rankings.get(arm, _NOTHING).hits]
 
 
-def _ids(evidence: Evidence, arm: Route, count: int) -> list[str]:
+def _ids(evidence: ArmResults, arm: Route, count: int) -> list[str]:
     return [hit.id for hit in evidence.rankings.get(arm, _NOTHING).hits[:count]]
 
 
@@ -169,13 +169,13 @@ def _difference(values: Sequence[float], place: int) -> float:
     return values[0] - values[:place][-1] if values else 0.0
 
 
-def _agreement(evidence: Evidence, one: Route, other: Route) -> float:
+def _agreement(evidence: ArmResults, one: Route, other: Route) -> float:
     mine, theirs = set(_ids(evidence, one, TOP)), set(_ids(evidence, other, TOP))
     longest = max(len(mine), len(theirs))
     return len(mine & theirs) / longest if longest else 0.0
 
 
-def _standing(evidence: Evidence, one: Route, other: Route) -> float:
+def _standing(evidence: ArmResults, one: Route, other: Route) -> float:
     best = _ids(evidence, one, 1)
     hits = evidence.rankings.get(other, _NOTHING).hits
     rank = next((hit.rank for hit in hits if [hit.id] == best), None)
@@ -210,7 +210,7 @@ def asks_corpus(names: Sequence[str]) -> bool:
     return not set(CHEAP_SIGNALS).isdisjoint(names)
 
 
-def with_corpus(features: Float64, evidence: Sequence[Evidence]) -> Float64:
+def with_corpus(features: Float64, evidence: Sequence[ArmResults]) -> Float64:
     """Columns of questions asked of an index.
 
     Args:

@@ -34,7 +34,7 @@ class Entry:
     feedback: tuple[Mapping[str, Any], ...] = field(default=())
 
 
-class Journal:
+class RequestLog:
     """Writes lines; nothing is kept in memory, so nothing is lost when the process is killed."""
 
     def __init__(self, path: Path) -> None:

@@ -26,7 +26,7 @@ from router.settings import RoutingSettings, Settings
 from router.types import Decision, Route
 
 
-class SharedModels:
+class ModelCache:
     """Analysers and routers in memory; whoever makes it closes it, once nothing is asked any more.
 
     They may be asked for in any thread. An analyser itself is used by one thread at a time, so all
@@ -63,7 +63,7 @@ class SharedModels:
             schema: Of the features that it will be given; see `router.query_performance.schema_id`.
 
         Raises:
-            ArtefactError: It is missing, damaged, or was trained on other features.
+            ModelFileError: It is missing, damaged, or was trained on other features.
         """
         key = folder.resolve(), schema
         with self._loading:
@@ -79,7 +79,9 @@ class SharedModels:
                 self._analysers.popitem()[1].close()
 
 
-def untuned(settings: RoutingSettings, analyser: Analyser, models: SharedModels) -> RoutingModel:
+def without_own_thresholds(
+    settings: RoutingSettings, analyser: Analyser, models: ModelCache
+) -> RoutingModel:
     """The router of the settings with its own thresholds.
 
     Args:
@@ -88,13 +90,13 @@ def untuned(settings: RoutingSettings, analyser: Analyser, models: SharedModels)
         models: May have it already.
 
     Raises:
-        ArtefactError: It is missing, damaged, or was trained on other features.
+        ModelFileError: It is missing, damaged, or was trained on other features.
         ModelError: The constituency model is missing or damaged.
     """
     return models.router(settings.folder(), schema_id(analyser.syntax_fingerprint))
 
 
-def tuned(model: RoutingModel, settings: RoutingSettings) -> RoutingModel:
+def with_thresholds(model: RoutingModel, settings: RoutingSettings) -> RoutingModel:
     """The same router under the thresholds of the settings, as their file is at this moment.
 
     Args:
@@ -102,7 +104,7 @@ def tuned(model: RoutingModel, settings: RoutingSettings) -> RoutingModel:
         settings: May name a file of others.
 
     Raises:
-        ArtefactError: The file is missing or broken, or names another router.
+        ModelFileError: The file is missing or broken, or names another router.
     """
     if not settings.thresholds:
         return model
@@ -205,12 +207,10 @@ class Snapshot:
         return Columns(self.corpus.metadata)
 
 
-class Container:
+class Session:
     """An index with all that searching it takes; each part is made when first needed."""
 
-    def __init__(
-        self, settings: Settings, folder: Path, models: SharedModels | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, folder: Path, models: ModelCache | None = None) -> None:
         """Open an index.
 
         Args:
@@ -224,7 +224,7 @@ class Container:
         """
         self.settings = settings
         self.index = Index.open(folder)
-        self._models = SharedModels() if models is None else models
+        self._models = ModelCache() if models is None else models
         self._owns_models = models is None
 
     @cached_property
@@ -297,11 +297,11 @@ class Container:
     @cached_property
     def router(self) -> RoutingModel:
         """What chooses routes, under the thresholds of the settings."""
-        return tuned(self._untuned, self.settings.router)
+        return with_thresholds(self._untuned, self.settings.router)
 
     @cached_property
     def _untuned(self) -> RoutingModel:
-        return untuned(self.settings.router, self.analyser, self._models)
+        return without_own_thresholds(self.settings.router, self.analyser, self._models)
 
     @property
     def router_name(self) -> str:
@@ -313,7 +313,7 @@ class Container:
         """What becomes of scores; None as long as no question has needed the router."""
         return self.router.policy if "router" in self.__dict__ else None
 
-    def successor(self) -> "Container | None":
+    def successor(self) -> "Session | None":
         """A container of the newest version with the same models; None while this is the newest.
 
         This one stays as it is, so questions can go on here until the other has built its arms.
@@ -324,7 +324,7 @@ class Container:
         """
         if self.index.is_newest:
             return None
-        later = Container(self.settings, self.index.path, self._models)
+        later = Session(self.settings, self.index.path, self._models)
         later.index.check(self.index.fingerprint)
         later._owns_models = self._owns_models
         for part in ("analyser", "_untuned", "router"):
@@ -334,18 +334,18 @@ class Container:
             later.__dict__["before"] = self.snapshot
         return later
 
-    def retuned(self) -> "Container | None":
+    def retuned(self) -> "Session | None":
         """The same version under the thresholds that their file has now; None while it has these.
 
         This one stays as it is, so that a batch goes by the thresholds that it began with. Where
         the file could not be used when the router was loaded, there are none until it can.
 
         Raises:
-            ArtefactError: The file is missing or broken, or names another router.
+            ModelFileError: The file is missing or broken, or names another router.
         """
         if "_untuned" not in self.__dict__:
             return None
-        router = tuned(self._untuned, self.settings.router)
+        router = with_thresholds(self._untuned, self.settings.router)
         if router.policy == self.policy:
             return None
         later = copy(self)
@@ -383,7 +383,7 @@ class Container:
 class Deciding:
     """The router by itself, where it looks at nothing but the question."""
 
-    def __init__(self, settings: Settings, models: SharedModels | None = None) -> None:
+    def __init__(self, settings: Settings, models: ModelCache | None = None) -> None:
         """Load the models.
 
         Args:
@@ -392,9 +392,9 @@ class Deciding:
 
         Raises:
             ModelError: A model is missing or damaged.
-            ArtefactError: The router is missing, damaged, or was trained on other features.
+            ModelFileError: The router is missing, damaged, or was trained on other features.
         """
-        self._models = SharedModels() if models is None else models
+        self._models = ModelCache() if models is None else models
         self._owns_models = models is None
         self.analyser = self._models.analyser(settings.analyser, Analyser)
         self.router = load_router(settings, self.analyser, self._models)
@@ -419,7 +419,7 @@ class Deciding:
 
 
 def load_router(
-    settings: Settings, analyser: Analyser, models: SharedModels | None = None
+    settings: Settings, analyser: Analyser, models: ModelCache | None = None
 ) -> RoutingModel:
     """The router of the settings, known to look at the features that the models compute.
 
@@ -429,12 +429,12 @@ def load_router(
         models: Shared with others, which may have loaded it already.
 
     Raises:
-        ArtefactError: It is missing, damaged, or was trained on other features; or the thresholds
+        ModelFileError: It is missing, damaged, or was trained on other features; or the thresholds
             are missing, damaged or another router's.
         ModelError: The constituency model is missing or damaged.
     """
     own = settings.router
-    return tuned(untuned(own, analyser, models or SharedModels()), own)
+    return with_thresholds(without_own_thresholds(own, analyser, models or ModelCache()), own)
 
 
 class Ingestion:

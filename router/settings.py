@@ -17,7 +17,7 @@ from backends.dense import DenseSettings
 from backends.lexical import LexicalSettings
 from backends.trigraph.retriever import PRESETS, TriGraphSettings
 from featurizer.analyser import AnalyserSettings
-from router.errors import ArtefactError, SettingsError
+from router.errors import ModelFileError, SettingsError
 from router.fusion_settings import FusionSettings
 
 # The repository's folder of models: Wye runs from a checkout.
@@ -43,13 +43,13 @@ class RoutingSettings:
         """Of the router's version.
 
         Raises:
-            ArtefactError: There is none.
+            ModelFileError: There is none.
         """
         given = Path(self.model)
         for place in (given, MODELS / given):
             if place.is_dir():
                 return place
-        raise ArtefactError(
+        raise ModelFileError(
             f"There is no router '{self.model}', neither as a folder nor in {MODELS}. Point "
             "WYE_ROUTER__MODEL at a version that `wye train` wrote, or name the route "
             "(--route dense, lexical, graph or fusion)."

@@ -14,16 +14,16 @@ import numpy as np
 from backends.types import Float64
 from router.errors import SettingsError
 from router.query_performance import signals
-from router.types import Evidence
+from router.types import ArmResults
 
 TRUST_SIGNALS: tuple[str, ...] = ("seed_title_uniqueness", "graph_margin_5")
-"""What a `TrustWeights` weighs, in this order; more of either never speaks against the graph."""
+"""What a `GraphWeightModel` weighs, in order; more of either never speaks against the graph."""
 MOST_LOGIT = 10.0
 """Of a score near 0 or 1: the scorer's certainty is not taken at its word beyond this."""
 
 
 @dataclass(frozen=True, slots=True)
-class TrustWeights:
+class GraphWeightModel:
     """A logistic model of whether the graph's list is the better one, with few numbers to know.
 
     `training.fit.graph_weight` fits it. The defaults lie on the plateau around what it finds for
@@ -54,7 +54,7 @@ class TrustWeights:
 
 
 def trust(
-    evidence: Sequence[Evidence], weights: TrustWeights, scores: Sequence[float | None]
+    evidence: Sequence[ArmResults], weights: GraphWeightModel, scores: Sequence[float | None]
 ) -> Float64:
     """Trust t of each question, from 0 (the text arms alone) to 1 (the graph alone).
 

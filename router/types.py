@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from backends.trigraph.seeds import SeedReach
+from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Query, Ranking
 from featurizer.constituency.tree import Tree
 from router.errors import PolicyError
@@ -103,7 +103,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ArmResults:
     """One question with what was found for it.
 
     Attributes:
@@ -113,12 +113,12 @@ class Evidence:
     """
 
     query: Query
-    seeds: tuple[SeedReach, ...] = ()
+    seeds: tuple[SeedStats, ...] = ()
     rankings: Mapping[Route, Ranking] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Consulted:
+class TimedArmResults:
     """What every arm said to one question, and what that took.
 
     Attributes:
@@ -126,7 +126,7 @@ class Consulted:
         seconds: Wall time by stage.
     """
 
-    evidence: Evidence
+    evidence: ArmResults
     seconds: Mapping[str, float]
 
 

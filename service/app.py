@@ -11,7 +11,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from router.session import Container, SharedModels
+from router.session import ModelCache, Session
 from service.collections import Collection, Engine, places, routings
 from service.http import problems
 from service.http.auth import refuse_open_server
@@ -95,7 +95,7 @@ def build(
     """
     serve = settings.serve
     refuse_open_server(serve)
-    models = SharedModels()
+    models = ModelCache()
     openers = indexes(settings, models) if engines is None else engines
     collections = {name: Collection(name, opener) for name, opener in openers.items()}
     ring = KeyRing(serve.keys, serve.keys_file)
@@ -151,7 +151,7 @@ def build(
     return app
 
 
-def indexes(settings: ServiceSettings, models: SharedModels) -> dict[str, Opener]:
+def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
     """What opens each index that the settings name, with the router that is named for it.
 
     Args:
@@ -175,8 +175,8 @@ def indexes(settings: ServiceSettings, models: SharedModels) -> dict[str, Opener
     }
 
 
-def _open(settings: ServiceSettings, folder: Path, models: SharedModels) -> Engine:
-    return Container(settings, folder, models)
+def _open(settings: ServiceSettings, folder: Path, models: ModelCache) -> Engine:
+    return Session(settings, folder, models)
 
 
 @asynccontextmanager
@@ -185,5 +185,5 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await service.start()
     yield
     await service.stop()
-    models: SharedModels = app.state.models
+    models: ModelCache = app.state.models
     models.close()

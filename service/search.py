@@ -22,7 +22,7 @@ _NEWEST = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class SearchParams:
     """What requests have in common that are worked on together.
 
     Attributes:
@@ -49,7 +49,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RouteParams:
     """The same for requests that only want to know which route a question would take.
 
     Attributes:
@@ -64,7 +64,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QueuedQuestion:
     """One question of one request.
 
     Attributes:
@@ -77,7 +77,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The answer to one question.
 
     Attributes:
@@ -110,22 +110,24 @@ class Searcher:
         self._paces: dict[tuple[str, Route], _Pace] = {}
 
     def work(
-        self, ask: Ask | Choice, entries: Sequence[Entry[Question]]
-    ) -> Sequence[Found | Decision | Exception]:
+        self, ask: SearchParams | RouteParams, entries: Sequence[Entry[QueuedQuestion]]
+    ) -> Sequence[SearchResult | Decision | Exception]:
         """One result or error per entry, in order."""
-        if isinstance(ask, Choice):
+        if isinstance(ask, RouteParams):
             engine = self._collections[ask.collection].engine
             return self._decide(engine, ask, [entry.item.text for entry in entries])
         return self.find(ask, entries)
 
-    def find(self, ask: Ask, entries: Sequence[Entry[Question]]) -> list[Found | Exception]:
+    def find(
+        self, ask: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
+    ) -> list[SearchResult | Exception]:
         """Passages or an error per entry, in order.
 
         Entries whose time will not suffice for their route, as far as one can tell, go first and
         over the dense route. All of a batch see one version of the index and one of the thresholds.
         """
         engine = self._collections[ask.collection].engine
-        results: dict[int, Found | Exception] = {}
+        results: dict[int, SearchResult | Exception] = {}
         for why, places in self._by_haste(ask, entries).items():
             asked = replace(ask, route=Route.DENSE) if why else ask
             found = self._search(engine, asked, [entries[place].item for place in places], why)
@@ -133,7 +135,7 @@ class Searcher:
         return [results[place] for place in range(len(entries))]
 
     def _decide(
-        self, engine: Engine, ask: Choice, questions: Sequence[str]
+        self, engine: Engine, ask: RouteParams, questions: Sequence[str]
     ) -> list[Decision | Exception]:
         try:
             return list(
@@ -146,7 +148,9 @@ class Searcher:
                 return [error]
         return [found for question in questions for found in self._decide(engine, ask, [question])]
 
-    def _by_haste(self, ask: Ask, entries: Sequence[Entry[Question]]) -> dict[str, list[int]]:
+    def _by_haste(
+        self, ask: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
+    ) -> dict[str, list[int]]:
         """Why some places cannot take the route asked for -> those places; "" -> the others."""
         pace = self._paces.get((ask.collection, ask.route))
         if pace is None or ask.route == Route.DENSE:
@@ -164,8 +168,8 @@ class Searcher:
         return {why: late, "": kept} if kept else {why: late}
 
     def _search(
-        self, engine: Engine, ask: Ask, questions: Sequence[Question], why: str
-    ) -> list[Found | Exception]:
+        self, engine: Engine, ask: SearchParams, questions: Sequence[QueuedQuestion], why: str
+    ) -> list[SearchResult | Exception]:
         """Search over one route.
 
         A question that fails does not take its neighbours with it, and dense search answers it
@@ -195,8 +199,8 @@ class Searcher:
         ]
 
     def _ask(
-        self, engine: Engine, ask: Ask, questions: Sequence[Question], why: str
-    ) -> list[Found]:
+        self, engine: Engine, ask: SearchParams, questions: Sequence[QueuedQuestion], why: str
+    ) -> list[SearchResult]:
         started = perf_counter()
         replies = engine.gateway.search(
             [question.text for question in questions],
@@ -213,7 +217,7 @@ class Searcher:
         pace = self._paces.setdefault((ask.collection, ask.route), _Pace())
         pace.learn((perf_counter() - started) / len(questions), self._clock())
         return [
-            Found(
+            SearchResult(
                 reply,
                 {id_: passages[id_] for id_ in ids},
                 DEGRADED + why if why else "",
@@ -223,7 +227,7 @@ class Searcher:
         ]
 
 
-def _shown(reply: Reply, ask: Ask) -> set[str]:
+def _shown(reply: Reply, ask: SearchParams) -> set[str]:
     """Ids of the passages that a reply needs: its own, and what each arm had where that is told."""
     own = {hit.id for hit in reply.ranking.hits}
     if not ask.explain:

@@ -10,7 +10,7 @@ from typing import cast
 from fastapi import Request
 from opentelemetry.trace import Tracer
 
-from router.request_log import RETRIEVAL, Journal
+from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
 from service.answers.answering import Writer
 from service.batching import Batcher, unless_gone
@@ -25,7 +25,7 @@ from service.ingest.desk import Desk
 from service.logs import LOG
 from service.recent import Recent, Sample
 from service.render import plain
-from service.search import Ask, Choice, Found, Question, Searcher
+from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
 from service.settings import ServiceSettings
 
 
@@ -61,10 +61,10 @@ class Service:
         self._loaded = loaded
         self.started = int(time())
         self.writer = Writer(settings.generator, metrics)
-        self.journal = Journal(serve.request_log) if serve.request_log is not None else None
-        self.batcher: Batcher[Ask | Choice, Question, Found | Decision] = Batcher(
-            Searcher(collections).work, batch=serve.batch, queue=serve.queue
-        )
+        self.journal = RequestLog(serve.request_log) if serve.request_log is not None else None
+        self.batcher: Batcher[
+            SearchParams | RouteParams, QueuedQuestion, SearchResult | Decision
+        ] = Batcher(Searcher(collections).work, batch=serve.batch, queue=serve.queue)
         self.desk = Desk(
             collections,
             settings.documents,
@@ -140,7 +140,7 @@ class Service:
                 )
 
     async def find(
-        self, request: Request, ask: Ask, questions: Sequence[str], deadline_ms: int | None
+        self, request: Request, ask: SearchParams, questions: Sequence[str], deadline_ms: int | None
     ) -> list[Answered]:
         """Passages for each question of a request, in order.
 
@@ -159,14 +159,16 @@ class Service:
         seconds = self._seconds(deadline_ms)
         answers = await unless_gone(
             gone(request),
-            _together([self._find(ask, Question(text, request_id), seconds) for text in questions]),
+            _together(
+                [self._find(ask, QueuedQuestion(text, request_id), seconds) for text in questions]
+            ),
         )
         for answered in answers:
             self._record(answered)
         return answers
 
     async def decide(
-        self, request: Request, ask: Choice, question: str, deadline_ms: int | None
+        self, request: Request, ask: RouteParams, question: str, deadline_ms: int | None
     ) -> Decision:
         """Which route a question would take.
 
@@ -174,7 +176,7 @@ class Service:
             Problem: As of `find`.
         """
         self._check(ask.collection, Route.AUTO)
-        item = Question(question, request_id_of(request.scope))
+        item = QueuedQuestion(question, request_id_of(request.scope))
         work = self.batcher.submit(ask, item, self._seconds(deadline_ms))
         decision, _ = await unless_gone(gone(request), work)
         return cast("Decision", decision)
@@ -199,14 +201,14 @@ class Service:
         serve = self.settings.serve
         return min(deadline_ms or serve.deadline_ms, serve.longest_deadline_ms) / 1000
 
-    async def _find(self, ask: Ask, question: Question, seconds: float) -> Answered:
+    async def _find(self, ask: SearchParams, question: QueuedQuestion, seconds: float) -> Answered:
         started = perf_counter()
         self.metrics.queue_depth.set(self.batcher.depth + 1)
         try:
             found, entry = await self.batcher.submit(ask, question, seconds)
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)
-        return Answered(ask, cast("Found", found), entry, perf_counter() - started)
+        return Answered(ask, cast("SearchResult", found), entry, perf_counter() - started)
 
     def _record(self, answered: Answered) -> None:
         """Count it, trace it, and write it to the request log."""

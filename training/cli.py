@@ -70,7 +70,7 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
         Prints means with 95 % bootstrap intervals, paired differences, and latency. The exit code
         is 0 only when every question was answered.
         """
-        from router.session import Container
+        from router.session import Session
         from router.settings import load_settings
         from training.data.dataset import read_dataset
         from training.data.sources import Source
@@ -84,7 +84,7 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
         settings = load_settings(index=index)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
-        container = Container(settings, settings.index)
+        container = Session(settings, settings.index)
         try:
             contenders = {}
             if names:

@@ -14,7 +14,7 @@ from backends.types import Int64, Mask, Ranking
 from router.fusing import blend_text
 from router.fusion_settings import FusionSettings
 from router.types import Route
-from training.data.evaluation_set import Material
+from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed, TrainingReplay
 from training.errors import FitError
 from training.evaluation.measures import ALL_EVIDENCE, DEPTH, MEASURES, all_evidence
@@ -216,7 +216,7 @@ _MEASURED = {
 }
 
 
-def compared(material: Material, simple: Route, success: str, fusion: FusionSettings) -> Int64:
+def compared(material: EvaluationSet, simple: Route, success: str, fusion: FusionSettings) -> Int64:
     """The same as `labels_of` for questions of any split, which a router is judged on.
 
     Args:

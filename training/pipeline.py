@@ -12,7 +12,7 @@ from router.fusion_settings import FusionSettings
 from router.policy import Policy
 from router.scorer import AttentionMlp, Linear, Scorer, to_scores
 from router.types import Route
-from training.data.evaluation_set import SIMPLE_ROUTES, Material
+from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Examples
 from training.errors import FitError
 from training.evaluation.measures import MEASURES
@@ -22,7 +22,7 @@ from training.fit.recipe import Recipe
 from training.fit.trainer import Trained, train
 from training.judge import JUDGED
 from training.labels import CHOICES
-from training.thresholds.outcomes import Goal, Outcomes
+from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective
 from training.thresholds.solve import Solution, solve
 from training.thresholds.sweep import CUTS
 
@@ -49,7 +49,7 @@ class Choices:
     quality: str = "nDCG@10"
     kind: str = "auto"
     simple: Route | None = None
-    goal: Goal = field(default_factory=Goal)
+    goal: ThresholdObjective = field(default_factory=ThresholdObjective)
     fusion: FusionSettings = field(default_factory=FusionSettings)
     elsewhere: bool = True
     seed: int = 0
@@ -111,7 +111,7 @@ class Fitted:
     solution: Solution
     solutions: dict[Route, Solution]
     unseen: Unseen | None
-    outcomes: dict[Route, Outcomes]
+    outcomes: dict[Route, RouteOutcomes]
     labels: Int64
 
     @property
@@ -121,7 +121,7 @@ class Fitted:
 
 
 def fit(
-    material: Material,
+    material: EvaluationSet,
     labels: Int64,
     dev: NDArray[np.bool_],
     *,
@@ -203,8 +203,8 @@ def fit(
 
 
 def _outcomes(
-    material: Material, known: Crossfit, unseen: Unseen | None, simple: Route, choices: Choices
-) -> Outcomes:
+    material: EvaluationSet, known: Crossfit, unseen: Unseen | None, simple: Route, choices: Choices
+) -> RouteOutcomes:
     """Every question as it is met at home, and once more as it is met elsewhere."""
     fusion, quality = choices.fusion, choices.quality
     home = material.outcomes(inside(known.logits), simple, fusion, quality)
@@ -213,7 +213,7 @@ def _outcomes(
     rows = np.zeros(len(material), np.bool_)
     rows[unseen.rows] = True
     away = material.only(rows).outcomes(inside(unseen.logits), simple, fusion, quality)
-    return Outcomes(
+    return RouteOutcomes(
         np.concatenate([home.scores, away.scores]),
         np.concatenate([home.quality, away.quality]),
         np.concatenate([home.latency_ms, away.latency_ms]),
@@ -233,7 +233,7 @@ def examples_of(
     return Examples(features[kept], labels[kept], groups[kept])
 
 
-def latencies(material: Material, simple: Route) -> dict[Route, float]:
+def latencies(material: EvaluationSet, simple: Route) -> dict[Route, float]:
     """Median milliseconds of each route, as replayed one question at a time."""
     return {
         route: round(float(np.median(material.latency_ms(route))), 2)

@@ -34,7 +34,7 @@ def publish(
         The version's folder, and what the report says.
 
     Raises:
-        ArtefactError: A name that cannot be a folder.
+        ModelFileError: A name that cannot be a folder.
     """
     schema = schema_of(run.settings)
     report = RouterReport.of(

@@ -91,7 +91,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         from training.publishing import publish
         from training.reporting.terminal import show
         from training.run import Run
-        from training.thresholds.outcomes import Goal
+        from training.thresholds.outcomes import ThresholdObjective
 
         settings = load_settings(index=index)
         choices = Choices(
@@ -99,7 +99,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             quality=quality,
             kind=kind,
             simple=None if simple is None else simple_route(simple),
-            goal=Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share),
+            goal=ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share),
             fusion=settings.fusion,
             elsewhere=elsewhere,
             seed=seed,

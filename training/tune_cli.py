@@ -88,15 +88,15 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         With --index too, feedback that names passages stands for judgements.
         """
         from training.evaluation.tables import wide_console
-        from training.thresholds.outcomes import Goal
+        from training.thresholds.outcomes import ThresholdObjective
 
-        goal = Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
+        goal = ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
         if from_log:
             from training.traffic.run import Tuner
 
             if replays:
                 raise ReplayError("Give replays or --from-log, not both.")
-            if out is not None and index is None and goal == Goal():
+            if out is not None and index is None and goal == ThresholdObjective():
                 raise LogError(
                     "There is nothing to write: bound --max-latency-ms or --max-graph-share, or "
                     "have the questions with feedback replayed with --index."
@@ -116,7 +116,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
 
                 judging = Judging(index, quality, elsewhere, moved, cache, seed)
                 wrote = tune_judged(tuner, judging, progress())
-            elif goal != Goal():
+            elif goal != ThresholdObjective():
                 wrote = tuner.bounded()
             if not wrote:
                 return

@@ -26,7 +26,7 @@ from backends.types import Float32, Int32
 FOLDER = "entities.lance"
 
 
-class Surfaces:
+class EntityVectorCache:
     """Surface → vector, on disk; always reads the newest version."""
 
     def __init__(self, index: Path, dimension: int, fingerprint: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from backends.errors import IndexMismatchError, IndexNotFoundError
 from backends.store.entity_vectors import FOLDER as SURFACES
-from backends.store.entity_vectors import Surfaces
+from backends.store.entity_vectors import EntityVectorCache
 from backends.store.locks import LOCK, NOTE, flush, writer_lock
 from backends.store.schema import (
     PASSAGE_COLUMNS,
@@ -43,7 +43,7 @@ class Index:
         self.path = path
         self.dimension = dimension_of(dataset.schema)
         self.fingerprint = fingerprint_of(dataset.schema)
-        self.surfaces = Surfaces(path, self.dimension, self.fingerprint)
+        self.surfaces = EntityVectorCache(path, self.dimension, self.fingerprint)
         self._dataset = dataset
 
     @classmethod

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from backends.numerics import ragged
-from backends.store.entity_vectors import Surfaces
+from backends.store.entity_vectors import EntityVectorCache
 from backends.store.index import Index
 from backends.types import Float16, Float32, Int32, Int64, Passage
 
@@ -78,7 +78,7 @@ class Corpus:
     _metadata: pa.ChunkedArray
     _places: Int64  # of each row in the dataset
     _dataset: lance.LanceDataset
-    _surfaces: Surfaces
+    _surfaces: EntityVectorCache
 
     def __len__(self) -> int:
         """How many passages there are."""

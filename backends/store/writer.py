@@ -13,7 +13,7 @@ from typing import cast
 import lance
 import pyarrow as pa
 
-from backends.store.entity_vectors import Surfaces
+from backends.store.entity_vectors import EntityVectorCache
 from backends.store.locks import flush
 from backends.types import Float32
 
@@ -50,7 +50,9 @@ class Version:
 class Writer:
     """Holds an index's write lock for as long as its `with` block runs."""
 
-    def __init__(self, folder: Path, dataset: lance.LanceDataset, surfaces: Surfaces) -> None:
+    def __init__(
+        self, folder: Path, dataset: lance.LanceDataset, surfaces: EntityVectorCache
+    ) -> None:
         """Start from a version; only `Index.writer` makes one, for it takes the lock.
 
         Args:

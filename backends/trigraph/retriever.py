@@ -40,7 +40,7 @@ from backends.trigraph.pagerank import (
     walk_on,
 )
 from backends.trigraph.push import LocalWalk, local_walk
-from backends.trigraph.seeds import Seed, SeedFinder, SeedReach, SeedSettings
+from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
 from backends.types import Float32, Float64, Mask, Query, Ranking
 
 LexicalScores = Callable[[Sequence[Query]], Float32]
@@ -246,7 +246,7 @@ class TriGraphRetriever:
 
     def seeds(
         self, queries: Sequence[Query], allowed: Mask | None = None
-    ) -> list[tuple[SeedReach, ...]]:
+    ) -> list[tuple[SeedStats, ...]]:
         """Where each walk would start, known without walking.
 
         Args:
@@ -267,9 +267,9 @@ class TriGraphRetriever:
         """Walk from the restart masses of each trace until settled."""
         return self._settle(traces, self._view_of(allowed))
 
-    def _reach(self, seed: Seed, view: _View) -> SeedReach:
+    def _reach(self, seed: Seed, view: _View) -> SeedStats:
         titled = view.titled.indptr
-        return SeedReach(
+        return SeedStats(
             mention=seed.mention,
             value=seed.value,
             origin=seed.origin,

@@ -60,7 +60,7 @@ class Seed:
 
 
 @dataclass(frozen=True, slots=True)
-class SeedReach:
+class SeedStats:
     """A seed, and how much of the corpus it points at; an entity everywhere points nowhere.
 
     Attributes:

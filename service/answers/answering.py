@@ -26,7 +26,7 @@ _CITATION = re.compile(r"\[(\d{1,3})\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AnswerParams:
     """What to answer.
 
     Attributes:
@@ -49,7 +49,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Written:
+class GeneratedAnswer:
     """An answer; complete once its pieces have all come.
 
     Attributes:
@@ -91,7 +91,7 @@ class Writer:
         if self._generator is not None:
             await self._generator.close()
 
-    async def write(self, wanted: Wanted, written: Written) -> AsyncGenerator[str]:
+    async def write(self, wanted: AnswerParams, written: GeneratedAnswer) -> AsyncGenerator[str]:
         """Pieces of an answer as they come.
 
         A generator that fails before its first piece gives way to quotes, and `note` says so. One
@@ -116,7 +116,7 @@ class Writer:
             yield piece
 
     async def _generated(
-        self, generator: Generator, wanted: Wanted, written: Written
+        self, generator: Generator, wanted: AnswerParams, written: GeneratedAnswer
     ) -> AsyncGenerator[str]:
         messages = self._messages(wanted)
         started = perf_counter()
@@ -142,7 +142,7 @@ class Writer:
                     else "; these are the sentences of the passages that bear most on the question."
                 )
 
-    def _messages(self, wanted: Wanted) -> list[Message]:
+    def _messages(self, wanted: AnswerParams) -> list[Message]:
         """What the language model is sent; of a chore, what the client said and nothing else."""
         if wanted.is_chore:
             told = [Message("system", text) for text in wanted.system]
@@ -156,7 +156,7 @@ class Writer:
         )
 
 
-def _quotes(wanted: Wanted) -> list[str]:
+def _quotes(wanted: AnswerParams) -> list[str]:
     quotes = best_sentences(
         wanted.question, [(passage.title, passage.text) for passage in wanted.passages]
     )

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from service.answers.answering import EXTRACTIVE, Wanted, Writer, Written
+from service.answers.answering import EXTRACTIVE, AnswerParams, GeneratedAnswer, Writer
 from service.answers.generate import Message
 from service.http.problems import Problem
 from service.http.replies import Answered, answer_value, retrieve_reply
@@ -41,7 +41,7 @@ class Completion:
     """One completion; all pieces of it have an id, a time and a model in common."""
 
     def __init__(
-        self, request_id: str, model: str, wanted: Wanted, answered: Answered | None
+        self, request_id: str, model: str, wanted: AnswerParams, answered: Answered | None
     ) -> None:
         """Begin one.
 
@@ -57,7 +57,7 @@ class Completion:
         self._created = int(time.time())
         self._found = None if answered is None else retrieve_reply(answered).model_dump(mode="json")
 
-    def whole(self, written: Written) -> dict[str, Any]:
+    def whole(self, written: GeneratedAnswer) -> dict[str, Any]:
         """An answer that has been written to its end, in one piece."""
         message = {
             "role": "assistant",
@@ -73,7 +73,9 @@ class Completion:
             "wye": self._found,
         }
 
-    async def chunks(self, writer: Writer, written: Written, *, usage: bool) -> AsyncIterator[str]:
+    async def chunks(
+        self, writer: Writer, written: GeneratedAnswer, *, usage: bool
+    ) -> AsyncIterator[str]:
         """An answer as server-sent events while it is written.
 
         Args:
@@ -108,21 +110,21 @@ class Completion:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return {**self._head("chat.completion.chunk"), "choices": [choice]}
 
-    def _extras(self, written: Written) -> dict[str, Any]:
+    def _extras(self, written: GeneratedAnswer) -> dict[str, Any]:
         value = answer_value(written, self._wanted.passages)
         citations = [citation.model_dump() for citation in value.citations]
         return {"citations": citations, "generator": value.generator, "note": value.note}
 
 
-def broken_off(written: Written) -> Problem:
+def broken_off(written: GeneratedAnswer) -> Problem:
     """What to say of an answer that ended before its end."""
     return Problem(502, "generator", f"{written.error} Ask again.")
 
 
-def _preface(written: Written) -> str:
+def _preface(written: GeneratedAnswer) -> str:
     """What a reader has to know first; a chat shows nothing but text."""
     return f"({written.note})\n\n" if written.generator == EXTRACTIVE else ""
 
 
-def _usage(written: Written) -> dict[str, int]:
+def _usage(written: GeneratedAnswer) -> dict[str, int]:
     return {name: written.ending.usage.get(name, 0) for name in _USAGE}

@@ -31,7 +31,7 @@ def route(
 
     from router.gateway import check
     from router.model_files import stable_json
-    from router.session import Container, Deciding
+    from router.session import Deciding, Session
     from service.render import plain, show_decision
     from service.settings import load_settings
 
@@ -39,7 +39,7 @@ def route(
     check(questions, k=1)
     settings = load_settings(index=index)
     with messages().status("Loading the models"):
-        router = Container(settings, settings.index) if settings.index else Deciding(settings)
+        router = Session(settings, settings.index) if settings.index else Deciding(settings)
     try:
         decisions = router.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
     finally:

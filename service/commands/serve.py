@@ -38,7 +38,7 @@ def serve(
         # Matrices of one question are small: a second thread only takes a processor from the
         # encoder. To be said before numpy is loaded, here and in worker processes.
         os.environ.setdefault(pool, "1")
-    from router.session import SharedModels
+    from router.session import ModelCache
     from service.app import indexes
     from service.collections import check, routings
     from service.http.auth import refuse_open_server
@@ -60,7 +60,7 @@ def serve(
     wanted = settings.serve
     refuse_open_server(wanted)
     KeyRing(wanted.keys, wanted.keys_file)
-    collections = indexes(settings, SharedModels())
+    collections = indexes(settings, ModelCache())
     for opener in collections.values():
         opener()  # a missing or foreign index is a mistake to be told now, not in a log
     for name, routing in routings(settings, list(collections)).items():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from backends.types import Ranking
 from router.policy import FORCED
 from router.types import Decision, FusedHit, Route
-from service.answers.answering import Written
+from service.answers.answering import GeneratedAnswer
 from service.batching import Entry
 from service.render import plain
 from service.schemas.answer import AnswerValue, Citation
@@ -19,7 +19,7 @@ from service.schemas.retrieve import (
     RouteValue,
     SourceValue,
 )
-from service.search import Ask, Found, Question
+from service.search import QueuedQuestion, SearchParams, SearchResult
 
 HEADERS = (
     "x-wye-route",
@@ -44,9 +44,9 @@ class Answered:
         seconds: By stage, waiting first.
     """
 
-    ask: Ask
-    found: Found
-    entry: Entry[Question]
+    ask: SearchParams
+    found: SearchResult
+    entry: Entry[QueuedQuestion]
     total: float
     seconds: Mapping[str, float] = field(init=False)
 
@@ -85,7 +85,7 @@ def retrieve_reply(answered: Answered) -> RetrieveReply:
     )
 
 
-def _arm(ranking: Ranking, found: Found, ask: Ask) -> ArmValue:
+def _arm(ranking: Ranking, found: SearchResult, ask: SearchParams) -> ArmValue:
     value = ArmValue(
         candidates=ranking.candidates, returned=len(ranking.hits), degraded=ranking.degraded
     )
@@ -99,7 +99,7 @@ def _arm(ranking: Ranking, found: Found, ask: Ask) -> ArmValue:
     return value
 
 
-def passages(found: Found) -> list[PassageValue]:
+def passages(found: SearchResult) -> list[PassageValue]:
     """The passages of an answer, best first."""
     values = []
     for hit in found.reply.ranking.hits:
@@ -159,7 +159,7 @@ def decided(decision: Decision, *, asked: Route, explain: bool) -> RouteValue:
     )
 
 
-def answer_value(written: Written, passages: Sequence[PassageValue]) -> AnswerValue:
+def answer_value(written: GeneratedAnswer, passages: Sequence[PassageValue]) -> AnswerValue:
     """An answer that has been written to its end."""
     return AnswerValue(
         answer=written.text,

@@ -11,9 +11,9 @@ from service.collections import Collection
 from service.http.metrics import DocumentMetrics, Tally
 from service.http.problems import Problem
 from service.ingest.interleaved import Call
-from service.ingest.jobs import Job, Readers
+from service.ingest.jobs import Job, ServedVersions
 from service.ingest.sandbox import Sandbox
-from service.ingest.writer import Scribe
+from service.ingest.writer import CollectionWriter
 from service.logs import LOG
 from service.settings import DocumentSettings
 
@@ -58,7 +58,7 @@ class Desk:
         self._collections = collections
         self._tallies = {name: Tally(metrics, name) for name in collections}
         self._scribes = {
-            name: Scribe(
+            name: CollectionWriter(
                 collection,
                 settings,
                 call=call,
@@ -69,13 +69,13 @@ class Desk:
             )
             for name, collection in collections.items()
         }
-        self._readers: dict[str, Readers] = {}
+        self._readers: dict[str, ServedVersions] = {}
         self._unannounced: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._stopping = False
 
-    def scribe(self, collection: Collection) -> Scribe:
+    def scribe(self, collection: Collection) -> CollectionWriter:
         """What writes to a collection."""
         return self._scribes[collection.name]
 
@@ -114,7 +114,7 @@ class Desk:
         if not collection.is_ready or collection.name in self._unannounced:
             return
         engine = collection.engine
-        readers = self._readers.setdefault(collection.name, Readers(engine.folder))
+        readers = self._readers.setdefault(collection.name, ServedVersions(engine.folder))
         try:
             readers.announce(engine.version)
         except OSError as error:
@@ -154,7 +154,7 @@ class Desk:
                 found += await self._jobs_of(scribe)
         return sorted(found, key=lambda job: job.id, reverse=True)
 
-    async def job(self, id_: str) -> tuple[Job, Scribe]:
+    async def job(self, id_: str) -> tuple[Job, CollectionWriter]:
         """A job by id, and who does it.
 
         Raises:
@@ -173,7 +173,7 @@ class Desk:
             f"{self.settings.keep_seconds / 3600:g} hours; /v1/jobs lists them.",
         )
 
-    async def _jobs_of(self, scribe: Scribe) -> list[Job]:
+    async def _jobs_of(self, scribe: CollectionWriter) -> list[Job]:
         spool = scribe.spool
         return (await scribe.off_loop(spool.jobs))[::-1]
 

@@ -11,13 +11,13 @@ from backends.types import Passage
 from service.http.problems import Problem
 from service.ingest.desk import Desk
 from service.ingest.jobs import Job
-from service.ingest.writer import Scribe
+from service.ingest.writer import CollectionWriter
 
 LONGEST_ID = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenDocuments:
     """Documents that were stored while their sender waited.
 
     Attributes:
@@ -30,8 +30,8 @@ class Written:
 
 
 async def take(
-    desk: Desk, scribe: Scribe, documents: Iterable[Passage], chunk_words: int | None
-) -> Written | Job:
+    desk: Desk, scribe: CollectionWriter, documents: Iterable[Passage], chunk_words: int | None
+) -> WrittenDocuments | Job:
     """Store documents, or make a job of them where they are many; either is on the disk then.
 
     Args:
@@ -41,7 +41,8 @@ async def take(
         chunk_words: Longest passage, in words.
 
     Raises:
-        Problem: Documents that cannot be stored, of which none is stored then; or as of `Scribe`.
+        Problem: Documents that cannot be stored, of which none is stored then; or as of
+            `CollectionWriter`.
     """
     most = desk.settings.direct_passages
     passages = _cut(documents, chunk_words or CHUNK_WORDS, desk.settings.characters)
@@ -58,7 +59,9 @@ async def take(
     if len(first) <= most:
         with tally.change("write"):
             report = await scribe.upsert(first)
-        written = Written(tuple(dict.fromkeys(passage.document for passage in first)), report)
+        written = WrittenDocuments(
+            tuple(dict.fromkeys(passage.document for passage in first)), report
+        )
         tally.stored(len(written.documents))
         tally.wrote(report)
         return written

@@ -24,7 +24,7 @@ class Call(Protocol):
         ...
 
 
-class Slices:
+class InterleavedAnalyser:
     """An analyser that takes its turn between two batches of questions, slice by slice.
 
     The models are large and made for one thread. A second set of them in a process of its own would
@@ -130,8 +130,8 @@ class Slices:
 class Prepared:
     """An analyser that knows most of the passages it will be given."""
 
-    def __init__(self, slices: Slices, found: Mapping[str, AnalysedPassage]) -> None:
-        """Take what was found; only `Slices.prepare` makes one."""
+    def __init__(self, slices: InterleavedAnalyser, found: Mapping[str, AnalysedPassage]) -> None:
+        """Take what was found; only `InterleavedAnalyser.prepare` makes one."""
         self._slices = slices
         self._found = found
 

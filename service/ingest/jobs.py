@@ -106,7 +106,7 @@ _ABANDONED_SECONDS = 3_600.0
 _BLOCK = 1_024
 
 
-class Spool:
+class JobStore:
     """The jobs of one index; several processes may have one each."""
 
     def __init__(self, index: Path, collection: str) -> None:
@@ -288,7 +288,7 @@ def _through(file: TextIO) -> None:
 _READERS = "readers"
 
 
-class Readers:
+class ServedVersions:
     """The processes that serve one index, this one among them."""
 
     def __init__(self, index: Path) -> None:

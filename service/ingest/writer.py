@@ -20,8 +20,8 @@ from service.collections import Collection
 from service.errors import ServiceError
 from service.http.metrics import Tally
 from service.http.problems import Problem
-from service.ingest.interleaved import Call, Prepared, Slices, StoppedError
-from service.ingest.jobs import Job, Spool, State
+from service.ingest.interleaved import Call, InterleavedAnalyser, Prepared, StoppedError
+from service.ingest.jobs import Job, JobStore, State
 from service.logs import LOG
 from service.settings import DocumentSettings
 
@@ -35,7 +35,7 @@ _SOONEST, _LATEST = 0.005, 0.025
 _ATTEMPTS = 5
 
 
-class Scribe:
+class CollectionWriter:
     """The one way by which this process changes an index."""
 
     def __init__(
@@ -70,17 +70,17 @@ class Scribe:
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._stopping = threading.Event()
-        self._spool: Spool | None = None
+        self._spool: JobStore | None = None
 
     @property
-    def spool(self) -> Spool:
+    def spool(self) -> JobStore:
         """The jobs of the collection.
 
         Raises:
             Problem: It is not loaded yet.
         """
         if self._spool is None:
-            self._spool = Spool(self.collection.engine.folder, self.collection.name)
+            self._spool = JobStore(self.collection.engine.folder, self.collection.name)
         return self._spool
 
     async def upsert(self, passages: Sequence[Passage]) -> IngestReport:
@@ -178,7 +178,7 @@ class Scribe:
         """End what is under way at the next slice; a job goes on where the next process starts."""
         self._stopping.set()
 
-    async def _do(self, spool: Spool, job: Job) -> None:
+    async def _do(self, spool: JobStore, job: Job) -> None:
         """One job, from where it stands."""
         job = replace(
             job, state=State.RUNNING, started=job.started or time(), attempts=job.attempts + 1
@@ -207,7 +207,7 @@ class Scribe:
         self._tally.ended(job)
         LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
 
-    async def _commit(self, spool: Spool, job: Job, group: list[Passage]) -> Job:
+    async def _commit(self, spool: JobStore, job: Job, group: list[Passage]) -> Job:
         """Write some documents of a job, when it is their turn, however long that takes."""
 
         def is_stopped() -> bool:
@@ -248,7 +248,7 @@ class Scribe:
         await self.off_loop(lambda: spool.save(job))
         return job
 
-    def _groups(self, spool: Spool, job: Job) -> Iterator[list[Passage]]:
+    def _groups(self, spool: JobStore, job: Job) -> Iterator[list[Passage]]:
         """Whole documents, as many as make a group."""
         group: list[Passage] = []
         for passage in spool.passages(job):
@@ -330,7 +330,7 @@ class Scribe:
             StoppedError: It is to end.
         """
         folder = self.collection.engine.folder
-        slices = Slices(
+        slices = InterleavedAnalyser(
             self.collection.engine.reader,
             self._call,
             loop=asyncio.get_running_loop(),

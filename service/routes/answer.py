@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from service.answers.answering import Wanted, Written
+from service.answers.answering import AnswerParams, GeneratedAnswer
 from service.http.auth import needs
 from service.http.keys import Scope
 from service.http.replies import answer_value, headers, retrieve_reply
@@ -41,20 +41,22 @@ async def answer(
     (answered,) = await service.find(request, ask, [asked.question], asked.deadline_ms)
     retrieval = retrieve_reply(answered)
     options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
-    wanted = Wanted(asked.question, retrieval.passages, ask.collection, options=options)
+    wanted = AnswerParams(asked.question, retrieval.passages, ask.collection, options=options)
     if asked.stream:
         return reply(_events(service, wanted, retrieval), headers(answered))
     response.headers.update(headers(answered))
-    written = Written()
+    written = GeneratedAnswer()
     async for _ in service.writer.write(wanted, written):
         pass
     value = answer_value(written, retrieval.passages)
     return AnswerReply(**value.model_dump(), retrieval=retrieval)
 
 
-async def _events(service: Service, wanted: Wanted, retrieval: RetrieveReply) -> AsyncIterator[str]:
+async def _events(
+    service: Service, wanted: AnswerParams, retrieval: RetrieveReply
+) -> AsyncIterator[str]:
     yield event(retrieval, "retrieval")
-    written = Written()
+    written = GeneratedAnswer()
     async for piece in service.writer.write(wanted, written):
         yield event({"text": piece}, "delta")
     if written.error:

@@ -11,7 +11,7 @@ from service.http.auth import from_our_pages, needs
 from service.http.keys import Scope
 from service.http.problems import Problem
 from service.ingest.bodies import documents_of, passage_of
-from service.ingest.ingest_request import Written, take
+from service.ingest.ingest_request import WrittenDocuments, take
 from service.ingest.jobs import Job
 from service.routes.jobs import job_value
 from service.schemas.common import CollectionName
@@ -252,7 +252,7 @@ def _deleted(
     )
 
 
-def _told(target: Collection, done: Written | Job, replaced: int) -> Response:
+def _told(target: Collection, done: WrittenDocuments | Job, replaced: int) -> Response:
     """What became of documents; 201 where none was there before, else as said."""
     if isinstance(done, Job):
         headers = {"location": f"/v1/jobs/{done.id}"}

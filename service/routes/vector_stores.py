@@ -23,7 +23,7 @@ from service.schemas.vector_stores import (
     StoreSearchRequest,
     StoreText,
 )
-from service.search import Ask
+from service.search import SearchParams
 from service.service import Service, service_of
 
 router = APIRouter(
@@ -60,7 +60,9 @@ async def search(
     options = wanted.ranking_options
     ranker = (options.ranker or "" if options else "").removeprefix("wye-")
     route = Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE
-    ask = Ask(service.collection(store).name, route, wanted.max_num_results, wanted.filters)
+    ask = SearchParams(
+        service.collection(store).name, route, wanted.max_num_results, wanted.filters
+    )
     answers = await service.find(request, ask, queries, None)
     response.headers.update(headers(answers[0]))
     threshold = options.score_threshold if options else None

@@ -9,7 +9,7 @@ from router.model import RoutingModel
 from router.policy import Policy
 from router.scorer import Linear, Scorer, Standard
 from router.types import Route, Thresholds
-from training.data.evaluation_set import Material
+from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed, TrainingReplay
 from training.thresholds.tuning import Tuning
 
@@ -36,7 +36,7 @@ def tuning(replayed: Callable[..., Replayed], replay_of: Callable[..., TrainingR
         members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
     )
     model = RoutingModel("hand/v1", scorer, Policy(Thresholds(0.9, 1)), None)
-    return Tuning(Material((replay_of(*questions),), logits[:, None]), model, FusionSettings())
+    return Tuning(EvaluationSet((replay_of(*questions),), logits[:, None]), model, FusionSettings())
 
 
 def test_only_what_was_shown_is_judged(tuning: Tuning) -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from backends.trigraph.seeds import SeedReach
+from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Mention, Query, Ranking
 from featurizer import registry as featurizer
 from featurizer.registry import FEATURE_NAMES
@@ -15,16 +15,16 @@ from router.query_performance import (
     with_corpus,
     without_corpus,
 )
-from router.types import Evidence, Route
+from router.types import ArmResults, Route
 
 PARSERS = {"pipeline": "one", "constituency": "two"}
 DENSE = Ranking(Route.DENSE, (Hit("a", 0.9, 1), Hit("b", 0.4, 2)))
-KNOWN = Evidence(
+KNOWN = ArmResults(
     Query("Who met Ada?", np.ones(2, np.float32), mentions=(Mention("Ada", "entity"),)),
-    (SeedReach("Ada", 0.8, "name", 4, 1),),
+    (SeedStats("Ada", 0.8, "name", 4, 1),),
     {Route.DENSE: DENSE},
 )
-UNKNOWN = Evidence(Query("why?", np.ones(2, np.float32)), (), {})
+UNKNOWN = ArmResults(Query("why?", np.ones(2, np.float32)), (), {})
 
 
 def test_the_questions_columns_come_first_and_the_corpus_adds_its_own() -> None:
@@ -41,7 +41,7 @@ def test_the_questions_columns_come_first_and_the_corpus_adds_its_own() -> None:
 
 def test_what_deeper_lists_and_other_arms_say_changes_nothing() -> None:
     """So a replay, which has all of it, gives the columns that the gateway has."""
-    more = Evidence(
+    more = ArmResults(
         KNOWN.query,
         KNOWN.seeds,
         {
@@ -52,7 +52,7 @@ def test_what_deeper_lists_and_other_arms_say_changes_nothing() -> None:
             Route.LEXICAL: DENSE,
         },
     )
-    cut = Evidence(
+    cut = ArmResults(
         KNOWN.query,
         KNOWN.seeds,
         {Route.DENSE: Ranking(Route.DENSE, more.rankings[Route.DENSE].hits[:5])},

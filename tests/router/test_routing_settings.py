@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import ArtefactError
+from router.errors import ModelFileError
 from router.settings import DEFAULT_ROUTER, MODELS, RoutingSettings, load_settings
 
 
@@ -18,7 +18,7 @@ def test_a_router_is_a_folder_or_one_of_the_repositorys(
 
 
 def test_a_router_that_is_not_there_is_named_with_what_to_do() -> None:
-    with pytest.raises(ArtefactError, match=r"There is no router 'mine/v9'.*WYE_ROUTER__MODEL"):
+    with pytest.raises(ModelFileError, match=r"There is no router 'mine/v9'.*WYE_ROUTER__MODEL"):
         RoutingSettings("mine/v9").folder()
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.trigraph.seeds import SeedReach
+from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Mention, Query, Ranking
 from router.fusion_settings import ARMS
-from router.types import Evidence, Route
+from router.types import ArmResults, Route
 from training.data.dataset import Question
 from training.data.examples import Examples
 from training.data.replay import Replayed, ReplayKey, TrainingReplay
@@ -55,7 +55,7 @@ def replayed() -> MakeQuestion:
         return Replayed(
             Question(id_, query.text, ("an answer",) if answered else (), group),
             dict.fromkeys(gold, 1),
-            Evidence(query, (SeedReach("Ada", 1.0, "name", 5, titles),), rankings),
+            ArmResults(query, (SeedStats("Ada", 1.0, "name", 5, titles),), rankings),
             {
                 arm: np.array([hit.id in answered for hit in r.hits], dtype=bool)
                 for arm, r in rankings.items()

@@ -13,12 +13,12 @@ from router.model import RoutingModel
 from router.model_files import DIGITS, Draft, save
 from router.policy import Policy
 from router.query_performance import NAMES
-from router.session import Container
+from router.session import Session
 from router.settings import RoutingSettings, load_settings
 from router.types import Decision, Route, Thresholds
 from service.cli import run
 from training.data.demo_replays import replay_demo
-from training.data.evaluation_set import Material, gather
+from training.data.evaluation_set import EvaluationSet, gather
 from training.data.replay import read_training
 from training.fit.recipe import Recipe
 from training.fit.trainer import train
@@ -34,9 +34,9 @@ class Trained:
     """A router, what it learned from, and the same router as it serves."""
 
     folder: Path
-    material: Material
+    material: EvaluationSet
     model: RoutingModel
-    container: Container
+    container: Session
 
     def offline(self) -> dict[str, Decision]:
         """By question, from the replayed features."""
@@ -60,7 +60,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     draft = Draft(scorer, policy, schema_of(settings), "# A router\n", {}, {})
     place = save(folder / "models", "demo", draft)
     own = settings.model_copy(update={"router": RoutingSettings(str(place))})
-    container = Container(own, folder / "index")
+    container = Session(own, folder / "index")
     yield Trained(folder, material, container.router, container)
     container.close()
 

@@ -6,7 +6,7 @@ import pytest
 from router.fusion_settings import FusionSettings
 from router.policy import Policy
 from router.types import Route, Thresholds
-from training.data.evaluation_set import Material
+from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed, TrainingReplay
 from training.fit.baselines import EDGE, Questions, Scores, rivals
 from training.thresholds.outcomes import GRAPH, taken
@@ -17,16 +17,18 @@ POLICY = Policy(Thresholds(0.1, 0.2), L, {L: 1.0})
 
 
 @pytest.fixture
-def known(replayed: Callable[..., Replayed], replay_of: Callable[..., TrainingReplay]) -> Material:
+def known(
+    replayed: Callable[..., Replayed], replay_of: Callable[..., TrainingReplay]
+) -> EvaluationSet:
     questions = [
         replayed(f"q{at}", "a", FOUND[at % 2], vector=(1.0, 0.0) if at % 2 else (0.0, 1.0))
         for at in range(40)
     ]
-    return Material((replay_of(*questions),), np.zeros((40, 1)))
+    return EvaluationSet((replay_of(*questions),), np.zeros((40, 1)))
 
 
 def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
-    known: Material, monkeypatch: pytest.MonkeyPatch
+    known: EvaluationSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[set[str], set[str]]] = []
 

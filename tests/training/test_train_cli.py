@@ -161,13 +161,13 @@ def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
     monkeypatch.setenv("WYE_INDEX", str(trained.index))
     (own,) = json.loads(wye("route", HOP, "--json")[1])
     monkeypatch.setenv("WYE_ROUTER__THRESHOLDS", str(out))
-    (tuned,) = json.loads(wye("route", HOP, "--json")[1])
+    (with_thresholds,) = json.loads(wye("route", HOP, "--json")[1])
     assert own["decision"]["route"] == "graph"
-    assert tuned["decision"]["route"] == "lexical"
-    assert tuned["decision"]["score"] == own["decision"]["score"]
-    assert tuned["decision"]["thresholds"]["high"] == policy.thresholds.high
+    assert with_thresholds["decision"]["route"] == "lexical"
+    assert with_thresholds["decision"]["score"] == own["decision"]["score"]
+    assert with_thresholds["decision"]["thresholds"]["high"] == policy.thresholds.high
     (reply,) = json.loads(wye("search", HOP, "--route", "auto", "--json")[1])
-    assert reply["decision"] == tuned["decision"]
+    assert reply["decision"] == with_thresholds["decision"]
 
 
 def test_thresholds_are_not_tuned_on_test_questions(trained: Place, wye: Wye) -> None:

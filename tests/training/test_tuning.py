@@ -16,7 +16,7 @@ from router.query_performance import NAMES, schema_id
 from router.scorer import Linear, Scorer, Standard, to_scores
 from router.settings import load_settings
 from router.types import BASELINE, Route, Thresholds
-from training.data.evaluation_set import Material
+from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed, TrainingReplay, write_rows
 from training.errors import ReplayError, SplitError
 from training.thresholds.tuning import Tuning
@@ -52,7 +52,7 @@ def tuning(replay: TrainingReplay) -> Tuning:
     features = np.array([[-2.0, 0], [3.0, 0], [1.0, 0], [0.5, 0]])
     policy = Policy(Thresholds(0.5, 0.6))
     model = RoutingModel("hand/v1", linear(), policy, None)
-    return Tuning(Material((replay,), features), model, FusionSettings())
+    return Tuning(EvaluationSet((replay,), features), model, FusionSettings())
 
 
 def test_any_thresholds_are_worth_what_the_replay_says(tuning: Tuning) -> None:

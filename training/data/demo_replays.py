@@ -5,7 +5,7 @@ from pathlib import Path
 
 from backends.documents import read_passages
 from backends.store.ingest import ingest
-from router.session import Container, Ingestion
+from router.session import Ingestion, Session
 from router.settings import Settings, load_settings
 from training.data.dataset import read_dataset
 from training.data.replay import TRAINING_SPLITS
@@ -30,7 +30,7 @@ def replay_demo(folder: Path, settings: Settings | None = None) -> list[Path]:
             ingest(ingestion.index, read_passages(corpus), ingestion.passages)
         finally:
             ingestion.close()
-        container = Container(own, index)
+        container = Session(own, index)
         try:
             return [
                 replay_dataset(container, read_dataset(corpus, split), folder / "replays")

@@ -17,7 +17,7 @@ from training.data.feature_cache import cached_features
 from training.data.replay import Replay
 from training.errors import TrainingError
 from training.evaluation.measures import DEPTH, MEASURES
-from training.thresholds.outcomes import Outcomes
+from training.thresholds.outcomes import RouteOutcomes
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """What the simple route can be: no graph is walked for it."""
@@ -31,7 +31,7 @@ _STAGES = {
 
 
 @dataclass(frozen=True)
-class Material:
+class EvaluationSet:
     """Questions of several replays, one after the other.
 
     Attributes:
@@ -52,7 +52,7 @@ class Material:
         """How many questions there are; one that is asked of two indexes counts twice."""
         return sum(len(replay) for replay in self.replays)
 
-    def only(self, rows: NDArray[np.bool_]) -> "Material":
+    def only(self, rows: NDArray[np.bool_]) -> "EvaluationSet":
         """Some of the questions.
 
         Args:
@@ -65,7 +65,7 @@ class Material:
             kept = tuple(one for one, wanted in zip(replay.questions, own, strict=True) if wanted)
             if kept:
                 replays.append(replace(replay, questions=kept))
-        return Material(tuple(replays), self.features[rows])
+        return EvaluationSet(tuple(replays), self.features[rows])
 
     @property
     def texts(self) -> list[str]:
@@ -134,7 +134,7 @@ class Material:
 
     def outcomes(
         self, scores: Float64, simple: Route, fusion: FusionSettings, measure: str
-    ) -> Outcomes:
+    ) -> RouteOutcomes:
         """What the three routes are worth, so that thresholds can be solved.
 
         Args:
@@ -149,7 +149,7 @@ class Material:
             self.measured(self.rankings(route, fusion, scores))[:, column] for route in routes
         ]
         latency = [self.latency_ms(route) for route in routes]
-        return Outcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
+        return RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
 
 
 def gather(
@@ -157,7 +157,7 @@ def gather(
     cache: Path,
     settings: AnalyserSettings,
     progress: Callable[[int], None] = lambda _: None,
-) -> Material:
+) -> EvaluationSet:
     """Replays with every column that a router may look at.
 
     Args:
@@ -172,7 +172,7 @@ def gather(
     """
     features = cached_features(texts_of(replays), cache, settings, progress=progress)
     evidence = [one for replay in replays for one in replay.evidence]
-    return Material(tuple(replays), with_corpus(features, evidence))
+    return EvaluationSet(tuple(replays), with_corpus(features, evidence))
 
 
 def texts_of(replays: Sequence[Replay]) -> list[str]:

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from backends.trigraph.seeds import SeedReach
+from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Hit, Mention, Query, Ranking
 from router.fusion_settings import ARMS
 from router.query_performance import SIGNAL_NAMES, signals
-from router.types import Evidence, Route
+from router.types import ArmResults, Route
 from training.data.dataset import Judgements, Question
 from training.errors import ReplayError, SplitError
 from training.evaluation.measures import score
@@ -65,7 +65,7 @@ class Replayed:
 
     question: Question
     gold: Mapping[str, int]
-    evidence: Evidence
+    evidence: ArmResults
     answered: Mapping[Route, NDArray[np.bool_]]
     seconds: Mapping[str, float]
 
@@ -110,7 +110,7 @@ class Replay:
         return np.array([one.question.group for one in self.questions], dtype=np.str_)
 
     @cached_property
-    def evidence(self) -> list[Evidence]:
+    def evidence(self) -> list[ArmResults]:
         """Of each question."""
         return [one.evidence for one in self.questions]
 
@@ -309,9 +309,9 @@ def _question(row: Mapping[str, Any]) -> Replayed:
     return Replayed(
         question=Question(row["id"], row["text"], tuple(row["answers"]), row["group"]),
         gold=dict(row["gold"]),
-        evidence=Evidence(
+        evidence=ArmResults(
             query,
-            tuple(SeedReach(**seed) for seed in row["seeds"]),
+            tuple(SeedStats(**seed) for seed in row["seeds"]),
             {arm: _ranking(str(arm), row[str(arm)]) for arm in ARMS},
         ),
         answered={arm: np.array(row[str(arm)]["answered"], dtype=bool) for arm in ARMS},

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from backends.progress import Progress, Silent
 from backends.types import Ranking
 from router.gateway import Gateway
-from router.session import Container
+from router.session import Session
 from router.settings import load_settings
-from router.types import Consulted
+from router.types import TimedArmResults
 from training.data.dataset import Dataset, Question, read_dataset
 from training.data.replay import (
     SCHEMA,
@@ -40,7 +40,7 @@ BLOCK = 64
 
 
 def replay_dataset(
-    container: Container,
+    container: Session,
     dataset: Dataset,
     folder: Path,
     *,
@@ -82,7 +82,7 @@ def replay_dataset(
     return path
 
 
-def key_of(container: Container, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
+def key_of(container: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     """What a replay depends on."""
     settings = container.settings
     rows = container.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
@@ -106,7 +106,7 @@ def key_of(container: Container, dataset: Dataset, depth: int = DEPTH) -> Replay
 class _Asking:
     """Asks block by block, or finds the answers of an earlier run."""
 
-    def __init__(self, container: Container, dataset: Dataset, key: ReplayKey, parts: Path) -> None:
+    def __init__(self, container: Session, dataset: Dataset, key: ReplayKey, parts: Path) -> None:
         self._container = container
         self._dataset = dataset
         self._key = key
@@ -127,11 +127,11 @@ class _Asking:
         gateway: Gateway = self._container.gateway
         if not self._warm:
             # What is built on first use should not count as the first question's time.
-            gateway.consult([questions[0].text], 1)
+            gateway.retrieve_all([questions[0].text], 1)
             self._warm = True
         # One by one, so that times are those of a question that comes alone.
         found = [
-            gateway.consult([one.text], self._key.depth, self._dataset.filters.get(one.id))[0]
+            gateway.retrieve_all([one.text], self._key.depth, self._dataset.filters.get(one.id))[0]
             for one in questions
         ]
         texts = self._texts(found)
@@ -140,7 +140,9 @@ class _Asking:
             for question, one in zip(questions, found, strict=True)
         ]
 
-    def _replayed(self, question: Question, found: Consulted, texts: dict[str, str]) -> Replayed:
+    def _replayed(
+        self, question: Question, found: TimedArmResults, texts: dict[str, str]
+    ) -> Replayed:
         answers = [words(answer) for answer in question.answers]
         group = question.group or self._dataset.name
         return Replayed(
@@ -154,7 +156,7 @@ class _Asking:
             seconds=found.seconds,
         )
 
-    def _texts(self, found: Sequence[Consulted]) -> dict[str, str]:
+    def _texts(self, found: Sequence[TimedArmResults]) -> dict[str, str]:
         """Title and text of every passage that was found, as words, by id."""
         corpus = self._container.snapshot.corpus
         ids = sorted({hit.id for one in found for r in _rankings(one) for hit in r.hits})
@@ -165,7 +167,7 @@ class _Asking:
         }
 
 
-def _rankings(found: Consulted) -> Sequence[Ranking]:
+def _rankings(found: TimedArmResults) -> Sequence[Ranking]:
     return list(found.evidence.rankings.values())
 
 
@@ -185,7 +187,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the replays")
     parser.add_argument("--split", action="append", required=True, help="may be repeated")
     arguments = parser.parse_args(argv)
-    container = Container(load_settings(), arguments.index)
+    container = Session(load_settings(), arguments.index)
     try:
         for folder in arguments.datasets:
             for split in arguments.split:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from backends.progress import Progress
-from router.session import Container
+from router.session import Session
 from router.settings import Settings
 from training.data.dataset import read_dataset
 from training.data.replay import TRAINING_SPLITS, Replay, TrainingReplay, read_replay, read_training
@@ -83,7 +83,7 @@ class Replays:
 
     def texts(self, replay: Replay, ids: Sequence[str]) -> dict[str, str]:
         """Title and text of passages of the index that a replay is of, by id."""
-        container = Container(self._settings, self._indexes[replay.key.index])
+        container = Session(self._settings, self._indexes[replay.key.index])
         try:
             found = container.passages(ids)
         finally:
@@ -121,7 +121,7 @@ class Replays:
         return replay
 
     def _made(self, source: Source, split: str) -> Path:
-        container = Container(self._settings, source.index)
+        container = Session(self._settings, source.index)
         try:
             return replay_dataset(
                 container,

@@ -11,7 +11,7 @@ from backends.types import Float64, Int64, Ranking
 from router.fusion_settings import FusionSettings
 from router.policy import Policy
 from router.types import Route
-from training.data.evaluation_set import Material
+from training.data.evaluation_set import EvaluationSet
 from training.evaluation.bootstrap import Interval, interval, resampled_means
 from training.evaluation.measures import MEASURES
 from training.fit.calibration import Reliability, reliability
@@ -112,7 +112,7 @@ class Judged:
 
 
 def judge(
-    material: Material,
+    material: EvaluationSet,
     router: Scored,
     labels: Int64,
     *,
@@ -157,7 +157,7 @@ def judge(
 class _Answers:
     """What each route is worth, computed once."""
 
-    def __init__(self, material: Material, fusion: FusionSettings) -> None:
+    def __init__(self, material: EvaluationSet, fusion: FusionSettings) -> None:
         self._material = material
         self._fusion = fusion
         self._always: dict[Route, Contender] = {}

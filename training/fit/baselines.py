@@ -14,11 +14,11 @@ from backends.types import Float32, Float64, Int64
 from router.fusion_settings import FusionSettings
 from router.policy import Policy
 from router.trust import logistic
-from training.data.evaluation_set import Material
+from training.data.evaluation_set import EvaluationSet
 from training.errors import FitError
 from training.evaluation.test_evaluation import Scored
 from training.fit.crossfit import Pool, divide
-from training.thresholds.outcomes import Goal
+from training.thresholds.outcomes import ThresholdObjective
 from training.thresholds.solve import solve
 from training.thresholds.sweep import CUTS
 
@@ -107,14 +107,14 @@ EDGE = 1e-6
 
 
 def rivals(
-    known: Material,
+    known: EvaluationSet,
     labels: Int64,
-    asked: Material,
+    asked: EvaluationSet,
     policy: Policy,
     *,
     fusion: FusionSettings,
     quality: str,
-    goal: Goal | None = None,
+    goal: ThresholdObjective | None = None,
 ) -> Mapping[str, Scored]:
     """Fit every baseline on the questions that the router learned from, and let it score others.
 
@@ -142,7 +142,7 @@ def rivals(
     return found
 
 
-def _crossfitted(baseline: Baseline, known: Material, labels: Int64) -> Float64:
+def _crossfitted(baseline: Baseline, known: EvaluationSet, labels: Int64) -> Float64:
     """(n,) scores of each question by a baseline that has not seen it."""
     keys = np.array(known.texts, dtype=np.str_)
     fold = divide(Pool(known.features, labels, known.groups, keys), RIVAL_FOLDS, seed=0)
@@ -154,7 +154,9 @@ def _crossfitted(baseline: Baseline, known: Material, labels: Int64) -> Float64:
     return _inside(scores)
 
 
-def _questions(material: Material, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Questions:
+def _questions(
+    material: EvaluationSet, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> Questions:
     chosen = np.flatnonzero(rows).tolist()
     texts, vectors = material.texts, material.vectors
     return Questions([texts[row] for row in chosen], vectors[chosen])

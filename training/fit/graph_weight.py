@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from backends.types import Float64
-from router.trust import TRUST_SIGNALS, TrustWeights, bounded_logit, logistic
+from router.trust import TRUST_SIGNALS, GraphWeightModel, bounded_logit, logistic
 from training.errors import FitError
 
 SHRINKAGE = 1e-3
@@ -28,7 +28,7 @@ class Gains:
     scores: Float64 | None = None
 
 
-def fit_trust(found: Gains, *, shrinkage: float = SHRINKAGE) -> TrustWeights:
+def fit_trust(found: Gains, *, shrinkage: float = SHRINKAGE) -> GraphWeightModel:
     """The weights under which t is likeliest to say which of the two is better.
 
     Each question counts by how much is at stake, |gain|. The questions that speak for the graph
@@ -55,7 +55,9 @@ def fit_trust(found: Gains, *, shrinkage: float = SHRINKAGE) -> TrustWeights:
     weights = _balanced(np.abs(found.gains[told]), for_graph)
     fitted = _fit(columns[told] / scale, for_graph, weights, shrinkage)
     named = dict(zip((*TRUST_SIGNALS, "score"), fitted[1:] / scale, strict=False))
-    return TrustWeights(float(fitted[0]), **{name: float(value) for name, value in named.items()})
+    return GraphWeightModel(
+        float(fitted[0]), **{name: float(value) for name, value in named.items()}
+    )
 
 
 def _with_scores(signals: Float64, scores: Float64) -> Float64:

@@ -14,7 +14,7 @@ SIMPLE, FUSION, GRAPH = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Outcomes:
+class RouteOutcomes:
     """Every question with the outcome of every route: any thresholds can be scored exactly.
 
     Attributes:
@@ -45,13 +45,13 @@ class Outcomes:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def only(self, rows: NDArray[np.bool_] | Int64) -> "Outcomes":
+    def only(self, rows: NDArray[np.bool_] | Int64) -> "RouteOutcomes":
         """Some of the questions; a row may come several times."""
-        return Outcomes(self.scores[rows], self.quality[rows], self.latency_ms[rows])
+        return RouteOutcomes(self.scores[rows], self.quality[rows], self.latency_ms[rows])
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class ThresholdObjective:
     """What thresholds are to do.
 
     Attributes:
@@ -91,7 +91,7 @@ class Outcome:
     p95_ms: float
     shares: tuple[float, float, float]
 
-    def objective(self, goal: Goal) -> float:
+    def objective(self, goal: ThresholdObjective) -> float:
         """Quality - λ · mean latency."""
         return self.quality - goal.latency_weight * self.mean_ms
 
@@ -104,12 +104,12 @@ def taken(scores: Float64, thresholds: Thresholds) -> Int64:
     return codes
 
 
-def outcome(replay: Outcomes, thresholds: Thresholds) -> Outcome:
+def outcome(replay: RouteOutcomes, thresholds: Thresholds) -> Outcome:
     """What thresholds give."""
     return of_routes(replay, taken(replay.scores, thresholds))
 
 
-def of_routes(replay: Outcomes, codes: Int64) -> Outcome:
+def of_routes(replay: RouteOutcomes, codes: Int64) -> Outcome:
     """What given routes, (n,) codes, give: those of a rival, or of an oracle."""
     rows = np.arange(len(replay))
     latency = replay.latency_ms[rows, codes]
@@ -139,7 +139,7 @@ class Moves:
     gain: Float64
 
 
-def moves(replay: Outcomes, before: Thresholds, after: Thresholds) -> Moves:
+def moves(replay: RouteOutcomes, before: Thresholds, after: Thresholds) -> Moves:
     """Which questions take another route under other thresholds, and what it does to them."""
     old, new = taken(replay.scores, before), taken(replay.scores, after)
     rows = np.flatnonzero(old != new)

@@ -6,7 +6,7 @@ import numpy as np
 
 from backends.types import Float64
 from router.types import Thresholds
-from training.thresholds.outcomes import Goal, Outcomes
+from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective
 from training.thresholds.sweep import Cuts, allowed, sums
 
 
@@ -25,7 +25,9 @@ class Front:
     mean_ms: Float64
 
 
-def front(replay: Outcomes, bounds: Goal | None = None, *, most: int | None = 400) -> Front:
+def front(
+    replay: RouteOutcomes, bounds: ThresholdObjective | None = None, *, most: int | None = 400
+) -> Front:
     """The Pareto front over pairs of thresholds.
 
     Args:
@@ -37,7 +39,7 @@ def front(replay: Outcomes, bounds: Goal | None = None, *, most: int | None = 40
         At least one point, unless no pair keeps the bounds.
     """
     cuts = Cuts.of(replay.scores, most)
-    rows, columns = np.nonzero(allowed(replay, cuts, bounds or Goal()))
+    rows, columns = np.nonzero(allowed(replay, cuts, bounds or ThresholdObjective()))
     quality, latency = (
         sums(cuts, values).table()[rows, columns] / len(replay)
         for values in (replay.quality, replay.latency_ms)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from training.evaluation.bootstrap import Interval, interval, resampled_means
 from training.pipeline import Choices
-from training.thresholds.outcomes import Goal, Moves, Outcome, moves, names, outcome
+from training.thresholds.outcomes import Moves, Outcome, ThresholdObjective, moves, names, outcome
 from training.thresholds.solve import Solution, Stability, solve, stability
 from training.thresholds.sweep import CUTS, keeps
 from training.thresholds.tuning import Tuning
@@ -33,7 +33,7 @@ class Retuned:
             the other intervals, it does not count that they were chosen on these questions.
     """
 
-    goal: Goal
+    goal: ThresholdObjective
     solution: Solution
     stability: Stability
     before: Outcome
@@ -55,7 +55,9 @@ class Retuned:
         }
 
 
-def retune(tuning: Tuning, goal: Goal, *, elsewhere: bool = True, seed: int = 0) -> Retuned:
+def retune(
+    tuning: Tuning, goal: ThresholdObjective, *, elsewhere: bool = True, seed: int = 0
+) -> Retuned:
     """Solve thresholds on replayed questions.
 
     What is solved lies in the middle of all that these questions cannot tell from the best, and so

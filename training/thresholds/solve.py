@@ -9,7 +9,7 @@ from backends.types import Float64
 from router.types import Thresholds
 from training.errors import FitError
 from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.thresholds.outcomes import Goal, Outcome, Outcomes, outcome, taken
+from training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome, taken
 from training.thresholds.sweep import SLACK, Cuts, allowed, objective, sums
 
 Table = NDArray[np.bool_]
@@ -36,8 +36,8 @@ class Solution:
 
 
 def solve(
-    replay: Outcomes,
-    goal: Goal | None = None,
+    replay: RouteOutcomes,
+    goal: ThresholdObjective | None = None,
     *,
     errors: float = 1.0,
     most: int | None = None,
@@ -65,7 +65,7 @@ def solve(
     Raises:
         FitError: No pair keeps the bounds.
     """
-    goal = goal or Goal()
+    goal = goal or ThresholdObjective()
     cuts = Cuts.of(replay.scores, most)
     low, high, plateau, best = search(replay, cuts, goal, errors=errors, cautious=cautious)
     chosen, top = cuts.thresholds(low, high), cuts.thresholds(*best)
@@ -73,9 +73,9 @@ def solve(
 
 
 def search(
-    replay: Outcomes,
+    replay: RouteOutcomes,
     cuts: Cuts,
-    goal: Goal,
+    goal: ThresholdObjective,
     *,
     errors: float,
     counts: Float64 | None = None,
@@ -110,7 +110,7 @@ def search(
 
 
 def _close(
-    replay: Outcomes,
+    replay: RouteOutcomes,
     cuts: Cuts,
     values: Float64,
     best: tuple[int, int],
@@ -170,9 +170,9 @@ class Stability:
 
 
 def stability(
-    replay: Outcomes,
+    replay: RouteOutcomes,
     thresholds: Thresholds,
-    goal: Goal | None = None,
+    goal: ThresholdObjective | None = None,
     *,
     resamples: int = 200,
     errors: float = 1.0,
@@ -198,7 +198,7 @@ def stability(
     Raises:
         FitError: No resample has a pair that keeps the bounds.
     """
-    goal = goal or Goal()
+    goal = goal or ThresholdObjective()
     rows, codes = np.arange(len(replay)), taken(replay.scores, thresholds)
     worth = np.stack(
         [
@@ -226,8 +226,8 @@ def stability(
 
 
 def _solved_again(
-    replay: Outcomes,
-    goal: Goal,
+    replay: RouteOutcomes,
+    goal: ThresholdObjective,
     resamples: int,
     *,
     errors: float,

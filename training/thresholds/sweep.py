@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from backends.types import Float64, Int64
 from router.types import Thresholds
-from training.thresholds.outcomes import FUSION, GRAPH, SIMPLE, Goal, Outcome, Outcomes
+from training.thresholds.outcomes import (
+    FUSION,
+    GRAPH,
+    SIMPLE,
+    Outcome,
+    RouteOutcomes,
+    ThresholdObjective,
+)
 
 CUTS = 1000
 """Places where thresholds may be; all pairs of more would take gigabytes."""
@@ -101,7 +108,7 @@ def sums(cuts: Cuts, values: Float64, counts: Float64 | None = None) -> Sums:
 
 
 def allowed(
-    replay: Outcomes, cuts: Cuts, goal: Goal, counts: Float64 | None = None
+    replay: RouteOutcomes, cuts: Cuts, goal: ThresholdObjective, counts: Float64 | None = None
 ) -> NDArray[np.bool_]:
     """(c, c) the pairs of cuts, low before high, that keep within the goal's bounds."""
     n = float(len(replay)) if counts is None else float(counts.sum())
@@ -120,7 +127,7 @@ def allowed(
     return result
 
 
-def keeps(found: Outcome, goal: Goal) -> bool:
+def keeps(found: Outcome, goal: ThresholdObjective) -> bool:
     """Whether what thresholds give keeps within the goal's bounds."""
     bounds = (
         (found.mean_ms, goal.max_mean_ms),
@@ -130,7 +137,7 @@ def keeps(found: Outcome, goal: Goal) -> bool:
     return all(most is None or value <= most + SLACK for value, most in bounds)
 
 
-def objective(replay: Outcomes, goal: Goal) -> Float64:
+def objective(replay: RouteOutcomes, goal: ThresholdObjective) -> Float64:
     """(n, 3) quality - λ · latency of each question by each route."""
     return replay.quality - goal.latency_weight * replay.latency_ms
 

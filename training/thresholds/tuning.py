@@ -17,13 +17,20 @@ from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.settings import Settings, load_settings
 from router.types import Contribution, Route, Thresholds
-from training.data.evaluation_set import Material, gather
+from training.data.evaluation_set import EvaluationSet, gather
 from training.data.replay import read_training
 from training.errors import FitError, ReplayError
 from training.evaluation.measures import MEASURES
 from training.labels import compared
 from training.pipeline import inside, latencies
-from training.thresholds.outcomes import Goal, Outcome, Outcomes, names, outcome, taken
+from training.thresholds.outcomes import (
+    Outcome,
+    RouteOutcomes,
+    ThresholdObjective,
+    names,
+    outcome,
+    taken,
+)
 from training.thresholds.pareto import Front, front
 
 
@@ -65,7 +72,7 @@ class Tuning:
         success: When an arm succeeds; see `training.labels`.
     """
 
-    material: Material
+    material: EvaluationSet
     model: RoutingModel
     fusion: FusionSettings
     measure: str = "nDCG@10"
@@ -93,7 +100,7 @@ class Tuning:
         Raises:
             SplitError: A replay is of a test split.
             ReplayError: A file cannot be read, or none is given.
-            ArtefactError: There is no such router, or it was trained on other features.
+            ModelFileError: There is no such router, or it was trained on other features.
             FitError: There is no such measure.
         """
         if measure not in MEASURES:
@@ -108,7 +115,7 @@ class Tuning:
         return cls(gather(read, cache, own.analyser), found, own.fusion, measure)
 
     @cached_property
-    def outcomes(self) -> Outcomes:
+    def outcomes(self) -> RouteOutcomes:
         """Every question with the outcome of every route."""
         scores = inside(self.model.scorer.logits(self.material.features))
         simple = self.model.policy.simple
@@ -137,7 +144,7 @@ class Tuning:
         """
         return outcome(self.outcomes, Thresholds(low, high))
 
-    def front(self, bounds: Goal | None = None) -> Front:
+    def front(self, bounds: ThresholdObjective | None = None) -> Front:
         """The pairs that no other pair beats in both quality and latency."""
         return front(self.outcomes, bounds)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from backends.progress import Progress
 from router.policy import Policy
-from router.session import Container
+from router.session import Session
 from router.settings import Settings
 from training.data.dataset import Dataset, Question
 from training.data.replaying import replay_dataset
@@ -30,7 +30,7 @@ _SAME = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class FeedbackEvaluation:
     """Questions with relevant passages, as the index has them.
 
     Attributes:
@@ -42,7 +42,7 @@ class Judged:
     vanished: int
 
 
-def judged(log: Log, ids: Collection[str]) -> Judged:
+def judged(log: Log, ids: Collection[str]) -> FeedbackEvaluation:
     """Take what was marked as relevant for what is relevant.
 
     Args:
@@ -58,7 +58,7 @@ def judged(log: Log, ids: Collection[str]) -> Judged:
         judgements={one.id: gold for one, gold in kept},
         filters={one.id: one.filter for one, _ in kept if one.filter is not None},
     )
-    return Judged(dataset, len(there) - len(kept))
+    return FeedbackEvaluation(dataset, len(there) - len(kept))
 
 
 def require_enough(found: int, of: str) -> None:
@@ -84,7 +84,7 @@ def replay(
     cache: Path,
     measure: str,
     progress: Progress,
-) -> tuple[Tuning, Judged]:
+) -> tuple[Tuning, FeedbackEvaluation]:
     """Ask the judged questions of every arm, and read what thresholds are solved on.
 
     Args:
@@ -102,7 +102,7 @@ def replay(
     """
     marked = log.marked.questions
     require_enough(len(marked), "questions have feedback that names passages")
-    container = Container(settings, index)
+    container = Session(settings, index)
     try:
         found = judged(log, set(container.snapshot.corpus.ids))
         require_enough(

@@ -4,12 +4,18 @@ from rich.console import Console
 
 from training.thresholds.retuning import Retuned, show_retuned
 from training.thresholds.tuning import Tuning
-from training.traffic.judged import Judged, scores_that_differ
+from training.traffic.judged import FeedbackEvaluation, scores_that_differ
 from training.traffic.log import Log
 
 
 def show_judged(
-    console: Console, log: Log, tuning: Tuning, found: Judged, solved: Retuned, *, most: int
+    console: Console,
+    log: Log,
+    tuning: Tuning,
+    found: FeedbackEvaluation,
+    solved: Retuned,
+    *,
+    most: int,
 ) -> None:
     """Print old and new thresholds side by side, and how far the judgements can be trusted.
 

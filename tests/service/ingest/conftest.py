@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from backends.store.ingest import ingest
 from backends.types import Passage
-from router.session import Container, Ingestion
+from router.session import Ingestion, Session
 from service.app import build
 from service.settings import DocumentSettings, ServeSettings, ServiceSettings
 from tests.live import PATIENCE
@@ -45,7 +45,7 @@ def start(folder: Path) -> Iterator[Start]:
                 serve=serve or ServeSettings(refresh_seconds=0.05),
                 documents=DocumentSettings(**options),
             )
-            app = build(settings, {"default": partial(Container, settings, folder)})
+            app = build(settings, {"default": partial(Session, settings, folder)})
             client = stack.enter_context(TestClient(app, base_url="http://localhost"))
             while client.get("/ready").status_code != 200:
                 time.sleep(0.005)

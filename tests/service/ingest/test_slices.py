@@ -9,7 +9,7 @@ import pytest
 from backends.types import Passage
 from benchmarks.hashing import HashAnalyser
 from service.batching import Batcher
-from service.ingest.interleaved import Slices, StoppedError
+from service.ingest.interleaved import InterleavedAnalyser, StoppedError
 
 
 class Noting(HashAnalyser):
@@ -30,13 +30,17 @@ def passages(*words: int) -> list[Passage]:
     return [Passage(f"p{n}", "", "Town " * count) for n, count in enumerate(words)]
 
 
-def run(analyser: Noting, work: Callable[[Slices], Any], is_stopped: Callable[[], bool]) -> Any:  # noqa: ANN401
+def run(
+    analyser: Noting, work: Callable[[InterleavedAnalyser], Any], is_stopped: Callable[[], bool]
+) -> Any:  # noqa: ANN401
     """What work gives that is done in a thread of its own, as ingest is."""
 
     async def inside() -> Any:  # noqa: ANN401
         batcher: Batcher[int, int, int] = Batcher(lambda key, entries: [], batch=1, queue=1)
         loop = asyncio.get_running_loop()
-        slices = Slices(analyser, batcher.call, loop=loop, words=10, is_stopped=is_stopped)
+        slices = InterleavedAnalyser(
+            analyser, batcher.call, loop=loop, words=10, is_stopped=is_stopped
+        )
         try:
             return await asyncio.to_thread(work, slices)
         finally:
@@ -76,7 +80,9 @@ def test_what_was_prepared_is_not_analysed_again() -> None:
     async def inside() -> Any:  # noqa: ANN401
         batcher: Batcher[int, int, int] = Batcher(lambda key, entries: [], batch=1, queue=1)
         loop = asyncio.get_running_loop()
-        slices = Slices(analyser, batcher.call, loop=loop, words=10, is_stopped=lambda: False)
+        slices = InterleavedAnalyser(
+            analyser, batcher.call, loop=loop, words=10, is_stopped=lambda: False
+        )
         try:
             prepared = await slices.prepare(given[:2])
             assert analyser.given == [2]

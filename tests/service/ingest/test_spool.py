@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from backends.types import Passage
-from service.ingest.jobs import Readers, Spool, State
+from service.ingest.jobs import JobStore, ServedVersions, State
 
 PASSAGES = [
     Passage(f"d{n}#{c:04d}", "T", f"{n}.{c}", {"y": n}, f"d{n}", c)
@@ -19,22 +19,22 @@ PASSAGES = [
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    return Spool(tmp_path, "c")
+def spool(tmp_path: Path) -> JobStore:
+    return JobStore(tmp_path, "c")
 
 
-def test_a_job_holds_what_was_sent(spool: Spool) -> None:
+def test_a_job_holds_what_was_sent(spool: JobStore) -> None:
     assert spool.jobs() == []
     job = spool.submit(iter(PASSAGES))
     assert (job.documents, job.passages, job.state) == (3, 6, State.QUEUED)
     assert list(spool.passages(job)) == PASSAGES
     assert list(spool.passages(replace(job, done=4))) == PASSAGES[4:]
-    assert Spool(spool.folder.parent, "c").jobs() == [job]
+    assert JobStore(spool.folder.parent, "c").jobs() == [job]
     later = spool.submit(PASSAGES)
     assert [each.id for each in spool.unfinished()] == [job.id, later.id]
 
 
-def test_what_cannot_be_read_leaves_nothing_behind(spool: Spool) -> None:
+def test_what_cannot_be_read_leaves_nothing_behind(spool: JobStore) -> None:
     def broken() -> Iterator[Passage]:
         yield PASSAGES[0]
         raise ValueError("no more")
@@ -44,7 +44,7 @@ def test_what_cannot_be_read_leaves_nothing_behind(spool: Spool) -> None:
     assert list(spool.folder.iterdir()) == []
 
 
-def test_it_knows_which_documents_are_on_their_way(spool: Spool) -> None:
+def test_it_knows_which_documents_are_on_their_way(spool: JobStore) -> None:
     job = spool.submit(PASSAGES)
     assert spool.writing(["x", "d1"]) == (job, "d1")
     assert spool.writing(["x"]) is None
@@ -52,13 +52,13 @@ def test_it_knows_which_documents_are_on_their_way(spool: Spool) -> None:
     assert spool.writing(["d1"]) is None
 
 
-def test_only_ids_of_jobs_are_looked_up(spool: Spool) -> None:
+def test_only_ids_of_jobs_are_looked_up(spool: JobStore) -> None:
     spool.submit(PASSAGES)
     for id_ in ("..", "../jobs", "readers", "job-", "/etc/passwd", "job-00000000000000000000"):
         assert spool.job(id_) is None
 
 
-def test_what_ended_long_ago_and_what_was_abandoned_is_swept_away(spool: Spool) -> None:
+def test_what_ended_long_ago_and_what_was_abandoned_is_swept_away(spool: JobStore) -> None:
     old, new, waiting = (spool.submit(PASSAGES) for _ in range(3))
     spool.save(replace(old, state=State.DONE, finished=time.time() - 100))
     spool.save(replace(new, state=State.FAILED, finished=time.time()))
@@ -71,18 +71,18 @@ def test_what_ended_long_ago_and_what_was_abandoned_is_swept_away(spool: Spool) 
     assert (abandoned.exists(), fresh.exists()) == (False, True)
 
 
-def test_one_process_claims_the_jobs(spool: Spool) -> None:
+def test_one_process_claims_the_jobs(spool: JobStore) -> None:
     spool.submit(PASSAGES)
     with spool.claim() as first:
         assert first
-        with Spool(spool.folder.parent, "c").claim() as second:
+        with JobStore(spool.folder.parent, "c").claim() as second:
             assert not second
     with spool.claim() as again:
         assert again
 
 
 def test_readers_wait_for_those_that_live(tmp_path: Path) -> None:
-    mine, other = Readers(tmp_path), Readers(tmp_path)
+    mine, other = ServedVersions(tmp_path), ServedVersions(tmp_path)
     assert mine.behind(1) == []
     mine.announce(3)
     other.announce(2)
@@ -92,7 +92,7 @@ def test_readers_wait_for_those_that_live(tmp_path: Path) -> None:
     other.leave()
     assert mine.behind(9) == []
     with pytest.raises(FileNotFoundError):
-        Readers(tmp_path / "nowhere").announce(1)
+        ServedVersions(tmp_path / "nowhere").announce(1)
 
 
 def test_a_reader_that_was_killed_is_waited_for_no_longer(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_reader_that_was_killed_is_waited_for_no_longer(tmp_path: Path) -> Non
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        mine = Readers(tmp_path)
+        mine = ServedVersions(tmp_path)
         assert len(mine.behind(2)) == 1
         process.kill()
         process.wait()
