@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Query, Ranking
 from featurizer.constituency.tree import Tree
 from router.errors import PolicyError
 
 if TYPE_CHECKING:
     from backends.trigraph.explanation import Explanation
+    from backends.trigraph.seeds import SeedStats
 
 
 class Route(StrEnum):
@@ -113,7 +113,7 @@ class ArmResults:
     """
 
     query: Query
-    seeds: tuple[SeedStats, ...] = ()
+    seeds: "tuple[SeedStats, ...]" = ()
     rankings: Mapping[Route, Ranking] = field(default_factory=dict)
 
 

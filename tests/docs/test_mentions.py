@@ -18,7 +18,7 @@ import pytest
 
 from tests.docs.examples import DOCUMENTS, ROOT, Command, mentioned, parse
 
-PACKAGES = ("backends", "featurizer", "router", "service", "training")
+PACKAGES = ("backends", "benchmarks", "featurizer", "router", "service", "training")
 
 
 def in_documents() -> Iterator[Command]:

@@ -179,10 +179,10 @@ SCRIPT = """
 import sys
 from pathlib import Path
 import pytest
-from router import container as composition
+from router import session as composition
 from tests_fakes import FakeAnalyser
 composition.Analyser = FakeAnalyser
-from training import replaying
+from training.data import replaying
 replaying.BLOCK = 2
 replaying.main(sys.argv[1:])
 """
