@@ -46,7 +46,7 @@ test-all: $(stamp) ## Every test, the slow ones too
 	$(bin)/python -m pytest -n $(WORKERS)
 
 bench: $(stamp) ## The benchmarks; BENCH="name --option" for one of them
-	$(bin)/python -m training.bench $(BENCH)
+	$(bin)/python -m benchmarks $(BENCH)
 
 demo: $(stamp) ## Index the demo corpus, and serve it with the console
 	$(bin)/wye demo --serve

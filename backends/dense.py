@@ -1,11 +1,11 @@
 """Dense retrieval: passages by inner product with the question's vector.
 
 The exact kind is a scan: of the question's own thread when it comes alone, a matrix product when
-there are several. `training/bench/dense.py` prints it beside FAISS's flat index, which needs as
+there are several. `benchmarks/dense.py` prints it beside FAISS's flat index, which needs as
 long for one question, three times as long for each of a batch, and a copy of the vectors.
 FAISS serves the approximate kinds, HNSW and IVF-PQ.
 
-Whatever finds candidates, their scores are those of `backends.similarity`, which depend on nothing
+Whatever finds candidates, their scores are those of `backends.numerics`, which depend on nothing
 but two vectors, and ties are cut by id. So score and order are the same in any batch, and for the
 exact kind no passage that belongs in the answer is missed.
 """
@@ -18,15 +18,15 @@ from typing import Literal
 import faiss
 import numpy as np
 
-from backends.ranking import (
+from backends.numerics import (
     RequestError,
     make_ranking,
+    products,
     query_matrix,
     require_k,
     require_mask,
     top_rows,
 )
-from backends.similarity import products
 from backends.types import Float32, Int64, Mask, Query, Ranking
 
 _PRODUCTS_AT_ONCE = 2**22

@@ -1,18 +1,104 @@
-"""Words as numbers, and sentences as rows of them.
+"""Surfaces to entities: when two names are the same, and what the words of a text are."""
 
-A number stays with its word from one version of a corpus to the next, so that sentences which are
-in both need not be read again. Words that no sentence has any more do no harm but take room.
-"""
-
+import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from sys import getsizeof
 
 import numpy as np
 
-from backends.linking import starts_like_a_name, tokenise
-from backends.ragged import ragged
+from backends.numerics import ragged
 from backends.types import Int32, Int64
+
+_SPACES = re.compile(r"\s+")
+_STRAIGHT = (
+    ("\N{RIGHT SINGLE QUOTATION MARK}", "'"),
+    ("\N{LEFT SINGLE QUOTATION MARK}", "'"),
+    ("\N{LEFT DOUBLE QUOTATION MARK}", '"'),
+    ("\N{RIGHT DOUBLE QUOTATION MARK}", '"'),
+)
+_EDGES = " \t\n\"'`.,;:!?()[]{}«»„"
+_PARENTHETICAL = re.compile(r"\s*\([^()]*\)\s*$")
+# Words with inner apostrophes, full stops or hyphens stay whole, but for a possessive; any other
+# sign stands alone. An accent belongs to its letter even where no single character holds both, as
+# in the lower-case form of a dotted capital I.
+_IN_WORD = r"[\w\u0300-\u036f]"
+_WORD = rf"\w{_IN_WORD}*"
+_POSSESSIVE = rf"'(?i:s)(?!{_IN_WORD})"
+_TOKEN = re.compile(rf"{_POSSESSIVE}|{_WORD}(?:(?!{_POSSESSIVE})['.\-]{_WORD})*|[^\w\s]")
+FUNCTION_WORDS = frozenset(
+    """a about after all also an and any are as at be been before but by can could did do does for
+    from had has have he her him his how i if in into is it its many me more most much my no not of
+    off on one or other our out over 's she so some such than that the their them then there these
+    they this those to under up us was we were what when where which while who whom whose why will
+    with would you your""".split()  # noqa: SIM905 - words read better as words
+)
+
+
+def entity_key(surface: str) -> str:
+    """The form under which two surfaces are one entity.
+
+    Case, spaces, quotes, a possessive and a leading "the" do not count: "The Thames' " and
+    "Thames" are one river. The article stays where nothing telling is left without it ("The Who").
+    Empty for a surface that has nothing else.
+    """
+    key = _SPACES.sub(" ", _plain(surface).casefold()).strip(_EDGES)
+    key = key.removesuffix("'s").rstrip(_EDGES)
+    if key.startswith("the "):
+        bare = key.removeprefix("the ").lstrip(_EDGES)
+        return bare if is_telling(bare) else key
+    return key
+
+
+def is_telling(key: str) -> bool:
+    """Whether a key has more than one character and more than function words."""
+    return len(key) > 1 and not all(token in FUNCTION_WORDS for token in tokenise(key))
+
+
+def title_names(title: str) -> tuple[str, str]:
+    """A title as it stands, and without its "(…)" ending if it has one."""
+    whole = title.strip()
+    return whole, _PARENTHETICAL.sub("", whole)
+
+
+def title_keys(title: str) -> tuple[str, ...]:
+    """Entity keys that a passage's title gives, those of its names, each once."""
+    keys = dict.fromkeys(entity_key(name) for name in title_names(title))
+    return tuple(key for key in keys if key)
+
+
+def tokenise(text: str) -> list[str]:
+    """Tokens of a text in their own case."""
+    return _TOKEN.findall(_plain(text))
+
+
+def stretch(text: str, start: int, length: int) -> str:
+    """The words of a text from its token `start` on, as they are written."""
+    found = list(_TOKEN.finditer(_plain(text)))[start : start + length]
+    return _plain(text)[found[0].start() : found[-1].end()]
+
+
+def _plain(text: str) -> str:
+    """Accented letters as one character where there is one, quotes as on a typewriter."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFC", text)
+    for curly, straight in _STRAIGHT:
+        text = text.replace(curly, straight)
+    return text
+
+
+def starts_like_a_name(token: str) -> bool:
+    """Whether a token begins with a capital letter or a digit."""
+    return token[0].isupper() or token[0].isdigit()
+
+
+# Words as numbers, and sentences as rows of them.
+#
+# A number stays with its word from one version of a corpus to the next, so that sentences which are
+# in both need not be read again. Words that no sentence has any more do no harm but take room.
+
 
 # Closes a sentence: no name has it, so none crosses into the next.
 END = -2

@@ -1,15 +1,22 @@
 """Every feature there is, in the order of the columns of a feature matrix."""
 
-from featurizer import (
-    constituency_features,
-    dependency,
-    interaction,
-    lexical,
-    relation,
-    semantic,
-    tree_features,
-)
+import hashlib
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featurizer.errors import FeaturizerError
 from featurizer.feature import Feature
+from featurizer.features import constituency as constituency_features
+from featurizer.features import dependency, interaction, lexical, relation, semantic
+from featurizer.features import tree as tree_features
+from featurizer.question import View
+from featurizer.types import Analysis, Syntax
 
 FEATURES: tuple[Feature, ...] = (
     *constituency_features.FEATURES,
@@ -22,3 +29,132 @@ FEATURES: tuple[Feature, ...] = (
 )
 FEATURE_NAMES: tuple[str, ...] = tuple(feature.name for feature in FEATURES)
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(feature.group for feature in FEATURES))
+
+
+__all__ = [
+    "FEATURE_NAMES",
+    "Float64",
+    "feature_matrix",
+    "feature_row",
+    "schema_id",
+    "syntax_matrix",
+]
+
+Float64 = NDArray[np.float64]
+
+
+def feature_matrix(analyses: Sequence[Analysis]) -> Float64:
+    """The features of questions; the same bytes for the same questions, in any process.
+
+    Args:
+        analyses: With their syntax.
+
+    Returns:
+        (n, d) finite values; column j is the feature `FEATURE_NAMES[j]`.
+
+    Raises:
+        FeaturizerError: An analysis was made without syntax.
+    """
+    found = [analysis.syntax for analysis in analyses if analysis.syntax is not None]
+    if len(found) < len(analyses):
+        raise FeaturizerError(
+            f"{len(analyses) - len(found)} of {len(analyses)} questions were analysed without the "
+            "syntax that features are made of; analyse them with syntax=True."
+        )
+    return syntax_matrix(found)
+
+
+def syntax_matrix(questions: Sequence[Syntax]) -> Float64:
+    """The same of syntax alone, for which no encoder is needed."""
+    matrix = np.empty((len(questions), len(FEATURES)), np.float64)
+    for row, syntax in enumerate(questions):
+        matrix[row] = feature_row(syntax)
+    return matrix
+
+
+def feature_row(syntax: Syntax) -> list[float]:
+    """One question's features, in the order of `FEATURE_NAMES`."""
+    view = View(syntax)
+    return [feature.value(view) for feature in FEATURES]
+
+
+def schema_id(parsers: Mapping[str, str], features: Sequence[Feature] = FEATURES) -> str:
+    """Identity of feature values: equal ids mean equal columns, made by the same models.
+
+    Args:
+        parsers: `Analyser.syntax_fingerprint`: pipeline, constituency model, rules.
+        features: In the order of the columns.
+
+    Returns:
+        The first 16 hexadecimal digits of a SHA-256 over name, group and version of each
+        feature in order, and over the parsers.
+    """
+    columns = [[feature.name, feature.group, feature.version] for feature in features]
+    content = json.dumps([columns, sorted(parsers.items())], ensure_ascii=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+# Where a feature's value stands among those of a reference set of questions.
+#
+# `featurizer/reference.json` is written by `python -m training.feature_reference`.
+
+
+# Values are compared and stored so rounded; that a feature's last bits differ means nothing.
+DECIMALS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Values of all features for a set of questions.
+
+    Attributes:
+        schema_id: Of the features, see `featurizer.schema_id`.
+        sources: Files the questions stand in, each with their number.
+        values: Feature -> its values in ascending order, one for each question.
+    """
+
+    schema_id: str
+    sources: Mapping[str, int]
+    values: Mapping[str, Sequence[float]]
+
+    def percentile(self, name: str, value: float) -> float:
+        """Share of the reference set below the value, in percent, equal ones counted half.
+
+        Raises:
+            KeyError: There is no such feature.
+        """
+        known = self.values[name]
+        value = round(value, DECIMALS)
+        return 50 * (bisect_left(known, value) + bisect_right(known, value)) / len(known)
+
+    def to_json(self) -> str:
+        """One line a feature: [value, how often] of each value."""
+        lines = [
+            f"{json.dumps(name)}: {json.dumps(_counted(values), separators=(',', ':'))}"
+            for name, values in self.values.items()
+        ]
+        return (
+            f'{{"schema_id": {json.dumps(self.schema_id)},\n'
+            f'"sources": {json.dumps(dict(self.sources))},\n'
+            '"values": {\n' + ",\n".join(lines) + "\n}}\n"
+        )
+
+
+def read_reference(text: str | None = None) -> Reference:
+    """The reference set of a JSON text; by default the one that comes with Wye."""
+    if text is None:
+        text = (files("featurizer") / "reference.json").read_text(encoding="utf-8")
+    content = json.loads(text)
+    values = {
+        name: [value for value, count in pairs for _ in range(count)]
+        for name, pairs in content["values"].items()
+    }
+    return Reference(content["schema_id"], content["sources"], values)
+
+
+def _counted(values: Sequence[float]) -> list[tuple[float, int]]:
+    return [
+        (int(value) if value == int(value) else value, bisect_right(values, value) - place)
+        for place, value in enumerate(values)
+        if not place or values[place - 1] != value
+    ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from featurizer.tree import Tree
+from featurizer.constituency.tree import Tree
 
 Float32 = NDArray[np.float32]
 Span = tuple[int, int]

@@ -11,15 +11,15 @@ from backends.types import (
     Passage,
     Query,
 )
-from featurizer.analyse import Analyser
-from featurizer.featurizer import feature_matrix
-from featurizer.tree import Tree
+from featurizer.analyser import Analyser
+from featurizer.constituency.tree import Tree
+from featurizer.registry import feature_matrix
 from featurizer.types import Analysis, PassageAnalysis
 from router.batch import Asked
 
 
 class Passages:
-    """An analyser as `backends.build` wants it."""
+    """An analyser as `backends.store.ingest` wants it."""
 
     def __init__(self, analyser: Analyser) -> None:
         self._analyser = analyser

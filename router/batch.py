@@ -8,15 +8,13 @@ from typing import Protocol
 
 import numpy as np
 
-from backends.explanation import Explanation
-from backends.seeds import SeedReach
-from backends.trigraph import TriGraphRetriever
-from backends.types import Mask, Query, Ranking, Retriever
-from featurizer.tree import Tree
+from backends.trigraph.explanation import Explanation
+from backends.trigraph.retriever import TriGraphRetriever
+from backends.trigraph.seeds import SeedStats
+from backends.types import Float64, Mask, Query, Ranking, Retriever
+from featurizer.constituency.tree import Tree
 from router.errors import FusionError
-from router.evidence import Evidence
-from router.layers import Float64
-from router.types import Route
+from router.types import ArmResults, Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class Analyses(Protocol):
 
 
 class Arms(Protocol):
-    """One version of an index, as the gateway needs it; `router.snapshot` has the real one."""
+    """One version of an index, as the gateway needs it; `router.session` has the real one."""
 
     version: int
 
@@ -140,7 +138,9 @@ class Batch:
             known.update((p, (depth, ranking)) for p, ranking in zip(missing, found, strict=True))
         return [_cut(known[place][1], depth) for place in places]
 
-    def evidence(self, arms: Sequence[Route], places: Sequence[int], depth: int) -> list[Evidence]:
+    def evidence(
+        self, arms: Sequence[Route], places: Sequence[int], depth: int
+    ) -> list[ArmResults]:
         """What some arms say about some of the questions; seeds too, where the graph is asked.
 
         Args:
@@ -151,7 +151,7 @@ class Batch:
         found = {arm: self.rankings(arm, places, depth) for arm in arms}
         seeds = self.seeds(places) if Route.GRAPH in found else [()] * len(places)
         return [
-            Evidence(
+            ArmResults(
                 self._queries[place],
                 seeds[row],
                 {arm: of_arm[row] for arm, of_arm in found.items()},
@@ -159,7 +159,7 @@ class Batch:
             for row, place in enumerate(places)
         ]
 
-    def forecast(self, places: Sequence[int], depth: int) -> list[Evidence]:
+    def forecast(self, places: Sequence[int], depth: int) -> list[ArmResults]:
         """What is known before the graph is walked: seeds and the dense list.
 
         Args:
@@ -169,7 +169,7 @@ class Batch:
         found = self.rankings(Route.DENSE, places, depth)
         seeds = self.seeds(places)
         return [
-            Evidence(self._queries[place], seeds[row], {Route.DENSE: found[row]})
+            ArmResults(self._queries[place], seeds[row], {Route.DENSE: found[row]})
             for row, place in enumerate(places)
         ]
 
@@ -187,7 +187,7 @@ class Batch:
         with self.stage(Route.GRAPH, places):
             return arm.spread(masses, k, self._allowed)
 
-    def seeds(self, places: Sequence[int]) -> list[tuple[SeedReach, ...]]:
+    def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         """Where the graph's walk starts for some of the questions, known without walking."""
         arm = self.arms.retriever(Route.GRAPH)
         if not isinstance(arm, TriGraphRetriever):

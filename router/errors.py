@@ -29,5 +29,5 @@ class FeatureError(RouterError):
     """A feature matrix of the wrong width, or with a value that is no number."""
 
 
-class ArtefactError(RouterError):
+class ModelFileError(RouterError):
     """A router model that is missing, damaged, or made for another build."""

@@ -6,11 +6,10 @@ from typing import Protocol
 
 import numpy as np
 
-from router.decision import BASELINE, Change, Contribution
-from router.layers import Float64, Floats
-from router.policy import Thresholds, decide
-from router.scorer import Scorer
-from router.types import Route
+from backends.types import Float64
+from router.policy import decide
+from router.scorer import Floats, Scorer
+from router.types import BASELINE, Change, Contribution, Route, Thresholds
 
 POINTS = 8
 """Of the Gauss-Legendre rule; exact for polynomials of degree 15 along the path."""

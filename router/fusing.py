@@ -4,15 +4,14 @@ from collections.abc import Sequence
 
 from backends.types import Ranking
 from router.blend import blend, blend_weights
-from router.evidence import Evidence
 from router.fusion import fuse
 from router.fusion_settings import FusionSettings
 from router.trust import trust
-from router.types import Route
+from router.types import ArmResults, Route
 
 
 def fuse_all(
-    evidence: Sequence[Evidence],
+    evidence: Sequence[ArmResults],
     settings: FusionSettings,
     scores: Sequence[float | None],
     k: int,
@@ -36,19 +35,21 @@ def fuse_all(
     return [_by_score(one, settings, t, k) for one, t in zip(evidence, known, strict=True)]
 
 
-def blend_text(evidence: Sequence[Evidence], settings: FusionSettings, k: int) -> list[Ranking]:
+def blend_text(evidence: Sequence[ArmResults], settings: FusionSettings, k: int) -> list[Ranking]:
     """The text arms without the graph: dense and lexical scores, added up."""
     return [_by_score(one, settings, 0.0, k) for one in evidence]
 
 
-def _by_rank(evidence: Evidence, settings: FusionSettings, score: float | None, k: int) -> Ranking:
+def _by_rank(
+    evidence: ArmResults, settings: FusionSettings, score: float | None, k: int
+) -> Ranking:
     # A replay has every arm's list, also those that the gateway would not have asked for.
     lists = {arm: evidence.rankings[arm] for arm in settings.arms() if arm in evidence.rankings}
     weights = [settings.weight(arm, score) for arm in lists]
     return fuse(list(lists.values()), weights, rrf_k=settings.rrf_k, k=k)
 
 
-def _by_score(evidence: Evidence, settings: FusionSettings, trusted: float, k: int) -> Ranking:
+def _by_score(evidence: ArmResults, settings: FusionSettings, trusted: float, k: int) -> Ranking:
     weights = blend_weights(
         trusted, lexical_share=settings.lexical_share, graph_scale=settings.graph_scale
     )

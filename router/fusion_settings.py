@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from router.errors import SettingsError
-from router.trust import TrustWeights
+from router.trust import GraphWeightModel
 from router.types import Route
 
 ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)
@@ -54,7 +54,7 @@ class FusionSettings:
     lexical_share: float = 0.2
     graph_scale: float = 0.3
     weights: ListWeights = field(default_factory=ListWeights)
-    trust: TrustWeights = field(default_factory=TrustWeights)
+    trust: GraphWeightModel = field(default_factory=GraphWeightModel)
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):

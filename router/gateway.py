@@ -3,17 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from backends.types import Ranking
+from backends.types import Float64, Ranking
 from router.batch import Analyses, Arms, Batch
-from router.decision import Decision, with_trees
-from router.errors import ArtefactError, FusionError, QuestionError
-from router.evidence import Consulted
-from router.features import with_corpus, without_corpus
+from router.errors import FusionError, ModelFileError, QuestionError
 from router.fusing import blend_text, fuse_all
 from router.fusion_settings import ARMS, FusionSettings
-from router.layers import Float64
+from router.query_performance import with_corpus, without_corpus
 from router.seeding import as_fusion, start_mass
-from router.types import Reply, Route
+from router.types import Decision, Reply, Route, TimedArmResults, with_trees
 
 EMPTY_INDEX = "the index is empty"
 SEEN = 5
@@ -44,9 +41,9 @@ def no_router() -> Model:
     """Stands where there is no router.
 
     Raises:
-        ArtefactError: Always.
+        ModelFileError: Always.
     """
-    raise ArtefactError("This gateway was made without a router; name the route to take.")
+    raise ModelFileError("This gateway was made without a router; name the route to take.")
 
 
 class Gateway:
@@ -97,7 +94,7 @@ class Gateway:
             QuestionError: A question is empty, or k is below 1.
             FusionError: Every list to fuse weighs 0.
             FilterError: The filter is not well formed.
-            ArtefactError: The router is needed, and missing or made for other features.
+            ModelFileError: The router is needed, and missing or made for other features.
             PolicyError: A latency that no route can be held to.
         """
         check(questions, k)
@@ -148,7 +145,7 @@ class Gateway:
         Raises:
             QuestionError: A question is empty.
             FilterError: The filter is not well formed.
-            ArtefactError: The router is missing or made for other features.
+            ModelFileError: The router is missing or made for other features.
             PolicyError: A latency that no route can be held to.
         """
         check(questions, k=1)
@@ -160,12 +157,12 @@ class Gateway:
         batch = Batch(arms, questions, filter)
         return self._decide(batch, max_latency_ms=max_latency_ms, explain=explain)
 
-    def consult(
+    def retrieve_all(
         self,
         questions: Sequence[str],
         depth: int,
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
-    ) -> list[Consulted]:
+    ) -> list[TimedArmResults]:
         """What every arm says to each question, with nothing chosen or fused: for replay.
 
         Args:
@@ -184,7 +181,7 @@ class Gateway:
         batch.analyse(self._analyses(), graph=True)
         found = batch.evidence(ARMS, range(len(questions)), depth)
         return [
-            Consulted(evidence, seconds)
+            TimedArmResults(evidence, seconds)
             for evidence, seconds in zip(found, batch.seconds, strict=True)
         ]
 
@@ -275,12 +272,12 @@ def decide_without_index(
 
     Raises:
         QuestionError: A question is empty.
-        ArtefactError: The router looks at the corpus as well.
+        ModelFileError: The router looks at the corpus as well.
         PolicyError: A latency that no route can be held to.
     """
     check(questions, k=1)
     if model.asks_corpus:
-        raise ArtefactError(
+        raise ModelFileError(
             "This router also looks at what the corpus says to a question. "
             "Name the index: --index DIR, or WYE_INDEX."
         )

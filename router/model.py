@@ -4,13 +4,12 @@ from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from router.decision import Decision
+from backends.types import Float64
 from router.explain import Explainer, contributions, nearest_change
-from router.features import asks_corpus
-from router.layers import Float64
 from router.policy import Budget, Choice, Policy, decide
+from router.query_performance import asks_corpus
 from router.scorer import Scorer, to_scores
-from router.types import Route
+from router.types import Decision, Route
 
 
 class RoutingModel:

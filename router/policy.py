@@ -4,30 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from router.errors import PolicyError
-from router.types import Route
+from router.types import Route, Thresholds
 
 SCORE = "score"
 FORCED = "forced"
-
-
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Where the routes border on each other.
-
-    Attributes:
-        low: τ_L; a score up to it takes the simple route.
-        high: τ_H; a score from it on takes the graph route. 0 <= low <= high <= 1.
-    """
-
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.high <= 1:
-            raise PolicyError(
-                f"The thresholds are {self.low} and {self.high}; "
-                "use numbers with 0 <= low <= high <= 1."
-            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,26 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
+from backends.types import Float64
 from router.errors import SettingsError
-from router.evidence import Evidence
-from router.signals import signals
-
-Float64 = NDArray[np.float64]
+from router.query_performance import signals
+from router.types import ArmResults
 
 TRUST_SIGNALS: tuple[str, ...] = ("seed_title_uniqueness", "graph_margin_5")
-"""What a `TrustWeights` weighs, in this order; more of either never speaks against the graph."""
+"""What a `GraphWeightModel` weighs, in order; more of either never speaks against the graph."""
 MOST_LOGIT = 10.0
 """Of a score near 0 or 1: the scorer's certainty is not taken at its word beyond this."""
 
 
 @dataclass(frozen=True, slots=True)
-class TrustWeights:
+class GraphWeightModel:
     """A logistic model of whether the graph's list is the better one, with few numbers to know.
 
-    `training.trust` fits it. The defaults lie on the plateau around what it finds for the train and
-    dev questions of 2wiki, popqa and nq over one corpus; `training.bench.fusion` prints both.
+    `training.fit.graph_weight` fits it. The defaults lie on the plateau around what it finds for
+    the train
+    and dev questions of 2wiki, popqa and nq over one corpus; `benchmarks.fusion` prints both.
 
     Attributes:
         bias: Logit of a question without a title among its seeds whose walk tells nothing apart.
@@ -55,7 +54,7 @@ class TrustWeights:
 
 
 def trust(
-    evidence: Sequence[Evidence], weights: TrustWeights, scores: Sequence[float | None]
+    evidence: Sequence[ArmResults], weights: GraphWeightModel, scores: Sequence[float | None]
 ) -> Float64:
     """Trust t of each question, from 0 (the text arms alone) to 1 (the graph alone).
 

@@ -1,15 +1,17 @@
 """What this folder gives to those above it: a route, and where a fused hit came from."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from backends.types import Hit, Ranking
+from backends.types import Hit, Query, Ranking
+from featurizer.constituency.tree import Tree
+from router.errors import PolicyError
 
-if TYPE_CHECKING:  # it would bring all of the graph along
-    from backends.explanation import Explanation
-    from router.decision import Decision
+if TYPE_CHECKING:
+    from backends.trigraph.explanation import Explanation
+    from backends.trigraph.seeds import SeedStats
 
 
 class Route(StrEnum):
@@ -78,3 +80,133 @@ class Reply:
     version: int
     explanation: "Explanation | None" = None
     decision: "Decision | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Where the routes border on each other.
+
+    Attributes:
+        low: τ_L; a score up to it takes the simple route.
+        high: τ_H; a score from it on takes the graph route. 0 <= low <= high <= 1.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high <= 1:
+            raise PolicyError(
+                f"The thresholds are {self.low} and {self.high}; "
+                "use numbers with 0 <= low <= high <= 1."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ArmResults:
+    """One question with what was found for it.
+
+    Attributes:
+        query: As analysed.
+        seeds: Where the graph's walk starts.
+        rankings: Of each arm that was asked.
+    """
+
+    query: Query
+    seeds: "tuple[SeedStats, ...]" = ()
+    rankings: Mapping[Route, Ranking] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedArmResults:
+    """What every arm said to one question, and what that took.
+
+    Attributes:
+        evidence: Of every arm.
+        seconds: Wall time by stage.
+    """
+
+    evidence: ArmResults
+    seconds: Mapping[str, float]
+
+
+BASELINE = "(average question)"
+"""Name of the contribution that every question starts from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one feature adds to the logit.
+
+    Attributes:
+        name: Of the feature, or `BASELINE` for the logit of a question whose features are all
+            at their training mean.
+        logit: Added to the logit; above 0 speaks for the graph.
+        value: Of the feature, as extracted; None for the baseline.
+    """
+
+    name: str
+    logit: float
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The smallest move of the score that changes the route.
+
+    Attributes:
+        route: It would then be.
+        threshold: To be reached; where the border belongs to the present route, passed.
+        score: How far to move, signed.
+        logit: The same on the scale of contributions.
+    """
+
+    route: Route
+    threshold: float
+    score: float
+    logit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which route a question takes, and why.
+
+    Attributes:
+        route: That is taken.
+        score: s, from 0 to 1; None when nothing was scored.
+        logit: Calibrated, s = 1 / (1 + exp(-logit)); None when nothing was scored.
+        thresholds: That the score was held against; None when nothing was scored.
+        reason: "score", "forced", "budget: …" or "degraded: …".
+        model: Name and version, "name/v1"; empty when nothing was scored.
+        contributions: The baseline, then features by falling weight; they add up to the logit.
+            Empty unless asked for.
+        nearest_change: What would change the route that the score alone asks for; None when no
+            score would, or it was not asked for.
+        trees: Constituency trees in brackets, one for each sentence of the question, as the
+            features saw them; empty unless asked for.
+    """
+
+    route: Route
+    score: float | None
+    logit: float | None
+    thresholds: Thresholds | None
+    reason: str
+    model: str = ""
+    contributions: tuple[Contribution, ...] = ()
+    nearest_change: Change | None = None
+    trees: tuple[str, ...] = ()
+
+
+def with_trees(decisions: Sequence[Decision], trees: Sequence[Sequence[Tree]]) -> list[Decision]:
+    """Decisions with the trees of their questions.
+
+    Args:
+        decisions: In the order of the questions.
+        trees: Of each question's sentences; empty leaves the decisions as they are.
+    """
+    if not trees:
+        return list(decisions)
+    return [
+        replace(decision, trees=tuple(str(tree) for tree in own))
+        for decision, own in zip(decisions, trees, strict=True)
+    ]

@@ -11,22 +11,18 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from router.container import Container
-from router.shared import SharedModels
-from service import problems
-from service.auth import refuse_open_server
-from service.collection import Collection
-from service.console import CONSOLE, mount
-from service.core import Service
-from service.edge import REQUEST_ID, Edge
-from service.engine import Engine
-from service.keys import KeyRing
-from service.limits import BodyLimit, RateLimit
+from router.session import ModelCache, Session
+from service.collections import Collection, Engine, places, routings
+from service.http import problems
+from service.http.auth import refuse_open_server
+from service.http.console import CONSOLE, mount
+from service.http.keys import KeyRing
+from service.http.metrics import Metrics
+from service.http.middleware import REQUEST_ID, BodyLimit, Edge, RateLimit
+from service.http.openapi import DESCRIPTION, TAGS, describe
+from service.http.replies import HEADERS
+from service.http.tracing import NAME, provider
 from service.logs import configure
-from service.metrics import Metrics
-from service.openapi import DESCRIPTION, TAGS, describe
-from service.places import places
-from service.render_http import HEADERS
 from service.routes import (
     answer,
     chat,
@@ -39,10 +35,9 @@ from service.routes import (
     stats,
     vector_stores,
 )
-from service.routing import routings
 from service.schemas.documents import DocumentsRequest
+from service.service import Service
 from service.settings import ServiceSettings, load_settings
-from service.tracing import NAME, provider
 
 # Every group of addresses; a new one is a file in `service/routes` and its name here.
 ROUTERS = (
@@ -100,7 +95,7 @@ def build(
     """
     serve = settings.serve
     refuse_open_server(serve)
-    models = SharedModels()
+    models = ModelCache()
     openers = indexes(settings, models) if engines is None else engines
     collections = {name: Collection(name, opener) for name, opener in openers.items()}
     ring = KeyRing(serve.keys, serve.keys_file)
@@ -156,7 +151,7 @@ def build(
     return app
 
 
-def indexes(settings: ServiceSettings, models: SharedModels) -> dict[str, Opener]:
+def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
     """What opens each index that the settings name, with the router that is named for it.
 
     Args:
@@ -180,8 +175,8 @@ def indexes(settings: ServiceSettings, models: SharedModels) -> dict[str, Opener
     }
 
 
-def _open(settings: ServiceSettings, folder: Path, models: SharedModels) -> Engine:
-    return Container(settings, folder, models)
+def _open(settings: ServiceSettings, folder: Path, models: ModelCache) -> Engine:
+    return Session(settings, folder, models)
 
 
 @asynccontextmanager
@@ -190,5 +185,5 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await service.start()
     yield
     await service.stop()
-    models: SharedModels = app.state.models
+    models: ModelCache = app.state.models
     models.close()

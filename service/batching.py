@@ -16,7 +16,7 @@ from statistics import median
 from time import monotonic
 from typing import Generic, TypeVar
 
-from service.problems import Problem
+from service.http.problems import Problem
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")

@@ -17,18 +17,15 @@ import httpx2 as httpx
 
 from backends.errors import BackendError
 from featurizer.errors import FeaturizerError
-from router.container import Container, Deciding
 from router.errors import RouterError
-from router.journal import Journal
-from router.routing_settings import RoutingSettings
-from router.shared import SharedModels
+from router.request_log import RequestLog
+from router.session import Deciding, ModelCache, Session
+from router.settings import RoutingSettings
 from router.types import Route
-from service.auth import refuse_open_server
-from service.collection import WARM_UP
+from service.collections import WARM_UP, Place, check, places, routings
 from service.errors import ServiceError
-from service.keys import KeyRing, read_keys
-from service.places import Place, places
-from service.routing import check, routings
+from service.http.auth import refuse_open_server
+from service.http.keys import KeyRing, read_keys
 from service.settings import ServiceSettings
 
 LEAST_FREE = 1 << 30
@@ -66,7 +63,7 @@ def examine(settings: ServiceSettings) -> Iterator[Finding]:
     Nothing is changed, and nothing is asked of a network but the generator that the settings name.
     """
     yield _look("machine", _machine)
-    models = SharedModels()
+    models = ModelCache()
     try:
         yield from _models(settings, models)
     finally:
@@ -78,7 +75,7 @@ def examine(settings: ServiceSettings) -> Iterator[Finding]:
     yield _look("generator", lambda: _generator(settings))
 
 
-def _models(settings: ServiceSettings, models: SharedModels) -> Iterator[Finding]:
+def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
     """Routers and indexes; what several of them need is loaded once, as it is to serve them."""
     # The one that ships may be missing, and its route is; one that is named may not.
     otherwise = State.WARNING if settings.router == RoutingSettings() else State.BAD
@@ -119,7 +116,7 @@ def _machine() -> str:
     return f"Wye {version('wye')}, Python {python}, {processors} processors to use."
 
 
-def _router(settings: ServiceSettings, models: SharedModels) -> str:
+def _router(settings: ServiceSettings, models: ModelCache) -> str:
     deciding = Deciding(settings, models)
     if deciding.router.asks_corpus:
         return f"{deciding.router.name} is sound; it decides with an index."
@@ -127,9 +124,9 @@ def _router(settings: ServiceSettings, models: SharedModels) -> str:
     return f"{decision.model} decides; the route auto works."
 
 
-def _router_of(settings: ServiceSettings, place: Place, models: SharedModels) -> str:
+def _router_of(settings: ServiceSettings, place: Place, models: ModelCache) -> str:
     check(place.name, settings.router)
-    container = Container(settings, place.folder, models)
+    container = Session(settings, place.folder, models)
     if not container.count:
         return f"! {settings.router.model} was not asked: {place.folder} is empty."
     (decision,) = container.decide([WARM_UP])
@@ -140,9 +137,9 @@ def _router_of(settings: ServiceSettings, place: Place, models: SharedModels) ->
     return f"{decision.model} decides; thresholds {low:.3f} and {high:.3f} ({whose})."
 
 
-def _index(settings: ServiceSettings, place: Place, models: SharedModels) -> str:
+def _index(settings: ServiceSettings, place: Place, models: ModelCache) -> str:
     started = perf_counter()
-    container = Container(settings, place.folder, models)
+    container = Session(settings, place.folder, models)
     container.build()
     for route in Route:
         if route != Route.AUTO:  # looked at by itself
@@ -196,7 +193,7 @@ def _address(settings: ServiceSettings) -> str:
 def _request_log(settings: ServiceSettings) -> str:
     path = settings.serve.request_log or Path()
     there = path.exists()
-    Journal(path).close()
+    RequestLog(path).close()
     if not there:
         path.unlink()
     return f"{path} can be written."

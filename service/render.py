@@ -1,19 +1,169 @@
-"""Replies for people and for programs."""
+"""A router's decision, for people."""
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
+from backends.trigraph.explanation import EntityNote, Explanation
 from backends.types import Hit, Passage
-from router.stable import stable_json
-from router.types import FusedHit, Reply
-from service.render_decision import show_decision
-from service.render_explanation import show_explanation
+from router.model_files import stable_json
+from router.types import Contribution, Decision, FusedHit, Reply, Route, Thresholds
+
+GAUGE = 40
+SHOWN_FEATURES = 10
+STYLES = {Route.GRAPH: "magenta", Route.FUSION: "yellow"}
+SIMPLE_STYLE = "cyan"
+
+
+def show_decision(console: Console, decision: Decision, *, features: int = SHOWN_FEATURES) -> None:
+    """Print where the score lies among the thresholds and, where it was asked for, why.
+
+    Args:
+        console: Where to.
+        decision: The router's.
+        features: Most contributions to show.
+    """
+    console.print(_headline(decision))
+    if decision.score is not None and decision.thresholds is not None:
+        console.print(_gauge(decision.score, decision.thresholds))
+    if decision.nearest_change is not None:
+        console.print(Text(change_of(decision), style="dim"))
+    if decision.contributions:
+        console.print(_contributions(decision.contributions, features))
+
+
+def change_of(decision: Decision) -> str:
+    """What would change the route that the score asks for, in words; empty when nothing would."""
+    change = decision.nearest_change
+    if change is None:
+        return ""
+    direction = "higher" if change.score > 0 else "lower"
+    return (
+        f"A score {abs(change.score):.3f} {direction}, at {change.threshold:.3f}, "
+        f"would make it {change.route}."
+    )
+
+
+def _headline(decision: Decision) -> Text:
+    line = Text("route ", style="dim")
+    line.append(str(decision.route), style=f"bold {STYLES.get(decision.route, SIMPLE_STYLE)}")
+    if decision.score is not None:
+        line.append(f"  score {decision.score:.3f}")
+    line.append(f"  {decision.reason}", style="" if decision.reason == "score" else "yellow")
+    if decision.model:
+        line.append(f"  {decision.model}", style="dim")
+    return line
+
+
+def _gauge(score: float, thresholds: Thresholds) -> Text:
+    """The scale from 0 to 1: the simple route, fusion, graph, and where the score lies."""
+    low, high = thresholds.low, thresholds.high
+    line = Text("  0 ", style="dim")
+    for cell in range(GAUGE):
+        middle = (cell + 0.5) / GAUGE
+        style = SIMPLE_STYLE if middle <= low else "magenta" if middle >= high else "yellow"
+        here = cell == min(int(score * GAUGE), GAUGE - 1)
+        line.append("●" if here else "━", style=f"bold {style}" if here else style)
+    line.append(f" 1  thresholds {low:.3f} and {high:.3f}", style="dim")
+    return line
+
+
+def _contributions(contributions: tuple[Contribution, ...], most: int) -> Table:
+    baseline, *features = contributions
+    rest = features[most:]
+    table = Table(
+        title="Why: what each feature adds to the score's logit",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("feature")
+    for heading in ("value", "logit"):
+        table.add_column(heading, justify="right")
+    table.add_row(Text(baseline.name, style="dim"), "", f"{baseline.logit:+.3f}")
+    for part in features[:most]:
+        value = "" if part.value is None else f"{part.value:.4g}"
+        table.add_row(part.name, value, f"{part.logit:+.3f}")
+    if rest:
+        total = sum(part.logit for part in rest)
+        table.add_row(Text(f"({len(rest)} more)", style="dim"), "", f"{total:+.3f}")
+    total = sum(part.logit for part in contributions)
+    table.add_row(Text("sum", style="bold"), "", f"{total:+.3f}", style="bold")
+    return table
+
+
+SHOWN_ENTITIES = 15
+
+
+def show_explanation(console: Console, explanation: Explanation) -> None:
+    """Print seeds, activated entities with the sentences that led to them, and passage shares.
+
+    Args:
+        console: Where to.
+        explanation: Of one ranking.
+    """
+    console.print(_seeds(explanation))
+    if explanation.entities:
+        console.print(_entities(explanation))
+    console.print(_passages(explanation))
+
+
+def _seeds(explanation: Explanation) -> Table:
+    table = _table("Seeds: what the question names")
+    for heading in ("question", "entity", "found by"):
+        table.add_column(heading)
+    table.add_column("value", justify="right")
+    for seed in explanation.seeds:
+        table.add_row(Text(seed.mention), Text(seed.entity), seed.origin, f"{seed.value:.2f}")
+    if not explanation.seeds:
+        table.add_row(Text("nothing that the graph knows", style="yellow"))
+    return table
+
+
+def _entities(explanation: Explanation) -> Table:
+    shown = explanation.entities[:SHOWN_ENTITIES]
+    more = len(explanation.entities) - len(shown)
+    table = _table("Entities: what became active" + (f" (and {more} more)" if more else ""))
+    table.add_column("level", justify="right")
+    table.add_column("entity")
+    table.add_column("value", justify="right")
+    table.add_column("reached over", overflow="fold")
+    for entity in shown:
+        name, value = Text(entity.entity), f"{entity.value:.2f}"
+        table.add_row(str(entity.level), name, value, _bridge(entity))
+    return table
+
+
+def _bridge(entity: EntityNote) -> Text:
+    bridge = entity.bridge
+    if bridge is None:
+        return Text("the question", style="dim")
+    source = f"from {bridge.source}, similarity {bridge.similarity:.2f}, in {bridge.passage}: "
+    return Text.assemble((source, "dim"), " ".join(bridge.sentence.split()))
+
+
+def _passages(explanation: Explanation) -> Table:
+    table = _table("Passages: shares of the mass before and after the walk")
+    table.add_column("passage")
+    table.add_column("prior", justify="right")
+    table.add_column("PageRank", justify="right")
+    table.add_column("active entities in it", overflow="fold")
+    for passage in explanation.passages:
+        shares = f"{passage.prior:.2%}", f"{passage.pagerank:.2%}"
+        table.add_row(Text(passage.id), *shares, Text(", ".join(passage.entities)))
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+
 
 EXCERPT = 240
 INDENT = 14

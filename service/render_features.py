@@ -8,11 +8,10 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as Drawing
 
-from featurizer.percentiles import Reference
-from featurizer.registry import FEATURES
-from featurizer.tree import Tree
+from featurizer.constituency.tree import Tree
+from featurizer.registry import FEATURES, Reference
 from featurizer.types import Syntax
-from router.stable import stable_json
+from router.model_files import stable_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,16 @@ import pytest
 from hypothesis import settings
 
 from backends.types import AnalysedPassage, Float32, Passage
-from featurizer.analyse import AnalyserSettings
-from featurizer.syntax import SyntaxParser, open_syntax_parser
+from benchmarks.hashing import HashAnalyser
+from featurizer.analyser import AnalyserSettings
+from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
 from featurizer.types import Analysis, Parse, QuestionMention, Syntax
-from router.features import NAMES, schema_id
-from router.linear import Linear
-from router.policy import Policy, Thresholds
-from router.publish import Draft, save
-from router.scorer import Scorer, Standard
-from router.types import Route
+from router.model_files import Draft, save
+from router.policy import Policy
+from router.query_performance import NAMES, schema_id
+from router.scorer import Linear, Scorer, Standard
+from router.types import Route, Thresholds
 from service.cli import run
-from training.bench.hashing import HashAnalyser
 
 # A busy machine is not a failing test.
 settings.register_profile("wye", deadline=None)
@@ -105,7 +104,7 @@ def _syntax_parser(settings: AnalyserSettings) -> SyntaxParser:
 @pytest.fixture
 def fake_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """No models are loaded, wherever the composition root is asked to."""
-    monkeypatch.setattr("router.container.Analyser", FakeAnalyser)
+    monkeypatch.setattr("router.session.Analyser", FakeAnalyser)
 
 
 @pytest.fixture(scope="session")

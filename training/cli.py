@@ -70,21 +70,21 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
         Prints means with 95 % bootstrap intervals, paired differences, and latency. The exit code
         is 0 only when every question was answered.
         """
-        from router.container import Container
+        from router.session import Session
         from router.settings import load_settings
-        from training.contenders import Chooser
-        from training.dataset import read_dataset
-        from training.evaluation import evaluate as evaluate_routes
-        from training.report import latency, metrics, show, wide_console, write_run
-        from training.runs import write_json
-        from training.sources import Source
+        from training.data.dataset import read_dataset
+        from training.data.sources import Source
+        from training.evaluation.evaluate import evaluate as evaluate_routes
+        from training.evaluation.measures import write_json
+        from training.evaluation.systems import Chooser
+        from training.evaluation.tables import latency, metrics, show, wide_console, write_run
 
         asked, names = parse_routes(routes)
         questions = read_dataset(dataset, split, limit)
         settings = load_settings(index=index)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
-        container = Container(settings, settings.index)
+        container = Session(settings, settings.index)
         try:
             contenders = {}
             if names:
@@ -134,7 +134,7 @@ def parse_routes(text: str) -> "tuple[list[Route], list[str]]":
         EvaluationError: A name is neither, or there is none.
     """
     from router.types import Route
-    from training.contenders import CONTENDERS
+    from training.evaluation.systems import CONTENDERS
 
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     known = [*map(str, Route), *CONTENDERS]

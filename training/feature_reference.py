@@ -13,10 +13,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from featurizer.analyse import AnalyserSettings
-from featurizer.featurizer import FEATURE_NAMES, schema_id, syntax_matrix
-from featurizer.percentiles import DECIMALS, Reference
-from featurizer.syntax import SyntaxParser, open_syntax_parser
+from featurizer.analyser import AnalyserSettings
+from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
+from featurizer.registry import DECIMALS, FEATURE_NAMES, Reference, schema_id, syntax_matrix
 from training.errors import TrainingError
 
 ROOT = Path(__file__).parents[1]
@@ -61,7 +60,7 @@ def own_questions() -> dict[str, list[str]]:
     found = {}
     for place, name in (
         (files("service") / "demo", "service/demo/queries.jsonl"),
-        (files("training.bench.technical"), "training/bench/technical/queries.jsonl"),
+        (files("benchmarks.technical"), "benchmarks/technical/queries.jsonl"),
         (ROOT / "tests" / "featurizer", "tests/featurizer/questions.txt"),
     ):
         try:

@@ -1,16 +1,52 @@
-"""Success as a reader sees it: an endpoint answers from the context, and the answer is looked up.
+"""Whether a text contains an answer, word for word."""
 
-The endpoint is any that speaks OpenAI's chat completions. Its answer succeeds when one of the
-question's answers stands in it, word for word.
-"""
-
-from collections.abc import Sequence
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx2 as httpx
+import numpy as np
 
-from training.answers import contains_any, words
+from backends.progress import Progress
+from backends.types import Mask, Ranking
+from training.data.replay import Replay, Replayed
 from training.errors import JudgeError
+from training.labels import CUTOFF
+
+_WORD = re.compile(r"\w+")
+
+
+def words(text: str) -> str:
+    """Words of a text in order, without case, with a blank around each.
+
+    Words rather than characters: "Ur" is no part of "Uruguay".
+    """
+    found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return f" {' '.join(found)} "
+
+
+def contains_any(text: str, answers: Sequence[str]) -> bool:
+    """Whether one of the answers stands in a text, word for word, whatever the case.
+
+    The measure that retrieval for open-domain questions is judged by: Karpukhin et al., Dense
+    Passage Retrieval (EMNLP 2020), section 5.1. An answer without a word is in no text.
+
+    Args:
+        text: Prepared by `words`.
+        answers: Prepared by `words`.
+    """
+    return any(answer.strip() and answer in text for answer in answers)
+
+
+# Success as a reader sees it: an endpoint answers from the context, and the answer is looked up.
+#
+# The endpoint is any that speaks OpenAI's chat completions. Its answer succeeds when one of the
+# question's answers stands in it, word for word.
+
 
 PROMPT = (
     "Answer the question from the passages alone, in a few words and without explanation. "
@@ -140,3 +176,82 @@ class Judge:
 def _short(reply: httpx.Response) -> str:
     """The beginning of a reply, on one line."""
     return " ".join(reply.text.split())[:80]
+
+
+# Success by a reader: each arm's context is given to an endpoint, and its answer is looked up.
+#
+# Answers are kept, so a run that is killed, and the next run over the same questions, asks only
+# what
+# was not asked before.
+
+
+JUDGED = "judge"
+"""Name of this --success."""
+
+Texts = Callable[[Replay, Sequence[str]], Mapping[str, str]]
+"""Texts of passages of the index that a replay is of, by id."""
+
+
+class Reader:
+    """Lets a judge read what arms found."""
+
+    def __init__(
+        self, judge: Judge, texts: Texts, kept: Path, progress: Callable[[], Progress]
+    ) -> None:
+        """Read the answers that are known already.
+
+        Args:
+            judge: That answers.
+            texts: Where passages are.
+            kept: File of answers, made when it is missing.
+            progress: Makes what long work is shown with.
+        """
+        self._judge = judge
+        self._texts = texts
+        self._kept = kept
+        self._progress = progress
+        self._known: dict[str, bool] = {}
+        if kept.is_file():
+            for line in kept.read_text(encoding="utf-8").splitlines():
+                # A run that was killed may have left half a line.
+                if line.endswith("}"):
+                    entry = json.loads(line)
+                    self._known[entry["key"]] = entry["right"]
+
+    def succeeds(self, replays: Sequence[Replay], rankings: Sequence[Ranking]) -> Mask:
+        """(n,) whether the answer from the first five passages of each ranking is right.
+
+        Args:
+            replays: Of n questions, one after the other.
+            rankings: One for each question.
+
+        Raises:
+            JudgeError: A question has no answer to compare with, or the endpoint does not answer.
+        """
+        progress = self._progress()
+        progress.start(len(rankings), "judging")
+        found, start = [], 0
+        try:
+            for replay in replays:
+                own = rankings[start : start + len(replay)]
+                start += len(replay)
+                ids = sorted({hit.id for ranking in own for hit in ranking.hits[:CUTOFF]})
+                texts = self._texts(replay, ids)
+                for one, ranking in zip(replay.questions, own, strict=True):
+                    found.append(self._right(one, [texts[h.id] for h in ranking.hits[:CUTOFF]]))
+                    progress.advance(1)
+        finally:
+            progress.close()
+        return np.array(found, dtype=bool)
+
+    def _right(self, one: Replayed, context: Sequence[str]) -> bool:
+        question = one.question
+        asked = [self._judge.identity, question.text, list(context), list(question.answers)]
+        key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+        if key not in self._known:
+            right = self._judge.succeeds(question.text, context, question.answers)
+            self._known[key] = right
+            self._kept.parent.mkdir(parents=True, exist_ok=True)
+            with self._kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": key, "right": right}) + "\n")
+        return self._known[key]

@@ -7,25 +7,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.progress import Progress
+from backends.types import Float64, Int64
 from router.fusion_settings import FusionSettings
-from router.linear import Linear
-from router.network import AttentionMlp
 from router.policy import Policy
-from router.scorer import Scorer, to_scores
+from router.scorer import AttentionMlp, Linear, Scorer, to_scores
 from router.types import Route
-from training.comparison import Comparison, compare
-from training.crossfit import Crossfit, Pool, Unseen, crossfit, leave_datasets_out
+from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
+from training.data.examples import Examples
 from training.errors import FitError
-from training.examples import Examples, Float64, Int64
+from training.evaluation.measures import MEASURES
+from training.fit.comparison import Comparison, compare
+from training.fit.crossfit import Crossfit, Pool, Unseen, crossfit, leave_datasets_out
+from training.fit.recipe import Recipe
+from training.fit.trainer import Trained, train
+from training.judge import JUDGED
 from training.labels import CHOICES
-from training.material import SIMPLE_ROUTES, Material
-from training.measures import MEASURES
-from training.reading import JUDGED
-from training.recipe import Recipe
-from training.routing import Goal, Outcomes
-from training.sweep import CUTS
-from training.thresholds import Solution, solve
-from training.trainer import Trained, train
+from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective
+from training.thresholds.solve import Solution, solve
+from training.thresholds.sweep import CUTS
 
 MOST_LOGIT = 30.0
 """Scores of surer logits are 0 or 1 in float64, which no threshold tells apart."""
@@ -36,7 +35,7 @@ class Choices:
     """What a training run is asked to do.
 
     Attributes:
-        success: When an arm succeeds at a question; see `training.disagreement`.
+        success: When an arm succeeds at a question; see `training.labels`.
         quality: The measure that thresholds are solved for.
         kind: "attention-mlp", "linear", or "auto" for the one that cross-fitting prefers.
         simple: The simple route, or None for the one that thresholds make most of.
@@ -50,7 +49,7 @@ class Choices:
     quality: str = "nDCG@10"
     kind: str = "auto"
     simple: Route | None = None
-    goal: Goal = field(default_factory=Goal)
+    goal: ThresholdObjective = field(default_factory=ThresholdObjective)
     fusion: FusionSettings = field(default_factory=FusionSettings)
     elsewhere: bool = True
     seed: int = 0
@@ -112,7 +111,7 @@ class Fitted:
     solution: Solution
     solutions: dict[Route, Solution]
     unseen: Unseen | None
-    outcomes: dict[Route, Outcomes]
+    outcomes: dict[Route, RouteOutcomes]
     labels: Int64
 
     @property
@@ -122,7 +121,7 @@ class Fitted:
 
 
 def fit(
-    material: Material,
+    material: EvaluationSet,
     labels: Int64,
     dev: NDArray[np.bool_],
     *,
@@ -204,8 +203,8 @@ def fit(
 
 
 def _outcomes(
-    material: Material, known: Crossfit, unseen: Unseen | None, simple: Route, choices: Choices
-) -> Outcomes:
+    material: EvaluationSet, known: Crossfit, unseen: Unseen | None, simple: Route, choices: Choices
+) -> RouteOutcomes:
     """Every question as it is met at home, and once more as it is met elsewhere."""
     fusion, quality = choices.fusion, choices.quality
     home = material.outcomes(inside(known.logits), simple, fusion, quality)
@@ -214,7 +213,7 @@ def _outcomes(
     rows = np.zeros(len(material), np.bool_)
     rows[unseen.rows] = True
     away = material.only(rows).outcomes(inside(unseen.logits), simple, fusion, quality)
-    return Outcomes(
+    return RouteOutcomes(
         np.concatenate([home.scores, away.scores]),
         np.concatenate([home.quality, away.quality]),
         np.concatenate([home.latency_ms, away.latency_ms]),
@@ -234,7 +233,7 @@ def examples_of(
     return Examples(features[kept], labels[kept], groups[kept])
 
 
-def latencies(material: Material, simple: Route) -> dict[Route, float]:
+def latencies(material: EvaluationSet, simple: Route) -> dict[Route, float]:
     """Median milliseconds of each route, as replayed one question at a time."""
     return {
         route: round(float(np.median(material.latency_ms(route))), 2)

@@ -6,9 +6,9 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from featurizer.syntax import open_syntax_parser
-from router.features import NAMES, schema_id
-from router.publish import Draft, save
+from featurizer.constituency.parser import open_syntax_parser
+from router.model_files import Draft, save
+from router.query_performance import NAMES, schema_id
 from router.settings import Settings
 from training.reporting.card import card
 from training.reporting.contents import RouterReport
@@ -34,7 +34,7 @@ def publish(
         The version's folder, and what the report says.
 
     Raises:
-        ArtefactError: A name that cannot be a folder.
+        ModelFileError: A name that cannot be a folder.
     """
     schema = schema_of(run.settings)
     report = RouterReport.of(

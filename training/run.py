@@ -10,24 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.progress import Progress
-from router.features import NAMES
+from backends.types import Int64, Mask
 from router.fusion_settings import FusionSettings
 from router.policy import Policy
+from router.query_performance import NAMES
 from router.settings import Settings
 from router.types import Route
-from training.disagreement import Disagreement, Mask, disagreement_of
+from training.data.evaluation_set import EvaluationSet, gather, texts_of
+from training.data.replay import Replay, TrainingReplay
+from training.data.sources import Replays, Source
 from training.errors import FitError
-from training.examples import Int64
-from training.final import Judged, Scored, judge, near_duplicates
-from training.judge import Judge, JudgeSettings
-from training.labels import compared, disagreements, labels_of
-from training.material import Material, gather, texts_of
+from training.evaluation.test_evaluation import Judged, Scored, judge, near_duplicates
+from training.fit.baselines import rivals
+from training.judge import JUDGED, Judge, JudgeSettings, Reader
+from training.labels import Disagreement, compared, disagreement_of, disagreements, labels_of
 from training.pipeline import Choices, Fitted, fit, inside
-from training.reading import JUDGED, Reader
-from training.replay import Replay, TrainingReplay
-from training.rivals import rivals
-from training.routing import taken
-from training.sources import Replays, Source
+from training.thresholds.outcomes import taken
 
 TEST = "test"
 _SPLITS = ("train", "dev")
@@ -45,7 +43,7 @@ class Learned:
         fitted: The router.
     """
 
-    material: Material
+    material: EvaluationSet
     dev: NDArray[np.bool_]
     labels: Int64
     warnings: tuple[str, ...]
@@ -65,7 +63,7 @@ class Verdict:
         duplicates: Test questions that a training question nearly repeats, with that question.
     """
 
-    material: Material
+    material: EvaluationSet
     judged: Judged
     transfer: Mapping[str, Judged]
     untried: Mapping[str, str]
@@ -190,7 +188,7 @@ class Run:
             policy: Says what the simple route is.
 
         Returns:
-            Name -> (n,) codes of routes, as in `training.routing`.
+            Name -> (n,) codes of routes, as in `training.thresholds.outcomes`.
 
         Raises:
             FitError: The arms disagree too rarely for anything to be learned.
@@ -213,7 +211,7 @@ class Run:
         return {name: taken(one.scores, one.policy.thresholds) for name, one in found.items()}
 
     def _transfer(
-        self, learned: Learned, asked: Material
+        self, learned: Learned, asked: EvaluationSet
     ) -> tuple[dict[str, Judged], dict[str, str]]:
         """Each dataset judged by a router that learned from the other ones that have a test."""
         families = sorted(set(asked.groups.tolist()))
@@ -235,7 +233,9 @@ class Run:
                 untried[family] = str(error)
         return found, untried
 
-    def _judged(self, known: Material, labels: Int64, fitted: Fitted, asked: Material) -> Judged:
+    def _judged(
+        self, known: EvaluationSet, labels: Int64, fitted: Fitted, asked: EvaluationSet
+    ) -> Judged:
         choices, policy = self._choices, fitted.policy
         return judge(
             asked,
@@ -255,27 +255,27 @@ class Run:
         )
 
     def _disagreements(
-        self, replays: Sequence[TrainingReplay], material: Material, simple: Route
+        self, replays: Sequence[TrainingReplay], material: EvaluationSet, simple: Route
     ) -> Disagreement:
         if self._reader is None:
             return disagreements(replays, simple, self._choices.success, self.fusion)
         ours, graph = self._read(self._reader, material, simple)
         return disagreement_of(replays, ours, graph)
 
-    def _compared(self, asked: Material, simple: Route) -> Int64:
+    def _compared(self, asked: EvaluationSet, simple: Route) -> Int64:
         if self._reader is None:
             return compared(asked, simple, self._choices.success, self.fusion)
         ours, graph = self._read(self._reader, asked, simple)
         return np.where(ours == graph, -1, graph)
 
-    def _read(self, reader: Reader, material: Material, simple: Route) -> tuple[Mask, Mask]:
+    def _read(self, reader: Reader, material: EvaluationSet, simple: Route) -> tuple[Mask, Mask]:
         ours, graph = (
             reader.succeeds(material.replays, material.rankings(route, self.fusion))
             for route in (simple, Route.GRAPH)
         )
         return ours, graph
 
-    def _material(self, replays: Sequence[Replay]) -> Material:
+    def _material(self, replays: Sequence[Replay]) -> EvaluationSet:
         texts = texts_of(replays)
         progress = self._progress()
         progress.start(len(texts), "features")

@@ -84,14 +84,14 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
     ) -> None:
         """Train a router on judged questions, and write it with its report."""
         from router.settings import load_settings
+        from training.data.sources import parse_source
+        from training.evaluation.tables import wide_console
         from training.judge import JudgeSettings
         from training.pipeline import Choices
         from training.publishing import publish
-        from training.report import wide_console
         from training.reporting.terminal import show
-        from training.routing import Goal
         from training.run import Run
-        from training.sources import parse_source
+        from training.thresholds.outcomes import ThresholdObjective
 
         settings = load_settings(index=index)
         choices = Choices(
@@ -99,7 +99,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             quality=quality,
             kind=kind,
             simple=None if simple is None else simple_route(simple),
-            goal=Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share),
+            goal=ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share),
             fusion=settings.fusion,
             elsewhere=elsewhere,
             seed=seed,
@@ -128,8 +128,8 @@ def simple_route(name: str) -> "Route":
         FitError: There is none of that name.
     """
     from router.types import Route
+    from training.data.evaluation_set import SIMPLE_ROUTES
     from training.errors import FitError
-    from training.material import SIMPLE_ROUTES
 
     if name not in SIMPLE_ROUTES:
         raise FitError(f"'{name}' is no simple route; choose among {', '.join(SIMPLE_ROUTES)}.")

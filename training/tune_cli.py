@@ -87,16 +87,16 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         A bound finds the ones that keep it with the fewest changes of route.
         With --index too, feedback that names passages stands for judgements.
         """
-        from training.report import wide_console
-        from training.routing import Goal
+        from training.evaluation.tables import wide_console
+        from training.thresholds.outcomes import ThresholdObjective
 
-        goal = Goal(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
+        goal = ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
         if from_log:
             from training.traffic.run import Tuner
 
             if replays:
                 raise ReplayError("Give replays or --from-log, not both.")
-            if out is not None and index is None and goal == Goal():
+            if out is not None and index is None and goal == ThresholdObjective():
                 raise LogError(
                     "There is nothing to write: bound --max-latency-ms or --max-graph-share, or "
                     "have the questions with feedback replayed with --index."
@@ -116,13 +116,13 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
 
                 judging = Judging(index, quality, elsewhere, moved, cache, seed)
                 wrote = tune_judged(tuner, judging, progress())
-            elif goal != Goal():
+            elif goal != ThresholdObjective():
                 wrote = tuner.bounded()
             if not wrote:
                 return
         else:
-            from training.retuning import retune, show_retuned
-            from training.tuning import Tuning
+            from training.thresholds.retuning import retune, show_retuned
+            from training.thresholds.tuning import Tuning
 
             for given, name in ((collection, "--collection"), (try_, "--try"), (index, "--index")):
                 if given:

@@ -28,7 +28,7 @@ def delete(
     ] = False,
 ) -> None:
     """Delete passages by id, by document or by metadata, in one commit."""
-    from router.removal import Removal, matching, remove
+    from backends.store.documents import Removal, matching, remove
     from service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))

@@ -41,7 +41,7 @@ def demo(
     ] = None,
 ) -> None:
     """Index a small corpus that comes with Wye, and search it through every arm."""
-    from router.container import Container
+    from router.session import Session
     from service.settings import load_settings
 
     settings = load_settings(index=index)
@@ -52,7 +52,7 @@ def demo(
             _serve(index, port)
             return
         questions = _one_of_each_kind(corpus)
-        container = Container(settings, index)
+        container = Session(settings, index)
         try:
             for kind, question, gold in questions:
                 console.rule(f"a question of kind {kind}", style="dim")

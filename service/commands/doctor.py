@@ -32,7 +32,7 @@ def doctor(
     """
     from dataclasses import replace
 
-    from router.stable import stable_json
+    from router.model_files import stable_json
     from service.doctor import State, examine
     from service.render import plain
     from service.settings import load_settings

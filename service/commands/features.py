@@ -29,9 +29,8 @@ def features(
             list_features(output())
         return
 
-    from featurizer.featurizer import feature_row, schema_id
-    from featurizer.percentiles import read_reference
-    from featurizer.syntax import open_syntax_parser
+    from featurizer.constituency.parser import open_syntax_parser
+    from featurizer.registry import feature_row, read_reference, schema_id
     from router.gateway import check
     from service.render_features import Described, described_json, show_described
     from service.settings import load_settings

@@ -13,8 +13,8 @@ from service.errors import ServiceError
 from service.terminal import Bar, messages, output, say
 
 if TYPE_CHECKING:
-    from backends.build import IngestReport
-    from backends.sources import BadLine, OnBad
+    from backends.documents import BadLine, OnBad
+    from backends.store.ingest import IngestReport
     from backends.types import Passage
     from router.settings import Settings
 
@@ -82,17 +82,17 @@ def ingest_files(
         settings: Say which index and which models.
         sources: Files and folders.
         on_bad: Told of every line that cannot be read.
-        chunk_words: See `backends.sources.read_passages`.
-        entity_vectors: See `backends.build.ingest`.
+        chunk_words: See `backends.documents.read_passages`.
+        entity_vectors: See `backends.store.ingest.ingest`.
 
     Raises:
         SourceError: A source is missing, or of no kind that is read.
         BackendError: The index cannot be written.
         FeaturizerError: The models cannot be loaded.
     """
-    from backends.build import ingest
-    from backends.sources import read_passages
-    from router.container import Ingestion
+    from backends.documents import read_passages
+    from backends.store.ingest import ingest
+    from router.session import Ingestion
 
     folder = folder_of(settings)
     # First what fails at once; the models take seconds to load.
@@ -148,7 +148,7 @@ class BadLines:
         Raises:
             SourceError: When strict.
         """
-        from backends.sources import refuse
+        from backends.documents import refuse
 
         if self._strict:
             refuse(bad)
@@ -163,7 +163,7 @@ class BadLines:
 
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:
-    from router.stable import stable_json
+    from router.model_files import stable_json
 
     if as_json:
         typer.echo(stable_json({**asdict(report), "skipped": skipped, "index": str(folder)}))

@@ -9,8 +9,8 @@ from service.terminal import output
 
 def info(*, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Show counts, size on disk, versions, and the models an index is pinned to."""
-    from router.inventory import take_inventory
-    from router.stable import stable_json
+    from backends.store.documents import take_inventory
+    from router.model_files import stable_json
     from service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))

@@ -9,7 +9,7 @@ from service.errors import ServiceError
 from service.terminal import say
 
 if TYPE_CHECKING:
-    from service.keys import Scope
+    from service.http.keys import Scope
 
 keys = typer.Typer(help="Make API keys for `wye serve`.", no_args_is_help=True)
 
@@ -31,7 +31,7 @@ def new(
 
     Take the line out of the file again to withdraw the key; a running server follows.
     """
-    from service.keys import append_key, new_key
+    from service.http.keys import append_key, new_key
 
     secret, key = new_key(name, _scopes(scopes))
     if file is not None:
@@ -43,7 +43,7 @@ def new(
 
 
 def _scopes(text: str) -> list["Scope"]:
-    from service.keys import Scope
+    from service.http.keys import Scope
 
     found = [part.strip() for part in text.split(",") if part.strip()]
     unknown = [part for part in found if part not in {*map(str, Scope)}]

@@ -29,18 +29,17 @@ def route(
     """
     from rich.text import Text
 
-    from router.container import Container, Deciding
     from router.gateway import check
-    from router.stable import stable_json
-    from service.render import plain
-    from service.render_decision import show_decision
+    from router.model_files import stable_json
+    from router.session import Deciding, Session
+    from service.render import plain, show_decision
     from service.settings import load_settings
 
     questions = questions_of(question)
     check(questions, k=1)
     settings = load_settings(index=index)
     with messages().status("Loading the models"):
-        router = Container(settings, settings.index) if settings.index else Deciding(settings)
+        router = Session(settings, settings.index) if settings.index else Deciding(settings)
     try:
         decisions = router.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
     finally:

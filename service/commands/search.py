@@ -41,8 +41,8 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find passages for a question."""
-    from router.container import Container
     from router.gateway import EMPTY_INDEX, check
+    from router.session import Session
     from service.render import replies_json, show_reply
     from service.settings import load_settings
 
@@ -50,7 +50,7 @@ def search(
     check(questions, k)
     filter_ = parse_json(filter)
     settings = load_settings(index=index)
-    container = Container(settings, folder_of(settings))
+    container = Session(settings, folder_of(settings))
     try:
         with messages().status("Opening the index"):
             replies = container.gateway.search(

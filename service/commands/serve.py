@@ -38,12 +38,12 @@ def serve(
         # Matrices of one question are small: a second thread only takes a processor from the
         # encoder. To be said before numpy is loaded, here and in worker processes.
         os.environ.setdefault(pool, "1")
-    from router.shared import SharedModels
+    from router.session import ModelCache
     from service.app import indexes
-    from service.auth import refuse_open_server
-    from service.keys import KeyRing
+    from service.collections import check, routings
+    from service.http.auth import refuse_open_server
+    from service.http.keys import KeyRing
     from service.logs import configure
-    from service.routing import check, routings
     from service.settings import load_settings
 
     # Workers are processes of their own, so what is said here reaches them by the environment.
@@ -60,7 +60,7 @@ def serve(
     wanted = settings.serve
     refuse_open_server(wanted)
     KeyRing(wanted.keys, wanted.keys_file)
-    collections = indexes(settings, SharedModels())
+    collections = indexes(settings, ModelCache())
     for opener in collections.values():
         opener()  # a missing or foreign index is a mistake to be told now, not in a log
     for name, routing in routings(settings, list(collections)).items():
@@ -72,7 +72,7 @@ def serve(
     )
     with tempfile.TemporaryDirectory(prefix="wye-metrics-") as shared:
         if wanted.workers > 1:
-            from service.metrics import SHARED
+            from service.http.metrics import SHARED
 
             os.environ[SHARED] = shared
         _run(wanted.host, wanted.port, wanted.workers, wanted.shutdown_seconds)

@@ -5,15 +5,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from service.answering import Wanted, Written
-from service.auth import needs
-from service.core import Service, service_of
-from service.keys import Scope
-from service.render_http import answer_value, headers, retrieve_reply
+from service.answers.answering import AnswerParams, GeneratedAnswer
+from service.http.auth import needs
+from service.http.keys import Scope
+from service.http.replies import answer_value, headers, retrieve_reply
+from service.http.sse import event, reply
 from service.routes.retrieve import ask_of
 from service.schemas.answer import AnswerReply, AnswerRequest
 from service.schemas.retrieve import RetrieveReply
-from service.sse import event, reply
+from service.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["answers"], dependencies=[Depends(needs(Scope.READ))])
 
@@ -41,20 +41,22 @@ async def answer(
     (answered,) = await service.find(request, ask, [asked.question], asked.deadline_ms)
     retrieval = retrieve_reply(answered)
     options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
-    wanted = Wanted(asked.question, retrieval.passages, ask.collection, options=options)
+    wanted = AnswerParams(asked.question, retrieval.passages, ask.collection, options=options)
     if asked.stream:
         return reply(_events(service, wanted, retrieval), headers(answered))
     response.headers.update(headers(answered))
-    written = Written()
+    written = GeneratedAnswer()
     async for _ in service.writer.write(wanted, written):
         pass
     value = answer_value(written, retrieval.passages)
     return AnswerReply(**value.model_dump(), retrieval=retrieval)
 
 
-async def _events(service: Service, wanted: Wanted, retrieval: RetrieveReply) -> AsyncIterator[str]:
+async def _events(
+    service: Service, wanted: AnswerParams, retrieval: RetrieveReply
+) -> AsyncIterator[str]:
     yield event(retrieval, "retrieval")
-    written = Written()
+    written = GeneratedAnswer()
     async for piece in service.writer.write(wanted, written):
         yield event({"text": piece}, "delta")
     if written.error:

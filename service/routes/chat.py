@@ -7,20 +7,18 @@ from fastapi import APIRouter, Depends, Request, Response
 from starlette.responses import JSONResponse
 
 from router.types import Route
-from service.answering import Wanted, Written
-from service.auth import needs
-from service.chores import is_chore
-from service.completions import Completion, broken_off
-from service.core import Service, service_of
-from service.generator import Message
-from service.keys import Scope
-from service.problems import Problem
-from service.render_http import Answered, headers, passages
+from service.answers.answering import AnswerParams, GeneratedAnswer
+from service.answers.chat import Completion, broken_off, is_chore
+from service.answers.generate import Message
+from service.http.auth import needs
+from service.http.keys import Scope
+from service.http.problems import Problem, request_id_of
+from service.http.replies import Answered, headers, passages
+from service.http.sse import reply
 from service.schemas.chat import ChatMessage, ChatRequest
 from service.schemas.common import LONGEST_QUESTION
-from service.scope import request_id_of
-from service.searching import Ask
-from service.sse import reply
+from service.search import SearchParams
+from service.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=[Depends(needs(Scope.READ))])
 
@@ -80,7 +78,7 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     """
     route, collection = _route_of(service, asked.model)
     turns = _turns(asked.messages)
-    wanted = Wanted(
+    wanted = AnswerParams(
         turns[-1].content,
         (),
         collection,
@@ -93,12 +91,12 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     if not wanted.is_chore:
         question = wanted.question.strip()[-LONGEST_QUESTION:]
         own = asked.wye
-        ask = Ask(collection, route, own.k, own.filter, own.explain, own.max_latency_ms)
+        ask = SearchParams(collection, route, own.k, own.filter, own.explain, own.max_latency_ms)
         (answered,) = await service.find(request, ask, [question], own.deadline_ms)
         wanted = replace(wanted, question=question, passages=passages(answered.found))
     completion = Completion(request_id_of(request.scope), asked.model, wanted, answered)
     told = {} if answered is None else headers(answered)
-    written = Written()
+    written = GeneratedAnswer()
     if asked.stream:
         usage = asked.stream_options is not None and asked.stream_options.include_usage
         return reply(completion.chunks(service.writer, written, usage=usage), told)

@@ -5,16 +5,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from router.documents import Document, list_documents, read_document
-from router.removal import Removal
-from service.auth import from_our_pages, needs
-from service.collection import Collection
-from service.core import Service, service_of
-from service.documents.forms import documents_of, passage_of
-from service.documents.intake import Written, take
-from service.documents.job import Job
-from service.keys import Scope
-from service.problems import Problem
+from backends.store.documents import Document, Removal, list_documents, read_document
+from service.collections import Collection
+from service.http.auth import from_our_pages, needs
+from service.http.keys import Scope
+from service.http.problems import Problem
+from service.ingest.bodies import documents_of, passage_of
+from service.ingest.ingest_request import WrittenDocuments, take
+from service.ingest.jobs import Job
 from service.routes.jobs import job_value
 from service.schemas.common import CollectionName
 from service.schemas.documents import (
@@ -30,6 +28,7 @@ from service.schemas.documents import (
     StoredPassage,
     WrittenReply,
 )
+from service.service import Service, service_of
 
 SHOWN_IDS = 1_000
 
@@ -253,7 +252,7 @@ def _deleted(
     )
 
 
-def _told(target: Collection, done: Written | Job, replaced: int) -> Response:
+def _told(target: Collection, done: WrittenDocuments | Job, replaced: int) -> Response:
     """What became of documents; 201 where none was there before, else as said."""
     if isinstance(done, Job):
         headers = {"location": f"/v1/jobs/{done.id}"}

@@ -4,12 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from router.journal import FEEDBACK
-from service.auth import needs
-from service.core import Service, service_of
-from service.keys import Scope
-from service.problems import Problem
+from router.request_log import FEEDBACK
+from service.http.auth import needs
+from service.http.keys import Scope
+from service.http.problems import Problem
 from service.schemas.feedback import FeedbackReply, FeedbackRequest
+from service.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["operations"], dependencies=[Depends(needs(Scope.READ))])
 

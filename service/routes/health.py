@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 from starlette.responses import JSONResponse, Response
 
-from service.core import Service, service_of
+from service.service import Service, service_of
 
 router = APIRouter(tags=["operations"])
 

@@ -5,12 +5,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query
 
-from service.auth import from_our_pages, needs
-from service.core import Service, service_of
-from service.documents.job import Job
-from service.keys import Scope
+from service.http.auth import from_our_pages, needs
+from service.http.keys import Scope
+from service.ingest.jobs import Job
 from service.schemas.common import CollectionName
 from service.schemas.documents import JobList, JobValue
+from service.service import Service, service_of
 
 router = APIRouter(prefix="/v1/jobs", tags=["documents"])
 

@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from service.auth import needs
-from service.core import Service, service_of
-from service.keys import Scope
+from service.http.auth import needs
+from service.http.keys import Scope
+from service.service import Service, service_of
 
 router = APIRouter(tags=["operations"], dependencies=[Depends(needs(Scope.READ))])
 

@@ -5,14 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from router.types import Route
-from service.auth import needs
-from service.core import Service, service_of
-from service.keys import Scope
-from service.render_http import decided, headers, retrieve_reply
+from service.http.auth import needs
+from service.http.keys import Scope
+from service.http.problems import request_id_of
+from service.http.replies import decided, headers, retrieve_reply
 from service.schemas.common import SearchRequest
 from service.schemas.retrieve import RetrieveReply, RetrieveRequest, RouteReply, RouteRequest
-from service.scope import request_id_of
-from service.searching import Ask, Choice
+from service.search import RouteParams, SearchParams
+from service.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=[Depends(needs(Scope.READ))])
 
@@ -54,7 +54,7 @@ async def route(
 ) -> RouteReply:
     """Scores a question and stops there; nothing is searched."""
     name = service.collection(wanted.collection).name
-    choice = Choice(name, wanted.max_latency_ms, wanted.explain)
+    choice = RouteParams(name, wanted.max_latency_ms, wanted.explain)
     decision = await service.decide(request, choice, wanted.question, wanted.deadline_ms)
     response.headers["x-wye-route"] = str(decision.route)
     return RouteReply(
@@ -64,13 +64,13 @@ async def route(
     )
 
 
-def ask_of(service: Service, wanted: SearchRequest) -> Ask:
+def ask_of(service: Service, wanted: SearchRequest) -> SearchParams:
     """How a request wants its question searched.
 
     Raises:
         Problem: 404 for a collection that is not there.
     """
-    return Ask(
+    return SearchParams(
         service.collection(wanted.collection).name,
         wanted.route,
         wanted.k,

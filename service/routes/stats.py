@@ -9,13 +9,13 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 
 from router.types import Route
-from service.auth import needs
-from service.collection import Collection
-from service.core import Service, service_of
-from service.keys import Scope
+from service.collections import Collection
+from service.http.auth import needs
+from service.http.keys import Scope
+from service.http.problems import key_of
 from service.recent import Sample, degradations_of, routes_of, scores_of
 from service.schemas.stats import RecentQuestion, RouteTimesValue, ScoresValue, StatsReply
-from service.scope import key_of
+from service.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["operations"], dependencies=[Depends(needs(Scope.READ))])
 

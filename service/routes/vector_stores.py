@@ -8,11 +8,10 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from backends.types import Metadata
 from router.fusion import fuse
 from router.types import Route
-from service.auth import needs
-from service.collection import Collection
-from service.core import Service, service_of
-from service.keys import Scope
-from service.render_http import Answered, headers, passages
+from service.collections import Collection
+from service.http.auth import needs
+from service.http.keys import Scope
+from service.http.replies import Answered, headers, passages
 from service.schemas.common import DEFAULT_ROUTE, ROUTES
 from service.schemas.retrieve import PassageValue
 from service.schemas.vector_stores import (
@@ -24,7 +23,8 @@ from service.schemas.vector_stores import (
     StoreSearchRequest,
     StoreText,
 )
-from service.searching import Ask
+from service.search import SearchParams
+from service.service import Service, service_of
 
 router = APIRouter(
     prefix="/v1/vector_stores", tags=["openai"], dependencies=[Depends(needs(Scope.READ))]
@@ -60,7 +60,9 @@ async def search(
     options = wanted.ranking_options
     ranker = (options.ranker or "" if options else "").removeprefix("wye-")
     route = Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE
-    ask = Ask(service.collection(store).name, route, wanted.max_num_results, wanted.filters)
+    ask = SearchParams(
+        service.collection(store).name, route, wanted.max_num_results, wanted.filters
+    )
     answers = await service.find(request, ask, queries, None)
     response.headers.update(headers(answers[0]))
     threshold = options.score_threshold if options else None

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.build import ingest
-from backends.corpus import Corpus
-from backends.index import Index
-from backends.reading import read_corpus
+from backends.store.index import Index
+from backends.store.ingest import ingest
+from backends.store.snapshot import Corpus, read_corpus
 from backends.types import AnalysedPassage, AnalysedSentence, Float32, Passage
-from training.bench.hashing import HashAnalyser
+from benchmarks.hashing import HashAnalyser
 
 ENTITY = re.compile(r"\[([^\]]*)\]")
 PHRASE = re.compile(r"\{([^}]*)\}")

@@ -8,17 +8,17 @@ from typing import Literal
 import numpy as np
 import pytest
 
-import backends.reading
+import backends.store.snapshot
 import backends.words
-from backends.assembly import (
+from backends.store.snapshot import Corpus
+from backends.trigraph.graph import (
     MAX_PHRASE_PASSAGES,
     AssemblySettings,
     TriGraph,
     assemble,
 )
-from backends.corpus import Corpus
-from backends.linking import tokenise
 from backends.types import Passage
+from backends.words import tokenise
 
 BARE = AssemblySettings(title_entities=False, link_text=False, noun_phrases="off")
 CorpusOf = Callable[..., Corpus]
@@ -346,7 +346,7 @@ def test_a_graph_made_after_another_is_the_same(
     spare: int,
 ) -> None:
     monkeypatch.setattr(backends.words, "_SPARE", spare)
-    monkeypatch.setattr(backends.reading, "_MOST_READ", 0.9)
+    monkeypatch.setattr(backends.store.snapshot, "_MOST_READ", 0.9)
     settings = AssemblySettings(noun_phrases=phrases)
     source = random.Random(spare)
     states = [some_passages()]

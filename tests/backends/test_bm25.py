@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.bm25 import weigh
+from backends.lexical import weigh
 
 passages = st.lists(st.lists(st.integers(0, 7), max_size=12), min_size=1, max_size=9)
 

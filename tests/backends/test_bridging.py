@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from backends import reference
-from backends.bridging import Activation, MentionGraph, Similarity, bridge
+from backends.trigraph.bridging import Activation, MentionGraph, Similarity, bridge
 from backends.types import Float32, Int64
+from tests.backends import reference
 
 # Few distinct values, all exact in binary, so that ties and values at the threshold are common.
 VALUES = [-0.5, 0.0, 0.25, 0.5, 0.75, 1.0]

@@ -7,12 +7,12 @@ from pathlib import Path
 import lance
 import pytest
 
-import backends.build
-from backends.build import ingest, title_surfaces
+import backends.store.ingest
 from backends.errors import IndexLockedError, IndexMismatchError
-from backends.index import Index
+from backends.store.index import Index
+from backends.store.ingest import ingest, title_surfaces
 from backends.types import AnalysedPassage, Passage
-from training.bench.hashing import HashAnalyser
+from benchmarks.hashing import HashAnalyser
 
 
 class Counting(HashAnalyser):
@@ -222,7 +222,7 @@ def test_another_analyser_or_a_second_writer_is_refused(index: Index, analyser: 
 def test_many_windows_are_compacted_at_the_end(
     index: Index, analyser: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends.build, "COMPACT_FROM", 4)
+    monkeypatch.setattr(backends.store.ingest, "COMPACT_FROM", 4)
     ingest(index, corpus(9), analyser, batch_passages=3)
     assert len(index.snapshot().get_fragments()) == 3
     ingest(index, corpus(12), analyser, batch_passages=3)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.chunking import (
+from backends.documents import (
     LONGEST_WORDS,
     chunk_passage,
     chunk_text,

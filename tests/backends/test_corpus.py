@@ -9,13 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import backends.corpus
-from backends.build import ingest
-from backends.corpus import Corpus, Mentions
-from backends.index import Index
-from backends.reading import read_corpus
+import backends.store.snapshot
+from backends.store.index import Index
+from backends.store.ingest import ingest
+from backends.store.snapshot import Corpus, Mentions, read_corpus
 from backends.types import Passage
-from training.bench.hashing import HashAnalyser
+from benchmarks.hashing import HashAnalyser
 
 ANALYSER = HashAnalyser()
 WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
@@ -99,7 +98,7 @@ def test_arrays_agree_with_the_slow_reading(
 ) -> None:
     # Function-scoped fixtures and hypothesis do not mix, hence no monkeypatch argument.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends.corpus, "_TEXT_BLOCK", 16)
+        patch.setattr(backends.store.snapshot, "_TEXT_BLOCK", 16)
         compare(tmp_path_factory.mktemp("index"), count, seed, window)
 
 

@@ -1,13 +1,13 @@
 """A writer that is killed leaves a whole version behind, and running it again completes it.
 
-A few moments of what `python -m training.bench.crash` does at many.
+A few moments of what `python -m benchmarks.crash` does at many.
 """
 
 from pathlib import Path
 
 import pytest
 
-from training.bench.crash import OPERATIONS, Bench
+from benchmarks.crash import OPERATIONS, Bench
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

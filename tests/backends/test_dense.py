@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.dense import DenseRetriever, DenseSettings
-from backends.ranking import RequestError
+from backends.numerics import RequestError
 from backends.types import Float32, Mask, Query, Ranking
 
 APPROXIMATE = [

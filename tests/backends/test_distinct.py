@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.distinct import distinct, without
+from backends.numerics import distinct, without
 
 values = st.lists(st.integers(-(2**62), 2**62) | st.integers(0, 5), max_size=12)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import lance
 import pytest
 
-from backends.build import ingest
-from backends.durability import files_of
-from backends.index import PASSAGES, Index
+from backends.store.index import PASSAGES, Index
+from backends.store.ingest import ingest
+from backends.store.locks import files_of
 from backends.types import Passage
-from training.bench.hashing import HashAnalyser
+from benchmarks.hashing import HashAnalyser
 
 ANALYSER = HashAnalyser()
 Synced = Callable[[], set[Path]]

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from backends.assembly import AssemblySettings
-from backends.corpus import Corpus
-from backends.explanation import EntityNote, SeedNote
-from backends.trigraph import NO_SEED, TriGraphRetriever, TriGraphSettings
+from backends.store.snapshot import Corpus
+from backends.trigraph.explanation import EntityNote, SeedNote
+from backends.trigraph.graph import AssemblySettings
+from backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
 from backends.types import Hit, Mention, Passage, Query, Ranking
 
 CorpusOf = Callable[..., Corpus]

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sknetwork.ranking import PageRank
 
-from backends import reference
-from backends.graph import (
+from backends.trigraph.pagerank import (
     Stationary,
     Walk,
     entity_mass,
@@ -18,6 +17,7 @@ from backends.graph import (
     walk_on,
 )
 from backends.types import Float64
+from tests.backends import reference
 
 DAMPINGS = [0.0, 0.5, 0.85, 0.99]
 seeds = st.integers(0, 2**32 - 1)

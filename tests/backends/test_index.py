@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import backends.writer
+import backends.store.writer
 from backends.errors import IndexMismatchError, IndexNotFoundError
-from backends.index import Index
-from backends.schema import passage_schema, to_batch
+from backends.store.index import Index
+from backends.store.schema import passage_schema, to_batch
 from backends.types import Passage
-from training.bench.hashing import HashAnalyser
+from benchmarks.hashing import HashAnalyser
 
 ANALYSER = HashAnalyser()
 
@@ -261,7 +261,7 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_many_versions_are_not_all_kept(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends.writer, "MOST_VERSIONS", 2)
+    monkeypatch.setattr(backends.store.writer, "MOST_VERSIONS", 2)
     with index.writer() as writer:
         for number in range(5):
             writer.upsert(rows(passage(f"new {number}")))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import backends.words
 from backends.lexical import NO_TERM, LexicalRetriever, LexicalSettings, terms
-from backends.ranking import RequestError
+from backends.numerics import RequestError
 from backends.types import Query, Ranking
 
 PLAIN = LexicalSettings(stemmer="none", stopwords=())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.linking import (
+from backends.words import (
     entity_key,
     is_telling,
     starts_like_a_name,

@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from backends import local, reference
-from backends.graph import Walk, personalized_pagerank, walk_on
-from backends.local import LocalWalk, Restart, Settled, local_walk, settle
+from backends.trigraph import push as local
+from backends.trigraph.pagerank import Walk, personalized_pagerank, walk_on
+from backends.trigraph.push import LocalWalk, Restart, Settled, local_walk, settle
+from tests.backends import reference
 
 DAMPING = 0.5
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from backends.errors import IndexLockedError
-from backends.index import Index
-from backends.lock import writer_lock
+from backends.store.index import Index
+from backends.store.locks import writer_lock
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from backends.lock import writer_lock
+from backends.store.locks import writer_lock
 with writer_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from backends.errors import BackendError
-from backends.ranking import (
+from backends.numerics import (
     RequestError,
     make_ranking,
     query_matrix,

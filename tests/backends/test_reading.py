@@ -11,11 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import backends.reading
-from backends.build import ingest
-from backends.corpus import Corpus
-from backends.index import Index
-from backends.reading import read_corpus
+import backends.store.snapshot
+from backends.store.index import Index
+from backends.store.ingest import ingest
+from backends.store.snapshot import Corpus, read_corpus
 from backends.types import Passage
 from tests.backends.test_corpus import ANALYSER, assert_same, check, make, some_passages
 
@@ -51,7 +50,7 @@ def test_read_after_another_version_it_is_the_same(
     tmp_path_factory: pytest.TempPathFactory, count: int, seed: int, share: float
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backends.reading, "_MOST_READ", share)
+        patch.setattr(backends.store.snapshot, "_MOST_READ", share)
         compare(tmp_path_factory.mktemp("index"), count, seed)
 
 

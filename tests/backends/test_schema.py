@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.schema import (
+from backends.store.schema import (
     content_hash,
     dimension_of,
     fingerprint_of,

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends.assembly import AssemblySettings, TriGraph, assemble
-from backends.corpus import Corpus
 from backends.errors import BackendError
-from backends.seeds import Seed, SeedFinder, SeedSettings
+from backends.store.snapshot import Corpus
+from backends.trigraph.graph import AssemblySettings, TriGraph, assemble
+from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings
 from backends.types import Int64, Mention, Passage, Query
 
 CorpusOf = Callable[..., Corpus]

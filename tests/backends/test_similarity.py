@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.similarity import half_products, products
+from backends.numerics import half_products, products
 
 HALVES = np.arange(65536, dtype=np.uint16).view(np.float16)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from backends.documents import BadLine, clean, parse_record, read_passages
 from backends.errors import SourceError
-from backends.schema import content_hash
-from backends.sources import BadLine, clean, parse_record, read_passages
+from backends.store.schema import content_hash
 from backends.types import Passage
 
 

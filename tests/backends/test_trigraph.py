@@ -8,12 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends import reference
-from backends.assembly import AssemblySettings
-from backends.corpus import Corpus
-from backends.ranking import RequestError
-from backends.seeds import SeedSettings
-from backends.trigraph import (
+from backends.numerics import RequestError
+from backends.store.snapshot import Corpus
+from backends.trigraph.graph import AssemblySettings
+from backends.trigraph.retriever import (
     DOUBT,
     NO_SEED,
     PRESETS,
@@ -21,7 +19,9 @@ from backends.trigraph import (
     TriGraphRetriever,
     TriGraphSettings,
 )
+from backends.trigraph.seeds import SeedSettings
 from backends.types import Float32, Float64, Mask, Mention, Passage, Query, Ranking
+from tests.backends import reference
 
 CorpusOf = Callable[..., Corpus]
 NAMES = ["Ada", "Bo Ek", "Como", "Dee", "Eve", "Flo", "Gus", "Hal Im", "Ines", "Jon"]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from backends.assembly import AssemblySettings
-from backends.corpus import Corpus
-from backends.graph import personalized_pagerank
-from backends.ranking import RequestError
-from backends.trigraph import NO_START, TriGraphRetriever, TriGraphSettings
+from backends.numerics import RequestError
+from backends.store.snapshot import Corpus
+from backends.trigraph.graph import AssemblySettings
+from backends.trigraph.pagerank import personalized_pagerank
+from backends.trigraph.retriever import NO_START, TriGraphRetriever, TriGraphSettings
 from backends.types import Float64, Mask, Mention, Passage, Query
 
 CorpusOf = Callable[..., Corpus]

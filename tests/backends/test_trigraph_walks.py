@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends import trigraph
-from backends.corpus import Corpus
-from backends.trigraph import TriGraphRetriever, TriGraphSettings
+from backends.store.snapshot import Corpus
+from backends.trigraph import retriever as trigraph
+from backends.trigraph.retriever import TriGraphRetriever, TriGraphSettings
 from backends.types import Mention, Passage, Query
 
 CorpusOf = Callable[..., Corpus]

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import backends.words
-from backends.linking import starts_like_a_name, tokenise
-from backends.ragged import ragged
-from backends.words import END, SentenceWords, Words
+from backends.numerics import ragged
+from backends.words import END, SentenceWords, Words, starts_like_a_name, tokenise
 
 texts = st.lists(st.text("aAbB É'.1", max_size=12), max_size=6)
 

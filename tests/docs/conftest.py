@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from router.routing_settings import DEFAULT_ROUTER, MODELS
+from router.settings import DEFAULT_ROUTER, MODELS
 from service.cli import run
 from tests.docs.examples import ROOT, Command
 

@@ -16,7 +16,16 @@ from typer.main import get_command
 from service.cli import build
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("backends", "featurizer", "models", "router", "service", "tests", "training")
+FOLDERS = (
+    "backends",
+    "benchmarks",
+    "featurizer",
+    "models",
+    "router",
+    "service",
+    "tests",
+    "training",
+)
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

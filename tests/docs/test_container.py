@@ -8,7 +8,7 @@ import httpx2 as httpx
 import pytest
 import yaml
 
-from router.variables import variables
+from router.settings import variables
 from service.cli import run
 from service.settings import ServeSettings, ServiceSettings
 from tests.docs.examples import parse
@@ -110,10 +110,10 @@ def test_as_shipped_it_takes_documents(
 
 
 FAKED = """
-import router.container
+import router.session
 from tests.conftest import FakeAnalyser
 
-router.container.Analyser = FakeAnalyser
+router.session.Analyser = FakeAnalyser
 from service.cli import main
 main()
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from router.variables import markdown
+from router.settings import markdown
 from service.cli import build
 from service.settings import ServiceSettings
 
@@ -86,8 +86,8 @@ def test_the_readme_names_every_command_and_no_other() -> None:
 
 def test_every_benchmark_named_in_a_document_exists() -> None:
     for document in DOCUMENTS:
-        for name in re.findall(r"training\.bench\.(\w+)", document.read_text(encoding="utf-8")):
-            folder = ROOT / "training" / "bench" / name
+        for name in re.findall(r"-m benchmarks\.(\w+)", document.read_text(encoding="utf-8")):
+            folder = ROOT / "benchmarks" / name
             assert folder.is_dir() or folder.with_suffix(".py").is_file(), f"{document}: {name}"
 
 
@@ -110,7 +110,9 @@ def test_a_dependency_is_declared_where_it_is_imported_and_nowhere_else() -> Non
     # Needed for one model format, and without it that format is refused with the reason.
     imported -= {_name(entry) for entry in extras["stanza"]}
     assert imported <= serving
-    offline = _imported("training") - {_name(entry) for entry in extras["stanza"]}
+    offline = (_imported("training") | _imported("benchmarks")) - {
+        _name(entry) for entry in extras["stanza"]
+    }
     assert offline <= serving | training
     assert training <= offline, "The extra `train` names what nothing of it imports."
 
@@ -129,7 +131,7 @@ def _imported(folder: str) -> set[str]:
         for path in (ROOT / folder).rglob("*.py")
         for name in _imports(ast.parse(path.read_text(encoding="utf-8")))
     }
-    foreign = modules - set(sys.stdlib_module_names) - {*TOP_LEVEL, "training"}
+    foreign = modules - set(sys.stdlib_module_names) - {*TOP_LEVEL, "training", "benchmarks"}
     # Of a namespace that several share, as opentelemetry's, the one that has its name.
     found = {module: [_name(owner) for owner in owners.get(module, [module])] for module in foreign}
     return {

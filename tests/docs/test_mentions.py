@@ -18,7 +18,7 @@ import pytest
 
 from tests.docs.examples import DOCUMENTS, ROOT, Command, mentioned, parse
 
-PACKAGES = ("backends", "featurizer", "router", "service", "training")
+PACKAGES = ("backends", "benchmarks", "featurizer", "router", "service", "training")
 
 
 def in_documents() -> Iterator[Command]:
@@ -88,7 +88,7 @@ def test_programs_take_their_arguments(
         # Its name alone, or a summary of what may follow.
         assert find_spec(name) is not None
         return
-    if name == "training.bench" and not arguments[0].startswith("-"):
+    if name == "benchmarks" and not arguments[0].startswith("-"):
         name, arguments = f"{name}.{arguments[0]}", arguments[1:]
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     with pytest.raises((Parsed, SystemExit)) as ended:
@@ -101,7 +101,9 @@ def test_programs_take_their_arguments(
 
 
 @pytest.mark.usefixtures("_parses_only")
-@pytest.mark.parametrize("name", ["training.bench.load", "training.constituency", "training.union"])
+@pytest.mark.parametrize(
+    "name", ["benchmarks.load", "training.constituency", "training.data.union"]
+)
 def test_programs_take_no_others(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

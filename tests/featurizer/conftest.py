@@ -7,11 +7,16 @@ from typing import Any
 import pytest
 import torch
 
+from featurizer.constituency.parser import (
+    ConstituencySettings,
+    SyntaxParser,
+    TreeParser,
+    locate,
+    open_tree_parser,
+)
+from featurizer.constituency.tree import parse_brackets
 from featurizer.encoder import Encoder, EncoderSettings
-from featurizer.parser import SpacyParser
-from featurizer.syntax import SyntaxParser
-from featurizer.tree import parse_brackets
-from featurizer.tree_parser import ConstituencySettings, TreeParser, locate, open_tree_parser
+from featurizer.spacy_parser import SpacyParser
 from featurizer.types import Syntax, Token
 
 LABELS = ("NP", "S", "VP", "ROOT")

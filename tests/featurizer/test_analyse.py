@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-import featurizer.analyse
-from featurizer.analyse import ANALYSIS_VERSION, Analyser, AnalyserSettings
+import featurizer.analyser
+from featurizer.analyser import ANALYSIS_VERSION, Analyser, AnalyserSettings
+from featurizer.constituency.parser import ConstituencySettings, SyntaxParser, TreeParser
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
-from featurizer.parser import SpacyParser
-from featurizer.syntax import SyntaxParser
-from featurizer.tree_parser import ConstituencySettings, TreeParser
+from featurizer.spacy_parser import SpacyParser
 from featurizer.types import Float32, Parse, PassageAnalysis, Span
 
 ITEMS = [
@@ -194,7 +193,7 @@ def test_work_on_a_long_passage_grows_with_its_length_only(
     analyser(parser, encoder).passages([("Ships", text)])
     assert len(spy.asked) > 5
     assert spy.asked[0] == f"Ships\n{text}"
-    page = featurizer.analyse.CHARACTERS_PER_TOKEN * 256
+    page = featurizer.analyser.CHARACTERS_PER_TOKEN * 256
     assert max(map(len, spy.asked[1:])) <= len("Ships\n") + page
 
 
@@ -369,7 +368,7 @@ def test_seconds_add_up_by_stage(
     parser: SpacyParser, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticks = iter(range(100))
-    monkeypatch.setattr("featurizer.analyse.time.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("featurizer.analyser.time.perf_counter", lambda: float(next(ticks)))
     chosen = analyser(parser, encoder)
     assert chosen.seconds == {"parsing": 0, "trees": 0, "encoding": 0}
     chosen.passages(ITEMS[:1])

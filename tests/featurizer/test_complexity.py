@@ -2,8 +2,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from featurizer.complexity import INDICES
-from featurizer.constituency import Units
+from featurizer.constituency.units import Units
+from featurizer.features.constituency import INDICES
 
 NO_UNITS = Units(*[0] * 9)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from featurizer.constituency import Units, count_units
-from featurizer.tree import parse_brackets
+from featurizer.constituency.tree import parse_brackets
+from featurizer.constituency.units import Units, count_units
 
 ORACLE = Path(__file__).parents[2].parent / "shared" / "data" / "l2sca_oracle.jsonl"
 FIELDS = {

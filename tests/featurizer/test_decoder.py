@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from featurizer.checkpoint import read_checkpoint
-from featurizer.decoder import Decoder
+from featurizer.constituency.decoder import Decoder
+from featurizer.constituency.stanza_checkpoint import read_checkpoint
+from featurizer.constituency.tree import parse_brackets
 from featurizer.errors import ModelError, ParseError, UnsupportedModelError
-from featurizer.tree import parse_brackets
 
 Maker = Callable[..., tuple[Path, Path]]
 SHIPPED = Path(__file__).parents[2] / "models" / "constituency-en-gum"
@@ -159,8 +159,9 @@ def test_the_digest_names_the_files(make_model: Maker) -> None:
 def test_decoding_imports_neither_stanza_nor_what_it_brings(make_model: Maker) -> None:
     model, vectors = make_model()
     code = (
-        "import sys; from pathlib import Path; from featurizer.checkpoint import read_checkpoint;"
-        "from featurizer.decoder import Decoder;"
+        "import sys; from pathlib import Path; from featurizer.constituency.stanza_checkpoint "
+        "import read_checkpoint;"
+        "from featurizer.constituency.decoder import Decoder;"
         f"Decoder(read_checkpoint(Path({str(model)!r}), Path({str(vectors)!r})));"
         "print([m for m in ('stanza', 'udapi', 'udtools') if m in sys.modules])"
     )

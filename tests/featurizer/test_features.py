@@ -2,7 +2,7 @@
 
 import pytest
 
-from featurizer.featurizer import FEATURE_NAMES, feature_row
+from featurizer.registry import FEATURE_NAMES, feature_row
 from featurizer.types import Syntax
 
 NOTHING = Syntax((), (), (), (), 0)

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from featurizer.constituency.parser import SyntaxParser
 from featurizer.errors import FeaturizerError
-from featurizer.featurizer import (
+from featurizer.registry import (
     FEATURE_NAMES,
+    FEATURES,
     Float64,
     feature_matrix,
     schema_id,
     syntax_matrix,
 )
-from featurizer.registry import FEATURES
-from featurizer.syntax import SyntaxParser
 from featurizer.types import Analysis, Parse, Syntax
 
 QUESTIONS = Path(__file__).with_name("questions.txt").read_text(encoding="utf-8").splitlines()
@@ -67,9 +67,9 @@ def _analysis(syntax: Syntax | None) -> Analysis:
 
 PROGRAM = """
 import hashlib, json, sys
-from featurizer.analyse import AnalyserSettings
-from featurizer.featurizer import schema_id, syntax_matrix
-from featurizer.syntax import open_syntax_parser
+from featurizer.analyser import AnalyserSettings
+from featurizer.registry import schema_id, syntax_matrix
+from featurizer.constituency.parser import open_syntax_parser
 parser = open_syntax_parser(AnalyserSettings().pipeline, AnalyserSettings().constituency)
 questions = json.loads(sys.stdin.read())
 for start in range(0, len(questions), int(sys.argv[1])):

@@ -1,8 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from featurizer.checkpoint import Lstm
-from featurizer.lstm import Reader, Stepper, times
+from featurizer.constituency.decoder import Reader, Stepper, times
+from featurizer.constituency.stanza_checkpoint import Lstm
 from featurizer.types import Float32
 
 Float64 = NDArray[np.float64]

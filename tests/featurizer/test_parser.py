@@ -8,9 +8,9 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import featurizer.parser
+import featurizer.spacy_parser
 from featurizer.errors import ModelError
-from featurizer.parser import SpacyParser, load_pipeline
+from featurizer.spacy_parser import SpacyParser, load_pipeline
 from featurizer.types import Parse
 
 STORY = (
@@ -119,7 +119,7 @@ def test_a_long_text_is_parsed_in_pieces_cut_between_words(
     parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = parser.parse([STORY])[0]
-    monkeypatch.setattr(featurizer.parser, "PIECE_CHARACTERS", 60)
+    monkeypatch.setattr(featurizer.spacy_parser, "PIECE_CHARACTERS", 60)
     text = f"{STORY}\n{STORY}  {STORY}"
     first, long, last = parser.parse(["Lisbon.", text, "Tagus."])
     check(long, text)
@@ -132,7 +132,7 @@ def test_a_long_text_is_parsed_in_pieces_cut_between_words(
 def test_a_word_longer_than_a_piece_is_cut_all_the_same(
     parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(featurizer.parser, "PIECE_CHARACTERS", 40)
+    monkeypatch.setattr(featurizer.spacy_parser, "PIECE_CHARACTERS", 40)
     text = "In Lisbon " + "x" * 130 + " and Rome."
     (parse,) = parser.parse([text])
     # Sentence borders at the cuts, and every character in its place.
@@ -141,7 +141,7 @@ def test_a_word_longer_than_a_piece_is_cut_all_the_same(
 
 def test_a_text_of_many_pages(parser: SpacyParser) -> None:
     text = " ".join(f"In {1800 + n} a ship of Lisbon came to port {n}." for n in range(700))
-    assert len(text) > featurizer.parser.PIECE_CHARACTERS
+    assert len(text) > featurizer.spacy_parser.PIECE_CHARACTERS
     (parse,) = parser.parse([text])
     check(parse, text)
     assert len(parse.sentences) >= 700
@@ -162,7 +162,7 @@ def test_a_text_of_a_megabyte(parser: SpacyParser) -> None:
 def test_several_processes_find_what_one_finds(
     parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(featurizer.parser, "PARALLEL_FROM", 40)
+    monkeypatch.setattr(featurizer.spacy_parser, "PARALLEL_FROM", 40)
     texts = [
         *ODD,
         STORY,
@@ -187,8 +187,8 @@ def test_few_texts_and_single_processes_start_no_pool(
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(featurizer.parser, "ProcessPoolExecutor", never)
-    monkeypatch.setattr(featurizer.parser, "PARALLEL_FROM", 3)
+    monkeypatch.setattr(featurizer.spacy_parser, "ProcessPoolExecutor", never)
+    monkeypatch.setattr(featurizer.spacy_parser, "PARALLEL_FROM", 3)
     assert len(parser.parse_many(["Lisbon."] * 3)) == 3
     monkeypatch.setattr(parser, "_processes", 2)
     assert len(parser.parse_many(["Lisbon."] * 2)) == 2

@@ -1,8 +1,7 @@
 import pytest
 
-from featurizer.featurizer import FEATURE_NAMES, schema_id
-from featurizer.percentiles import Reference, read_reference
-from featurizer.syntax import SyntaxParser
+from featurizer.constituency.parser import SyntaxParser
+from featurizer.registry import FEATURE_NAMES, Reference, read_reference, schema_id
 
 SMALL = Reference("abc", {"a.txt": 3, "b.txt": 1}, {"depth": (1, 2.5, 2.5, 4), "flat": (0,) * 4})
 

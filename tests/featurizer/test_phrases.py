@@ -4,8 +4,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from featurizer.parser import SpacyParser
-from featurizer.phrases import MAX_WORDS, noun_phrase_key
+from featurizer.spacy_parser import MAX_WORDS, SpacyParser, noun_phrase_key
 
 VOCABULARY = spacy.blank("en").vocab
 Word = tuple[str, str, str, str]  # text, part of speech, tag, lemma

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from featurizer.parser import QUESTION_CHARACTERS, SpacyParser, readable
-from featurizer.syntax import SENTENCE_TOKENS, TOKENS, SyntaxParser, bounded, flat_tree
-from featurizer.tree import Tree, parse_brackets
+from featurizer.constituency.parser import SENTENCE_TOKENS, TOKENS, SyntaxParser, bounded, flat_tree
+from featurizer.constituency.tree import Tree, parse_brackets
+from featurizer.spacy_parser import QUESTION_CHARACTERS, SpacyParser, readable
 from featurizer.types import Syntax
 
 ODD = {

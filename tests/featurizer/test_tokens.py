@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from featurizer.parser import SpacyParser
+from featurizer.spacy_parser import SpacyParser
 from featurizer.types import Parse
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from featurizer.transitions import State, Transition
+from featurizer.constituency.transitions import State, Transition
 
 SHIFT, CLOSE = Transition("shift"), Transition("close")
 NP, S, ROOT = (Transition("open", (label,)) for label in ("NP", "S", "ROOT"))

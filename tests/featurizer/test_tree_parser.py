@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from featurizer.decoder import Decoder
-from featurizer.errors import ModelError, ParseError
-from featurizer.tree_parser import (
+from featurizer.constituency.decoder import Decoder
+from featurizer.constituency.parser import (
     DEFAULT_MODEL,
     MODELS,
     ConstituencySettings,
@@ -15,6 +14,7 @@ from featurizer.tree_parser import (
     locate,
     open_tree_parser,
 )
+from featurizer.errors import ModelError, ParseError
 
 Maker = Callable[..., tuple[Path, Path]]
 SENTENCE = [("The", "DT"), ("boat", "NN"), ("rows", "VB")]

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featurizer.syntax import open_syntax_parser
-from router.features import NAMES, schema_id
-from router.linear import Linear
-from router.policy import Policy, Thresholds
-from router.publish import Draft, save
-from router.routing_settings import DEFAULT_ROUTER, MODELS
-from router.scorer import Scorer, Standard
-from router.settings import load_settings
+from featurizer.constituency.parser import open_syntax_parser
+from router.model_files import Draft, save
+from router.policy import Policy
+from router.query_performance import NAMES, schema_id
+from router.scorer import Linear, Scorer, Standard
+from router.settings import DEFAULT_ROUTER, MODELS, load_settings
+from router.types import Thresholds
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

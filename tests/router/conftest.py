@@ -3,10 +3,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from router.layers import Float64, Floats
-from router.linear import Linear
-from router.network import AttentionMlp
-from router.scorer import Member, Scorer, Standard
+from backends.types import Float64
+from router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard
 
 
 def random_tensors(

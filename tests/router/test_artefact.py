@@ -3,13 +3,21 @@ from pathlib import Path
 
 import pytest
 
-from router.artefact import Stated, load, read_policy, read_stated, title_of
-from router.errors import ArtefactError
-from router.manifest import to_text
-from router.policy import Policy, Thresholds
-from router.publish import Draft, save, save_policy
+from router.errors import ModelFileError
+from router.model_files import (
+    Draft,
+    Stated,
+    load,
+    read_policy,
+    read_stated,
+    save,
+    save_policy,
+    title_of,
+    to_text,
+)
+from router.policy import Policy
 from router.scorer import Scorer
-from router.types import Route
+from router.types import Route, Thresholds
 
 NAMES = tuple(f"f{column}" for column in range(10))
 
@@ -25,9 +33,9 @@ def read(folder: Path) -> None:
 
 
 def test_other_features_are_refused(folder: Path) -> None:
-    with pytest.raises(ArtefactError, match=r"'tiny/v1'.*5c4e.*41aa.*wye train"):
+    with pytest.raises(ModelFileError, match=r"'tiny/v1'.*5c4e.*41aa.*wye train"):
         load(folder, schema_id="41aa", names=NAMES)
-    with pytest.raises(ArtefactError, match=r"'tiny/v1'.*does not compute f9"):
+    with pytest.raises(ModelFileError, match=r"'tiny/v1'.*does not compute f9"):
         load(folder, schema_id="5c4e", names=NAMES[:-1])
 
 
@@ -35,7 +43,7 @@ def test_other_features_are_refused(folder: Path) -> None:
 def test_an_edited_file_is_refused(folder: Path, file: str) -> None:
     path = folder / file
     path.write_bytes(path.read_bytes() + b" ")
-    with pytest.raises(ArtefactError, match=rf"{file}.*checksum.*never edited"):
+    with pytest.raises(ModelFileError, match=rf"{file}.*checksum.*never edited"):
         read(folder)
 
 
@@ -44,7 +52,7 @@ def test_an_edited_manifest_is_refused(folder: Path) -> None:
     content = json.loads(path.read_text(encoding="utf-8"))
     content["temperature"] = 1.0
     path.write_text(to_text(content), encoding="utf-8")
-    with pytest.raises(ArtefactError, match="its digest differs"):
+    with pytest.raises(ModelFileError, match="its digest differs"):
         read(folder)
 
 
@@ -52,7 +60,7 @@ def test_another_format_is_refused(folder: Path) -> None:
     path = folder / "manifest.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(to_text({**content, "format": 2}), encoding="utf-8")
-    with pytest.raises(ArtefactError, match="has format 2; this build reads 1"):
+    with pytest.raises(ModelFileError, match="has format 2; this build reads 1"):
         read(folder)
 
 
@@ -61,14 +69,14 @@ def test_another_format_is_refused(folder: Path) -> None:
 )
 def test_a_missing_file_is_named(folder: Path, file: str) -> None:
     (folder / file).unlink()
-    with pytest.raises(ArtefactError, match=f"{file}.*cannot be read"):
+    with pytest.raises(ModelFileError, match=f"{file}.*cannot be read"):
         read(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"{"])
 def test_a_manifest_that_is_none_is_refused(folder: Path, content: bytes) -> None:
     (folder / "manifest.json").write_bytes(content)
-    with pytest.raises(ArtefactError, match=r"manifest\.json"):
+    with pytest.raises(ModelFileError, match=r"manifest\.json"):
         read(folder)
 
 
@@ -86,9 +94,9 @@ def test_name_and_policy_are_read_without_the_weights(folder: Path) -> None:
     (folder / "weights.safetensors").unlink()
     assert read_stated(folder) == Stated("tiny/v1", Policy(Thresholds(0.2, 0.8)), False)
     (folder / "thresholds.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(ArtefactError, match="its checksum differs"):
+    with pytest.raises(ModelFileError, match="its checksum differs"):
         read_stated(folder)
-    with pytest.raises(ArtefactError, match="cannot be read"):
+    with pytest.raises(ModelFileError, match="cannot be read"):
         read_stated(folder / "missing")
 
 
@@ -109,7 +117,7 @@ def test_a_thresholds_file_that_makes_no_sense_is_refused(
     content = json.loads((folder / "thresholds.json").read_text(encoding="utf-8"))
     path = tmp_path / "mine.json"
     path.write_text(json.dumps({**content, **change}), encoding="utf-8")
-    with pytest.raises(ArtefactError, match=said):
+    with pytest.raises(ModelFileError, match=said):
         read_policy(path)
 
 
@@ -120,12 +128,12 @@ def test_thresholds_are_for_one_router_or_nobody_said(tmp_path: Path) -> None:
     mine = Policy(Thresholds(0.1, 0.5), router="a/v1")
     save_policy(path, mine, {})
     assert read_policy(path, "a/v1") == read_policy(path) == mine
-    with pytest.raises(ArtefactError, match=r"router 'a/v1', but 'b/v2' decides.*wye tune"):
+    with pytest.raises(ModelFileError, match=r"router 'a/v1', but 'b/v2' decides.*wye tune"):
         read_policy(path, "b/v2")
 
 
 def test_a_title_is_read_without_the_weights(folder: Path, tmp_path: Path) -> None:
     (folder / "weights.safetensors").unlink()
     assert title_of(folder) == "tiny/v1"
-    with pytest.raises(ArtefactError, match="cannot be read"):
+    with pytest.raises(ModelFileError, match="cannot be read"):
         title_of(tmp_path / "nowhere")

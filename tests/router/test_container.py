@@ -4,21 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from backends.build import ingest
+from backends.store.documents import Removal, matching, remove, take_inventory
+from backends.store.ingest import ingest
 from backends.types import Passage
-from router.artefact import read_policy
-from router.container import Container, Deciding, Ingestion, load_router
-from router.errors import ArtefactError
-from router.features import NAMES
-from router.inventory import take_inventory
-from router.manifest import policy_to_json
-from router.policy import Policy, Thresholds
-from router.publish import save_policy
-from router.removal import Removal, matching, remove
-from router.routing_settings import RoutingSettings
-from router.settings import Settings, load_settings
-from router.shared import SharedModels
-from router.types import Route
+from router.errors import ModelFileError
+from router.model_files import policy_to_json, read_policy, save_policy
+from router.policy import Policy
+from router.query_performance import NAMES
+from router.session import Deciding, Ingestion, ModelCache, Session, load_router
+from router.settings import RoutingSettings, Settings, load_settings
+from router.types import Route, Thresholds
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -41,13 +36,13 @@ def add(folder: Path, *passages: Passage) -> None:
     ingest(target.index, passages, target.passages)
 
 
-def found(container: Container) -> set[str]:
+def found(container: Session) -> set[str]:
     (reply,) = container.gateway.search(["Ada"], Route.DENSE, 99)
     return {hit.id for hit in reply.ranking.hits}
 
 
 def test_a_version_stays_when_there_is_a_newer_one(folder: Path) -> None:
-    container = Container(load_settings(), folder)
+    container = Session(load_settings(), folder)
     assert len(found(container)) == 4
     add(folder, passage("p4"))
     assert len(found(container)) == 4
@@ -59,14 +54,14 @@ def test_a_version_stays_when_there_is_a_newer_one(folder: Path) -> None:
 
 
 def test_dense_builds_neither_the_graph_nor_the_words(folder: Path) -> None:
-    container = Container(load_settings(), folder)
+    container = Session(load_settings(), folder)
     found(container)
     assert "dense" in vars(container.snapshot)
     assert not {"graph", "lexical"} & {*vars(container.snapshot)}
 
 
 def test_words_load_no_models(folder: Path) -> None:
-    container = Container(load_settings(), folder)
+    container = Session(load_settings(), folder)
     container.gateway.search(["Ada"], Route.LEXICAL, 1)
     assert "analyser" not in vars(container)
     container.close()
@@ -74,13 +69,13 @@ def test_words_load_no_models(folder: Path) -> None:
 
 def test_the_index_says_how_its_sentences_were_encoded(folder: Path) -> None:
     """So an index can be searched with another preset than it was written with."""
-    container = Container(load_settings(preset="published"), folder)
+    container = Session(load_settings(preset="published"), folder)
     assert len(found(container)) == 4
 
 
 def test_fusion_is_no_single_arm(folder: Path) -> None:
     with pytest.raises(ValueError, match="not a single arm"):
-        Container(load_settings(), folder).snapshot.retriever(Route.FUSION)
+        Session(load_settings(), folder).snapshot.retriever(Route.FUSION)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +120,7 @@ def routed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Settings]:
     """Settings with a router that looks at one feature."""
-    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    monkeypatch.setattr("router.session.Analyser", reading_analyser)
 
     def settings(feature: str, thresholds: str = "") -> Settings:
         folder = handmade_router(tmp_path / "models", feature, 8.0)
@@ -138,7 +133,7 @@ def test_a_router_of_the_question_decides_alike_with_and_without_an_index(
     folder: Path, routed: Callable[..., Settings]
 ) -> None:
     settings = routed("words")
-    alone, container = Deciding(settings), Container(settings, folder)
+    alone, container = Deciding(settings), Session(settings, folder)
     found = alone.decide([SHORT, LONG], explain=True)
     assert [decision.route for decision in found] == [Route.LEXICAL, Route.GRAPH]
     assert found == container.gateway.decide([SHORT, LONG], explain=True)
@@ -151,9 +146,9 @@ def test_a_router_of_the_corpus_decides_with_an_index_alone(
     folder: Path, routed: Callable[..., Settings]
 ) -> None:
     settings = routed("seed_count")
-    with pytest.raises(ArtefactError, match="Name the index"):
+    with pytest.raises(ModelFileError, match="Name the index"):
         Deciding(settings).decide([SHORT])
-    found = Container(settings, folder).gateway.decide([SHORT, "why?"])
+    found = Session(settings, folder).gateway.decide([SHORT, "why?"])
     assert found[0].score != found[1].score
 
 
@@ -169,10 +164,10 @@ def test_a_reviewed_thresholds_file_stands_in_for_the_routers_own(
     assert before.policy.thresholds == Thresholds(0.4, 0.6)
     assert after.policy == policy == read_policy(file)
     assert Deciding(reviewed).decide([LONG])[0].route == Route.HYBRID
-    with pytest.raises(ArtefactError, match="cannot be read"):
+    with pytest.raises(ModelFileError, match="cannot be read"):
         load_router(routed("words", str(tmp_path / "missing.json")), analyser)
     file.write_text("{}", encoding="utf-8")
-    with pytest.raises(ArtefactError, match=r"reviewed\.json"):
+    with pytest.raises(ModelFileError, match=r"reviewed\.json"):
         load_router(reviewed, analyser)
 
 
@@ -188,7 +183,7 @@ def test_thresholds_that_were_replaced_are_taken_over_by_the_next_container(
     file = tmp_path / "thresholds.json"
     write(file, 0.4, 0.6)
     settings = routed("words", str(file))
-    container = Container(settings, folder)
+    container = Session(settings, folder)
     assert container.retuned() is None, "no question has needed the router"
     (before,) = container.gateway.search([LONG], Route.AUTO, 1)
     assert (before.route, container.router_name) == (Route.GRAPH, "handmade/v1")
@@ -220,7 +215,7 @@ def test_a_container_whose_thresholds_were_replaced_leaves_its_batches_theirs(
 ) -> None:
     file = tmp_path / "thresholds.json"
     write(file, 0.4, 0.6)
-    container = Container(routed("words", str(file)), folder)
+    container = Session(routed("words", str(file)), folder)
     container.gateway.decide([LONG])
     write(file, 1.0, 1.0)
     assert container.retuned() is not None
@@ -233,16 +228,16 @@ def test_thresholds_that_cannot_be_used_are_refused(
 ) -> None:
     file = tmp_path / "thresholds.json"
     write(file, 0.4, 0.6, "handmade/v1")
-    container = Container(routed("words", str(file)), folder)
+    container = Session(routed("words", str(file)), folder)
     container.gateway.decide([LONG])
     write(file, 0.1, 0.2, "another/v7")
-    with pytest.raises(ArtefactError, match="thresholds for the router 'another/v7'"):
+    with pytest.raises(ModelFileError, match="thresholds for the router 'another/v7'"):
         container.retuned()
     file.write_text('{"low": 0.', encoding="utf-8")
-    with pytest.raises(ArtefactError, match="is not JSON"):
+    with pytest.raises(ModelFileError, match="is not JSON"):
         container.retuned()
     file.unlink()
-    with pytest.raises(ArtefactError, match="cannot be read"):
+    with pytest.raises(ModelFileError, match="cannot be read"):
         container.retuned()
     assert container.policy is not None
     assert container.policy.thresholds == Thresholds(0.4, 0.6)
@@ -257,8 +252,8 @@ def test_indexes_share_their_models(
     reviewed = settings.model_copy(
         update={"router": replace(settings.router, thresholds=str(file))}
     )
-    models = SharedModels()
-    first, second = (Container(own, folder, models) for own in (settings, reviewed))
+    models = ModelCache()
+    first, second = (Session(own, folder, models) for own in (settings, reviewed))
     (decided,), (decided_otherwise,) = (each.gateway.decide([LONG]) for each in (first, second))
     assert first.analyser is second.analyser
     assert first.router.scorer is second.router.scorer
@@ -277,5 +272,5 @@ def test_a_router_of_other_features_is_refused(routed: Callable[..., Settings]) 
         def syntax_fingerprint(self) -> dict[str, str]:
             return {"pipeline": "another"}
 
-    with pytest.raises(ArtefactError, match="was trained with feature schema"):
+    with pytest.raises(ModelFileError, match="was trained with feature schema"):
         load_router(settings, Other())  # type: ignore[arg-type]

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.build import ingest
 from backends.errors import IndexNotFoundError
-from backends.index import Index
+from backends.store.documents import list_documents, read_document
+from backends.store.index import Index
+from backends.store.ingest import ingest
 from backends.types import Passage
-from router.documents import list_documents, read_document
-from training.bench.hashing import HashAnalyser
+from benchmarks.hashing import HashAnalyser
 
 
 @pytest.fixture

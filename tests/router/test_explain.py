@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.decision import BASELINE, Change
+from backends.types import Float64
 from router.explain import Explainer, contributions, nearest_change
-from router.layers import Float64, Floats
-from router.policy import Thresholds, decide
-from router.scorer import Scorer, to_scores
-from router.types import Route
+from router.policy import decide
+from router.scorer import Floats, Scorer, to_scores
+from router.types import BASELINE, Change, Route, Thresholds
 
 steps = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
 unit = st.floats(0, 1)

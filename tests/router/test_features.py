@@ -1,23 +1,30 @@
 import numpy as np
 import pytest
 
-from backends.seeds import SeedReach
+from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Mention, Query, Ranking
-from featurizer import featurizer
-from featurizer.featurizer import FEATURE_NAMES
-from router.evidence import Evidence
-from router.features import NAMES, asks_corpus, schema_id, with_corpus, without_corpus
-from router.signals import CHEAP_SIGNALS, SIGNALS_VERSION, signals
-from router.types import Route
+from featurizer import registry as featurizer
+from featurizer.registry import FEATURE_NAMES
+from router.query_performance import (
+    CHEAP_SIGNALS,
+    NAMES,
+    SIGNALS_VERSION,
+    asks_corpus,
+    schema_id,
+    signals,
+    with_corpus,
+    without_corpus,
+)
+from router.types import ArmResults, Route
 
 PARSERS = {"pipeline": "one", "constituency": "two"}
 DENSE = Ranking(Route.DENSE, (Hit("a", 0.9, 1), Hit("b", 0.4, 2)))
-KNOWN = Evidence(
+KNOWN = ArmResults(
     Query("Who met Ada?", np.ones(2, np.float32), mentions=(Mention("Ada", "entity"),)),
-    (SeedReach("Ada", 0.8, "name", 4, 1),),
+    (SeedStats("Ada", 0.8, "name", 4, 1),),
     {Route.DENSE: DENSE},
 )
-UNKNOWN = Evidence(Query("why?", np.ones(2, np.float32)), (), {})
+UNKNOWN = ArmResults(Query("why?", np.ones(2, np.float32)), (), {})
 
 
 def test_the_questions_columns_come_first_and_the_corpus_adds_its_own() -> None:
@@ -34,7 +41,7 @@ def test_the_questions_columns_come_first_and_the_corpus_adds_its_own() -> None:
 
 def test_what_deeper_lists_and_other_arms_say_changes_nothing() -> None:
     """So a replay, which has all of it, gives the columns that the gateway has."""
-    more = Evidence(
+    more = ArmResults(
         KNOWN.query,
         KNOWN.seeds,
         {
@@ -45,7 +52,7 @@ def test_what_deeper_lists_and_other_arms_say_changes_nothing() -> None:
             Route.LEXICAL: DENSE,
         },
     )
-    cut = Evidence(
+    cut = ArmResults(
         KNOWN.query,
         KNOWN.seeds,
         {Route.DENSE: Ranking(Route.DENSE, more.rankings[Route.DENSE].hits[:5])},
@@ -67,8 +74,8 @@ def test_other_signals_or_models_are_another_schema(monkeypatch: pytest.MonkeyPa
     assert found != featurizer.schema_id(PARSERS)
     assert found != schema_id({**PARSERS, "pipeline": "other"})
     with monkeypatch.context() as patch:
-        patch.setattr("router.features.SIGNALS_VERSION", SIGNALS_VERSION + 1)
+        patch.setattr("router.query_performance.SIGNALS_VERSION", SIGNALS_VERSION + 1)
         assert found != schema_id(PARSERS)
     with monkeypatch.context() as patch:
-        patch.setattr("router.features.CHEAP_SIGNALS", CHEAP_SIGNALS[1:])
+        patch.setattr("router.query_performance.CHEAP_SIGNALS", CHEAP_SIGNALS[1:])
         assert found != schema_id(PARSERS)

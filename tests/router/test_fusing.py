@@ -3,16 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends.seeds import SeedReach
+from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Query, Ranking
 from router.blend import blend
 from router.errors import SettingsError
-from router.evidence import Evidence
 from router.fusing import blend_text, fuse_all
 from router.fusion import fuse
 from router.fusion_settings import FusionSettings, Method
-from router.trust import TrustWeights, trust
-from router.types import Route
+from router.trust import GraphWeightModel, trust
+from router.types import ArmResults, Route
 
 SETTINGS = FusionSettings()
 
@@ -27,7 +26,9 @@ LISTS = {
     Route.LEXICAL: ranking(Route.LEXICAL, ("b", 9.0), ("c", 6.0), ("a", 1.0)),
     Route.GRAPH: ranking(Route.GRAPH, ("c", 0.5), ("d", 0.1), ("a", 0.01)),
 }
-ONE = Evidence(Query("Who?", np.ones(2, np.float32)), (SeedReach("Ada", 1.0, "name", 4, 2),), LISTS)
+ONE = ArmResults(
+    Query("Who?", np.ones(2, np.float32)), (SeedStats("Ada", 1.0, "name", 4, 2),), LISTS
+)
 
 
 def ids(found: Ranking) -> list[str]:
@@ -81,4 +82,4 @@ def test_settings_that_make_no_sense() -> None:
         FusionSettings("seeded", lists=("graph",))
     with pytest.raises(SettingsError, match="WYE_FUSION__GRAPH_SCALE is -1"):
         FusionSettings(graph_scale=-1)
-    assert FusionSettings(trust=TrustWeights(bias=1)).trust.bias == 1
+    assert FusionSettings(trust=GraphWeightModel(bias=1)).trust.bias == 1

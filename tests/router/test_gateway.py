@@ -4,18 +4,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from backends.types import Hit, Mask, Query, Ranking
-from featurizer.featurizer import FEATURE_NAMES
-from featurizer.tree import Tree
+from backends.types import Float64, Hit, Mask, Query, Ranking
+from featurizer.constituency.tree import Tree
+from featurizer.registry import FEATURE_NAMES
 from router.batch import Asked
-from router.decision import Decision
-from router.errors import ArtefactError, FusionError, QuestionError
-from router.features import NAMES
+from router.errors import FusionError, ModelFileError, QuestionError
 from router.fusion_settings import FusionSettings, ListWeights
 from router.gateway import EMPTY_INDEX, SEEN, Gateway, decide_without_index
-from router.layers import Float64
-from router.policy import Thresholds, decide
-from router.types import FusedHit, Reply, Route
+from router.policy import decide
+from router.query_performance import NAMES
+from router.types import Decision, FusedHit, Reply, Route, Thresholds
 
 BY_RANK = FusionSettings("rrf")
 
@@ -179,7 +177,7 @@ def test_a_route_that_is_given_asks_no_router() -> None:
     arms, words = Four(), Words()
     without = Gateway(lambda: arms, lambda: words, FusionSettings())
     assert without.search(["one"], Route.GRAPH, 1)[0].decision is None
-    with pytest.raises(ArtefactError, match="made without a router; name the route"):
+    with pytest.raises(ModelFileError, match="made without a router; name the route"):
         without.search(["one"], Route.AUTO, 1)
 
 
@@ -259,7 +257,7 @@ def test_trust_asks_every_arm_and_hybrid_all_but_the_graph() -> None:
 
 def test_consulting_asks_every_arm_and_chooses_nothing() -> None:
     arms, words = Four(), Words()
-    found = gateway(arms, words).consult(["one", "two"], 3, {"any": 1})
+    found = gateway(arms, words).retrieve_all(["one", "two"], 3, {"any": 1})
     assert arms.log == [("dense", 2, 3), ("lexical", 2, 3), ("graph", 2, 3)]
     assert [one.evidence.query.text for one in found] == ["one", "two"]
     assert {arm: len(r.hits) for arm, r in found[0].evidence.rankings.items()} == {
@@ -268,9 +266,9 @@ def test_consulting_asks_every_arm_and_chooses_nothing() -> None:
         Route.GRAPH: 3,
     }
     assert {"parsing", "dense", "lexical", "graph"} <= {*found[0].seconds}
-    assert gateway(arms).consult([], 3) == []
+    assert gateway(arms).retrieve_all([], 3) == []
     with pytest.raises(QuestionError, match="k is 0"):
-        gateway(arms).consult(["one"], 0)
+        gateway(arms).retrieve_all(["one"], 0)
 
 
 def test_only_a_real_graph_walks_from_passages() -> None:
@@ -355,6 +353,6 @@ def test_a_router_that_looks_at_the_question_alone_needs_no_index() -> None:
 
 def test_a_router_that_asks_the_corpus_is_refused_without_an_index() -> None:
     words = Words()
-    with pytest.raises(ArtefactError, match="Name the index: --index DIR, or WYE_INDEX"):
+    with pytest.raises(ModelFileError, match="Name the index: --index DIR, or WYE_INDEX"):
         decide_without_index(["one"], words, ByCorpus())
     assert words.calls == 0

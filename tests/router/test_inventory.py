@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.build import ingest
-from backends.index import Index
-from backends.reading import read_corpus
+from backends.store.documents import take_inventory
+from backends.store.index import Index
+from backends.store.ingest import ingest
+from backends.store.snapshot import read_corpus
 from backends.types import Passage
-from router.container import Ingestion
-from router.inventory import take_inventory
+from router.session import Ingestion
 from router.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("fake_models")

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from router.errors import JournalError
-from router.journal import FEEDBACK, RETRIEVAL, Journal, parse_line, read_journal, read_texts
+from router.request_log import FEEDBACK, RETRIEVAL, RequestLog, parse_line, read_journal, read_texts
 
 
 def test_feedback_joins_the_question_it_is_about(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "log.jsonl"
-    journal = Journal(path)
+    journal = RequestLog(path)
     journal.write(RETRIEVAL, "1", {"question": "a"})
     journal.write(RETRIEVAL, "2", {"question": "b"})
     journal.write(FEEDBACK, "1", {"rating": "bad"})
@@ -25,7 +25,7 @@ def test_feedback_joins_the_question_it_is_about(tmp_path: Path) -> None:
 
 def test_another_process_goes_on_in_the_same_file(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    journals = [Journal(path), Journal(path)]
+    journals = [RequestLog(path), RequestLog(path)]
     for number in range(10):
         journals[number % 2].write(RETRIEVAL, str(number), {"question": "\u2028 ünïcode"})
     assert [entry.request_id for entry in read_journal(path)] == [str(n) for n in range(10)]
@@ -51,14 +51,14 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, line: str) -> None:
 
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="cannot be written"):
-        Journal(tmp_path)
+        RequestLog(tmp_path)
     with pytest.raises(JournalError, match="cannot be read"):
         list(read_journal(tmp_path / "missing.jsonl"))
 
 
 def test_a_rotated_log_is_read_as_it_is(tmp_path: Path) -> None:
     plain, packed = tmp_path / "log.jsonl", tmp_path / "log.jsonl.1.gz"
-    journal = Journal(plain)
+    journal = RequestLog(plain)
     journal.write(RETRIEVAL, "1", {"question": "ü"})
     journal.write(FEEDBACK, "1", {"rating": "good"})
     journal.close()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from router.linear import Linear
+from router.scorer import Linear
 
 
 def test_the_logit_and_its_gradient() -> None:

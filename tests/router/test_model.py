@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 
+from backends.types import Float64
 from router.errors import PolicyError
-from router.layers import Float64
 from router.model import RoutingModel
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.scorer import Scorer
-from router.types import Route
+from router.types import Route, Thresholds
 
 POLICY = Policy(
     Thresholds(0.4, 0.6),

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from router.layers import Floats
-from router.network import AttentionMlp, Stack
+from router.scorer import AttentionMlp, Floats, Stack
 
 Tensors = Callable[..., dict[str, Floats]]
 SHAPES = [(3, (4, 2)), (5, (5, 5)), (7, (8, 8, 4)), (1, (1,))]
@@ -24,7 +23,7 @@ def affine(tensors: Mapping[str, Floats], name: str, x: Sequence[float]) -> list
 
 
 def reference(tensors: Mapping[str, Floats], depth: int, x: Sequence[float]) -> float:
-    """The equations at the head of `router.network`, number by number."""
+    """The equations at the head of `router.scorer`, number by number."""
     hidden = [v * sigmoid(a) for v, a in zip(x, affine(tensors, "features", x), strict=True)]
     for layer in range(depth):
         made = [a * sigmoid(a) for a in affine(tensors, f"hidden.{layer}", hidden)]

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import PolicyError
-from router.policy import Budget, Choice, Policy, Thresholds, decide, routes
-from router.types import Route
+from router.policy import Budget, Choice, Policy, decide, routes
+from router.types import Route, Thresholds
 
 unit = st.floats(0, 1)
 # Few values, so that scores and thresholds meet.

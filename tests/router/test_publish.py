@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.artefact import load, read_policy, versions
-from router.errors import ArtefactError
-from router.layers import Float64
-from router.policy import Policy, Thresholds
-from router.publish import Draft, save, save_policy
+from backends.types import Float64
+from router.errors import ModelFileError
+from router.model_files import Draft, load, read_policy, save, save_policy, versions
+from router.policy import Policy
 from router.scorer import Scorer
-from router.types import Route
+from router.types import Route, Thresholds
 
 NAMES = tuple(f"f{column}" for column in range(10))
 
@@ -56,11 +55,11 @@ def test_versions_count_up_and_none_is_overwritten(scorer: Scorer, tmp_path: Pat
     assert save(tmp_path, "tiny", made, version="v12").name == "v12"
     assert versions(tmp_path, "tiny") == [1, 2, 3, 12]
     before = (tmp_path / "tiny" / "v2" / "manifest.json").stat().st_mtime_ns
-    with pytest.raises(ArtefactError, match="never overwritten"):
+    with pytest.raises(ModelFileError, match="never overwritten"):
         save(tmp_path, "tiny", made, version="v2")
     assert (tmp_path / "tiny" / "v2" / "manifest.json").stat().st_mtime_ns == before
     for name, version in [("../tiny", None), ("", None), ("tiny", "2"), ("tiny", "v0")]:
-        with pytest.raises(ArtefactError, match="cannot be called"):
+        with pytest.raises(ModelFileError, match="cannot be called"):
             save(tmp_path, name, made, version=version)
 
 

@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import ArtefactError
-from router.routing_settings import DEFAULT_ROUTER, MODELS, RoutingSettings
-from router.settings import load_settings
+from router.errors import ModelFileError
+from router.settings import DEFAULT_ROUTER, MODELS, RoutingSettings, load_settings
 
 
 def test_a_router_is_a_folder_or_one_of_the_repositorys(
@@ -14,12 +13,12 @@ def test_a_router_is_a_folder_or_one_of_the_repositorys(
     (tmp_path / "models" / "mine" / "v2").mkdir(parents=True)
     given = tmp_path / "models" / "mine" / "v2"
     assert RoutingSettings(str(given)).folder() == given
-    monkeypatch.setattr("router.routing_settings.MODELS", tmp_path / "models")
+    monkeypatch.setattr("router.settings.MODELS", tmp_path / "models")
     assert RoutingSettings("mine/v2").folder() == given
 
 
 def test_a_router_that_is_not_there_is_named_with_what_to_do() -> None:
-    with pytest.raises(ArtefactError, match=r"There is no router 'mine/v9'.*WYE_ROUTER__MODEL"):
+    with pytest.raises(ModelFileError, match=r"There is no router 'mine/v9'.*WYE_ROUTER__MODEL"):
         RoutingSettings("mine/v9").folder()
 
 

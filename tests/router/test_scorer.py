@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from backends.types import Float64
 from router.errors import FeatureError
-from router.layers import Float64
 from router.scorer import Scorer, columns_of
 
 

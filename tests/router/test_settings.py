@@ -1,7 +1,7 @@
 import pytest
 
 from backends.dense import DenseSettings
-from backends.trigraph import PRESETS
+from backends.trigraph.retriever import PRESETS
 from router.errors import SettingsError
 from router.settings import Settings, load_settings
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from featurizer.analyse import Analyser, AnalyserSettings
-from featurizer.syntax import open_syntax_parser
-from router.errors import ArtefactError
-from router.features import schema_id
-from router.shared import SharedModels
+from featurizer.analyser import Analyser, AnalyserSettings
+from featurizer.constituency.parser import open_syntax_parser
+from router.errors import ModelFileError
+from router.query_performance import schema_id
+from router.session import ModelCache
 
 
 class Counted(Analyser):
@@ -39,7 +39,7 @@ def make() -> Maker:
 
 
 def test_equal_settings_are_loaded_once(make: Maker) -> None:
-    models = SharedModels()
+    models = ModelCache()
     first = models.analyser(AnalyserSettings(), make)
     second = models.analyser(replace(AnalyserSettings()), make)
     other = models.analyser(AnalyserSettings(title_in_text=True), make)
@@ -49,7 +49,7 @@ def test_equal_settings_are_loaded_once(make: Maker) -> None:
 
 
 def test_what_is_shared_is_closed_once(make: Maker) -> None:
-    models = SharedModels()
+    models = ModelCache()
     for title_in_text in (False, True, False):
         models.analyser(AnalyserSettings(title_in_text=title_in_text), make)
     models.close()
@@ -61,7 +61,7 @@ def test_what_cannot_be_loaded_is_tried_again(make: Maker) -> None:
     def broken(settings: AnalyserSettings) -> Analyser:
         raise OSError("the disk is gone")
 
-    models = SharedModels()
+    models = ModelCache()
     with pytest.raises(OSError, match="gone"):
         models.analyser(AnalyserSettings(), broken)
     models.analyser(AnalyserSettings(), make)
@@ -75,9 +75,9 @@ def test_a_router_is_loaded_once_for_equal_folders_and_schemas(
     other = handmade_router(tmp_path / "models", "words", 2.0)
     own = AnalyserSettings()
     schema = schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
-    models = SharedModels()
+    models = ModelCache()
     first = models.router(folder, schema)
     assert models.router(folder.parent / "." / folder.name, schema) is first
     assert models.router(other, schema) is not first
-    with pytest.raises(ArtefactError, match="was trained with feature schema"):
+    with pytest.raises(ModelFileError, match="was trained with feature schema"):
         models.router(folder, "another")

@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from backends.seeds import SeedReach
+from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Mention, Query, Ranking
-from router.evidence import Evidence
-from router.signals import CHEAP_SIGNALS, SIGNAL_NAMES, signals
-from router.types import Route
+from router.query_performance import CHEAP_SIGNALS, SIGNAL_NAMES, signals
+from router.types import ArmResults, Route
 
 
 def ranking(arm: Route, *pairs: tuple[str, float]) -> Ranking:
@@ -17,7 +16,7 @@ def ranking(arm: Route, *pairs: tuple[str, float]) -> Ranking:
     return Ranking(arm, hits, 100)
 
 
-def of(evidence: Evidence) -> dict[str, float]:
+def of(evidence: ArmResults) -> dict[str, float]:
     return dict(zip(SIGNAL_NAMES, signals([evidence])[0].tolist(), strict=True))
 
 
@@ -27,10 +26,10 @@ QUERY = Query(
     mentions=(Mention("Ada Lind", "entity"), Mention("Bo", "entity"), Mention("reef", "phrase")),
 )
 SEEDS = (
-    SeedReach("Ada Lind", 1.0, "name", 8, 2),
-    SeedReach("reef", 0.3, "vocabulary", 1, 0),
+    SeedStats("Ada Lind", 1.0, "name", 8, 2),
+    SeedStats("reef", 0.3, "vocabulary", 1, 0),
 )
-FULL = Evidence(
+FULL = ArmResults(
     QUERY,
     SEEDS,
     {
@@ -80,14 +79,14 @@ def test_of_agreement() -> None:
 
 
 def test_nothing_found_is_zero_everywhere() -> None:
-    empty = Evidence(Query("", np.zeros(0, np.float32)))
+    empty = ArmResults(Query("", np.zeros(0, np.float32)))
     assert not signals([empty]).any()
     nothing = {arm: ranking(arm) for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH)}
-    assert not signals([Evidence(QUERY, (), nothing)]).any()
+    assert not signals([ArmResults(QUERY, (), nothing)]).any()
 
 
 def test_the_cheap_ones_need_no_walk() -> None:
-    early = Evidence(QUERY, SEEDS, {Route.DENSE: FULL.rankings[Route.DENSE]})
+    early = ArmResults(QUERY, SEEDS, {Route.DENSE: FULL.rankings[Route.DENSE]})
     assert np.array_equal(signals([early], CHEAP_SIGNALS), signals([FULL], CHEAP_SIGNALS))
     assert SIGNAL_NAMES[: len(CHEAP_SIGNALS)] == CHEAP_SIGNALS
 
@@ -97,7 +96,7 @@ def test_the_scale_of_an_arm_does_not_matter() -> None:
     for arm in (Route.LEXICAL, Route.GRAPH):
         hits = rankings[arm].hits
         rankings[arm] = ranking(arm, *((hit.id, hit.score * 1e-3) for hit in hits))
-    assert signals([Evidence(QUERY, SEEDS, rankings)]) == pytest.approx(signals([FULL]))
+    assert signals([ArmResults(QUERY, SEEDS, rankings)]) == pytest.approx(signals([FULL]))
 
 
 def test_names_are_unique_and_chosen_in_any_order() -> None:

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import backends.words
-from backends.build import ingest
-from backends.corpus import Corpus
-from backends.index import Index
 from backends.lexical import LexicalRetriever
-from backends.trigraph import TriGraphRetriever
+from backends.store.index import Index
+from backends.store.ingest import ingest
+from backends.store.snapshot import Corpus
+from backends.trigraph.retriever import TriGraphRetriever
 from backends.types import Passage, Query
+from benchmarks.hashing import HashAnalyser
+from router.session import Snapshot
 from router.settings import Settings
-from router.snapshot import Snapshot
 from router.types import Route
-from training.bench.hashing import HashAnalyser
 
 ANALYSER = HashAnalyser()
 NAMES = ["Anna", "Bob", "Carol", "Dave", "Eva", "Farid"]

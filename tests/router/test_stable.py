@@ -1,4 +1,4 @@
-from router.stable import stable_json
+from router.model_files import stable_json
 
 
 def test_json_is_sorted_and_rounded() -> None:

@@ -5,24 +5,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.seeds import SeedReach
+from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Query, Ranking
 from router.errors import SettingsError
-from router.evidence import Evidence
-from router.trust import MOST_LOGIT, TrustWeights, bounded_logit, logistic, trust
-from router.types import Route
+from router.trust import MOST_LOGIT, GraphWeightModel, bounded_logit, logistic, trust
+from router.types import ArmResults, Route
 
 
-def evidence(titles: int, fifth: float) -> Evidence:
+def evidence(titles: int, fifth: float) -> ArmResults:
     masses = [1.0, fifth, fifth, fifth, fifth]
     hits = tuple(Hit(f"p{rank}", mass, rank) for rank, mass in enumerate(masses, start=1))
-    seeds = (SeedReach("Ada", 1.0, "name", 9, titles),) if titles else ()
+    seeds = (SeedStats("Ada", 1.0, "name", 9, titles),) if titles else ()
     query = Query("Who is Ada?", np.ones(2, np.float32))
-    return Evidence(query, seeds, {Route.GRAPH: Ranking("graph", hits, 9)})
+    return ArmResults(query, seeds, {Route.GRAPH: Ranking("graph", hits, 9)})
 
 
 def test_by_hand() -> None:
-    weights = TrustWeights(-1.0, 2.0, 0.5)
+    weights = GraphWeightModel(-1.0, 2.0, 0.5)
     found = trust([evidence(2, 0.25)], weights, [None])
     assert found.tolist() == pytest.approx([1 / (1 + math.exp(1 - 1 - 0.5 * math.log(4)))])
 
@@ -31,7 +30,7 @@ def test_by_hand() -> None:
 def test_nothing_that_speaks_for_the_graph_lowers_it(
     titles: int, fifth: float, score: float
 ) -> None:
-    weights = TrustWeights(score=0.7)
+    weights = GraphWeightModel(score=0.7)
     cases = [
         (evidence(titles, fifth), score),
         (evidence(max(titles - 1, 1), fifth), score),
@@ -44,15 +43,15 @@ def test_nothing_that_speaks_for_the_graph_lowers_it(
 
 
 def test_without_seeds_and_with_a_flat_walk_the_text_arms_answer() -> None:
-    assert trust([evidence(0, 0.9)], TrustWeights(), [None])[0] < 0.05
-    assert trust([evidence(1, 0.02)], TrustWeights(), [None])[0] > 0.8
+    assert trust([evidence(0, 0.9)], GraphWeightModel(), [None])[0] < 0.05
+    assert trust([evidence(1, 0.02)], GraphWeightModel(), [None])[0] > 0.8
 
 
 def test_a_score_counts_only_where_it_has_a_weight() -> None:
     one = [evidence(1, 0.1)] * 2
-    alone = trust(one, TrustWeights(), [0.0, 1.0])
+    alone = trust(one, GraphWeightModel(), [0.0, 1.0])
     assert alone[0] == alone[1]
-    weighed = trust(one, TrustWeights(score=1.0), [None, 0.5])
+    weighed = trust(one, GraphWeightModel(score=1.0), [None, 0.5])
     assert weighed[0] == weighed[1] == alone[0]
 
 
@@ -73,4 +72,4 @@ def test_certainty_is_bounded() -> None:
 )
 def test_weights_that_make_no_sense(weights: dict[str, float], says: str) -> None:
     with pytest.raises(SettingsError, match=says):
-        TrustWeights(**weights)
+        GraphWeightModel(**weights)

@@ -1,5 +1,4 @@
-from router.settings import Settings
-from router.variables import attribute_docs, markdown, variables
+from router.settings import Settings, attribute_docs, markdown, variables
 
 
 def test_every_variable_has_a_name_and_a_meaning() -> None:

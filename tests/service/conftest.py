@@ -15,19 +15,17 @@ import pytest
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 
-from backends.build import ingest
-from backends.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
 from backends.filters import Columns, parse_filter
-from backends.index import Index
+from backends.store.index import Index
+from backends.store.ingest import ingest
+from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
 from backends.types import Hit, Passage, PassageAnalyser, Ranking
-from router.decision import Change, Contribution, Decision
-from router.errors import ArtefactError
-from router.policy import Policy, Thresholds
-from router.types import FusedHit, Reply, Route, Source
+from benchmarks.hashing import HashAnalyser
+from router.errors import ModelFileError
+from router.policy import Policy
+from router.types import Change, Contribution, Decision, FusedHit, Reply, Route, Source, Thresholds
 from service.app import build
-from service.documents.settings import DocumentSettings
-from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
-from training.bench.hashing import HashAnalyser
+from service.settings import DocumentSettings, GeneratorSettings, ServeSettings, ServiceSettings
 
 LIBRARY = (
     Passage(
@@ -64,7 +62,7 @@ class Library:
         self.newer: Library | None = None
         self.has_no_router = False
         self.thresholds = Thresholds(0.4, 0.7)
-        self.tuned: Thresholds | Exception | None = None
+        self.with_thresholds: Thresholds | Exception | None = None
         self.closed = False
         self.released = False
         self._passages = {passage.id: passage for passage in passages}
@@ -104,12 +102,16 @@ class Library:
         return newer
 
     def retuned(self) -> "Library | None":
-        if isinstance(self.tuned, Exception):
-            raise self.tuned
-        if self.tuned is None:
+        if isinstance(self.with_thresholds, Exception):
+            raise self.with_thresholds
+        if self.with_thresholds is None:
             return None
         later = copy(self)
-        later.thresholds, later.tuned, self.tuned = self.tuned, None, None
+        later.thresholds, later.with_thresholds, self.with_thresholds = (
+            self.with_thresholds,
+            None,
+            None,
+        )
         return later
 
     def release(self) -> None:
@@ -130,7 +132,7 @@ class Library:
     ) -> list[Reply]:
         self.batches.append((route, list(questions)))
         if route == Route.AUTO and self.has_no_router:
-            raise ArtefactError("There is no router model here; train one.")
+            raise ModelFileError("There is no router model here; train one.")
         time.sleep(self.seconds.get(route, 0))
         if route in self.failing:
             raise RuntimeError("the arm is broken")

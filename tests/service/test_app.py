@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from backends.build import ingest
+from backends.store.ingest import ingest
 from backends.types import Passage
-from featurizer.analyse import AnalyserSettings
-from router.container import Ingestion
-from router.policy import Policy, Thresholds
-from router.publish import save_policy
+from featurizer.analyser import AnalyserSettings
+from router.model_files import save_policy
+from router.policy import Policy
+from router.session import Ingestion
 from router.settings import load_settings
-from router.types import Route
+from router.types import Route, Thresholds
 from service.app import build
 from service.errors import ServiceError
 from service.settings import ServeSettings, ServiceSettings
@@ -47,7 +47,7 @@ def life(reading_analyser: Any, monkeypatch: pytest.MonkeyPatch) -> Life:  # noq
         def close(self) -> None:
             counted.closed += 1
 
-    monkeypatch.setattr("router.container.Analyser", Counting)
+    monkeypatch.setattr("router.session.Analyser", Counting)
     return counted
 
 

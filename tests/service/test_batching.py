@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.batching import Batcher, Entry, unless_gone
-from service.problems import Problem
+from service.http.problems import Problem
 
 Result = str
 

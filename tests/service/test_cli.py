@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from backends.build import IngestReport
-from backends.index import Index
+from backends.store.index import Index
+from backends.store.ingest import IngestReport
 from service.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -187,7 +187,7 @@ def test_a_missing_and_a_foreign_index(tmp_path: Path, corpus: Path, wye: Run) -
 def test_an_index_of_other_models(
     index: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.bench.hashing.HashAnalyser.fingerprint", {"encoder": "other"})
+    monkeypatch.setattr("benchmarks.hashing.HashAnalyser.fingerprint", {"encoder": "other"})
     for command in (["search", "x"], ["index", str(corpus)]):
         code, _, err = wye(*command, "--index", index)
         assert (code, "was written by another analyser" in err) == (2, True)
@@ -250,14 +250,14 @@ def test_control_c_keeps_what_was_committed(
     def interrupted(*_: object, **__: object) -> IngestReport:
         return IngestReport(added=1, interrupted=True, version=2)
 
-    monkeypatch.setattr("backends.build.ingest", interrupted)
+    monkeypatch.setattr("backends.store.ingest.ingest", interrupted)
     code, out, err = wye("index", corpus, "--index", tmp_path / "new")
     assert (code, "1 added" in out, "is kept" in err) == (130, True, True)
 
     def too_early(*_: object, **__: object) -> IngestReport:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("backends.build.ingest", too_early)
+    monkeypatch.setattr("backends.store.ingest.ingest", too_early)
     code, _, err = wye("index", corpus, "--index", tmp_path / "new")
     assert (code, "Interrupted." in err) == (130, True)
 

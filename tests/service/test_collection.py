@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backends.build import ingest
+from backends.store.ingest import ingest
 from backends.types import Passage
-from router.container import Container, Ingestion
-from router.errors import ArtefactError
-from router.policy import Thresholds
+from router.errors import ModelFileError
+from router.session import Ingestion, Session
 from router.settings import load_settings
-from router.types import Route
-from service.collection import INDEX, THRESHOLDS, Collection
+from router.types import Route, Thresholds
+from service.collections import INDEX, THRESHOLDS, Collection
+from service.http.problems import Problem
 from service.logs import LOG
-from service.problems import Problem
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library
@@ -55,7 +54,7 @@ def test_thresholds_that_were_replaced_are_those_of_later_questions(library: "Li
     assert collection.facts()["thresholds"] == {"low": 0.4, "high": 0.7}
     assert not collection.renew()
     batch = collection.engine
-    library.tuned = Thresholds(0.0, 0.1)
+    library.with_thresholds = Thresholds(0.0, 0.1)
     assert collection.renew()
     assert (collection.router, collection.facts()["thresholds"]) == (
         "words/v1",
@@ -77,7 +76,7 @@ def test_thresholds_that_cannot_be_used_leave_those_there_are(
     monkeypatch.setattr(LOG, "error", lambda event, extra: told.append(extra["error"]))
     collection = Collection("c", lambda: library)
     collection.load()
-    library.tuned = ArtefactError("thresholds.json is not JSON.")
+    library.with_thresholds = ModelFileError("thresholds.json is not JSON.")
     for _ in range(3):
         assert not collection.renew()
     assert collection.engine is library
@@ -96,7 +95,7 @@ def test_thresholds_that_cannot_be_used_leave_those_there_are(
 def test_both_may_be_newer_at_once(library: "Library", make_library: "type[Library]") -> None:
     collection = Collection("c", lambda: library)
     collection.load()
-    library.newer, library.tuned = make_library(version=2), Thresholds(0.1, 0.2)
+    library.newer, library.with_thresholds = make_library(version=2), Thresholds(0.1, 0.2)
     assert collection.renew()
     assert collection.engine.version == 2
 
@@ -112,7 +111,7 @@ def test_a_real_index_is_followed_while_it_is_searched(tmp_path: Path) -> None:
         target.close()
 
     add(Passage("a", "Ada", "Ada met Babbage."))
-    collection = Collection("c", lambda: Container(settings, folder))
+    collection = Collection("c", lambda: Session(settings, folder))
     collection.load()
     before = collection.engine
     assert not collection.renew()
@@ -135,10 +134,10 @@ def test_a_version_that_is_searched_no_longer_takes_no_memory(tmp_path: Path) ->
     folder = tmp_path / "index"
     target = Ingestion(load_settings(), folder)
     ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passages)
-    collection = Collection("c", lambda: Container(load_settings(), folder))
+    collection = Collection("c", lambda: Session(load_settings(), folder))
     collection.load()
     engine = collection.engine
-    assert isinstance(engine, Container)
+    assert isinstance(engine, Session)
     former = [weakref.ref(part) for part in (engine.snapshot, engine.snapshot.graph)]
     del engine
     ingest(target.index, [Passage("b", "Babbage", "He built engines.")], target.passages)
@@ -158,7 +157,7 @@ def test_an_empty_index_is_served_and_filled_later(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     settings = load_settings()
     target = Ingestion(settings, folder)
-    collection = Collection("c", lambda: Container(settings, folder))
+    collection = Collection("c", lambda: Session(settings, folder))
     collection.load()
     assert collection.facts()["passages"] == 0
     ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passages)

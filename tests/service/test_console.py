@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from service.commands.demo import COLLECTION
-from service.console import CONSOLE, mount
+from service.http.console import CONSOLE, mount
 
 
 def test_files_are_served_where_nothing_else_is(tmp_path: Path) -> None:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backends.build import ingest
+from backends.store.ingest import ingest
 from backends.types import Passage
-from router.container import Ingestion
-from router.policy import Policy, Thresholds
-from router.publish import save_policy
+from router.model_files import save_policy
+from router.policy import Policy
+from router.session import Ingestion
 from router.settings import load_settings as load_routers
+from router.types import Thresholds
 from service.cli import run
 from service.doctor import Finding, State, examine
-from service.keys import Scope, append_key, new_key
+from service.http.keys import Scope, append_key, new_key
 from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def test_a_router_and_thresholds_of_a_collection(
     reading_analyser: type,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    monkeypatch.setattr("router.session.Analyser", reading_analyser)
     router = handmade_router(tmp_path / "models", "words", 1.0)
     file = tmp_path / "thresholds.json"
     save_policy(file, Policy(Thresholds(0.25, 0.5), router="handmade/v1"), {})
@@ -138,7 +139,7 @@ def test_a_router_that_asks_the_corpus_is_no_fault(
     reading_analyser: type,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    monkeypatch.setattr("router.session.Analyser", reading_analyser)
     for feature, says in (("seed_count", "decides with an index"), ("words", "auto works")):
         monkeypatch.setenv(
             "WYE_ROUTER__MODEL", str(handmade_router(tmp_path / "models", feature, 1.0))

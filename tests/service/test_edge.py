@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from service.errors import ServiceError
-from service.keys import Scope, new_key
+from service.http.keys import Scope, new_key
 from service.logs import JsonLines, TextLines
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from featurizer.featurizer import FEATURE_NAMES
-from featurizer.percentiles import read_reference
-from featurizer.tree import parse_brackets
+from featurizer.constituency.tree import parse_brackets
+from featurizer.registry import FEATURE_NAMES, read_reference
 from service.cli import run
 from service.render_features import draw
 
@@ -94,7 +93,7 @@ def test_what_is_left_out_is_said(wye: Run) -> None:
 def test_another_model_has_no_percentiles_and_says_so(
     wye: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("featurizer.syntax.SYNTAX_VERSION", "another")
+    monkeypatch.setattr("featurizer.constituency.parser.SYNTAX_VERSION", "another")
     code, out, _ = wye("features", QUESTION)
     assert code == 0
     assert "note: No percentiles" in out

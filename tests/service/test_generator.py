@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from service import generator as module
-from service.generator import Ending, Generator, GeneratorError, Message
-from service.metrics import Metrics
+from service.answers import generate as module
+from service.answers.generate import Ending, Generator, GeneratorError, Message
+from service.http.metrics import Metrics
 from service.settings import GeneratorSettings
 
 if TYPE_CHECKING:

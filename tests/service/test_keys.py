@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from service.errors import ServiceError
-from service.keys import KeyRing, Scope, append_key, new_key, parse_key, read_keys
+from service.http.keys import KeyRing, Scope, append_key, new_key, parse_key, read_keys
 
 
 def test_a_key_opens_what_its_hash_was_stored_for() -> None:

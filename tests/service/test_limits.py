@@ -1,8 +1,8 @@
 import pytest
 from starlette.exceptions import HTTPException
 
-from service.limits import BodyLimit, RateLimit
-from service.problems import Problem
+from service.http.middleware import BodyLimit, RateLimit
+from service.http.problems import Problem
 
 
 def test_a_burst_and_then_the_rate() -> None:

@@ -4,12 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service.metrics import SHARED, Metrics
+from service.http.metrics import SHARED, Metrics
 
 # What two workers do, each in a process of its own; the first is gone when the second is asked.
 WORKER = """
 import sys
-from service.metrics import Metrics
+from service.http.metrics import Metrics
 metrics = Metrics()
 metrics.routes.labels("c", "auto", "graph").inc()
 metrics.stages({"queue": 0.5, "graph": 0.25})

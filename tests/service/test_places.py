@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from service.collections import Place, places
 from service.errors import ServiceError
-from service.places import Place, places
 
 
 def test_places_are_named_or_the_default() -> None:

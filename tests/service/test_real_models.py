@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.sources import refuse
-from featurizer.tree import parse_brackets
-from router.container import Container
+from backends.documents import refuse
+from featurizer.constituency.tree import parse_brackets
+from router.session import Session
 from router.settings import load_settings
 from router.types import Route
 from service.commands.index import ingest_files
@@ -99,7 +99,7 @@ def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:
     settings = load_settings(index=tmp_path / "index")
     corpus = write_corpus(tmp_path / "corpus.jsonl", seed=3)
     ingest_files(settings, [corpus], refuse)
-    container = Container(settings, tmp_path / "index")
+    container = Session(settings, tmp_path / "index")
     try:
         for route in Route:
             together = container.gateway.search([MACHINE, MEETING], route, 5)

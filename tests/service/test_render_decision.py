@@ -3,10 +3,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from router.decision import BASELINE, Change, Contribution, Decision
-from router.policy import Thresholds
-from router.types import Route
-from service.render_decision import change_of, show_decision
+from router.types import BASELINE, Change, Contribution, Decision, Route, Thresholds
+from service.render import change_of, show_decision
 
 WHY = (
     Contribution(BASELINE, 0.5),

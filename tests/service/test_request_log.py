@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from router.linear import Linear
-from router.policy import Policy, Thresholds
-from router.publish import Draft, save
-from router.scorer import Scorer, Standard
-from router.types import Route
+from router.model_files import Draft, save
+from router.policy import Policy
+from router.scorer import Linear, Scorer, Standard
+from router.types import Route, Thresholds
 from service.cli import run
 
 if TYPE_CHECKING:

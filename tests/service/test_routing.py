@@ -2,11 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from router.policy import Policy, Thresholds
-from router.publish import save_policy
-from router.routing_settings import DEFAULT_ROUTER, RoutingSettings
+from router.model_files import save_policy
+from router.policy import Policy
+from router.settings import DEFAULT_ROUTER, RoutingSettings
+from router.types import Thresholds
+from service.collections import check, routings
 from service.errors import ServiceError
-from service.routing import check, routings
 from service.settings import ServeSettings, ServiceSettings
 
 SHARED = RoutingSettings("mine/v1", "mine.json")

@@ -5,17 +5,15 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from backends.errors import FilterError
-from router.decision import Decision
-from router.policy import Thresholds
-from router.types import Route
+from router.types import Decision, Route, Thresholds
 from service.batching import Entry
-from service.collection import Collection
-from service.searching import Ask, Choice, Found, Question, Searcher
+from service.collections import Collection
+from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library
 
-GRAPH = Ask("c", Route.GRAPH, 2)
+GRAPH = SearchParams("c", Route.GRAPH, 2)
 
 
 def searcher(library: "Library") -> Searcher:
@@ -25,25 +23,25 @@ def searcher(library: "Library") -> Searcher:
     return Searcher({"c": collection})
 
 
-def entries(*texts: str, seconds: float = 60) -> list[Entry[Question]]:
+def entries(*texts: str, seconds: float = 60) -> list[Entry[QueuedQuestion]]:
     now = monotonic()
-    return [Entry(Question(text, "id"), now + seconds, now) for text in texts]
+    return [Entry(QueuedQuestion(text, "id"), now + seconds, now) for text in texts]
 
 
-def found(results: list[Found | Exception]) -> list[Found]:
-    assert all(isinstance(result, Found) for result in results), results
-    return [result for result in results if isinstance(result, Found)]
+def found(results: list[SearchResult | Exception]) -> list[SearchResult]:
+    assert all(isinstance(result, SearchResult) for result in results), results
+    return [result for result in results if isinstance(result, SearchResult)]
 
 
 def test_filters_are_compared_as_written() -> None:
     one, true, again = (
-        Ask("c", Route.DENSE, 5, {"type": "eq", "key": "y", "value": value})
+        SearchParams("c", Route.DENSE, 5, {"type": "eq", "key": "y", "value": value})
         for value in (1, True, 1)
     )
     assert one != true
     assert one == again
     assert hash(one) == hash(again)
-    assert Ask("c", Route.DENSE, 5) != one
+    assert SearchParams("c", Route.DENSE, 5) != one
 
 
 def test_a_batch_is_one_search(library: "Library") -> None:
@@ -72,12 +70,12 @@ def test_one_bad_question_takes_no_other_with_it(library: "Library") -> None:
 def test_nothing_stands_in_for_dense(library: "Library") -> None:
     broken = searcher_without_loading(library)
     library.failing = {Route.DENSE, Route.GRAPH}
-    (error,) = broken.find(Ask("c", Route.GRAPH, 2), entries("the river"))
+    (error,) = broken.find(SearchParams("c", Route.GRAPH, 2), entries("the river"))
     assert isinstance(error, RuntimeError)
 
 
 def test_a_mistake_of_the_user_is_no_reason_to_degrade(library: "Library") -> None:
-    ask = Ask("c", Route.GRAPH, 2, {"type": "like"})
+    ask = SearchParams("c", Route.GRAPH, 2, {"type": "like"})
     results = searcher(library).find(ask, entries("a", "b"))
     assert [type(result) for result in results] == [FilterError, FilterError]
 
@@ -101,11 +99,11 @@ def test_a_route_that_was_slow_is_tried_again(library: "Library") -> None:
     collection.load()
     slow = Searcher({"c": collection}, clock=lambda: now[0])
     library.seconds = {Route.GRAPH: 0.1}
-    slow.find(GRAPH, [Entry(Question("learn", "id"), now[0] + 60, now[0])])
+    slow.find(GRAPH, [Entry(QueuedQuestion("learn", "id"), now[0] + 60, now[0])])
     library.seconds = {}
 
     def hasty() -> Route:
-        entry = Entry(Question("hasty", "id"), now[0] + 0.05, now[0])
+        entry = Entry(QueuedQuestion("hasty", "id"), now[0] + 0.05, now[0])
         return found(slow.find(GRAPH, [entry]))[0].reply.route
 
     assert hasty() == Route.DENSE
@@ -115,7 +113,7 @@ def test_a_route_that_was_slow_is_tried_again(library: "Library") -> None:
 
 @pytest.mark.parametrize("route", [route for route in Route if route != Route.AUTO])
 def test_every_route_carries_its_passages(library: "Library", route: Route) -> None:
-    (result,) = found(searcher(library).find(Ask("c", route, 3), entries("the river")))
+    (result,) = found(searcher(library).find(SearchParams("c", route, 3), entries("the river")))
     assert {*result.passages} == {"mostar", "neretva", "tower"}
 
 
@@ -130,7 +128,7 @@ def searcher_without_loading(library: "Library") -> Searcher:
 def test_a_decision_alone_searches_nothing(library: "Library") -> None:
     library.poison = "xyzzy"
     texts = ["the river", "say xyzzy", "one two three four five six seven"]
-    first, second, third = searcher(library).work(Choice("c", explain=True), entries(*texts))
+    first, second, third = searcher(library).work(RouteParams("c", explain=True), entries(*texts))
     assert isinstance(first, Decision)
     assert (first.route, first.contributions[0].name) == (Route.DENSE, "words")
     assert isinstance(second, RuntimeError)
@@ -139,9 +137,9 @@ def test_a_decision_alone_searches_nothing(library: "Library") -> None:
     assert library.batches == []
 
 
-@pytest.mark.parametrize("ask", [Ask("c", Route.AUTO, 2), Choice("c")])
+@pytest.mark.parametrize("ask", [SearchParams("c", Route.AUTO, 2), RouteParams("c")])
 def test_a_batch_that_is_cut_up_goes_by_one_policy(
-    library: "Library", make_library: "type[Library]", ask: Ask | Choice
+    library: "Library", make_library: "type[Library]", ask: SearchParams | RouteParams
 ) -> None:
     """Thresholds that are replaced while one question fails its neighbours are for the next."""
     collection = Collection("c", lambda: library)
@@ -151,7 +149,7 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
     class Replaced(make_library):  # type: ignore[misc,valid-type]
         def decide(self, questions: Sequence[str], **options: Any) -> list[Decision]:  # noqa: ANN401
             if collection.engine is library:
-                library.tuned = Thresholds(0.0, 0.1)
+                library.with_thresholds = Thresholds(0.0, 0.1)
                 assert collection.renew()
             return cast("list[Decision]", super().decide(questions, **options))
 
@@ -165,6 +163,6 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
     assert {str(own) for own in thresholds[1] if own} == {str(Thresholds(0.0, 0.1))}
 
 
-def _thresholds(result: Found | Decision | Exception) -> Thresholds | None:
-    decision = result.reply.decision if isinstance(result, Found) else result
+def _thresholds(result: SearchResult | Decision | Exception) -> Thresholds | None:
+    decision = result.reply.decision if isinstance(result, SearchResult) else result
     return decision.thresholds if isinstance(decision, Decision) else None

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from service import app
 from service.errors import ServiceError
-from service.tracing import provider
+from service.http.tracing import provider
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library

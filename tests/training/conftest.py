@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.seeds import SeedReach
+from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Mention, Query, Ranking
-from router.evidence import Evidence
 from router.fusion_settings import ARMS
-from router.types import Route
-from training.dataset import Question
-from training.examples import Examples
-from training.replay import Replayed, ReplayKey, TrainingReplay
+from router.types import ArmResults, Route
+from training.data.dataset import Question
+from training.data.examples import Examples
+from training.data.replay import Replayed, ReplayKey, TrainingReplay
 
 KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
 MakeQuestion = Callable[..., Replayed]
@@ -56,7 +55,7 @@ def replayed() -> MakeQuestion:
         return Replayed(
             Question(id_, query.text, ("an answer",) if answered else (), group),
             dict.fromkeys(gold, 1),
-            Evidence(query, (SeedReach("Ada", 1.0, "name", 5, titles),), rankings),
+            ArmResults(query, (SeedStats("Ada", 1.0, "name", 5, titles),), rankings),
             {
                 arm: np.array([hit.id in answered for hit in r.hits], dtype=bool)
                 for arm, r in rankings.items()

@@ -1,6 +1,6 @@
 import pytest
 
-from training.answers import contains_any, words
+from training.judge import contains_any, words
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from training.baselines import BASELINES, Baseline, Questions
 from training.errors import FitError
+from training.fit.baselines import BASELINES, Baseline, Questions
 
 
 def questions(

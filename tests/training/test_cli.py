@@ -19,7 +19,7 @@ def _router_without_encoder(
     reading_analyser: type,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    monkeypatch.setattr("router.session.Analyser", reading_analyser)
     folder = handmade_router(tmp_path / "models", "words", 4.0)
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
 

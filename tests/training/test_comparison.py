@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from training.comparison import compare
 from training.errors import FitError
+from training.fit.comparison import compare
 
 
 def sample(n: int) -> tuple[np.ndarray, np.ndarray]:

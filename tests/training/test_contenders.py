@@ -5,14 +5,13 @@ import pytest
 
 from backends.progress import Silent
 from backends.types import Hit, Ranking
-from router.decision import Decision
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.settings import load_settings
-from router.types import Reply, Route
-from training.contenders import Chooser, Chosen
-from training.dataset import Dataset, Question
+from router.types import Decision, Reply, Route, Thresholds
+from training.data.dataset import Dataset, Question
+from training.data.sources import Source
 from training.errors import EvaluationError
-from training.sources import Source
+from training.evaluation.systems import Chooser, Chosen
 
 L, F, G = Route.LEXICAL, Route.FUSION, Route.GRAPH
 FIRST = {

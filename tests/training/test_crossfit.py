@@ -4,10 +4,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from training.crossfit import Pool, crossfit, divide, leave_datasets_out
+from training.data.examples import Examples
 from training.errors import FitError
-from training.examples import Examples
-from training.recipe import Recipe
+from training.fit.crossfit import Pool, crossfit, divide, leave_datasets_out
+from training.fit.recipe import Recipe
 
 Maker = Callable[[int, int], Examples]
 LINEAR = Recipe(kind="linear", strengths=(3.0,))
@@ -41,7 +41,7 @@ def test_labels_of_a_fold_do_not_reach_its_scores(
     pool: Pool, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fold = np.arange(600) % 4
-    monkeypatch.setattr("training.crossfit.divide", lambda *_: fold)
+    monkeypatch.setattr("training.fit.crossfit.divide", lambda *_: fold)
     before = crossfit(pool, names, LINEAR, folds=4)
     turned = np.where((fold == 2) & (pool.labels >= 0), 1 - pool.labels, pool.labels)
     after = crossfit(Pool(pool.features, turned, pool.groups), names, LINEAR, folds=4)
@@ -88,7 +88,7 @@ def test_a_dataset_is_scored_by_what_the_others_teach(pool: Pool, names: tuple[s
     # Where a dataset's own labels go into the division, they still do not reach its scores.
     fixed = divide(pool, 5, 0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("training.crossfit.divide", lambda *_: fixed)
+        patch.setattr("training.fit.crossfit.divide", lambda *_: fixed)
         one = leave_datasets_out(pool, names, LINEAR).logits
         other = leave_datasets_out(Pool(pool.features, turned, groups), names, LINEAR).logits
     assert (one == before.logits).all()
@@ -116,7 +116,7 @@ def test_a_question_that_two_datasets_ask_is_seen_in_neither(
     keys[shared & (groups == "two")] = keys[shared & (groups == "one")]
     fixed = np.arange(600) % 5
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("training.crossfit.divide", lambda *_: fixed)
+        patch.setattr("training.fit.crossfit.divide", lambda *_: fixed)
         found = [
             leave_datasets_out(Pool(pool.features, labels, groups, keys), names, LINEAR).logits
             for labels in (pool.labels, np.where(shared, -1, pool.labels))

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from training.dataset import Question, read_dataset
+from training.data.dataset import Question, read_dataset
 from training.errors import DatasetError
 
 QUERIES = '{"_id": "q1", "text": "Who?"}\n\n{"_id": "q2", "text": "Where?", "metadata": {}}\n'

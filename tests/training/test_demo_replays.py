@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from training.demo_replays import replay_demo
-from training.replay_file import read_training
+from training.data.demo_replays import replay_demo
+from training.data.replay import read_training
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 

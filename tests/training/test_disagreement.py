@@ -5,9 +5,9 @@ import pytest
 
 from backends.types import Ranking
 from router.types import Route
-from training.disagreement import ENOUGH, disagreement, disagreement_of, succeeds
+from training.data.replay import Replayed, TrainingReplay
 from training.errors import FitError
-from training.replay import Replayed, TrainingReplay
+from training.labels import ENOUGH, disagreement, disagreement_of, succeeds
 
 MakeQuestion = Callable[..., Replayed]
 MakeReplay = Callable[..., TrainingReplay]

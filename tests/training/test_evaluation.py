@@ -5,9 +5,9 @@ import pytest
 
 from backends.types import Hit, Ranking
 from router.types import Reply, Route
-from training.dataset import Dataset, Question
-from training.evaluation import evaluate
-from training.measures import MEASURES
+from training.data.dataset import Dataset, Question
+from training.evaluation.evaluate import evaluate
+from training.evaluation.measures import MEASURES
 
 ANSWERS = {
     ("dense", "one"): ["a", "b"],

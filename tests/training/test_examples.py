@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from training.data.examples import Examples, balanced_weights
 from training.errors import FitError
-from training.examples import Examples, balanced_weights
 
 
 def test_labels_weigh_the_same_within_each_group() -> None:

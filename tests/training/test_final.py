@@ -6,16 +6,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.fusion_settings import FusionSettings
-from router.policy import Policy, Thresholds
-from router.types import Route
-from training.final import AUTO, COLUMNS, ORACLE, RANDOM, Judged, Scored, judge, near_duplicates
-from training.material import Material
-from training.routing import taken
+from router.policy import Policy
+from router.types import Route, Thresholds
+from training.data.evaluation_set import EvaluationSet
+from training.evaluation.test_evaluation import (
+    AUTO,
+    COLUMNS,
+    ORACLE,
+    RANDOM,
+    Judged,
+    Scored,
+    judge,
+    near_duplicates,
+)
+from training.thresholds.outcomes import taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from training.replay import Replayed, TrainingReplay
+    from training.data.replay import Replayed, TrainingReplay
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 QUALITY = COLUMNS.index("nDCG@10")
@@ -26,7 +35,7 @@ POLICY = Policy(Thresholds(0.3, 0.6), L)
 @pytest.fixture
 def material(
     replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
-) -> Material:
+) -> EvaluationSet:
     draw = np.random.default_rng(1)
 
     def found() -> str:
@@ -36,10 +45,10 @@ def material(
         replayed(f"q{at}", "ab"[: 1 + at % 2], {arm: found() for arm in (D, L, G)}, answered="a")
         for at in range(40)
     ]
-    return Material((replay_of(*questions),), np.zeros((40, 1)))
+    return EvaluationSet((replay_of(*questions),), np.zeros((40, 1)))
 
 
-def judged(material: Material, labels: np.ndarray | None = None) -> Judged:
+def judged(material: EvaluationSet, labels: np.ndarray | None = None) -> Judged:
     everything = np.arange(40) % 2 if labels is None else labels
     rival = Scored(1 - SCORES, POLICY)
     return judge(
@@ -51,7 +60,7 @@ def judged(material: Material, labels: np.ndarray | None = None) -> Judged:
     )
 
 
-def test_nothing_beats_hindsight(material: Material) -> None:
+def test_nothing_beats_hindsight(material: EvaluationSet) -> None:
     found = judged(material)
     oracle = found.contenders[ORACLE].values[:, QUALITY]
     for name in ("always lexical", "always graph", "always fusion", AUTO, RANDOM, "upside-down"):
@@ -59,7 +68,7 @@ def test_nothing_beats_hindsight(material: Material) -> None:
     assert found.gap_closed(ORACLE, "nDCG@10") == 1
 
 
-def test_chance_takes_every_route_as_often_as_the_router(material: Material) -> None:
+def test_chance_takes_every_route_as_often_as_the_router(material: EvaluationSet) -> None:
     found = judged(material)
     auto, random = found.contenders[AUTO], found.contenders[RANDOM]
     codes = taken(SCORES, POLICY.thresholds)
@@ -71,7 +80,7 @@ def test_chance_takes_every_route_as_often_as_the_router(material: Material) -> 
     np.testing.assert_allclose(random.values.mean(axis=0), auto.shares @ means, atol=0.02)
 
 
-def test_the_router_is_worth_what_its_routes_are(material: Material) -> None:
+def test_the_router_is_worth_what_its_routes_are(material: EvaluationSet) -> None:
     found = judged(material)
     auto = found.contenders[AUTO]
     for row, code in enumerate(taken(SCORES, POLICY.thresholds).tolist()):
@@ -81,7 +90,7 @@ def test_the_router_is_worth_what_its_routes_are(material: Material) -> None:
     assert found.contenders["always dense"].shares == (1, 0, 0)
 
 
-def test_a_difference_is_paired(material: Material) -> None:
+def test_a_difference_is_paired(material: EvaluationSet) -> None:
     found = judged(material)
     rows = np.arange(40) < 10
     apart = found.difference(AUTO, "always graph", "R@5", rows)
@@ -91,7 +100,7 @@ def test_a_difference_is_paired(material: Material) -> None:
 
 
 @pytest.mark.parametrize("label", [-1, 1])
-def test_disagreements_that_tell_nothing_are_no_error(material: Material, label: int) -> None:
+def test_disagreements_that_tell_nothing_are_no_error(material: EvaluationSet, label: int) -> None:
     found = judged(material, np.full(40, label))
     assert np.isnan(found.auc)
     assert (found.calibration is None) == (label == -1)

@@ -5,10 +5,10 @@ import pytest
 
 from router.fusion_settings import FusionSettings
 from router.types import Route
+from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
+from training.data.replay import Replayed, TrainingReplay
 from training.errors import FitError
 from training.labels import BETTER, CHOICES, compared, disagreements, labels_of
-from training.material import SIMPLE_ROUTES, Material
-from training.replay import Replayed, TrainingReplay
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FUSION = FusionSettings()
@@ -44,7 +44,7 @@ def test_what_is_learned_is_what_is_judged(
     replays: list[TrainingReplay], success: str, simple: Route
 ) -> None:
     learned = labels_of(disagreements(replays, simple, success, FUSION), 100)
-    judged = compared(Material(tuple(replays), np.zeros((100, 1))), simple, success, FUSION)
+    judged = compared(EvaluationSet(tuple(replays), np.zeros((100, 1))), simple, success, FUSION)
     assert learned.tolist() == judged.tolist()
     assert {*learned.tolist()} == {-1, 0, 1}
 

@@ -3,10 +3,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from benchmarks.listwise import fit_listwise, fuse_listwise
 from router.types import Route
+from training.data.replay import Replayed
 from training.errors import FitError
-from training.listwise import fit_listwise, fuse_listwise
-from training.replay import Replayed
 
 MakeQuestion = Callable[..., Replayed]
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH

@@ -6,10 +6,10 @@ import pytest
 
 from router.fusion_settings import FusionSettings
 from router.types import Route
+from training.data.evaluation_set import EvaluationSet
+from training.data.replay import Replayed, TrainingReplay
 from training.errors import TrainingError
-from training.material import Material
-from training.measures import MEASURES
-from training.replay import Replayed, TrainingReplay
+from training.evaluation.measures import MEASURES
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FUSION = FusionSettings()
@@ -18,7 +18,7 @@ MakeReplay = Callable[..., TrainingReplay]
 
 
 @pytest.fixture
-def material(replayed: MakeQuestion, replay_of: MakeReplay) -> Material:
+def material(replayed: MakeQuestion, replay_of: MakeReplay) -> EvaluationSet:
     one = replay_of(
         replayed("q1", "a", {D: "ab", L: "ba", G: "cda"}, group="web"),
         replayed("q2", "a", {D: "ba", L: "ab", G: "a"}, answered="b", vector=(0.0, 1.0)),
@@ -26,10 +26,10 @@ def material(replayed: MakeQuestion, replay_of: MakeReplay) -> Material:
     )
     # Another question may have the same id in another dataset.
     two = replay_of(replayed("q1", "b", {D: "ab", L: "ca", G: "b"}), dataset="two", split="dev")
-    return Material((one, two), np.arange(6.0).reshape(3, 2))
+    return EvaluationSet((one, two), np.arange(6.0).reshape(3, 2))
 
 
-def test_questions_stand_side_by_side(material: Material) -> None:
+def test_questions_stand_side_by_side(material: EvaluationSet) -> None:
     assert len(material) == 3
     assert material.texts == ["question q1?", "question q2?", "question q1?"]
     assert material.groups.tolist() == ["web", "here", "here"]
@@ -37,7 +37,7 @@ def test_questions_stand_side_by_side(material: Material) -> None:
     assert material.vectors.tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
-def test_each_question_is_measured_by_its_own_judgements(material: Material) -> None:
+def test_each_question_is_measured_by_its_own_judgements(material: EvaluationSet) -> None:
     column = MEASURES.index("Success@1")
     for route, first in ((D, [1, 0, 0]), (L, [0, 1, 0]), (G, [0, 1, 1])):
         rankings = material.rankings(route, FUSION)
@@ -45,7 +45,7 @@ def test_each_question_is_measured_by_its_own_judgements(material: Material) -> 
     assert material.answered(material.rankings(D, FUSION), 1).tolist() == [0, 1, 0]
 
 
-def test_some_questions_are_what_they_are_among_all(material: Material) -> None:
+def test_some_questions_are_what_they_are_among_all(material: EvaluationSet) -> None:
     for rows in ([True, False, True], [False, True, False], [False, False, True]):
         mask = np.array(rows)
         some = material.only(mask)
@@ -57,7 +57,7 @@ def test_some_questions_are_what_they_are_among_all(material: Material) -> None:
             assert some.measured(some.rankings(route, FUSION)).tolist() == of_all[mask].tolist()
 
 
-def test_fusion_may_go_by_each_questions_own_score(material: Material) -> None:
+def test_fusion_may_go_by_each_questions_own_score(material: EvaluationSet) -> None:
     by_score = replace(FUSION, method="rrf", lists=(D, G))
     for row, route in ((0, G), (1, D)):
         scores = np.full(3, 0.5)
@@ -67,7 +67,7 @@ def test_fusion_may_go_by_each_questions_own_score(material: Material) -> None:
         assert [hit.id for hit in fused.hits] == [hit.id for hit in alone.hits]
 
 
-def test_the_latency_of_a_route_is_that_of_its_stages(material: Material) -> None:
+def test_the_latency_of_a_route_is_that_of_its_stages(material: EvaluationSet) -> None:
     assert material.latency_ms(D).tolist() == [10.0] * 3
     assert material.latency_ms(G).tolist() == [12.0] * 3
     found = material.outcomes(np.full(3, 0.5), L, FUSION, "Success@1")
@@ -75,11 +75,11 @@ def test_the_latency_of_a_route_is_that_of_its_stages(material: Material) -> Non
     assert found.quality[:, [0, 2]].tolist() == [[0, 0], [1, 1], [0, 1]]
 
 
-def test_features_of_other_questions_do_not_fit(material: Material) -> None:
+def test_features_of_other_questions_do_not_fit(material: EvaluationSet) -> None:
     with pytest.raises(TrainingError, match="3 questions and features of 2 do not fit"):
-        Material(material.replays, np.zeros((2, 2)))
+        EvaluationSet(material.replays, np.zeros((2, 2)))
 
 
-def test_fusion_that_walks_anew_cannot_be_replayed(material: Material) -> None:
+def test_fusion_that_walks_anew_cannot_be_replayed(material: EvaluationSet) -> None:
     with pytest.raises(TrainingError, match=r"METHOD is seeded, .* take trust, blend or rrf"):
         material.rankings(Route.FUSION, replace(FUSION, method="seeded"))

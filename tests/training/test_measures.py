@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.measures import MEASURES, score
+from training.evaluation.measures import MEASURES, score
 
 PASSAGES = [f"p{number}" for number in range(14)]
 judged = st.dictionaries(st.sampled_from(PASSAGES), st.just(1), min_size=1, max_size=5)

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from router.policy import Thresholds
-from training.pareto import front
-from training.routing import Goal, Outcomes, outcome
+from router.types import Thresholds
+from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, outcome
+from training.thresholds.pareto import front
 
 
-def replay(n: int, seed: int) -> Outcomes:
+def replay(n: int, seed: int) -> RouteOutcomes:
     draw = np.random.default_rng(seed)
-    return Outcomes(draw.uniform(0.01, 0.99, n), draw.random((n, 3)), draw.random((n, 3)))
+    return RouteOutcomes(draw.uniform(0.01, 0.99, n), draw.random((n, 3)), draw.random((n, 3)))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -39,7 +39,7 @@ def test_the_front_is_what_nothing_beats(seed: int) -> None:
 
 def test_the_front_within_bounds() -> None:
     found = replay(50, 9)
-    result = front(found, Goal(max_graph_share=0.4))
+    result = front(found, ThresholdObjective(max_graph_share=0.4))
     for pair in result.thresholds:
         shares = outcome(found, pair).shares
         assert shares[1] + shares[2] <= 0.4

@@ -3,18 +3,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from router.linear import Linear
+from router.scorer import Linear
 from router.types import Route
-from training.crossfit import Pool, divide
+from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.errors import FitError
-from training.material import SIMPLE_ROUTES, Material
+from training.fit.crossfit import Pool, divide
 from training.pipeline import Choices, examples_of, fit, inside, latencies
-from training.routing import Goal, outcome
+from training.thresholds.outcomes import ThresholdObjective, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from training.replay import Replayed, TrainingReplay
+    from training.data.replay import Replayed, TrainingReplay
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 NAMES = ("one", "other", "noise")
@@ -24,7 +24,7 @@ FOUND = {1: {D: "bcdefa", L: "abcde", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa
 @pytest.fixture(scope="module")
 def material(
     replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
-) -> Material:
+) -> EvaluationSet:
     draw = np.random.default_rng(0)
     x = draw.normal(size=(200, 3))
     graph = x[:, 0] + 0.5 * draw.normal(size=200) > 0
@@ -32,11 +32,11 @@ def material(
         replayed(f"q{at}", "a", FOUND[int(graph[at])], group=("web", "book")[at % 2])
         for at in range(200)
     ]
-    return Material((replay_of(*questions),), x)
+    return EvaluationSet((replay_of(*questions),), x)
 
 
 @pytest.fixture(scope="module")
-def labels(material: Material) -> np.ndarray:
+def labels(material: EvaluationSet) -> np.ndarray:
     graph = np.array(
         [one.evidence.rankings[G].hits[0].id == "a" for one in material.replays[0].questions]
     )
@@ -47,7 +47,7 @@ DEV = np.arange(200) % 4 == 3
 
 
 def test_the_simple_route_is_the_one_that_thresholds_make_most_of(
-    material: Material, labels: np.ndarray
+    material: EvaluationSet, labels: np.ndarray
 ) -> None:
     found = fit(material, labels, DEV, names=NAMES, choices=Choices(kind="linear"))
     assert {*found.solutions} == {*SIMPLE_ROUTES}
@@ -61,7 +61,7 @@ def test_the_simple_route_is_the_one_that_thresholds_make_most_of(
 
 
 def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
-    material: Material, labels: np.ndarray
+    material: EvaluationSet, labels: np.ndarray
 ) -> None:
     twice, once = (
         fit(
@@ -85,15 +85,15 @@ def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
     assert (logits[0] == logits[1]).all()
 
 
-def test_bounds_are_kept(material: Material, labels: np.ndarray) -> None:
-    choices = Choices(kind="linear", simple=D, goal=Goal(max_graph_share=0.2))
+def test_bounds_are_kept(material: EvaluationSet, labels: np.ndarray) -> None:
+    choices = Choices(kind="linear", simple=D, goal=ThresholdObjective(max_graph_share=0.2))
     found = fit(material, labels, DEV, names=NAMES, choices=choices)
     shares = outcome(found.outcomes[D], found.policy.thresholds).shares
     assert shares[1] + shares[2] <= 0.2 + 1e-9
 
 
 def test_only_disagreements_of_the_rows_are_learned_from(
-    material: Material, labels: np.ndarray
+    material: EvaluationSet, labels: np.ndarray
 ) -> None:
     found = examples_of(material.features, labels, material.groups, ~DEV)
     rows = np.flatnonzero(~DEV & (labels >= 0))
@@ -102,9 +102,9 @@ def test_only_disagreements_of_the_rows_are_learned_from(
 
 
 def test_a_question_asked_of_two_indexes_is_in_one_fold(
-    material: Material, labels: np.ndarray
+    material: EvaluationSet, labels: np.ndarray
 ) -> None:
-    doubled = Material(material.replays * 2, np.tile(material.features, (2, 1)))
+    doubled = EvaluationSet(material.replays * 2, np.tile(material.features, (2, 1)))
     found = fit(
         doubled,
         np.tile(labels, 2),

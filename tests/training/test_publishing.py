@@ -1,7 +1,7 @@
 from importlib.metadata import version
 
-from featurizer.syntax import open_syntax_parser
-from router.features import schema_id
+from featurizer.constituency.parser import open_syntax_parser
+from router.query_performance import schema_id
 from router.settings import load_settings
 from training.publishing import command_line, schema_of, versions
 

@@ -10,13 +10,12 @@ from backends.progress import Silent
 from backends.types import Hit, Ranking
 from router.settings import load_settings
 from training.errors import FitError
-from training.judge import JudgeSettings
+from training.judge import JUDGED, JudgeSettings, Reader
 from training.pipeline import Choices
-from training.reading import JUDGED, Reader
 from training.run import Run
 
 if TYPE_CHECKING:
-    from training.replay import Replay, Replayed, TrainingReplay
+    from training.data.replay import Replay, Replayed, TrainingReplay
 
 
 class Parrot:

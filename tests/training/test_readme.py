@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from backends.types import Float32
-from featurizer.analyse import AnalyserSettings
-from router.artefact import read_policy
+from benchmarks.hashing import HashAnalyser
+from featurizer.analyser import AnalyserSettings
+from router.model_files import read_policy
 from tests.conftest import ReadingAnalyser
 from tests.docs.examples import perform, readme
-from training.bench.hashing import HashAnalyser
 
 Wye = Callable[..., tuple[int, str, str]]
 
@@ -41,8 +41,8 @@ def test_a_router_is_trained_used_and_tuned(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # The README speaks of a checkout, whose folder of models this is.
-    monkeypatch.setattr("router.routing_settings.MODELS", tmp_path / "models")
-    monkeypatch.setattr("router.container.Analyser", WordAnalyser)
+    monkeypatch.setattr("router.settings.MODELS", tmp_path / "models")
+    monkeypatch.setattr("router.session.Analyser", WordAnalyser)
     town(tmp_path / "my-questions")
     assert wye("index", "my-questions", "--index", "my-index")[0] == 0
     perform(readme("wye train"), wye, monkeypatch)

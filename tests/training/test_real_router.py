@@ -8,26 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.container import Container
-from router.decision import Decision
-from router.features import NAMES
 from router.fusion_settings import FusionSettings
 from router.model import RoutingModel
-from router.policy import Policy, Thresholds
-from router.publish import Draft, save
-from router.routing_settings import RoutingSettings
-from router.settings import load_settings
-from router.stable import DIGITS
-from router.types import Route
+from router.model_files import DIGITS, Draft, save
+from router.policy import Policy
+from router.query_performance import NAMES
+from router.session import Session
+from router.settings import RoutingSettings, load_settings
+from router.types import Decision, Route, Thresholds
 from service.cli import run
-from training.demo_replays import replay_demo
+from training.data.demo_replays import replay_demo
+from training.data.evaluation_set import EvaluationSet, gather
+from training.data.replay import read_training
+from training.fit.recipe import Recipe
+from training.fit.trainer import train
 from training.labels import BETTER, disagreements, labels_of
-from training.material import Material, gather
 from training.pipeline import examples_of
 from training.publishing import schema_of
-from training.recipe import Recipe
-from training.replay_file import read_training
-from training.trainer import train
 
 RECIPE = Recipe(hidden=(16, 8), seeds=(0, 1), epochs=10)
 
@@ -37,9 +34,9 @@ class Trained:
     """A router, what it learned from, and the same router as it serves."""
 
     folder: Path
-    material: Material
+    material: EvaluationSet
     model: RoutingModel
-    container: Container
+    container: Session
 
     def offline(self) -> dict[str, Decision]:
         """By question, from the replayed features."""
@@ -63,7 +60,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     draft = Draft(scorer, policy, schema_of(settings), "# A router\n", {}, {})
     place = save(folder / "models", "demo", draft)
     own = settings.model_copy(update={"router": RoutingSettings(str(place))})
-    container = Container(own, folder / "index")
+    container = Session(own, folder / "index")
     yield Trained(folder, material, container.router, container)
     container.close()
 

@@ -10,24 +10,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.signals import SIGNAL_NAMES
+from router.query_performance import SIGNAL_NAMES
 from router.types import Route
-from training.errors import ReplayError, SplitError
-from training.measures import MEASURES
-from training.replay import TRAINING_SPLITS, Replay, Replayed, TrainingReplay
-from training.replay_file import (
+from training.data.replay import (
     SCHEMA,
+    TRAINING_SPLITS,
+    Replay,
+    Replayed,
+    TrainingReplay,
     file_name,
     read_key,
     read_replay,
     read_training,
     write_rows,
 )
+from training.errors import ReplayError, SplitError
+from training.evaluation.measures import MEASURES
 
 MakeQuestion = Callable[..., Replayed]
 MakeReplay = Callable[..., TrainingReplay]
-LEARNING = ("baselines", "disagreement", "listwise", "trust", "bench.fusion")
-"""Modules of `training` that fit or tune something on replays."""
+LEARNING = (
+    "training.fit.baselines",
+    "training.labels",
+    "training.fit.graph_weight",
+    "benchmarks.listwise",
+    "benchmarks.fusion",
+)
+"""Modules that fit or tune something on replays."""
 
 
 @pytest.fixture
@@ -102,7 +111,7 @@ def test_a_test_split_is_read_only_where_it_is_named(
 def test_what_learns_takes_no_replay_but_one_to_learn_from() -> None:
     assert "test" not in TRAINING_SPLITS
     for name in LEARNING:
-        module = import_module(f"training.{name}")
+        module = import_module(name)
         tree = ast.parse(inspect.getsource(module))
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         names |= {a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names}

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from backends.build import ingest
-from backends.sources import read_passages
-from router.container import Container, Ingestion
+from backends.documents import read_passages
+from backends.store.ingest import ingest
 from router.fusing import blend_text, fuse_all
+from router.session import Ingestion, Session
 from router.settings import load_settings
 from router.types import Route
-from training import replaying
-from training.dataset import Dataset, read_dataset
-from training.replay_file import read_replay, read_training
-from training.replaying import key_of, main, replay_dataset
+from training.data import replaying
+from training.data.dataset import Dataset, read_dataset
+from training.data.replay import read_replay, read_training
+from training.data.replaying import key_of, main, replay_dataset
 
 DEMO = Path(str(files("service"))) / "demo"
 
@@ -37,8 +37,8 @@ def index(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def container(index: Path) -> Container:
-    return Container(load_settings(), index)
+def container(index: Path) -> Session:
+    return Session(load_settings(), index)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ class Counter:
 
 
 def test_a_replay_says_what_the_gateway_says(
-    container: Container, dataset: Dataset, tmp_path: Path
+    container: Session, dataset: Dataset, tmp_path: Path
 ) -> None:
     counter = Counter()
     path = replay_dataset(container, dataset, tmp_path / "replays", depth=20, progress=counter)
@@ -80,7 +80,7 @@ def test_a_replay_says_what_the_gateway_says(
 
 
 def test_a_question_is_replayed_with_its_filter(
-    container: Container, dataset: Dataset, tmp_path: Path
+    container: Session, dataset: Dataset, tmp_path: Path
 ) -> None:
     one, other = dataset.questions[:2]
     (hit,) = container.gateway.search([one.text], Route.LEXICAL, 1)[0].ranking.hits
@@ -99,7 +99,7 @@ def test_a_question_is_replayed_with_its_filter(
 
 
 def test_fusion_of_a_replay_is_the_fusion_that_serves(
-    container: Container, dataset: Dataset, tmp_path: Path
+    container: Session, dataset: Dataset, tmp_path: Path
 ) -> None:
     settings = container.settings.fusion
     path = replay_dataset(container, dataset, tmp_path, depth=settings.depth)
@@ -113,7 +113,7 @@ def test_fusion_of_a_replay_is_the_fusion_that_serves(
 
 
 def test_answers_are_looked_up_in_title_and_text(
-    container: Container, dataset: Dataset, tmp_path: Path
+    container: Session, dataset: Dataset, tmp_path: Path
 ) -> None:
     replay = read_training(replay_dataset(container, dataset, tmp_path))
     one = next(one for one in replay.questions if one.answered[Route.GRAPH].any())
@@ -125,14 +125,14 @@ def test_answers_are_looked_up_in_title_and_text(
 
 
 def test_it_is_made_again_only_when_it_would_be_another(
-    container: Container, dataset: Dataset, tmp_path: Path, index: Path
+    container: Session, dataset: Dataset, tmp_path: Path, index: Path
 ) -> None:
     path = replay_dataset(container, dataset, tmp_path)
     written = path.stat().st_mtime_ns
     assert replay_dataset(container, dataset, tmp_path).stat().st_mtime_ns == written
     key = key_of(container, dataset)
     other = load_settings(graph={"steps": 2})
-    assert key_of(Container(other, index), dataset) != key
+    assert key_of(Session(other, index), dataset) != key
     assert key_of(container, dataset, depth=7) != key
     assert key_of(container, read_dataset(DEMO, "train", limit=9)) != key
     replay_dataset(container, dataset, tmp_path, depth=7)
@@ -141,7 +141,7 @@ def test_it_is_made_again_only_when_it_would_be_another(
 
 
 def test_what_was_answered_is_not_asked_again(
-    container: Container, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    container: Session, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replaying, "BLOCK", 4)
     whole = read_training(replay_dataset(container, dataset, tmp_path / "whole"))
@@ -150,24 +150,24 @@ def test_what_was_answered_is_not_asked_again(
         pass
 
     asked: list[str] = []
-    consult = container.gateway.consult
+    retrieve_all = container.gateway.retrieve_all
 
     def dying(questions: list[str], depth: int, filter_: object | None = None) -> object:
         asked.extend(questions)
         if len(asked) == 7:
             raise DiedError
-        return consult(questions, depth, filter_)
+        return retrieve_all(questions, depth, filter_)
 
-    monkeypatch.setattr(container.gateway, "consult", dying)
+    monkeypatch.setattr(container.gateway, "retrieve_all", dying)
     with pytest.raises(DiedError):
         replay_dataset(container, dataset, tmp_path / "cut")
     again: list[str] = []
 
     def counting(questions: list[str], depth: int, filter_: object | None = None) -> object:
         again.extend(questions)
-        return consult(questions, depth, filter_)
+        return retrieve_all(questions, depth, filter_)
 
-    monkeypatch.setattr(container.gateway, "consult", counting)
+    monkeypatch.setattr(container.gateway, "retrieve_all", counting)
     found = read_training(replay_dataset(container, dataset, tmp_path / "cut"))
     assert len(again) == 1 + 10 - 4  # one to warm up, and all but the block that was whole
     assert found.judgements == whole.judgements
@@ -179,17 +179,17 @@ SCRIPT = """
 import sys
 from pathlib import Path
 import pytest
-from router import container as composition
+from router import session as composition
 from tests_fakes import FakeAnalyser
 composition.Analyser = FakeAnalyser
-from training import replaying
+from training.data import replaying
 replaying.BLOCK = 2
 replaying.main(sys.argv[1:])
 """
 
 
 def test_a_killed_run_leaves_whole_files_and_the_next_one_ends_it(
-    index: Path, tmp_path: Path, container: Container
+    index: Path, tmp_path: Path, container: Session
 ) -> None:
     (tmp_path / "tests_fakes.py").write_text(
         (Path(__file__).parents[1] / "conftest.py").read_text(encoding="utf-8")

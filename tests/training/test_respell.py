@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from training.dataset import read_dataset
+from training.data.dataset import read_dataset
+from training.data.respell import main, respell, write_respelt
 from training.errors import DatasetError
-from training.respell import main, respell, write_respelt
 
 DEMO = Path(str(files("service"))) / "demo"
 

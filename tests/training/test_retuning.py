@@ -7,21 +7,20 @@ import pytest
 from rich.console import Console
 
 from router.fusion_settings import FusionSettings
-from router.linear import Linear
 from router.model import RoutingModel
-from router.policy import Policy, Thresholds
-from router.scorer import Scorer, Standard
-from router.types import Route
+from router.policy import Policy
+from router.scorer import Linear, Scorer, Standard
+from router.types import Route, Thresholds
+from training.data.evaluation_set import EvaluationSet
 from training.errors import FitError
-from training.material import Material
-from training.retuning import retune, show_retuned
-from training.routing import Goal
-from training.tuning import Tuning
+from training.thresholds.outcomes import ThresholdObjective
+from training.thresholds.retuning import retune, show_retuned
+from training.thresholds.tuning import Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from training.replay import Replayed, TrainingReplay
+    from training.data.replay import Replayed, TrainingReplay
 
 D, G = Route.DENSE, Route.GRAPH
 FOUND = {1: {D: "bcdefa", G: "ab"}, 0: {D: "ab", G: "bcdefa"}}
@@ -45,11 +44,11 @@ def tuning(
         members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
     )
     model = RoutingModel("hand/v1", scorer, Policy(Thresholds(0.5, 0.5)), None)
-    return Tuning(Material((replay_of(*questions),), logits[:, None]), model, FusionSettings())
+    return Tuning(EvaluationSet((replay_of(*questions),), logits[:, None]), model, FusionSettings())
 
 
 def test_new_thresholds_are_better_and_say_whom_they_move(tuning: Tuning) -> None:
-    found = retune(tuning, Goal(), elsewhere=False)
+    found = retune(tuning, ThresholdObjective(), elsewhere=False)
     assert found.solution.outcome.quality == 1 > found.before.quality
     rows = np.flatnonzero(
         (tuning.material.features[:, 0] > 0) & (tuning.material.features[:, 0] < 1)
@@ -67,7 +66,7 @@ def test_new_thresholds_are_better_and_say_whom_they_move(tuning: Tuning) -> Non
 
 def test_what_changes_is_shown_with_the_questions_that_gain_most(tuning: Tuning) -> None:
     console = Console(width=110, file=io.StringIO(), record=True)
-    found = retune(tuning, Goal(), elsewhere=False)
+    found = retune(tuning, ThresholdObjective(), elsewhere=False)
     show_retuned(console, tuning, found, most=2)
     text = console.export_text()
     assert "hand/v1 on 60 questions" in text
@@ -78,20 +77,22 @@ def test_what_changes_is_shown_with_the_questions_that_gain_most(tuning: Tuning)
 
 
 def test_thresholds_that_have_to_hold_elsewhere_leave_fusion_later(tuning: Tuning) -> None:
-    here, elsewhere = (retune(tuning, Goal(), elsewhere=choice) for choice in (False, True))
+    here, elsewhere = (
+        retune(tuning, ThresholdObjective(), elsewhere=choice) for choice in (False, True)
+    )
     assert elsewhere.solution.thresholds.high >= here.solution.thresholds.high
     assert elsewhere.solution.plateau > here.solution.plateau
 
 
 def test_bounds_that_nothing_keeps(tuning: Tuning) -> None:
     with pytest.raises(FitError, match="No thresholds keep the bounds"):
-        retune(tuning, Goal(max_mean_ms=0.1))
+        retune(tuning, ThresholdObjective(max_mean_ms=0.1))
 
 
 def test_thresholds_in_use_stay_where_those_solved_are_no_better(tuning: Tuning) -> None:
-    best = retune(tuning, Goal(), elsewhere=False).solution.thresholds
+    best = retune(tuning, ThresholdObjective(), elsewhere=False).solution.thresholds
     used = replace(tuning, model=tuning.model.with_policy(Policy(best)))
-    found = retune(used, Goal())
+    found = retune(used, ThresholdObjective())
     assert found.stays
     assert found.solution.thresholds == best
     assert len(found.moves.rows) == found.gain.mean == 0
@@ -102,8 +103,8 @@ def test_thresholds_in_use_stay_where_those_solved_are_no_better(tuning: Tuning)
 
 
 def test_thresholds_in_use_that_break_a_bound_do_not_stay(tuning: Tuning) -> None:
-    best = retune(tuning, Goal(), elsewhere=False).solution.thresholds
+    best = retune(tuning, ThresholdObjective(), elsewhere=False).solution.thresholds
     used = replace(tuning, model=tuning.model.with_policy(Policy(best)))
-    found = retune(used, Goal(max_graph_share=0.1))
+    found = retune(used, ThresholdObjective(max_graph_share=0.1))
     assert not found.stays
     assert sum(found.solution.outcome.shares[1:]) <= 0.1

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from router.fusion_settings import FusionSettings
-from router.policy import Policy, Thresholds
-from router.types import Route
-from training.baselines import Questions, Scores
-from training.material import Material
-from training.replay import Replayed, TrainingReplay
-from training.rivals import EDGE, rivals
-from training.routing import GRAPH, taken
+from router.policy import Policy
+from router.types import Route, Thresholds
+from training.data.evaluation_set import EvaluationSet
+from training.data.replay import Replayed, TrainingReplay
+from training.fit.baselines import EDGE, Questions, Scores, rivals
+from training.thresholds.outcomes import GRAPH, taken
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FOUND = {1: {D: "bcdefa", L: "bcdefa", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa"}}
@@ -18,16 +17,18 @@ POLICY = Policy(Thresholds(0.1, 0.2), L, {L: 1.0})
 
 
 @pytest.fixture
-def known(replayed: Callable[..., Replayed], replay_of: Callable[..., TrainingReplay]) -> Material:
+def known(
+    replayed: Callable[..., Replayed], replay_of: Callable[..., TrainingReplay]
+) -> EvaluationSet:
     questions = [
         replayed(f"q{at}", "a", FOUND[at % 2], vector=(1.0, 0.0) if at % 2 else (0.0, 1.0))
         for at in range(40)
     ]
-    return Material((replay_of(*questions),), np.zeros((40, 1)))
+    return EvaluationSet((replay_of(*questions),), np.zeros((40, 1)))
 
 
 def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
-    known: Material, monkeypatch: pytest.MonkeyPatch
+    known: EvaluationSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[set[str], set[str]]] = []
 
@@ -42,7 +43,7 @@ def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
 
         return score
 
-    monkeypatch.setattr("training.rivals.BASELINES", {"by heart": remembering})
+    monkeypatch.setattr("training.fit.baselines.BASELINES", {"by heart": remembering})
     labels = np.where(np.arange(40) % 5 == 0, -1, np.arange(40) % 2)
     asked = known.only(np.arange(40) < 6)
     found = rivals(known, labels, asked, POLICY, fusion=FusionSettings(), quality="nDCG@10")[

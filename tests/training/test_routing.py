@@ -5,12 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.policy import Thresholds, decide
-from router.types import Route
+from router.policy import decide
+from router.types import Route, Thresholds
 from training.errors import FitError
-from training.routing import Goal, Outcomes, moves, names, of_routes, outcome, taken
+from training.thresholds.outcomes import (
+    RouteOutcomes,
+    ThresholdObjective,
+    moves,
+    names,
+    of_routes,
+    outcome,
+    taken,
+)
 
-REPLAY = Outcomes(
+REPLAY = RouteOutcomes(
     scores=np.array([0.1, 0.4, 0.6, 0.9]),
     quality=np.array([[1, 0, 0], [0, 1, 0], [0, 0.5, 1], [0, 0, 1]], float),
     latency_ms=np.array([[1, 9, 5], [2, 9, 5], [3, 9, 5], [4, 9, 7]], float),
@@ -32,7 +40,7 @@ def test_what_thresholds_give() -> None:
     assert found.mean_ms == (1 + 9 + 9 + 7) / 4
     assert found.p95_ms == 9
     assert found.shares == (0.25, 0.5, 0.25)
-    assert found.objective(Goal(latency_weight=0.1)) == pytest.approx(0.875 - 0.65)
+    assert found.objective(ThresholdObjective(latency_weight=0.1)) == pytest.approx(0.875 - 0.65)
 
 
 def test_an_oracle_is_an_outcome_too() -> None:
@@ -57,15 +65,15 @@ def test_some_of_the_questions() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     three = np.zeros((1, 3))
     with pytest.raises(FitError, match="no question"):
-        Outcomes(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
+        RouteOutcomes(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
     with pytest.raises(FitError, match=r"\(1, 2\)"):
-        Outcomes(np.array([0.5]), np.zeros((1, 2)), three)
+        RouteOutcomes(np.array([0.5]), np.zeros((1, 2)), three)
     for score in (0.0, 1.0, math.nan):
         with pytest.raises(FitError, match="between 0 and 1"):
-            Outcomes(np.array([score]), three, three)
+            RouteOutcomes(np.array([score]), three, three)
     with pytest.raises(FitError, match="finite"):
-        Outcomes(np.array([0.5]), three * math.nan, three)
+        RouteOutcomes(np.array([0.5]), three * math.nan, three)
     with pytest.raises(FitError, match="weight of latency"):
-        Goal(latency_weight=-1)
+        ThresholdObjective(latency_weight=-1)
     with pytest.raises(FitError, match="graph share"):
-        Goal(max_graph_share=1.5)
+        ThresholdObjective(max_graph_share=1.5)

@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 
 from backends.progress import Silent
-from router.policy import Policy, Thresholds
+from router.policy import Policy
 from router.settings import load_settings
-from router.types import Route
+from router.types import Route, Thresholds
 from service.cli import run
-from training.baselines import embedding_lr
+from training.data.sources import Source
 from training.errors import DatasetError, FitError
+from training.fit.baselines import embedding_lr
 from training.pipeline import Choices
 from training.run import Learned, Run, Stopwatch
-from training.sources import Source
 
 Town = Callable[..., Path]
 
 
 @pytest.fixture(autouse=True)
 def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
-    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    monkeypatch.setattr("router.session.Analyser", reading_analyser)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_learning_reads_no_test_question(source: Source, tmp_path: Path) -> None
 def test_what_was_learned_is_of_train_and_dev(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.rivals.BASELINES", {"embedding-lr": embedding_lr})
+    monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
     own = run_of(source, tmp_path / "cache")
     learned = own.learn()
     assert len(learned.material) == len(learned.labels) == len(learned.dev) == 36
@@ -76,7 +76,7 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
     source: Source, tmp_path: Path, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So a router can be tried on a dataset of another kind."""
-    monkeypatch.setattr("training.rivals.BASELINES", {"embedding-lr": embedding_lr})
+    monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
     other = town(tmp_path / "village", streets=24)
     for split in ("train", "dev"):
         (other / "qrels" / f"{split}.tsv").unlink()

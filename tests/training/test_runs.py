@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.types import Hit
-from training.measures import score
-from training.runs import write_trec
+from training.evaluation.measures import score, write_trec
 
 
 def hits(*scores: float) -> list[Hit]:

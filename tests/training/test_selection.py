@@ -3,9 +3,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from training.data.examples import Examples
 from training.errors import FitError
-from training.examples import Examples
-from training.selection import select
+from training.fit.trainer import select
 
 Maker = Callable[[int, int], Examples]
 

@@ -5,8 +5,8 @@ import pytest
 
 from backends.progress import Silent
 from router.settings import load_settings
+from training.data.sources import Replays, Source, parse_source
 from training.errors import SplitError, TrainingError
-from training.sources import Replays, Source, parse_source
 
 
 @pytest.fixture

@@ -1,19 +1,18 @@
 import numpy as np
 import pytest
 
-from router.policy import Thresholds
+from router.types import Thresholds
 from training.errors import FitError
-from training.routing import Goal, Outcomes, outcome
-from training.stability import stability
-from training.thresholds import solve
+from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, outcome
+from training.thresholds.solve import solve, stability
 
 
-def replay(n: int) -> Outcomes:
+def replay(n: int) -> RouteOutcomes:
     draw = np.random.default_rng(0)
     scores = draw.uniform(0.01, 0.99, n)
     chance = np.stack([1 - scores, np.full(n, 0.6), scores], axis=1)
     quality = (draw.random((n, 3)) < chance).astype(float)
-    return Outcomes(scores, quality, np.tile([1.0, 30.0, 20.0], (n, 1)))
+    return RouteOutcomes(scores, quality, np.tile([1.0, 30.0, 20.0], (n, 1)))
 
 
 def test_intervals_hold_what_they_are_about_and_shrink() -> None:
@@ -46,9 +45,9 @@ def test_resamples_on_which_nothing_keeps_the_bounds_are_counted() -> None:
     found = replay(60)
     latency = found.latency_ms.copy()
     latency[:, 0] = np.linspace(0, 2, 60)
-    uneven = Outcomes(found.scores, found.quality, latency)
-    result = stability(uneven, Thresholds(1, 1), Goal(max_mean_ms=1), resamples=40)
+    uneven = RouteOutcomes(found.scores, found.quality, latency)
+    result = stability(uneven, Thresholds(1, 1), ThresholdObjective(max_mean_ms=1), resamples=40)
     assert 0.2 < result.impossible < 0.8
     assert len(result.draws) == round(40 * (1 - result.impossible))
     with pytest.raises(FitError, match="No resample"):
-        stability(uneven, Thresholds(1, 1), Goal(max_mean_ms=0.1), resamples=10)
+        stability(uneven, Thresholds(1, 1), ThresholdObjective(max_mean_ms=0.1), resamples=10)

@@ -5,36 +5,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.policy import Thresholds, decide
-from router.types import Route
+from router.policy import decide
+from router.types import Route, Thresholds
 from training.errors import FitError
-from training.routing import Goal, Outcomes, names, outcome
-from training.thresholds import solve
+from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, names, outcome
+from training.thresholds.solve import solve
 
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
 CODES = {route: code for code, route in enumerate(names(Route.DENSE))}
 
 
 @st.composite
-def replays(draw: st.DrawFn) -> Outcomes:
+def replays(draw: st.DrawFn) -> RouteOutcomes:
     n = draw(st.integers(1, 9))
     score = st.sampled_from(LEVELS) if draw(st.booleans()) else st.floats(0.01, 0.99)
     scores = draw(st.lists(score, min_size=n, max_size=n))
     whole = st.lists(st.integers(0, 4), min_size=3, max_size=3)
     quality = draw(st.lists(whole, min_size=n, max_size=n))
     latency = draw(st.lists(whole, min_size=n, max_size=n))
-    return Outcomes(np.array(scores), np.array(quality, float), np.array(latency, float) * 10)
+    return RouteOutcomes(np.array(scores), np.array(quality, float), np.array(latency, float) * 10)
 
 
 @st.composite
-def goals(draw: st.DrawFn) -> Goal:
+def goals(draw: st.DrawFn) -> ThresholdObjective:
     def perhaps(top: float) -> float | None:
         return draw(st.one_of(st.none(), st.sampled_from([top * step / 4 for step in range(5)])))
 
-    return Goal(draw(st.sampled_from([0.0, 0.05, 1.0])), perhaps(40), perhaps(40), perhaps(1))
+    return ThresholdObjective(
+        draw(st.sampled_from([0.0, 0.05, 1.0])), perhaps(40), perhaps(40), perhaps(1)
+    )
 
 
-def pairs(replay: Outcomes) -> list[Thresholds]:
+def pairs(replay: RouteOutcomes) -> list[Thresholds]:
     """One pair of thresholds for every way in which thresholds can divide these scores."""
     scores = sorted(set(replay.scores.tolist()))
     # Between neighbouring floats there is no third, and their mean is one of them.
@@ -49,11 +51,11 @@ def pairs(replay: Outcomes) -> list[Thresholds]:
     return [Thresholds(lows[i], highs[j]) for i, j in places]
 
 
-def routed(replay: Outcomes, thresholds: Thresholds) -> list[int]:
+def routed(replay: RouteOutcomes, thresholds: Thresholds) -> list[int]:
     return [CODES[decide(score, thresholds).route] for score in replay.scores.tolist()]
 
 
-def keeps(replay: Outcomes, thresholds: Thresholds, goal: Goal) -> bool:
+def keeps(replay: RouteOutcomes, thresholds: Thresholds, goal: ThresholdObjective) -> bool:
     codes = routed(replay, thresholds)
     times = [replay.latency_ms[row, code] for row, code in enumerate(codes)]
     n = len(codes)
@@ -64,7 +66,7 @@ def keeps(replay: Outcomes, thresholds: Thresholds, goal: Goal) -> bool:
     return not (slow or late or much)
 
 
-def worth(replay: Outcomes, thresholds: Thresholds, goal: Goal) -> np.ndarray:
+def worth(replay: RouteOutcomes, thresholds: Thresholds, goal: ThresholdObjective) -> np.ndarray:
     codes = routed(replay, thresholds)
     rows = range(len(codes))
     return np.array(
@@ -77,7 +79,9 @@ def worth(replay: Outcomes, thresholds: Thresholds, goal: Goal) -> np.ndarray:
 
 @settings(max_examples=300)
 @given(replays(), goals())
-def test_the_best_pair_is_the_best_of_all_pairs(replay: Outcomes, goal: Goal) -> None:
+def test_the_best_pair_is_the_best_of_all_pairs(
+    replay: RouteOutcomes, goal: ThresholdObjective
+) -> None:
     possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
     if not possible:
         with pytest.raises(FitError, match="No thresholds keep the bounds"):
@@ -95,7 +99,7 @@ def test_the_best_pair_is_the_best_of_all_pairs(replay: Outcomes, goal: Goal) ->
 @settings(max_examples=300)
 @given(replays(), goals(), st.sampled_from([0.5, 1.0, 2.0]))
 def test_the_chosen_pair_is_the_middle_of_those_that_cannot_be_told_from_the_best(
-    replay: Outcomes, goal: Goal, errors: float
+    replay: RouteOutcomes, goal: ThresholdObjective, errors: float
 ) -> None:
     possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
     if not possible:
@@ -128,7 +132,7 @@ def test_a_plateau_is_entered_in_the_middle() -> None:
     quality = np.ones((100, 3))
     quality[scores < 0.3, 1:] = 0
     quality[scores > 0.7, :2] = 0
-    found = solve(Outcomes(scores, quality, np.ones((100, 3))))
+    found = solve(RouteOutcomes(scores, quality, np.ones((100, 3))))
     assert found.outcome.quality == 1
     assert 0.3 < found.thresholds.low < found.thresholds.high < 0.7
     assert abs(found.thresholds.low + found.thresholds.high - 1) < 0.05
@@ -141,11 +145,14 @@ def test_a_weight_of_latency_buys_speed() -> None:
         float
     )
     latency = np.tile([1.0, 30.0, 20.0], (300, 1))
-    replay = Outcomes(scores, quality, latency)
-    times = [solve(replay, Goal(weight), errors=0).outcome.mean_ms for weight in (0, 0.01, 0.02, 1)]
+    replay = RouteOutcomes(scores, quality, latency)
+    times = [
+        solve(replay, ThresholdObjective(weight), errors=0).outcome.mean_ms
+        for weight in (0, 0.01, 0.02, 1)
+    ]
     assert times == sorted(times, reverse=True)
     assert times[-1] == 1
-    bounded = solve(replay, Goal(max_mean_ms=10, max_graph_share=0.3)).outcome
+    bounded = solve(replay, ThresholdObjective(max_mean_ms=10, max_graph_share=0.3)).outcome
     assert bounded.mean_ms <= 10
     assert bounded.shares[1] + bounded.shares[2] <= 0.3
 
@@ -153,7 +160,7 @@ def test_a_weight_of_latency_buys_speed() -> None:
 def test_fewer_cuts_are_still_cuts() -> None:
     draw = np.random.default_rng(1)
     scores = draw.uniform(0.01, 0.99, 500)
-    replay = Outcomes(scores, draw.random((500, 3)), draw.random((500, 3)))
+    replay = RouteOutcomes(scores, draw.random((500, 3)), draw.random((500, 3)))
     coarse, fine = (solve(replay, most=most, errors=0).best_outcome for most in (20, None))
     assert coarse.quality <= fine.quality
     assert coarse.quality > fine.quality - 0.02
@@ -162,7 +169,7 @@ def test_fewer_cuts_are_still_cuts() -> None:
 @settings(max_examples=300)
 @given(replays(), goals(), st.sampled_from([0.5, 1.0, 2.0]))
 def test_caution_takes_the_highest_pair_of_the_plateau_at_the_same_low(
-    replay: Outcomes, goal: Goal, errors: float
+    replay: RouteOutcomes, goal: ThresholdObjective, errors: float
 ) -> None:
     possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
     if not possible:

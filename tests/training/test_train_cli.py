@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from router.artefact import read_policy
+from router.model_files import read_policy
 from router.types import Route
 from service.cli import run
-from training.baselines import embedding_lr
 from training.errors import FitError
+from training.fit.baselines import embedding_lr
 from training.train_cli import simple_route
 
 HOP = "Where did the person whom Bakort taught go?"
@@ -58,7 +58,7 @@ class Place:
 
 @pytest.fixture(autouse=True)
 def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
-    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    monkeypatch.setattr("router.session.Analyser", reading_analyser)
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +66,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory, reading_analyser: type, to
     place = Place(tmp_path_factory.mktemp("trained"))
     town(place.dataset)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.container.Analyser", reading_analyser)
-        patch.setattr("training.rivals.BASELINES", {"embedding-lr": embedding_lr})
+        patch.setattr("router.session.Analyser", reading_analyser)
+        patch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
         assert run(["index", str(place.dataset), "--index", str(place.index)]) == 0
         assert run(place.train("--simple", "lexical")) == 0
     return place
@@ -161,13 +161,13 @@ def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
     monkeypatch.setenv("WYE_INDEX", str(trained.index))
     (own,) = json.loads(wye("route", HOP, "--json")[1])
     monkeypatch.setenv("WYE_ROUTER__THRESHOLDS", str(out))
-    (tuned,) = json.loads(wye("route", HOP, "--json")[1])
+    (with_thresholds,) = json.loads(wye("route", HOP, "--json")[1])
     assert own["decision"]["route"] == "graph"
-    assert tuned["decision"]["route"] == "lexical"
-    assert tuned["decision"]["score"] == own["decision"]["score"]
-    assert tuned["decision"]["thresholds"]["high"] == policy.thresholds.high
+    assert with_thresholds["decision"]["route"] == "lexical"
+    assert with_thresholds["decision"]["score"] == own["decision"]["score"]
+    assert with_thresholds["decision"]["thresholds"]["high"] == policy.thresholds.high
     (reply,) = json.loads(wye("search", HOP, "--route", "auto", "--json")[1])
-    assert reply["decision"] == tuned["decision"]
+    assert reply["decision"] == with_thresholds["decision"]
 
 
 def test_thresholds_are_not_tuned_on_test_questions(trained: Place, wye: Wye) -> None:
@@ -198,7 +198,7 @@ def test_a_baseline_answers_some_of_the_questions_as_well(
     trained: Place, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
-    monkeypatch.setattr("training.rivals.BASELINES", {"embedding-lr": embedding_lr})
+    monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
     code, out, _ = wye(*trained.eval("--routes", "embedding-lr", "--limit", "5"))
     assert (code, "5 questions" in out) == (0, True)
 

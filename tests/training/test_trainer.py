@@ -7,12 +7,12 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from router.explain import Explainer
+from training.data.examples import Examples
 from training.errors import FitError
-from training.examples import Examples
-from training.linear_fit import Path
-from training.network_fit import Curve
-from training.recipe import Recipe
-from training.trainer import Trained, train
+from training.fit.linear import Path
+from training.fit.network import Curve
+from training.fit.recipe import Recipe
+from training.fit.trainer import Trained, train
 
 Maker = Callable[[int, int], Examples]
 SMALL = Recipe(hidden=(32, 32, 16), seeds=(0, 1), epochs=30, features=10)

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from router.trust import TRUST_SIGNALS, TrustWeights, logistic
+from router.trust import TRUST_SIGNALS, GraphWeightModel, logistic
 from training.errors import FitError
-from training.trust import Gains, fit_trust
+from training.fit.graph_weight import Gains, fit_trust
 
 
 def questions(count: int, seed: int, share: float = 0.5) -> Gains:
@@ -74,7 +74,7 @@ def test_a_score_that_knows_gets_weight() -> None:
 
 
 def test_the_defaults_name_the_signals() -> None:
-    assert all(getattr(TrustWeights(), name) > 0 for name in TRUST_SIGNALS)
+    assert all(getattr(GraphWeightModel(), name) > 0 for name in TRUST_SIGNALS)
 
 
 @pytest.mark.parametrize("gains", [[0.0, 0.0], [0.5, 0.0], [-0.5, -0.1]])

@@ -7,23 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featurizer.syntax import open_syntax_parser
-from router.artefact import read_policy
-from router.decision import BASELINE
-from router.features import NAMES, schema_id
+from featurizer.constituency.parser import open_syntax_parser
 from router.fusion_settings import FusionSettings
-from router.linear import Linear
 from router.model import RoutingModel
-from router.policy import Policy, Thresholds
-from router.publish import Draft, save
-from router.scorer import Scorer, Standard, to_scores
+from router.model_files import Draft, read_policy, save
+from router.policy import Policy
+from router.query_performance import NAMES, schema_id
+from router.scorer import Linear, Scorer, Standard, to_scores
 from router.settings import load_settings
-from router.types import Route
+from router.types import BASELINE, Route, Thresholds
+from training.data.evaluation_set import EvaluationSet
+from training.data.replay import Replayed, TrainingReplay, write_rows
 from training.errors import ReplayError, SplitError
-from training.material import Material
-from training.replay import Replayed, TrainingReplay
-from training.replay_file import write_rows
-from training.tuning import Tuning
+from training.thresholds.tuning import Tuning
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 MakeQuestion = Callable[..., Replayed]
@@ -56,7 +52,7 @@ def tuning(replay: TrainingReplay) -> Tuning:
     features = np.array([[-2.0, 0], [3.0, 0], [1.0, 0], [0.5, 0]])
     policy = Policy(Thresholds(0.5, 0.6))
     model = RoutingModel("hand/v1", linear(), policy, None)
-    return Tuning(Material((replay,), features), model, FusionSettings())
+    return Tuning(EvaluationSet((replay,), features), model, FusionSettings())
 
 
 def test_any_thresholds_are_worth_what_the_replay_says(tuning: Tuning) -> None:

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from training.dataset import read_dataset
+from training.data.dataset import read_dataset
+from training.data.union import main, write_union
 from training.errors import DatasetError
-from training.union import main, write_union
 
 
 def lines(path: Path) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from featurizer.tree import Tree
+from featurizer.constituency.tree import Tree
 
 # EVALB's customary exclusions: the root is always right, punctuation is not a matter of syntax.
 ROOT_LABELS = frozenset({"ROOT", "TOP"})

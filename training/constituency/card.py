@@ -13,7 +13,7 @@ _CARD = """\
 # Constituency parser for English questions: {name}
 
 Stanza-format checkpoint (in-order shift-reduce, one LSTM layer, no transformer) with its word
-vectors. `featurizer.decoder` runs it in numpy; Stanza itself can load the same files.
+vectors. `featurizer.constituency.decoder` runs it in numpy; Stanza itself can load the same files.
 
 | set | sentences | precision | recall | bracket F1 | exact |
 |---|---|---|---|---|---|

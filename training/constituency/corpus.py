@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from featurizer.tree import Tree
+from featurizer.constituency.tree import Tree
 from training.constituency.questions import make_questions
 from training.constituency.recipe import Recipe
 from training.constituency.tagging import Tagger

@@ -19,8 +19,8 @@ from stanza.models.constituency import parser_training
 from stanza.models.constituency.in_order_oracle import InOrderOracle
 from stanza.models.constituency.parse_tree import Tree as StanzaTree
 
-from featurizer.tree import Tree
-from featurizer.tree_parser import from_stanza
+from featurizer.constituency.parser import from_stanza
+from featurizer.constituency.tree import Tree
 from training.constituency.brackets import score
 from training.constituency.recipe import Recipe
 

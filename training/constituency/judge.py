@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from featurizer.checkpoint import read_checkpoint
-from featurizer.decoder import Decoder
-from featurizer.tree import Tree
+from featurizer.constituency.decoder import Decoder
+from featurizer.constituency.stanza_checkpoint import read_checkpoint
+from featurizer.constituency.tree import Tree
 from training.constituency.brackets import BracketScore, score
 from training.constituency.corpus import with_predicted_tags
 from training.constituency.tagging import Tagger

@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 
-from featurizer.tree import Tree, parse_brackets
+from featurizer.constituency.tree import Tree, parse_brackets
 from training.constituency.treebank import short_phrases
 
 

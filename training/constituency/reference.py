@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from featurizer.parser import DEFAULT_PIPELINE
-from featurizer.tree_parser import StanzaParser
+from featurizer.constituency.parser import StanzaParser
+from featurizer.spacy_parser import DEFAULT_PIPELINE
 from training.constituency.judge import MODEL, VECTORS
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from featurizer.parser import load_pipeline
+from featurizer.spacy_parser import load_pipeline
 
 
 class Tagger:

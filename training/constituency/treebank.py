@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from featurizer.tree import Tree, parse_brackets
+from featurizer.constituency.tree import Tree, parse_brackets
 from training.errors import TrainingError
 
 QUESTION_LABELS = frozenset({"SBARQ", "SQ"})

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from backends.types import Float64, Int64
 from router.explain import Explainer
 from router.scorer import Scorer
-from training.examples import Float64, Int64
-from training.final import Judged
-from training.material import Material
-from training.pareto import Front, front
+from training.data.evaluation_set import EvaluationSet
+from training.evaluation.test_evaluation import Judged
 from training.pipeline import Fitted
 from training.run import Learned, Verdict
-from training.stability import Stability, stability
+from training.thresholds.pareto import Front, front
+from training.thresholds.solve import Stability, stability
 
 PERCENTILES = (50, 95, 99)
 Percentiles = tuple[float, float, float]
@@ -131,7 +131,7 @@ class RouterReport:
         )
 
 
-def tally(material: Material, labels: Int64) -> tuple[Tally, ...]:
+def tally(material: EvaluationSet, labels: Int64) -> tuple[Tally, ...]:
     """Count the questions of every replay, dataset and split.
 
     Args:
@@ -168,7 +168,7 @@ def importances(scorer: Scorer, features: Float64) -> Float64:
     return result
 
 
-def stage_latency(material: Material) -> dict[str, Percentiles]:
+def stage_latency(material: EvaluationSet) -> dict[str, Percentiles]:
     """Milliseconds of each stage over the questions that went through it."""
     seconds: dict[str, list[float]] = {}
     for replay in material.replays:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from router.types import Route
-from training.final import AUTO, COLUMNS, ORACLE, Judged
+from training.evaluation.test_evaluation import AUTO, COLUMNS, ORACLE, Judged
 from training.reporting.blocks import Block, Code, Section, Table
 from training.reporting.contents import PERCENTILES, RouterReport
 from training.reporting.evaluated import Evaluated

@@ -2,7 +2,7 @@
 
 import math
 
-from training.bootstrap import Interval
+from training.evaluation.bootstrap import Interval
 
 
 def share(value: float) -> str:

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from router.policy import Thresholds, routes
-from training.bootstrap import Interval
+from router.policy import routes
+from router.types import Thresholds
+from training.evaluation.bootstrap import Interval
 from training.reporting.blocks import Figure, Section, Table
 from training.reporting.contents import RouterReport, Tally
 from training.reporting.formats import milliseconds, percent, share, spread
 from training.reporting.plots import front_plot, importance_plot, reliability_plot, score_plot
 from training.reporting.scores import CROSSFIT, TEST, calibrations, histograms
-from training.routing import Outcome, of_routes
+from training.thresholds.outcomes import Outcome, of_routes
 
 SHOWN_FEATURES = 30
 

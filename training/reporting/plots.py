@@ -8,12 +8,12 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from router.policy import Thresholds
-from training.calibration import Reliability
-from training.examples import Float64, Int64
-from training.pareto import Front
+from backends.types import Float64, Int64
+from router.types import Thresholds
+from training.fit.calibration import Reliability
 from training.reporting.scores import BINS, OUTCOMES
-from training.routing import Outcome
+from training.thresholds.outcomes import Outcome
+from training.thresholds.pareto import Front
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from backends.types import Float64, Int64
 from router.scorer import to_scores
-from training.calibration import Reliability, reliability
-from training.examples import Float64, Int64
+from training.fit.calibration import Reliability, reliability
 from training.reporting.contents import RouterReport
 
 CROSSFIT, TEST = "train and dev, cross-fitted", "test"

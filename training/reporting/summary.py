@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from router.policy import Thresholds
-from training.bootstrap import Interval, interval, resampled_means
-from training.calibration import Reliability, reliability
-from training.final import AUTO, COLUMNS, Judged
+from router.types import Thresholds
+from training.evaluation.bootstrap import Interval, interval, resampled_means
+from training.evaluation.test_evaluation import AUTO, COLUMNS, Judged
+from training.fit.calibration import Reliability, reliability
 from training.reporting.contents import Percentiles, percentiles
-from training.routing import taken
+from training.thresholds.outcomes import taken
 
 Shares = tuple[float, float, float]
 """Of the simple, fusion and graph route."""

@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from training.final import AUTO, COLUMNS, Judged
+from training.evaluation.test_evaluation import AUTO, COLUMNS, Judged
 from training.reporting.contents import PERCENTILES
 from training.reporting.final_sections import gap
 from training.reporting.formats import milliseconds, percent, share, signed, spread

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from training.final import AUTO
+from training.evaluation.measures import write_json
+from training.evaluation.test_evaluation import AUTO
 from training.reporting import final_sections as final
 from training.reporting import learned_sections as learned
 from training.reporting.blocks import Figure, Section
@@ -15,7 +16,6 @@ from training.reporting.formats import share
 from training.reporting.html import html
 from training.reporting.markdown import markdown
 from training.reporting.numbers import numbers
-from training.runs import write_json
 
 
 def write_report(folder: Path, report: RouterReport) -> None:

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from router.policy import Budget, Policy, Thresholds, decide
-from router.types import Route
+from backends.types import Float64
+from router.policy import Budget, Policy, decide
+from router.types import Route, Thresholds
 from training.errors import FitError
-from training.examples import Float64
-from training.routing import FUSION, GRAPH, SIMPLE, Goal, Outcomes
-from training.sweep import CUTS
-from training.thresholds import solve
+from training.thresholds.outcomes import FUSION, GRAPH, SIMPLE, RouteOutcomes, ThresholdObjective
+from training.thresholds.solve import solve
+from training.thresholds.sweep import CUTS
 from training.traffic.redecide import Effect, effect, times_of
 from training.traffic.requests import Requests
 from training.traffic.stages import ROUTES
@@ -22,7 +22,7 @@ _SCORES = (0.25, 0.75)
 """One of each half of the band of `_PLACES`, since a budget may send them different ways."""
 
 
-def keeps(found: Effect, goal: Goal) -> bool:
+def keeps(found: Effect, goal: ThresholdObjective) -> bool:
     """Whether the expected mean latency and the share of requests that walk the graph are allowed.
 
     Where latency is bounded, a route whose latency is not known may not be taken.
@@ -31,12 +31,13 @@ def keeps(found: Effect, goal: Goal) -> bool:
     return _is_at_most(graph, goal.max_graph_share) and _is_at_most(found.mean_ms, goal.max_mean_ms)
 
 
-def within(requests: Requests, now: Policy, goal: Goal) -> Policy:
+def within(requests: Requests, now: Policy, goal: ThresholdObjective) -> Policy:
     """The policy that keeps the bounds while the fewest requests leave the route they take now.
 
     Without judgements no other aim is honest: one cannot tell which change would do good, so the
     best change is the smallest. Among equally small ones it is the one that leaves most to fusion,
-    as `training.thresholds.solve` does when it is cautious. Where latency is bounded, a route of
+    as `training.thresholds.solve.solve` does when it is cautious. Where latency is bounded, a
+    route of
     which the log never tells how long it takes gets nothing.
 
     Args:
@@ -77,7 +78,9 @@ def within(requests: Requests, now: Policy, goal: Goal) -> Policy:
     return tried[min(allowed, key=lambda at: (moved[at], at))]
 
 
-def _outcomes(requests: Requests, now: Policy, present: Effect, goal: Goal) -> Outcomes:
+def _outcomes(
+    requests: Requests, now: Policy, present: Effect, goal: ThresholdObjective
+) -> RouteOutcomes:
     """Quality 1 where a request stays on its route; latency as each route has had it."""
     times = _times(requests, goal)
     stays = np.empty((len(requests), 3))
@@ -93,10 +96,10 @@ def _outcomes(requests: Requests, now: Policy, present: Effect, goal: Goal) -> O
         values[ones] = values[ones][:, [GRAPH]]
         values[zeros, FUSION] = values[zeros, SIMPLE]
     edge = float(np.finfo(np.float64).eps)  # a score may be rounded to 0 or 1
-    return Outcomes(np.clip(requests.scores, edge, 1 - edge), stays, ms)
+    return RouteOutcomes(np.clip(requests.scores, edge, 1 - edge), stays, ms)
 
 
-def _times(requests: Requests, goal: Goal) -> Float64:
+def _times(requests: Requests, goal: ThresholdObjective) -> Float64:
     """(n, len(ROUTES)) expected milliseconds, as `training.traffic.redecide` expects them."""
     seen = times_of(requests)
     never = 0.0 if goal.max_mean_ms is None else (goal.max_mean_ms + 1) * (len(requests) + 1)

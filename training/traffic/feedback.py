@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from router.journal import FEEDBACK, parse_line, read_texts
+from router.request_log import FEEDBACK, parse_line, read_texts
 
 _SIGN = f'"{FEEDBACK}"'
 

@@ -7,22 +7,22 @@ from pathlib import Path
 import numpy as np
 
 from backends.progress import Progress
-from router.container import Container
 from router.policy import Policy
+from router.session import Session
 from router.settings import Settings
-from training.dataset import Dataset, Question
+from training.data.dataset import Dataset, Question
+from training.data.replaying import replay_dataset
+from training.data.sources import place_of
 from training.errors import LogError
-from training.replaying import replay_dataset
-from training.sources import place_of
+from training.thresholds.tuning import Tuning
 from training.traffic.log import Log
-from training.tuning import Tuning
 
 SPLIT = "dev"
 """Of the replay: it is for choosing thresholds."""
 NEEDED = 100
 """Judged questions that thresholds are solved on, at least.
 
-Measured by `training.bench.enough` on the dev questions of five public sets, judged as feedback
+Measured by `benchmarks.enough` on the dev questions of five public sets, judged as feedback
 would judge them: solved on 50, thresholds were worse than the present ones by more than 0.005
 nDCG@10 in 33 % of the draws, on 75 in 22 %, on 100 in 5 %, and on 150 in none.
 """
@@ -30,7 +30,7 @@ _SAME = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class FeedbackEvaluation:
     """Questions with relevant passages, as the index has them.
 
     Attributes:
@@ -42,7 +42,7 @@ class Judged:
     vanished: int
 
 
-def judged(log: Log, ids: Collection[str]) -> Judged:
+def judged(log: Log, ids: Collection[str]) -> FeedbackEvaluation:
     """Take what was marked as relevant for what is relevant.
 
     Args:
@@ -58,7 +58,7 @@ def judged(log: Log, ids: Collection[str]) -> Judged:
         judgements={one.id: gold for one, gold in kept},
         filters={one.id: one.filter for one, _ in kept if one.filter is not None},
     )
-    return Judged(dataset, len(there) - len(kept))
+    return FeedbackEvaluation(dataset, len(there) - len(kept))
 
 
 def require_enough(found: int, of: str) -> None:
@@ -84,7 +84,7 @@ def replay(
     cache: Path,
     measure: str,
     progress: Progress,
-) -> tuple[Tuning, Judged]:
+) -> tuple[Tuning, FeedbackEvaluation]:
     """Ask the judged questions of every arm, and read what thresholds are solved on.
 
     Args:
@@ -102,7 +102,7 @@ def replay(
     """
     marked = log.marked.questions
     require_enough(len(marked), "questions have feedback that names passages")
-    container = Container(settings, index)
+    container = Session(settings, index)
     try:
         found = judged(log, set(container.snapshot.corpus.ids))
         require_enough(

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from backends.progress import Progress
-from training.retuning import retune
+from training.thresholds.retuning import retune
 from training.traffic.judged import replay
 from training.traffic.run import Tuner
 from training.traffic.show import show_proposed
@@ -17,8 +17,8 @@ class Judging:
 
     Attributes:
         index: That the collection is served from.
-        quality: One of `training.measures.MEASURES`.
-        elsewhere: As in `training.retuning.retune`.
+        quality: One of `training.evaluation.measures.MEASURES`.
+        elsewhere: As in `training.thresholds.retuning.retune`.
         moved: Changed routes to list.
         cache: Folder of features and replays.
         seed: Of the bootstrap.

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from router.artefact import Stated
-from router.journal import FEEDBACK, RETRIEVAL, parse_line, read_texts
+from router.model_files import Stated
+from router.request_log import FEEDBACK, RETRIEVAL, parse_line, read_texts
 from router.types import Route
 from training.errors import LogError
 from training.traffic.feedback import Said, read_feedback
@@ -59,7 +59,7 @@ def read_log(paths: Sequence[Path], router: Stated, collection: str = "") -> Log
     that have feedback.
 
     Args:
-        paths: Files as `router.journal` writes them, each once.
+        paths: Files as `router.request_log` writes them, each once.
         router: Whose decisions count.
         collection: To look at; may be left out where there is only one.
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from backends.types import Float64
 from router.policy import Budget, Policy, decide
 from router.types import Route
-from training.examples import Float64
 from training.traffic.requests import Codes, Requests
 from training.traffic.stages import ROUTES
 

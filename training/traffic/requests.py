@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.types import Float32
-from training.examples import Float64
+from backends.types import Float32, Float64
 from training.traffic.stages import ROUTES, times_of_routes
 
 Codes = NDArray[np.int8]

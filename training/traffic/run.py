@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from router.settings import Settings, load_settings
-from training.routing import Goal
+from training.thresholds.outcomes import ThresholdObjective
 from training.traffic.show import show_feedback, show_log, show_proposed, show_tried
 from training.traffic.traffic import Traffic
 
@@ -27,7 +27,7 @@ class Tuner:
     console: Console
     traffic: Traffic
     settings: Settings
-    goal: Goal
+    goal: ThresholdObjective
     out: Path | None
 
     @classmethod
@@ -38,7 +38,7 @@ class Tuner:
         console: Console,
         router: str = "",
         collection: str = "",
-        goal: Goal | None = None,
+        goal: ThresholdObjective | None = None,
         out: Path | None = None,
     ) -> "Tuner":
         """Read the logs.
@@ -54,11 +54,11 @@ class Tuner:
         Raises:
             LogError: The logs have nothing to go by.
             JournalError: One cannot be read.
-            ArtefactError: The router cannot be read.
+            ModelFileError: The router cannot be read.
         """
         settings = _settings(router)
         traffic = Traffic.load(paths, settings, collection)
-        return cls(console, traffic, settings, goal or Goal(), out)
+        return cls(console, traffic, settings, goal or ThresholdObjective(), out)
 
     def show(self, tried: Sequence[str]) -> None:
         """Print what was asked, and what thresholds make of it; nothing is judged for that.

@@ -2,14 +2,20 @@
 
 from rich.console import Console
 
-from training.retuning import Retuned, show_retuned
-from training.traffic.judged import Judged, scores_that_differ
+from training.thresholds.retuning import Retuned, show_retuned
+from training.thresholds.tuning import Tuning
+from training.traffic.judged import FeedbackEvaluation, scores_that_differ
 from training.traffic.log import Log
-from training.tuning import Tuning
 
 
 def show_judged(
-    console: Console, log: Log, tuning: Tuning, found: Judged, solved: Retuned, *, most: int
+    console: Console,
+    log: Log,
+    tuning: Tuning,
+    found: FeedbackEvaluation,
+    solved: Retuned,
+    *,
+    most: int,
 ) -> None:
     """Print old and new thresholds side by side, and how far the judgements can be trusted.
 

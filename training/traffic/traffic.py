@@ -6,12 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from router.artefact import read_policy, read_stated
-from router.policy import Policy, Thresholds
-from router.publish import save_policy
+from router.model_files import read_policy, read_stated, save_policy
+from router.policy import Policy
 from router.settings import Settings
+from router.types import Thresholds
 from training.errors import LogError
-from training.routing import Goal
+from training.thresholds.outcomes import ThresholdObjective
 from training.traffic.bounds import within
 from training.traffic.log import Log, read_log
 from training.traffic.redecide import Effect, as_served, effect, flips
@@ -41,7 +41,7 @@ class Traffic:
         Raises:
             JournalError: A log cannot be read.
             LogError: See `training.traffic.log.read_log`.
-            ArtefactError: The router or its thresholds cannot be read.
+            ModelFileError: The router or its thresholds cannot be read.
         """
         own = settings.router
         router = read_stated(own.folder())
@@ -62,7 +62,7 @@ class Traffic:
         """What another policy makes of them."""
         return effect(self.log.requests, policy)
 
-    def within(self, goal: Goal) -> Policy:
+    def within(self, goal: ThresholdObjective) -> Policy:
         """See `training.traffic.bounds.within`."""
         return within(self.log.requests, self.now, goal)
 
@@ -70,7 +70,7 @@ class Traffic:
         """A policy as the command line has it: a thresholds file, or LOW,HIGH.
 
         Raises:
-            ArtefactError: The file cannot be read, or is none.
+            ModelFileError: The file cannot be read, or is none.
             PolicyError: The numbers are not in order, or not from 0 to 1.
             LogError: These are other than two numbers.
         """

@@ -12,7 +12,7 @@ export function sharesOf(scores, thresholds) {
   return shares;
 }
 
-// A thresholds file for the router of a collection; router/manifest.py reads it.
+// A thresholds file for the router of a collection; router/model_files.py reads it.
 export function thresholdsFile(tried, { scores, collection, router, thresholds, latency_ms: latency }) {
   const content = {
     router,

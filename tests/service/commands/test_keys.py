@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from service.cli import run
-from service.keys import KeyRing, Scope
+from service.http.keys import KeyRing, Scope
 
 
 def test_a_new_key_is_printed_once_and_stored_as_a_hash(

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.build import ingest
+from backends.store.ingest import ingest
 from backends.types import Passage
-from router.container import Ingestion
-from router.decision import BASELINE
+from router.session import Ingestion
 from router.settings import load_settings
+from router.types import BASELINE
 
 SHORT = "Who met Ada?"
 LONG = "Which of the two engines that Babbage built did Ada describe in 1843?"
@@ -20,7 +20,7 @@ Wye = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(autouse=True)
 def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
-    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    monkeypatch.setattr("router.session.Analyser", reading_analyser)
 
 
 @pytest.fixture

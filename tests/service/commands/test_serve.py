@@ -14,15 +14,16 @@ import httpx2 as httpx
 import pytest
 from openai import OpenAI
 
-from backends.sources import refuse
-from router.container import Ingestion
-from router.journal import read_journal
-from router.policy import Policy, Thresholds
-from router.publish import save_policy
-from router.routing_settings import DEFAULT_ROUTER
+from backends.documents import refuse
+from router.model_files import save_policy
+from router.policy import Policy
+from router.request_log import read_journal
+from router.session import Ingestion
+from router.settings import DEFAULT_ROUTER
+from router.types import Thresholds
 from service.cli import run
 from service.commands.index import ingest_files
-from service.keys import Scope, append_key, new_key
+from service.http.keys import Scope, append_key, new_key
 from service.settings import load_settings
 from tests.live import PATIENCE, Live
 

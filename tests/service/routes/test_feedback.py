@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.testclient import TestClient
 
-from router.journal import read_journal
+from router.request_log import read_journal
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library

@@ -15,7 +15,7 @@ import pytest
 from openai import OpenAI
 
 from service.app import build
-from service.keys import Scope, new_key
+from service.http.keys import Scope, new_key
 from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
 from tests.live import PATIENCE, listening
 

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from backends.types import Passage
-from router.journal import read_journal
+from router.request_log import read_journal
 from router.types import Route
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from starlette.testclient import TestClient
 
-from router.errors import ArtefactError
-from router.policy import Thresholds
-from router.types import Route
-from service.core import Service
-from service.keys import Scope, append_key, new_key
+from router.errors import ModelFileError
+from router.types import Route, Thresholds
+from service.http.keys import Scope, append_key, new_key
+from service.service import Service
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library
@@ -89,7 +88,7 @@ def test_thresholds_are_followed_and_a_fault_in_them_is_told(
     serve: Serve, library: "Library"
 ) -> None:
     client = serve(library)
-    library.tuned = Thresholds(0.0, 0.1)
+    library.with_thresholds = Thresholds(0.0, 0.1)
     give_up = time.monotonic() + 10
     while read(client)["collections"][0]["thresholds"] != {"low": 0.0, "high": 0.1}:
         assert time.monotonic() < give_up
@@ -98,7 +97,7 @@ def test_thresholds_are_followed_and_a_fault_in_them_is_told(
     assert (route["path"], route["thresholds"]) == ("graph", {"low": 0.0, "high": 0.1})
     service: Service = client.app.state.service  # type: ignore[attr-defined]
     later = cast("Library", service.collections["default"].engine)
-    later.tuned = ArtefactError("thresholds.json is not JSON.")
+    later.with_thresholds = ModelFileError("thresholds.json is not JSON.")
     while not (error := read(client)["collections"][0]["error"]):
         assert time.monotonic() < give_up
         time.sleep(0.01)

@@ -7,8 +7,7 @@ from openai import OpenAI
 from starlette.testclient import TestClient
 
 from backends.types import Passage
-from router.policy import Thresholds
-from router.types import Route
+from router.types import Route, Thresholds
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library

@@ -6,7 +6,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from router.types import Route
-from service.keys import Scope, append_key, new_key
+from service.http.keys import Scope, append_key, new_key
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from selenium.webdriver.common.keys import Keys
 
-from router.artefact import read_policy
-from router.errors import ArtefactError
-from router.policy import Thresholds
+from router.errors import ModelFileError
+from router.model_files import read_policy
+from router.types import Thresholds
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library
@@ -90,7 +90,7 @@ def test_each_collection_has_its_own_thresholds_to_try(
     slider = page.one(f"{cards.format(2)} input[data-threshold=high]")
     slider.send_keys(Keys.ARROW_RIGHT)
     for each in (library, bold):
-        each.tuned = Thresholds(0.5, 0.9)
+        each.with_thresholds = Thresholds(0.5, 0.9)
     page.wait(lambda: "with 0.500 and 0.900" in page.text(cards.format(2)))
     assert shown(page, cards.format(1)) == ["0.500", "0.900"], "nobody moved these"
     assert shown(page, cards.format(2)) == ["0.000", "0.105"]
@@ -99,7 +99,7 @@ def test_each_collection_has_its_own_thresholds_to_try(
 
 def test_thresholds_that_cannot_be_used_are_seen(visit: Visit, library: "Library") -> None:
     page = visit(library, refresh_seconds=0.05)
-    library.tuned = ArtefactError("<b>thresholds.json</b> is not JSON.")
+    library.with_thresholds = ModelFileError("<b>thresholds.json</b> is not JSON.")
     page.one("#tab-live").click()
     page.wait(lambda: page.all(".tryout .note:not([hidden])"))
     assert page.text(".tryout .note") == "<b>thresholds.json</b> is not JSON."

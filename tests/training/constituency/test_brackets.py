@@ -1,6 +1,6 @@
 import pytest
 
-from featurizer.tree import parse_brackets
+from featurizer.constituency.tree import parse_brackets
 from training.constituency.brackets import BracketScore, brackets, score
 
 GOLD = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VP (VBZ waits)) (. .)))")

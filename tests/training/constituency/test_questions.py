@@ -1,4 +1,4 @@
-from featurizer.tree import parse_brackets
+from featurizer.constituency.tree import parse_brackets
 from training.constituency.questions import make_questions
 from training.constituency.treebank import is_question
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from featurizer.tree import parse_brackets
+from featurizer.constituency.tree import parse_brackets
 from training.constituency.treebank import as_typed, is_question, read_trees, retag, short_phrases
 from training.errors import TrainingError
 

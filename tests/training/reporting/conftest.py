@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from router.types import Route
-from training.final import Judged, Scored, judge
+from training.data.evaluation_set import EvaluationSet
+from training.data.replay import Replay, Replayed, TrainingReplay
+from training.evaluation.test_evaluation import Judged, Scored, judge
 from training.labels import compared, disagreements, labels_of
-from training.material import Material
 from training.pipeline import Choices, fit
-from training.replay import Replay, Replayed, TrainingReplay
 from training.reporting.contents import RouterReport
 from training.run import Learned, Verdict
 
@@ -29,7 +29,7 @@ class World:
         self._replayed = replayed
         self._replay_of = replay_of
 
-    def material(self, sizes: dict[str, int], *splits: str, seed: int = 0) -> Material:
+    def material(self, sizes: dict[str, int], *splits: str, seed: int = 0) -> EvaluationSet:
         """So many questions of each dataset, in each split."""
         draw = np.random.default_rng(seed)
         replays: list[Replay] = []
@@ -53,7 +53,7 @@ class World:
                 # Only the final evaluation may hold a test split, so it is no TrainingReplay.
                 replays.append(Replay(dataset, split, made.key, made.questions))
                 features.append(x)
-        return Material(tuple(replays), np.concatenate(features))
+        return EvaluationSet(tuple(replays), np.concatenate(features))
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +79,7 @@ def verdict(world: World, learned: Learned) -> Verdict:
     fusion, success = fitted.choices.fusion, fitted.choices.success
     material = world.material({"one": 40, "other": 20}, "test", seed=1)
 
-    def judged(asked: Material) -> Judged:
+    def judged(asked: EvaluationSet) -> Judged:
         return judge(
             asked,
             Scored(fitted.scorer.scores(asked.features), fitted.policy),

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from router.linear import Linear
-from router.scorer import Scorer, Standard
+from router.scorer import Linear, Scorer, Standard
 from training.reporting.contents import RouterReport, Tally, importances, tally
 from training.run import Learned
 

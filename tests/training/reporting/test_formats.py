@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from training.bootstrap import Interval
+from training.evaluation.bootstrap import Interval
 from training.reporting.formats import milliseconds, percent, share, signed, signed_spread, spread
 
 

@@ -1,11 +1,11 @@
 import matplotlib as mpl
 import numpy as np
 
-from router.policy import Thresholds
-from training.pareto import Front
+from router.types import Thresholds
 from training.reporting.plots import front_plot, importance_plot, score_plot
 from training.reporting.scores import histogram
-from training.routing import Outcome
+from training.thresholds.outcomes import Outcome
+from training.thresholds.pareto import Front
 
 SCORES = np.array([0.1, 0.4, 0.62, 0.92, 1.0])
 LABELS = np.array([0, -1, 1, 1, 1])

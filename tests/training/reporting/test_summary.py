@@ -4,8 +4,8 @@ from dataclasses import astuple, replace
 import numpy as np
 import pytest
 
-from training.bootstrap import Interval
-from training.final import AUTO, COLUMNS
+from training.evaluation.bootstrap import Interval
+from training.evaluation.test_evaluation import AUTO, COLUMNS
 from training.reporting.contents import RouterReport
 from training.reporting.summary import parts, summarise
 from training.run import Verdict

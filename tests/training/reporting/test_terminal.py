@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from training.final import COLUMNS
+from training.evaluation.test_evaluation import COLUMNS
 from training.reporting.formats import spread
 from training.reporting.terminal import show
 from training.run import Verdict

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from router.artefact import Stated
-from router.journal import FEEDBACK, RETRIEVAL
-from router.policy import Policy, Thresholds
+from router.model_files import Stated
+from router.policy import Policy
+from router.request_log import FEEDBACK, RETRIEVAL
+from router.types import Thresholds
 
 MODEL = "hand/v1"
 Line = dict[str, Any]

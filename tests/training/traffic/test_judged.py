@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from router.artefact import Stated
-from training.dataset import Question
+from router.model_files import Stated
+from training.data.dataset import Question
 from training.errors import LogError
 from training.traffic.judged import NEEDED, judged, require_enough
 from training.traffic.log import read_log

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from router.artefact import read_policy
+from router.model_files import read_policy
 from router.types import Route
 from service.app import build
 from service.cli import run
@@ -25,7 +25,7 @@ Wye = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(autouse=True)
 def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
-    monkeypatch.setattr("router.container.Analyser", reading_analyser)
+    monkeypatch.setattr("router.session.Analyser", reading_analyser)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, town: Town) -> Path:
 def index(tmp_path_factory: pytest.TempPathFactory, dataset: Path, reading_analyser: type) -> Path:
     folder = tmp_path_factory.mktemp("index") / "index"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.container.Analyser", reading_analyser)
+        patch.setattr("router.session.Analyser", reading_analyser)
         assert run(["index", str(dataset), "--index", str(folder)]) == 0
     return folder
 
@@ -73,7 +73,7 @@ def log(
     *_, last = questions
     gold[last].append("gone")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.container.Analyser", reading_analyser)
+        patch.setattr("router.session.Analyser", reading_analyser)
         patch.setenv("WYE_INDEX", str(index))
         patch.setenv("WYE_ROUTER__MODEL", str(router))
         patch.setenv("WYE_SERVE__REQUEST_LOG", str(path))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from router.artefact import Stated
 from router.errors import JournalError
+from router.model_files import Stated
 from training.errors import LogError
 from training.traffic.log import read_log
 

@@ -2,7 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from router.artefact import Stated
+from router.model_files import Stated
 from router.types import Route
 from training.traffic.log import read_log
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from router.errors import PolicyError
-from router.policy import Policy, Thresholds
-from router.types import Route
-from training.routing import FUSION, GRAPH, SIMPLE, taken
+from router.policy import Policy
+from router.types import Route, Thresholds
+from training.thresholds.outcomes import FUSION, GRAPH, SIMPLE, taken
 from training.traffic.redecide import as_served, effect, flips, redecide, times_of
 from training.traffic.requests import Requests
 from training.traffic.stages import ROUTES

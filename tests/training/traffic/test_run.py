@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from router.artefact import read_policy
-from router.policy import Thresholds
+from router.model_files import read_policy
+from router.types import Thresholds
 from service.cli import run
 
 Make = Callable[..., dict[str, Any]]

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from router.artefact import Stated
-from router.policy import Policy, Thresholds
+from router.model_files import Stated
+from router.policy import Policy
+from router.types import Thresholds
 from training.traffic.log import read_log
 from training.traffic.show import show_feedback, show_log, show_proposed, show_tried
 from training.traffic.traffic import Traffic

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from router.artefact import read_policy
-from router.errors import ArtefactError, PolicyError
-from router.policy import Policy, Thresholds
+from router.errors import ModelFileError, PolicyError
+from router.model_files import read_policy
+from router.policy import Policy
 from router.settings import Settings, load_settings
-from router.types import Route
+from router.types import Route, Thresholds
 from training.errors import LogError
-from training.routing import Goal
+from training.thresholds.outcomes import ThresholdObjective
 from training.traffic.traffic import Traffic
 
 Make = Callable[..., dict[str, Any]]
@@ -64,14 +64,14 @@ def test_candidates_are_files_or_numbers(traffic: Traffic, tmp_path: Path) -> No
         traffic.candidate("0.1,high")
     with pytest.raises(PolicyError, match="low <= high"):
         traffic.candidate("0.9,0.1")
-    with pytest.raises(ArtefactError, match="cannot be read"):
+    with pytest.raises(ModelFileError, match="cannot be read"):
         traffic.candidate("missing.json")
 
 
 def test_a_thresholds_file_says_what_log_it_comes_from_and_no_question(
     traffic: Traffic, tmp_path: Path
 ) -> None:
-    policy = traffic.within(Goal(max_graph_share=0.3))
+    policy = traffic.within(ThresholdObjective(max_graph_share=0.3))
     path = tmp_path / "deep" / "new.json"
     traffic.save(path, policy, {"max_graph_share": 0.3})
     assert read_policy(path) == replace(policy, router="handmade/v1")

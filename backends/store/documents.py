@@ -1,0 +1,203 @@
+"""What documents an index holds: a page of them, or one with its passages."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backends.filters import Columns, parse_filter
+from backends.store.index import Index
+from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, to_passages
+from backends.store.writer import any_of
+from backends.types import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as it is stored.
+
+    Attributes:
+        id: Its own.
+        passages: Its chunks in order, or itself where it is short; never empty.
+    """
+
+    id: str
+    passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some documents of a version, ascending by id.
+
+    Attributes:
+        documents: At most as many as were asked for.
+        more: Whether others follow.
+        total: Documents of that version.
+        version: Newest of the index.
+    """
+
+    documents: tuple[Document, ...]
+    more: bool
+    total: int
+    version: int
+
+
+def list_documents(folder: Path, after: str = "", limit: int = 100) -> Page:
+    """The documents that follow an id.
+
+    Args:
+        folder: Of the index.
+        after: Id of the last document of the page before; "" for the first page.
+        limit: Documents wanted, at least 1.
+
+    Raises:
+        IndexNotFoundError: There is no index.
+    """
+    index = Index.open(folder)
+    column = index.snapshot().to_table(columns=["document"])["document"]
+    ids: list[str] = sorted(pc.unique(column).to_pylist())
+    wanted = [id_ for id_ in ids if id_ > after]
+    documents = _read(index, wanted[:limit])
+    return Page(tuple(documents), len(wanted) > limit, len(ids), index.version)
+
+
+def read_document(folder: Path, id_: str) -> Document | None:
+    """One document with its passages; None if there is none.
+
+    Raises:
+        IndexNotFoundError: There is no index.
+    """
+    return next(iter(_read(Index.open(folder), [id_])), None)
+
+
+def _read(index: Index, ids: Sequence[str]) -> list[Document]:
+    if not ids:
+        return []
+    rows = index.snapshot().to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("document", ids))
+    chunks: dict[str, list[Passage]] = {}
+    for passage in to_passages(rows):
+        chunks.setdefault(passage.document, []).append(passage)
+    return [
+        Document(id_, tuple(sorted(chunks[id_], key=lambda passage: passage.chunk)))
+        for id_ in ids
+        if id_ in chunks
+    ]
+
+
+_COLUMNS = ["id", "document", "metadata"]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Passages to be deleted: those that any of the three names.
+
+    Attributes:
+        ids: Of passages.
+        documents: All chunks of these.
+        filter: All passages that this metadata filter lets through; None for none.
+    """
+
+    ids: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+    filter: object | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is named."""
+        return not self.ids and not self.documents and self.filter is None
+
+
+def matching(folder: Path, wanted: Removal) -> list[str]:
+    """Ids of the passages that a removal would delete, ascending; nothing is changed.
+
+    Raises:
+        IndexNotFoundError: There is no index.
+        FilterError: The filter is not well formed.
+    """
+    return _select(Index.open(folder).snapshot().to_table(columns=_COLUMNS), wanted)
+
+
+def remove(folder: Path, wanted: Removal) -> list[str]:
+    """Delete passages in one commit.
+
+    Returns:
+        Their ids, ascending.
+
+    Raises:
+        IndexNotFoundError: There is no index.
+        IndexLockedError: Another process is writing.
+        FilterError: The filter is not well formed.
+    """
+    with Index.open(folder).writer() as writer:
+        ids = _select(writer.columns(_COLUMNS), wanted)
+        writer.delete(ids)
+    return ids
+
+
+def _select(table: pa.Table, wanted: Removal) -> list[str]:
+    ids = table["id"].to_pylist()
+    named, documents = set(wanted.ids), set(wanted.documents)
+    chosen = {
+        id_
+        for id_, document in zip(ids, table["document"].to_pylist(), strict=True)
+        if id_ in named or document in documents
+    }
+    if wanted.filter is not None:
+        columns = Columns([json.loads(text) for text in table["metadata"].to_pylist()])
+        mask = parse_filter(wanted.filter).mask(columns)
+        chosen.update(id_ for id_, keep in zip(ids, mask.tolist(), strict=True) if keep)
+    return sorted(chosen)
+
+
+def take_inventory(folder: Path) -> dict[str, object]:
+    """Counts, bytes and pins of the newest version, as plain values.
+
+    Raises:
+        IndexNotFoundError: There is no index.
+        IndexMismatchError: Another schema version wrote it.
+    """
+    index = Index.open(folder)
+    versions = index.versions()
+    documents = index.snapshot().to_table(columns=["document"])["document"]
+    return {
+        "index": str(folder),
+        "version": index.version,
+        "written": versions[-1].written.isoformat(timespec="seconds"),
+        "versions kept": len(versions),
+        "passages": len(documents),
+        "documents": len(pc.unique(documents)),
+        **_mentions(index),
+        "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),
+        "dimension": index.dimension,
+        "schema": SCHEMA_VERSION,
+        "pins": dict(sorted(index.fingerprint.items())),
+    }
+
+
+def _mentions(index: Index) -> dict[str, int]:
+    """Sentences and what they mention, counted batch by batch; no more than names is kept.
+
+    Lance cannot read part of a list's structs, so vectors and texts of sentences are read along.
+    """
+    sentences = mentions = 0
+    entities = phrases = pa.array([], pa.string())
+    for batch in index.snapshot().to_batches(columns=["sentences"]):
+        flat = batch["sentences"].flatten()
+        named = flat.field("entities").flatten()
+        sentences += len(flat)
+        mentions += len(named)
+        entities = _distinct(entities, named)
+        phrases = _distinct(phrases, flat.field("phrases").flatten())
+    return {
+        "sentences": sentences,
+        "entities": len(entities),
+        "entity mentions": mentions,
+        "noun phrases": len(phrases),
+    }
+
+
+def _distinct(known: pa.Array, more: pa.Array) -> pa.Array:
+    return pc.unique(pa.concat_arrays([known, more]))

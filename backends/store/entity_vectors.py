@@ -1,0 +1,102 @@
+"""The vectors of entity surfaces: a cache beside an index, by content, that may run ahead of it.
+
+Whoever adds passages adds the surfaces they mention first, so a version of the index never mentions
+a surface that the cache has yet to learn, whenever the writer was killed. Lose the folder, and
+surfaces are merely without vectors until the next ingest encodes them again.
+"""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backends.store.schema import (
+    SCHEMA_VERSION,
+    fingerprint_of,
+    surface_schema,
+    vector_array,
+    version_of,
+)
+from backends.types import Float32, Int32
+
+FOLDER = "entities.lance"
+
+
+class EntityVectorCache:
+    """Surface → vector, on disk; always reads the newest version."""
+
+    def __init__(self, index: Path, dimension: int, fingerprint: Mapping[str, str]) -> None:
+        """Look into an index folder; nothing is read or written yet.
+
+        Args:
+            index: The index folder.
+            dimension: Length d of every vector.
+            fingerprint: Of the analyser; a cache that another one filled counts as empty.
+        """
+        self._path = index / FOLDER
+        self._dimension = dimension
+        self._fingerprint = dict(fingerprint)
+
+    def known(self) -> set[str]:
+        """Every surface that has a vector."""
+        dataset = self._open()
+        if dataset is None:
+            return set()
+        return set(dataset.to_table(columns=["surface"])["surface"].to_pylist())
+
+    def vectors(self, surfaces: Sequence[str]) -> Float32:
+        """Vectors of surfaces, in order, repeats allowed.
+
+        Args:
+            surfaces: n surfaces.
+
+        Returns:
+            (n, d) float32; a row of NaN where a surface has no vector.
+        """
+        wanted = pa.array(surfaces, pa.string()).dictionary_encode()
+        found: Float32 = np.full((len(wanted.dictionary), self._dimension), np.nan, np.float32)
+        dataset = self._open()
+        for batch in [] if dataset is None else dataset.to_batches():
+            place = pc.index_in(batch["surface"], value_set=wanted.dictionary)
+            asked = np.flatnonzero(place.is_valid().to_numpy(zero_copy_only=False))
+            rows = batch["vector"].flatten().to_numpy().reshape(-1, self._dimension)
+            found[place.take(pa.array(asked)).to_numpy()] = rows[asked]
+        places: Int32 = wanted.indices.to_numpy()
+        return found[places]
+
+    def add(self, surfaces: Sequence[str], vectors: Float32) -> None:
+        """Remember the vectors of surfaces; only a holder of the index's write lock may.
+
+        Args:
+            surfaces: n surfaces that are not `known`.
+            vectors: (n, d) float32.
+        """
+        if not surfaces:
+            return
+        schema = surface_schema(self._dimension, self._fingerprint)
+        columns = [pa.array(surfaces, pa.string()), vector_array(vectors, self._dimension)]
+        rows = pa.Table.from_arrays(columns, schema=schema)
+        if self._open() is None:  # what is there, if anything, is of no use to anyone
+            shutil.rmtree(self._path, ignore_errors=True)
+            lance.write_dataset(rows, self._path, mode="create")
+        else:
+            lance.write_dataset(rows, self._path, mode="append")
+
+    def dataset(self) -> lance.LanceDataset | None:
+        """The newest version as Lance sees it, for maintenance; None while there is none."""
+        return self._open()
+
+    def _open(self) -> lance.LanceDataset | None:
+        """The newest version; None when there is none, or one that we cannot use."""
+        try:
+            dataset = lance.dataset(self._path)
+        except (ValueError, OSError):  # absent, half created or damaged: a cache starts again
+            return None
+        ours = version_of(dataset.schema) == SCHEMA_VERSION
+        if not ours or fingerprint_of(dataset.schema) != self._fingerprint:
+            return None
+        return dataset

@@ -1,0 +1,231 @@
+"""The index facade: one folder, one Lance dataset of passages, one version in view."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+
+from backends.errors import IndexMismatchError, IndexNotFoundError
+from backends.store.entity_vectors import FOLDER as SURFACES
+from backends.store.entity_vectors import EntityVectorCache
+from backends.store.locks import LOCK, NOTE, flush, writer_lock
+from backends.store.schema import (
+    PASSAGE_COLUMNS,
+    SCHEMA_VERSION,
+    content_hash,
+    dimension_of,
+    fingerprint_of,
+    passage_schema,
+    to_passages,
+    version_of,
+)
+from backends.store.writer import Version, Writer, any_of, versions_of
+from backends.types import Passage
+
+PASSAGES = "passages.lance"
+
+
+class Index:
+    """One version of an index, to read from; `refresh` moves to a newer one.
+
+    A version stays valid and unchanged whatever is written meanwhile, by this process or another.
+    """
+
+    def __init__(self, path: Path, dataset: lance.LanceDataset) -> None:
+        """Wrap an open dataset; use `create` or `open`.
+
+        Args:
+            path: The index folder.
+            dataset: A version of the `passages.lance` in it, known to be ours.
+        """
+        self.path = path
+        self.dimension = dimension_of(dataset.schema)
+        self.fingerprint = fingerprint_of(dataset.schema)
+        self.surfaces = EntityVectorCache(path, self.dimension, self.fingerprint)
+        self._dataset = dataset
+
+    @classmethod
+    def create(cls, path: str | Path, dimension: int, fingerprint: Mapping[str, str]) -> "Index":
+        """Make an empty index, or open the one that is there; safe to repeat after a crash.
+
+        Args:
+            path: A folder that is missing, empty, or an index.
+            dimension: Length d of every vector.
+            fingerprint: Of the analyser that will fill it.
+
+        Raises:
+            IndexNotFoundError: The path holds something else.
+            IndexMismatchError: The index there was filled by another analyser.
+            IndexLockedError: Another process is creating it right now.
+        """
+        folder = Path(path)
+        _refuse_foreign(folder)
+        if not _has_versions(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with writer_lock(folder):
+                # Who held the lock before us may have created it since we looked.
+                if not _has_versions(folder):
+                    empty = passage_schema(dimension, fingerprint).empty_table()
+                    made = lance.write_dataset(empty, folder / PASSAGES, mode="create")
+                    flush(folder / PASSAGES, made)
+        index = cls.open(folder, fingerprint)
+        if index.dimension != dimension:
+            raise IndexMismatchError(
+                f"Index {folder} holds vectors of {index.dimension} numbers; this encoder makes "
+                f"{dimension}. Use the encoder it was written with, or index into a new folder."
+            )
+        return index
+
+    @classmethod
+    def open(cls, path: str | Path, fingerprint: Mapping[str, str] | None = None) -> "Index":
+        """Open the newest version.
+
+        Args:
+            path: An index folder.
+            fingerprint: Of the analyser in use, to be refused if the index is of another; None for
+                work that needs no analyser, such as deleting.
+
+        Raises:
+            IndexNotFoundError: There is no index, only half of one, or something else.
+            IndexMismatchError: Another schema version or analyser wrote it.
+        """
+        folder = Path(path)
+        if not _has_versions(folder):
+            raise IndexNotFoundError(
+                f"There is no index at {folder} (or one that was never finished). "
+                "Make it with `wye index`, or check the path."
+            )
+        dataset = _open_dataset(folder)
+        _check_version(folder, dataset.schema)
+        index = cls(folder, dataset)
+        if fingerprint is not None:
+            index.check(fingerprint)
+        return index
+
+    def check(self, fingerprint: Mapping[str, str]) -> None:
+        """Refuse an analyser whose rows or questions would not fit those that are here.
+
+        Raises:
+            IndexMismatchError: Names every difference.
+        """
+        differences = [
+            f"{key} is {self.fingerprint.get(key)!r} in the index and {fingerprint.get(key)!r} here"
+            for key in sorted({*self.fingerprint, *fingerprint})
+            if self.fingerprint.get(key) != fingerprint.get(key)
+        ]
+        if differences:
+            raise IndexMismatchError(
+                f"Index {self.path} was written by another analyser: {'; '.join(differences)}. "
+                "Use the models it was written with, or index the corpus into a new folder."
+            )
+
+    @property
+    def version(self) -> int:
+        """Number of the version in view."""
+        return int(self._dataset.version)
+
+    def versions(self) -> list[Version]:
+        """All versions that can still be read, oldest first."""
+        return versions_of(self._dataset)
+
+    def count(self) -> int:
+        """How many passages the version in view has."""
+        return int(self._dataset.count_rows())
+
+    def refresh(self) -> bool:
+        """Move to the newest version; True if that is another one than before."""
+        newest = self._dataset.latest_version
+        if newest == self._dataset.version:
+            return False
+        self._dataset = self._dataset.checkout_version(newest)
+        return True
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether nothing was written since the version in view."""
+        return bool(self._dataset.latest_version == self._dataset.version)
+
+    def fetch(self, ids: Sequence[str]) -> list[Passage]:
+        """Passages by id, in the order asked for.
+
+        Ids that the version in view lacks are left out, so compare lengths where that matters.
+        """
+        if not ids:
+            return []
+        rows = self._dataset.to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("id", ids))
+        found = {passage.id: passage for passage in to_passages(rows)}
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def changed(self, passages: Sequence[Passage]) -> list[Passage]:
+        """Those that the version in view lacks or has otherwise, in order."""
+        ids = [passage.id for passage in passages]
+        if not ids:
+            return []
+        rows = self._dataset.to_table(columns=["id", "content_hash"], filter=any_of("id", ids))
+        stored = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        return [passage for passage in passages if stored.get(passage.id) != content_hash(passage)]
+
+    def snapshot(self) -> lance.LanceDataset:
+        """The version in view as Lance sees it, for reading in bulk; never changes."""
+        return self._dataset
+
+    @contextmanager
+    def writer(self) -> Iterator[Writer]:
+        """Hold the write lock, and write on top of the newest version.
+
+        The version in view stays as it is; `refresh` moves it on.
+
+        Raises:
+            IndexLockedError: Another writer holds the lock; says who.
+        """
+        with writer_lock(self.path):
+            yield Writer(self.path / PASSAGES, _open_dataset(self.path), self.surfaces)
+
+
+def _has_versions(folder: Path) -> bool:
+    """Whether a first commit was ever completed there."""
+    return any((folder / PASSAGES / "_versions").glob("*.manifest"))
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Never write into a folder that holds something which we did not put there."""
+    if folder.exists() and not folder.is_dir():
+        raise IndexNotFoundError(f"{folder} is a file; an index is a folder. Give another path.")
+    ours = {PASSAGES, SURFACES, LOCK, NOTE}
+    others = [
+        entry.name
+        for entry in (sorted(folder.iterdir()) if folder.exists() else [])
+        if entry.name not in ours
+    ]
+    if others and not _has_versions(folder):
+        raise IndexNotFoundError(
+            f"{folder} holds no index but other things ({', '.join(others[:3])}). "
+            "Give a new or an empty folder."
+        )
+
+
+def _open_dataset(folder: Path) -> lance.LanceDataset:
+    """The newest version of the passages in a folder known to have one."""
+    try:
+        return lance.dataset(folder / PASSAGES)
+    except (ValueError, OSError) as error:
+        raise IndexNotFoundError(
+            f"{folder / PASSAGES} cannot be read as a Lance dataset: {error}. "
+            "Restore it from a copy, or delete the folder and index again."
+        ) from error
+
+
+def _check_version(folder: Path, schema: pa.Schema) -> None:
+    """Refuse a dataset that is not ours, or of another schema version."""
+    stated = version_of(schema)
+    if stated is None:
+        raise IndexNotFoundError(
+            f"{folder / PASSAGES} is a Lance dataset, but not one that Wye wrote. Check the path."
+        )
+    if stated != SCHEMA_VERSION:
+        raise IndexMismatchError(
+            f"Index {folder} has schema version {stated}; this Wye reads {SCHEMA_VERSION}. "
+            "Index the corpus again into a new folder, or run the Wye that wrote it."
+        )

@@ -1,0 +1,247 @@
+"""Ingest: passages in, commits out, window by window; what is already stored costs nothing."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from time import perf_counter
+from typing import TypeVar
+
+import pyarrow.compute as pc
+
+from backends.progress import Progress, Silent
+from backends.store.index import Index
+from backends.store.schema import content_hash, to_batch
+from backends.store.writer import Changes, Writer
+from backends.types import AnalysedPassage, Passage, PassageAnalyser
+
+_T = TypeVar("_T")
+
+WINDOW = 512
+# A window leaves a fragment behind; fewer than this are not worth rewriting.
+COMPACT_FROM = 32
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What an ingest did; all changes it counts are committed.
+
+    Attributes:
+        added: Passages with a new id.
+        updated: Passages whose content had changed.
+        unchanged: Passages that were stored like this already; they were not analysed again.
+        removed: Stored chunks that their document no longer has.
+        repeated: Passages left out because their id came up before in the same ingest.
+        interrupted: Ctrl-C ended it early; run it again to do the rest.
+        version: Newest version of the index.
+        seconds: Wall time by stage: read (the source), analyse (parse and encode), write.
+    """
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    repeated: int = 0
+    interrupted: bool = False
+    version: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+def ingest(
+    index: Index,
+    passages: Iterable[Passage],
+    analyser: PassageAnalyser,
+    *,
+    batch_passages: int = WINDOW,
+    entity_vectors: bool = False,
+    progress: Progress | None = None,
+) -> IngestReport:
+    """Bring an index up to date with a stream of passages.
+
+    Each window is one commit, so an ingest that was killed has stored whole windows, and running it
+    again skips them. A stored document that comes up again loses the chunks it no longer has; one
+    that does not come up is left alone. Memory holds one window, and the id and hash of every
+    stored passage.
+
+    Args:
+        index: Where to; its version in view is moved to the newest at the end.
+        passages: Chunks of one document should follow one another: where they do not, those that
+            come late are deleted and written anew. Of two passages with one id the first counts.
+        analyser: The one that the index is pinned to.
+        batch_passages: Passages to a window.
+        entity_vectors: Keep a vector of every entity surface too, for graphs that link by vector.
+        progress: Told of every passage that is done.
+
+    Raises:
+        IndexMismatchError: The index is pinned to another analyser.
+        IndexLockedError: Someone else is writing.
+    """
+    index.check(analyser.fingerprint)
+    clock = _Clock()
+    progress = progress or Silent()
+    progress.start(None, "passages")
+    report = IngestReport()
+    interrupted = False
+    try:
+        with index.writer() as writer:
+            run = _Ingest(writer, analyser, clock, entity_vectors=entity_vectors)
+            for window in _windows(clock.reading(passages), batch_passages):
+                report = run.commit(window, report)
+                progress.advance(len(window))
+            report = run.finish(report)
+    except KeyboardInterrupt:  # a commit is whole or absent, so there is nothing to undo
+        interrupted = True
+    finally:
+        progress.close()
+    index.refresh()
+    return replace(
+        report, interrupted=interrupted, version=index.version, seconds=dict(clock.seconds)
+    )
+
+
+def title_surfaces(title: str) -> tuple[str, ...]:
+    """What a title names: itself, and itself without a final parenthesis, as in "Paris (Texas)"."""
+    whole = title.strip()
+    start = whole.rfind("(")
+    simple = start > 0 and whole.find(")", start) == len(whole) - 1
+    return (whole, whole[:start].rstrip()) if simple else (whole,) if whole else ()
+
+
+class _Clock:
+    """Wall time by stage."""
+
+    def __init__(self) -> None:
+        self.seconds = defaultdict[str, float](float, read=0.0, analyse=0.0, write=0.0)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count what runs inside towards a stage."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += perf_counter() - start
+
+    def reading(self, passages: Iterable[Passage]) -> Iterator[Passage]:
+        """The same passages, with the time they take to arrive."""
+        source = iter(passages)
+        while True:
+            with self.stage("read"):
+                passage = next(source, None)
+            if passage is None:
+                return
+            yield passage
+
+
+class _Ingest:
+    """One ingest under way: what is stored, what came up, and which document is at hand."""
+
+    def __init__(
+        self, writer: Writer, analyser: PassageAnalyser, clock: _Clock, *, entity_vectors: bool
+    ) -> None:
+        self._entity_vectors = entity_vectors
+        self._writer = writer
+        self._analyser = analyser
+        self._clock = clock
+        self._seen: set[str] = set()
+        self._document: str | None = None
+        self._hashes: dict[str, str] = {}
+        self._ids: dict[str, list[str]] = {}  # stored ids of each document that has not come up
+        with clock.stage("write"):
+            stored = writer.columns(["id", "document", "content_hash"])
+            for id_, document, hash_ in zip(*(c.to_pylist() for c in stored.columns), strict=True):
+                self._hashes[id_] = hash_
+                self._ids.setdefault(document, []).append(id_)
+            self._surfaces = writer.surfaces.known()
+        if self._hashes and not self._surfaces:  # new to this index, or someone deleted the cache
+            self._learn(_stored_surfaces(writer))
+
+    def commit(self, window: Sequence[Passage], report: IngestReport) -> IngestReport:
+        """Store a window; the report with what that did added to it."""
+        new = [passage for passage in window if not self._repeats(passage)]
+        stale: list[str] = []
+        fresh: list[Passage] = []
+        for passage in new:
+            if passage.document != self._document:
+                stale += self._end_document()
+                self._document = passage.document
+            if self._hashes.get(passage.id) != content_hash(passage):
+                fresh.append(passage)
+        changes = self._store(fresh, stale)
+        return replace(
+            report,
+            added=report.added + changes.added,
+            updated=report.updated + changes.updated,
+            unchanged=report.unchanged + len(new) - len(fresh),
+            removed=report.removed + changes.deleted,
+            repeated=report.repeated + len(window) - len(new),
+        )
+
+    def finish(self, report: IngestReport) -> IngestReport:
+        """Store what the end of the stream tells: the last document has no further chunks."""
+        with self._clock.stage("write"):
+            removed = self._writer.delete(self._end_document())
+            if self._writer.fragments >= COMPACT_FROM:
+                self._writer.compact()
+        return replace(report, removed=report.removed + removed)
+
+    def _repeats(self, passage: Passage) -> bool:
+        """Whether the id came up before; it has now."""
+        if passage.id in self._seen:
+            return True
+        self._seen.add(passage.id)
+        return False
+
+    def _end_document(self) -> list[str]:
+        """Forget the stored ids of the document at hand which did not come up, and return them."""
+        stored = self._ids.pop(self._document, []) if self._document is not None else []
+        stale = [id_ for id_ in stored if id_ not in self._seen]
+        for id_ in stale:
+            del self._hashes[id_]
+        return stale
+
+    def _store(self, fresh: Sequence[Passage], stale: Sequence[str]) -> Changes:
+        """Analyse and write passages, and delete stale ids; one commit."""
+        with self._clock.stage("analyse"):
+            analysed = self._analyser.analyse(fresh) if fresh else []
+        # First, so that the cache never lags behind the passages, wherever a crash hits.
+        self._learn(_mentioned(fresh, analysed))
+        with self._clock.stage("write"):
+            return self._writer.upsert(to_batch(fresh, analysed, self._writer.schema), stale)
+
+    def _learn(self, surfaces: Iterable[str]) -> None:
+        """Encode the surfaces that the cache lacks, if vectors of surfaces are wanted."""
+        if not self._entity_vectors:
+            return
+        for block in _windows(
+            (s for s in dict.fromkeys(surfaces) if s not in self._surfaces), 8 * WINDOW
+        ):
+            with self._clock.stage("analyse"):
+                vectors = self._analyser.encode_surfaces(block)
+            with self._clock.stage("write"):
+                self._writer.add_surfaces(block, vectors)
+            self._surfaces.update(block)
+
+
+def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage]) -> Iterator[str]:
+    """The surfaces that passages mention or carry as titles, with repeats."""
+    for passage, found in zip(passages, analysed, strict=True):
+        yield from title_surfaces(passage.title)
+        for sentence in found.sentences:
+            yield from sentence.entities
+
+
+def _stored_surfaces(writer: Writer) -> Iterator[str]:
+    """The surfaces that stored passages mention or carry as titles, with repeats."""
+    for batch in writer.batches(["title", "sentences"]):
+        yield from chain.from_iterable(map(title_surfaces, batch["title"].to_pylist()))
+        entities = pc.struct_field(batch["sentences"].flatten(), "entities")
+        yield from entities.flatten().unique().to_pylist()
+
+
+def _windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    """Lists of `size` items, the last one shorter."""
+    source = iter(items)
+    while window := list(islice(source, size)):
+        yield window

@@ -1,0 +1,125 @@
+"""What was committed outlives a power cut: Lance leaves that to the operating system.
+
+A version is a manifest that names data files and deletion files. Whoever is told that a version is
+written relies on all of them, those of earlier commits included: their writer may have been killed
+before it came to this. To sync what is on the disk already costs next to nothing.
+"""
+
+import json
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import lance
+from filelock import FileLock, Timeout
+
+from backends.errors import IndexLockedError
+
+_NAMES = ("data", "_deletions", "_versions", "")
+
+
+def flush(folder: Path, dataset: lance.LanceDataset) -> None:
+    """Have the version in view of a dataset on the disk.
+
+    Args:
+        folder: Of the dataset.
+        dataset: Its newest version; only the holder of the write lock may ask, or the files could
+            be cleaned up meanwhile.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    for path in files_of(folder, dataset):
+        sync(path)
+    for name in _NAMES:
+        if (folder / name).is_dir():
+            sync(folder / name)
+
+
+def files_of(folder: Path, dataset: lance.LanceDataset) -> list[Path]:
+    """Every file that reading the version in view takes."""
+    found = []
+    for fragment in dataset.get_fragments():
+        metadata = fragment.metadata
+        found += [folder / "data" / file.path for file in metadata.files]
+        if metadata.deletion_file is not None:
+            found.append(folder / metadata.deletion_file.path(metadata.id))
+    # Newer versions sort first, for stores that list by name.
+    return [*found, folder / "_versions" / f"{2**64 - 1 - dataset.version}.manifest"]
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# One writer at a time: a lock that dies with its holder, and a note of who holds it.
+#
+# The lock itself is an OS lock on `writer.lock`, so `kill -9` leaves nothing to clean up. Beside it
+# `writer.json` says who took it; it is only ever read to word the refusal, so a note that a killed
+# process left behind does no harm.
+
+
+LOCK = "writer.lock"
+NOTE = "writer.json"
+
+
+@contextmanager
+def writer_lock(folder: Path) -> Iterator[None]:
+    """Hold the write lock of an index folder.
+
+    Args:
+        folder: Must exist.
+
+    Raises:
+        IndexLockedError: Another writer, in this process or in another, holds it; says who.
+    """
+    # Without `fallback_to_soft`, a file system that has no locks is an error, not a lock file
+    # which a killed process would leave behind for good.
+    lock = FileLock(folder / LOCK, blocking=False, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as refused:
+        raise IndexLockedError(
+            f"Index {folder} is being written by {_holder(folder)}. "
+            "Wait until that ends, or stop it, and try again."
+        ) from refused
+    try:
+        _sign(folder)
+        yield
+    finally:
+        (folder / NOTE).unlink(missing_ok=True)
+        lock.release()
+
+
+def _sign(folder: Path) -> None:
+    """Write who holds the lock."""
+    note = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "command": shlex.join(sys.argv),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
+
+
+def _holder(folder: Path) -> str:
+    """Who holds the lock, in words; the note may be half written, not there yet, or gone."""
+    try:
+        note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+        return f"process {note['pid']} on {note['host']} since {note['since']}: {note['command']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process, which has not said which"

@@ -1,0 +1,1 @@
+"""The Tri-Graph of passages, sentences and entities, and the walk on it."""

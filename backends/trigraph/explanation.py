@@ -1,0 +1,162 @@
+"""Why the graph arm ranked as it did, in the numbers that made the ranking."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from backends.store.snapshot import Corpus
+from backends.trigraph.bridging import Activation, Bridge
+from backends.trigraph.graph import TriGraph
+from backends.trigraph.seeds import Seed
+from backends.types import Float64
+
+
+@dataclass(frozen=True, slots=True)
+class SeedNote:
+    """A stretch of the question and the entity it was taken for.
+
+    Attributes:
+        mention: The question's words.
+        entity: Name of the entity.
+        value: In (0, 1]; 1 for the same name, less where spelling or likeness leave a doubt.
+        origin: How it was found: name, nearest, vocabulary or phrase.
+    """
+
+    mention: str
+    entity: str
+    value: float
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeNote:
+    """The sentence that led from one entity to another.
+
+    Attributes:
+        source: Name of the entity it was reached from.
+        passage: Id of the sentence's passage.
+        sentence: Its text.
+        similarity: To the question.
+    """
+
+    source: str
+    passage: str
+    sentence: str
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class EntityNote:
+    """An active entity.
+
+    Attributes:
+        entity: Its name.
+        level: Step at which it was first reached; 1 for a seed.
+        value: Largest value with which it was reached.
+        weight: Sum of the values with which it was reached.
+        passages: How many passages mention it.
+        bridge: How it was first reached; None for a seed.
+    """
+
+    entity: str
+    level: int
+    value: float
+    weight: float
+    passages: int
+    bridge: BridgeNote | None
+
+
+@dataclass(frozen=True, slots=True)
+class PassageNote:
+    """What a passage's rank is made of.
+
+    Attributes:
+        id: Of the passage.
+        prior: Its share of the restart mass, before any walking.
+        pagerank: Its share of the mass that settled on passages.
+        entities: Names of the active entities it mentions, strongest first.
+    """
+
+    id: str
+    prior: float
+    pagerank: float
+    entities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """From the question's words to the passages."""
+
+    seeds: tuple[SeedNote, ...]
+    entities: tuple[EntityNote, ...]
+    passages: tuple[PassageNote, ...]
+
+
+def explain_seeds(graph: TriGraph, seeds: Sequence[Seed]) -> tuple[SeedNote, ...]:
+    """Seeds by name."""
+    return tuple(SeedNote(s.mention, graph.spelling.of(s.entity), s.value, s.origin) for s in seeds)
+
+
+def explain_entities(
+    graph: TriGraph, corpus: Corpus, activation: Activation
+) -> tuple[EntityNote, ...]:
+    """Active entities by level, then by weight, with the sentences that led to them."""
+    bridges = _explain_bridges(graph, corpus, list(activation.bridges.items()))
+    notes = [
+        EntityNote(
+            graph.spelling.of(entity),
+            level,
+            value,
+            weight,
+            int(graph.passages_of[entity]),
+            bridges.get(entity),
+        )
+        for entity, level, value, weight in zip(
+            activation.entities.tolist(),
+            activation.level.tolist(),
+            activation.value.tolist(),
+            activation.weight.tolist(),
+            strict=True,
+        )
+    ]
+    return tuple(sorted(notes, key=lambda note: (note.level, -note.weight, note.entity)))
+
+
+def explain_passages(
+    graph: TriGraph, ids: Sequence[str], rows: Sequence[int], activation: Activation, mass: Float64
+) -> tuple[PassageNote, ...]:
+    """What each ranked passage got, and from whom.
+
+    Args:
+        graph: The Tri-Graph.
+        ids: Of the ranked passages.
+        rows: Their rows.
+        activation: The active entities.
+        mass: (2, n) shares of the restart mass and of the settled mass.
+    """
+    weight = dict(zip(activation.entities.tolist(), activation.weight.tolist(), strict=True))
+    notes = []
+    for id_, row in zip(ids, rows, strict=True):
+        start, end = graph.counts.indptr[row], graph.counts.indptr[row + 1]
+        active = [e for e in graph.counts.indices[start:end].tolist() if e in weight]
+        active.sort(key=lambda e: (-weight[e], e))
+        names = tuple(graph.spelling.of(e) for e in active)
+        notes.append(PassageNote(id_, float(mass[0, row]), float(mass[1, row]), names))
+    return tuple(notes)
+
+
+def _explain_bridges(
+    graph: TriGraph, corpus: Corpus, bridges: Sequence[tuple[int, Bridge]]
+) -> dict[int, BridgeNote]:
+    rows = np.array([bridge.sentence for _, bridge in bridges], np.int64)
+    texts = corpus.sentence_texts(rows) if len(rows) else []
+    return {
+        entity: BridgeNote(
+            graph.spelling.of(bridge.source),
+            corpus.ids[int(corpus.sentence_passage[bridge.sentence])],
+            text,
+            bridge.similarity,
+        )
+        for (entity, bridge), text in zip(bridges, texts, strict=True)
+    }

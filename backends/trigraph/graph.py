@@ -1,0 +1,271 @@
+"""A corpus to its Tri-Graph: passages, sentences and entities, and who mentions whom.
+
+Everything here follows from one version's content. Nothing depends on the order of the corpus
+file: entities are numbered by their key, passages by their id, and two passages are neighbours
+only where they are consecutive chunks of one document.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+
+from backends.numerics import distinct, without
+from backends.store.snapshot import Corpus
+from backends.trigraph.bridging import MentionGraph
+from backends.trigraph.linking import Groundwork, Names, NameTrie, Spelling, lay, name_rows
+from backends.types import Int32, Int64, Mask
+
+# A noun phrase ties passages together when it recurs, and says nothing when it is everywhere.
+MIN_PHRASE_PASSAGES = 2
+MAX_PHRASE_PASSAGES = 20
+MAX_PHRASE_SHARE = 0.02
+# Named entities to noun phrases below which "auto" takes the noun phrases in.
+FEW_ENTITIES = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblySettings:
+    """What counts as an entity, and as mentioning one.
+
+    Attributes:
+        title_entities: A passage's title is an entity of the passage and of each of its sentences.
+        link_text: A sentence mentions every known entity whose name stands in it word for word,
+            tagged or not.
+        noun_phrases: Whether noun phrases that recur are entities as well: "on", "off", or "auto",
+            which means on in a corpus with fewer than one named entity to four noun phrases
+            (technical texts have one to ten, encyclopaedic ones two to three).
+    """
+
+    title_entities: bool = True
+    link_text: bool = True
+    noun_phrases: Literal["auto", "on", "off"] = "auto"
+
+
+@dataclass(frozen=True)
+class TriGraph:
+    """n passages, s sentences, e entities and j joints between consecutive chunks.
+
+    Attributes:
+        keys: e entity keys, ascending.
+        is_phrase: (e,) whether an entity is known as a noun phrase only.
+        counts: (n, e + j) CSR float32, C: how often passage i mentions entity j. A joint counts
+            as one mention in both of its chunks, so walks may cross from chunk to chunk.
+        mentions: M: which sentence mentions which entity.
+        passages_of: (e,) int64 number of passages that mention an entity.
+        titled: (e, n) CSR bool: passages whose title an entity is.
+        index: Key -> entity.
+        names: Finds entities by name.
+        spelling: How entities are written.
+        rows: Their names in words, for the version after.
+        ground: What all this was made from, for the version after.
+    """
+
+    keys: list[str]
+    is_phrase: Mask
+    counts: sparse.csr_array
+    mentions: MentionGraph
+    passages_of: Int64
+    titled: sparse.csr_array
+    index: dict[str, int]
+    names: NameTrie
+    spelling: Spelling
+    rows: Names
+    ground: Groundwork
+
+    def __len__(self) -> int:
+        """How many entities there are."""
+        return len(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """Entity numbers of what the corpus calls things; -1 where a name is no entity."""
+
+    keys: list[str]
+    index: dict[str, int]
+    surface: Int64  # of each named-entity surface
+    phrase: Int64  # of each noun phrase
+    title_passage: Int64  # passage of each title
+    title_entity: Int64  # its entity
+
+
+def assemble(
+    corpus: Corpus,
+    settings: AssemblySettings,
+    before: tuple[Corpus, TriGraph] | None = None,
+) -> TriGraph:
+    """Build the Tri-Graph of a corpus.
+
+    Args:
+        corpus: One version.
+        settings: What counts.
+        before: The version that this one was read after, and its graph with the same settings. The
+            graph is the same without it, but takes longer.
+    """
+    if corpus.origin is None:
+        before = None
+    wanted = _wants_phrases(corpus, settings)
+    ground = lay(
+        corpus,
+        sentences=settings.link_text,
+        phrases=wanted,
+        before=(before[0], before[1].ground) if before else None,
+    )
+    numbers = _number(corpus, settings, ground)
+    # Words may have been numbered anew, and a name means what its words mean.
+    same = before is not None and before[1].ground.words is ground.words
+    rows = name_rows(
+        numbers.keys, ground.words, (before[1].index, before[1].rows) if before and same else None
+    )
+    size = len(numbers.keys)
+    named = np.zeros(size, bool)
+    named[numbers.surface[numbers.surface >= 0]] = True
+    named[numbers.title_entity] = True
+    trie = NameTrie(ground.words, rows, np.flatnonzero(named & rows.telling))
+    tagged = _entries(corpus.entities.sentence, numbers.surface[corpus.entities.code])
+    titled = _title_entries(corpus, numbers)
+    found = _entries(corpus.phrases.sentence, numbers.phrase[corpus.phrases.code])
+    if settings.link_text:
+        found = np.concatenate([found, _link(ground, trie, rows)], axis=1)
+    tagged_pairs = _pairs(np.concatenate([tagged, titled], axis=1), size)
+    found_pairs = without(_pairs(found, size), tagged_pairs)
+    mentions = _matrix(
+        np.concatenate([tagged_pairs, found_pairs]), len(corpus.sentence_passage), size
+    )
+    counts = _counts(corpus, numbers, tagged, found_pairs, size)
+    return TriGraph(
+        keys=numbers.keys,
+        is_phrase=~named,
+        counts=_with_joints(corpus, counts),
+        mentions=MentionGraph.of(mentions),
+        passages_of=np.diff(counts.tocsc().indptr).astype(np.int64),
+        titled=_titled(corpus, numbers, size),
+        index=numbers.index,
+        names=trie,
+        spelling=Spelling(
+            corpus,
+            numbers.keys,
+            numbers.surface,
+            np.stack([numbers.title_passage, numbers.title_entity]),
+        ),
+        rows=rows,
+        ground=ground,
+    )
+
+
+def _number(corpus: Corpus, settings: AssemblySettings, ground: Groundwork) -> _Numbers:
+    phrases = ground.phrases
+    recurring = _recurring(corpus) if phrases else np.zeros(0, bool)
+    title_passage: list[int] = []
+    titles: list[str] = []
+    if settings.title_entities:
+        for passage, keys_of in enumerate(ground.titles):
+            for key in keys_of:
+                title_passage.append(passage)
+                titles.append(key)
+    kept = {key for key, good in zip(phrases, recurring.tolist(), strict=True) if good and key}
+    keys = sorted({*ground.surfaces, *titles, *kept} - {""})
+    index = {key: entity for entity, key in enumerate(keys)}
+    phrase = np.full(len(corpus.phrases.names), -1, np.int64)
+    if phrases:
+        phrase[:] = [index[key] if key in kept else -1 for key in phrases]
+    return _Numbers(
+        keys,
+        index,
+        np.array([index.get(key, -1) for key in ground.surfaces], np.int64),
+        phrase,
+        np.array(title_passage, np.int64),
+        np.array([index[key] for key in titles], np.int64),
+    )
+
+
+def _wants_phrases(corpus: Corpus, settings: AssemblySettings) -> bool:
+    if settings.noun_phrases == "auto":
+        return len(corpus.entities.code) < FEW_ENTITIES * len(corpus.phrases.code)
+    return settings.noun_phrases == "on"
+
+
+def _recurring(corpus: Corpus) -> Mask:
+    """Which noun phrases occur in more than one passage, and not in too many."""
+    passages = corpus.sentence_passage[corpus.phrases.sentence].astype(np.int64)
+    pairs = distinct(corpus.phrases.code.astype(np.int64) * max(len(corpus), 1) + passages)
+    frequency = np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
+    most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * len(corpus))
+    return (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
+
+
+def _entries(sentence: Int32, entity: Int64) -> Int64:
+    """(2, m) sentence and entity of the mentions that are of an entity."""
+    known = entity >= 0
+    return np.stack([sentence[known].astype(np.int64), entity[known]])
+
+
+def _title_entries(corpus: Corpus, numbers: _Numbers) -> Int64:
+    """(2, m) every sentence mentions its passage's title."""
+    first = np.searchsorted(corpus.sentence_passage, numbers.title_passage)
+    last = np.searchsorted(corpus.sentence_passage, numbers.title_passage, side="right")
+    length = last - first
+    start = np.repeat(first - np.cumsum(length) + length, length)
+    return np.stack(
+        [start + np.arange(len(start), dtype=np.int64), np.repeat(numbers.title_entity, length)]
+    )
+
+
+def _link(ground: Groundwork, trie: NameTrie, rows: Names) -> Int64:
+    """(2, m) names that stand in a sentence word for word, tagged or not."""
+    sentence, entity = trie.find_all(ground.sentences)
+    linked = rows.linked[entity]
+    return np.stack([sentence[linked].astype(np.int64), entity[linked].astype(np.int64)])
+
+
+def _pairs(entries: Int64, size: int) -> Int64:
+    """Distinct (row, entity) pairs as one ascending number each."""
+    return distinct(entries[0] * size + entries[1])
+
+
+def _matrix(pairs: Int64, rows: int, size: int) -> sparse.csr_array:
+    where = (pairs // max(size, 1), pairs % max(size, 1))
+    return sparse.csr_array((np.ones(len(pairs), np.float32), where), shape=(rows, size))
+
+
+def _counts(
+    corpus: Corpus, numbers: _Numbers, tagged: Int64, found_pairs: Int64, size: int
+) -> sparse.csr_array:
+    """C: tagged mentions, the title once, and one for each sentence in which a name was found."""
+    owner = corpus.sentence_passage.astype(np.int64)
+    rows = [owner[tagged[0]], numbers.title_passage, owner[found_pairs // max(size, 1)]]
+    columns = [tagged[1], numbers.title_entity, found_pairs % max(size, 1)]
+    where = (np.concatenate(rows), np.concatenate(columns))
+    ones = np.ones(len(where[0]), np.float32)
+    counts = sparse.csr_array((ones, where), shape=(len(corpus), size))
+    counts.sum_duplicates()
+    return counts
+
+
+def _with_joints(corpus: Corpus, counts: sparse.csr_array) -> sparse.csr_array:
+    """A further column for each pair of consecutive chunks of one document."""
+    if not corpus.chunks.any():
+        return counts
+    order = sorted(range(len(corpus)), key=lambda i: (corpus.documents[i], corpus.chunks[i]))
+    pairs = [
+        (a, b)
+        for a, b in pairwise(order)
+        if corpus.documents[a] == corpus.documents[b] and corpus.chunks[b] == corpus.chunks[a] + 1
+    ]
+    rows = np.array(pairs, np.int64).reshape(-1, 2)
+    columns = np.repeat(np.arange(len(rows), dtype=np.int64), 2)
+    ones = np.ones(len(columns), np.float32)
+    joints = sparse.csr_array((ones, (rows.ravel(), columns)), shape=(len(corpus), len(rows)))
+    return sparse.csr_array(sparse.hstack([counts, joints], format="csr"))
+
+
+def _titled(corpus: Corpus, numbers: _Numbers, size: int) -> sparse.csr_array:
+    ones = np.ones(len(numbers.title_entity), bool)
+    where = (numbers.title_entity, numbers.title_passage)
+    titled = sparse.csr_array((ones, where), shape=(size, len(corpus)))
+    titled.sum_duplicates()
+    titled.sort_indices()
+    return titled

@@ -1,0 +1,395 @@
+"""How an entity is written: as it is most often, in the eyes of a reader."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from backends.numerics import ragged
+from backends.store.snapshot import Corpus
+from backends.types import Int32, Int64, Mask
+from backends.words import (
+    SentenceWords,
+    Words,
+    entity_key,
+    is_telling,
+    title_keys,
+    title_names,
+    tokenise,
+)
+
+
+class Spelling:
+    """The names of entities as people write them."""
+
+    def __init__(self, corpus: Corpus, keys: Sequence[str], surface: Int64, titles: Int64) -> None:
+        """Count spellings; nothing is looked at entity by entity before somebody asks.
+
+        Args:
+            corpus: One version.
+            keys: e entity keys.
+            surface: Entity of each named-entity surface, -1 where it is none.
+            titles: (2, t) passage and entity of each title, ascending by passage.
+        """
+        self._keys = keys
+        self._titles = corpus.titles
+        self._surfaces = corpus.entities.names
+        frequency = np.bincount(corpus.entities.code, minlength=len(surface))
+        # The first in code point order among those that are as frequent.
+        order = np.lexsort((np.arange(len(surface)), -frequency))
+        order = order[surface[order] >= 0]
+        entities, first = np.unique(surface[order], return_index=True)
+        self._tagged = np.full(len(keys), -1, np.int64)
+        self._tagged[entities] = order[first]
+        passages, titled = titles
+        entities, first = np.unique(titled, return_index=True)
+        self._titled = np.full(len(keys), -1, np.int64)
+        self._titled[entities] = passages[first]
+
+    def of(self, entity: int) -> str:
+        """One entity: as most often tagged, else as its first title, else its key."""
+        if self._tagged[entity] >= 0:
+            surface: str = self._surfaces[self._tagged[entity]]
+            return surface.strip()
+        key = self._keys[entity]
+        if self._titled[entity] >= 0:
+            names = title_names(self._titles[self._titled[entity]])
+            return next(name for name in reversed(names) if entity_key(name) == key)
+        return key
+
+    def all(self) -> list[str]:
+        """Every entity, by its number."""
+        return [self.of(entity) for entity in range(len(self._keys))]
+
+
+MAX_WORDS = 8
+# A capital letter at the start of a sentence proves nothing for a shorter single word.
+MIN_SINGLE_WORD = 4
+# Words of running text that are looked at together, to bound memory.
+_BLOCK = 2_000_000
+# Bits of a word's number in an edge.
+_SHIFT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A stretch of tokens that names an entity.
+
+    Attributes:
+        entity: Which.
+        start: First token.
+        length: Number of tokens.
+    """
+
+    entity: int
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of e entities in words.
+
+    Attributes:
+        words: (m,) int32 numbers of words, name after name.
+        lengths: (e,) int32 how many words each has.
+        telling: (e,) whether a name says enough to be looked for; see `linking.is_telling`.
+        linked: (e,) whether it also says enough to be linked wherever it stands.
+    """
+
+    words: Int32
+    lengths: Int32
+    telling: Mask
+    linked: Mask
+
+    @classmethod
+    def of(cls, keys: Iterable[str], words: Words) -> "Names":
+        """From entity keys; words that are new get numbers."""
+        numbers: list[int] = []
+        lengths: list[int] = []
+        telling: list[bool] = []
+        linked: list[bool] = []
+        for key in keys:
+            row = [words.number(token.casefold()) for token in tokenise(key)]
+            numbers += row
+            lengths.append(len(row))
+            telling.append(is_telling(key))
+            linked.append(len(key) >= MIN_SINGLE_WORD or " " in key)
+        return cls(
+            np.array(numbers, np.int32),
+            np.array(lengths, np.int32),
+            np.array(telling, bool),
+            np.array(linked, bool),
+        )
+
+    def joined(self, more: "Names", source: Int64) -> "Names":
+        """Some of these and of more, by their place in both laid end to end."""
+        lengths = np.concatenate([self.lengths, more.lengths])
+        words = np.concatenate([self.words, more.words])
+        return Names(
+            words[ragged(lengths, source)],
+            lengths[source],
+            np.concatenate([self.telling, more.telling])[source],
+            np.concatenate([self.linked, more.linked])[source],
+        )
+
+
+class NameTrie:
+    """Finds names in token sequences, longest first from left to right.
+
+    The trie is two sorted arrays, so whole corpora are matched with a few array operations: a
+    state and the next word form one number, looked up by binary search.
+    """
+
+    def __init__(self, words: Words, names: Names, entities: Int64) -> None:
+        """Build it level by level.
+
+        Args:
+            words: The numbers of words.
+            names: Of all entities.
+            entities: Those to find, ascending; of two names with the same words the first counts.
+        """
+        self._words = words
+        lengths = names.lengths[entities]
+        usable = (lengths > 0) & (lengths <= MAX_WORDS)
+        entities, lengths = entities[usable], lengths[usable].astype(np.int64)
+        flat = names.words[ragged(names.lengths, entities)].astype(np.int64)
+        starts = np.cumsum(lengths) - lengths
+        state = np.zeros(len(entities), np.int64)
+        edges: list[Int64] = []
+        states = 1
+        for depth in range(MAX_WORDS):
+            alive = np.flatnonzero(lengths > depth)
+            steps = (state[alive] << _SHIFT) | flat[starts[alive] + depth]
+            known, place = np.unique(steps, return_inverse=True)
+            state[alive] = states + place
+            states += len(known)
+            # States are numbered level by level, so the edges come out ascending.
+            edges.append(known)
+        self._edges: Int64 = np.concatenate(edges)
+        self._ends: Int64 = np.full(states, -1, np.int64)
+        final, first = np.unique(state, return_index=True)
+        self._ends[final] = entities[first]
+        # From the start, where most words lead nowhere, a table is quicker than a search.
+        self._first: Int64 = np.full(int(edges[0][-1]) + 1 if len(edges[0]) else 0, -1, np.int64)
+        self._first[edges[0]] = 1 + np.arange(len(edges[0]), dtype=np.int64)
+
+    @classmethod
+    def of(cls, names: Sequence[tuple[str, int]], words: Words | None = None) -> "NameTrie":
+        """From (name, entity) pairs, ascending by entity."""
+        words = Words() if words is None else words
+        rows = Names.of((name for name, _ in names), words)
+        trie = cls(words, rows, np.arange(len(names), dtype=np.int64))
+        number = np.array([entity for _, entity in names], np.int64)
+        found = trie._ends >= 0
+        trie._ends[found] = number[trie._ends[found]]
+        return trie
+
+    def find(self, tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[Link]:
+        """Names in one sequence, none overlapping.
+
+        Args:
+            tokens: In any case.
+            starts: Where a name may start; everywhere if None.
+        """
+        codes = np.array([self._words.find(token.casefold()) for token in tokens], np.int64)
+        allowed = np.ones(len(tokens), bool) if starts is None else np.asarray(starts, bool)
+        found = _leftmost(*self._longest(codes, np.flatnonzero(allowed)))
+        return [Link(*link) for link in zip(*(part.tolist() for part in found), strict=True)]
+
+    def find_all(self, sentences: SentenceWords) -> tuple[Int32, Int32]:
+        """Names in many sentences that start like a name: with a capital letter or a digit.
+
+        Returns:
+            Places of the sentences, ascending, and the entities found there; repeats kept.
+        """
+        owners: list[Int32] = [np.empty(0, np.int32)]
+        entities: list[Int32] = [np.empty(0, np.int32)]
+        ends = np.cumsum(sentences.lengths, dtype=np.int64)
+        first = 0
+        while first < len(ends):
+            start = int(ends[first] - sentences.lengths[first])
+            last = max(first + 1, int(np.searchsorted(ends, start + _BLOCK, side="right")))
+            packed = sentences.packed[start : ends[last - 1]].astype(np.int64)
+            # END >> 1 is -1, the number of an unknown word.
+            entity, place, _ = _leftmost(*self._longest(packed >> 1, np.flatnonzero(packed & 1)))
+            owners.append(np.searchsorted(ends, start + place, side="right").astype(np.int32))
+            entities.append(entity.astype(np.int32))
+            first = last
+        return np.concatenate(owners), np.concatenate(entities)
+
+    def _longest(self, codes: Int64, starts: Int64) -> tuple[Int64, Int64, Int64]:
+        """Longest name from each start: entity, place, number of tokens, where there is one."""
+        first = codes[starts]
+        known = (first >= 0) & (first < len(self._first))
+        starts, first = starts[known], first[known]
+        state = self._first[first]
+        starts, state = starts[state >= 0], state[state >= 0]
+        entity = self._ends[state]
+        length = (entity >= 0).astype(np.int64)
+        alive = np.arange(len(starts), dtype=np.int64)
+        for depth in range(1, MAX_WORDS):
+            position = starts[alive] + depth
+            inside = position < len(codes)
+            alive, state, position = alive[inside], state[inside], position[inside]
+            if not len(alive):
+                break
+            step = (state << _SHIFT) | codes[position]
+            edge = np.searchsorted(self._edges, step)
+            edge[edge == len(self._edges)] = 0
+            hit = self._edges[edge] == step
+            # An edge leads to the state of its own number, after the one that all begin in.
+            alive, state = alive[hit], edge[hit] + 1
+            ends = self._ends[state]
+            complete = ends >= 0
+            entity[alive[complete]] = ends[complete]
+            length[alive[complete]] = depth + 1
+        named = entity >= 0
+        return entity[named], starts[named], length[named]
+
+
+def _leftmost(entity: Int64, start: Int64, length: Int64) -> tuple[Int64, Int64, Int64]:
+    """Matches without those that overlap an earlier one that is kept.
+
+    Args:
+        entity: (m,) of each match.
+        start: (m,) ascending.
+        length: (m,) at least 1.
+    """
+    if not len(start):
+        return entity, start, length
+    end = start + length
+    reach = np.maximum.accumulate(end)
+    # Where nothing from before reaches, a new cluster begins; most have one match.
+    begins = np.concatenate([[True], start[1:] >= reach[:-1]])
+    kept = begins.copy()
+    crowded = np.flatnonzero(~begins)
+    free_from = 0
+    cluster = -1
+    owner = np.cumsum(begins)[crowded]
+    heads = end[np.flatnonzero(begins)]
+    for place, which in zip(crowded.tolist(), owner.tolist(), strict=True):
+        if which != cluster:
+            cluster, free_from = which, int(heads[which - 1])
+        if start[place] >= free_from:
+            kept[place] = True
+            free_from = int(end[place])
+    return entity[kept], start[kept], length[kept]
+
+
+# What a Tri-Graph is assembled from: every name under its key, every sentence in words.
+#
+# This is where assembling spends its time, one string after the other. All of it depends on single
+# names, titles and sentences, so a version takes over from the one before what both have.
+
+
+@dataclass(frozen=True, slots=True)
+class Groundwork:
+    """Made of one version of a corpus.
+
+    Attributes:
+        words: The numbers of words, shared with versions before and after.
+        sentences: s sentences in words; none where names in running text do not count.
+        surfaces: The key of each named-entity surface.
+        phrases: The key of each noun phrase; empty where they do not count.
+        titles: The keys of each passage's title.
+    """
+
+    words: Words
+    sentences: SentenceWords
+    surfaces: Sequence[str]
+    phrases: Sequence[str]
+    titles: Sequence[tuple[str, ...]]
+
+
+def lay(
+    corpus: Corpus,
+    *,
+    sentences: bool,
+    phrases: bool,
+    before: tuple[Corpus, Groundwork] | None = None,
+) -> Groundwork:
+    """Make the groundwork of a corpus.
+
+    Args:
+        corpus: One version.
+        sentences: Whether names in running text count.
+        phrases: Whether noun phrases do.
+        before: The version that this one was read after.
+    """
+    if corpus.origin is None or (before and before[1].sentences.are_worn(before[1].words)):
+        before = None
+    old, ground = before or (None, None)
+    words = Words() if ground is None else ground.words
+    surfaces = _keys(
+        corpus.entities.names,
+        old.entities.names if old else (),
+        ground.surfaces if ground else (),
+    )
+    noun_phrases = _keys(
+        corpus.phrases.names if phrases else (),
+        old.phrases.names if old and ground and ground.phrases else (),
+        ground.phrases if ground else (),
+    )
+    return Groundwork(
+        words,
+        _sentences(corpus, words, before) if sentences else SentenceWords.of((), words),
+        surfaces,
+        noun_phrases,
+        _titles(corpus, before),
+    )
+
+
+def name_rows(
+    keys: Sequence[str], words: Words, before: tuple[dict[str, int], Names] | None
+) -> Names:
+    """The words of each entity's name.
+
+    Args:
+        keys: Of the entities.
+        words: The numbers of words.
+        before: Key -> entity of the version before, and its names.
+    """
+    if before is None:
+        return Names.of(keys, words)
+    index, names = before
+    source = np.array([index.get(key, -1) for key in keys], np.int64)
+    new = np.flatnonzero(source < 0)
+    source[new] = len(index) + np.arange(len(new), dtype=np.int64)
+    return names.joined(Names.of((keys[entity] for entity in new.tolist()), words), source)
+
+
+def _keys(names: Sequence[str], known: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """The key of each name, some of which are known."""
+    memo = dict(zip(known, keys, strict=True))
+    return [memo[name] if name in memo else entity_key(name) for name in names]
+
+
+def _titles(corpus: Corpus, before: tuple[Corpus, Groundwork] | None) -> list[tuple[str, ...]]:
+    if before is None or corpus.origin is None:
+        return [title_keys(title) for title in corpus.titles]
+    known = before[1].titles
+    return [
+        known[origin] if origin >= 0 else title_keys(title)
+        for title, origin in zip(corpus.titles, corpus.origin.tolist(), strict=True)
+    ]
+
+
+def _sentences(
+    corpus: Corpus, words: Words, before: tuple[Corpus, Groundwork] | None
+) -> SentenceWords:
+    texts = chain.from_iterable(corpus.iter_sentence_texts(corpus.changed))
+    read = SentenceWords.of(texts, words)
+    if before is None or corpus.origin is None:
+        return read
+    old, ground = before
+    counts = [_per_passage(old), _per_passage(corpus)[corpus.changed]]
+    return ground.sentences.joined(
+        read, ragged(np.concatenate(counts), corpus.places_after(len(old)))
+    )
+
+
+def _per_passage(corpus: Corpus) -> Int64:
+    """(n,) sentences of each passage."""
+    return np.bincount(corpus.sentence_passage, minlength=len(corpus)).astype(np.int64)

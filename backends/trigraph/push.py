@@ -1,0 +1,325 @@
+"""Personalized PageRank whose cost follows what the walk touches, not the size of the graph.
+
+Mass waiting at a node is pushed on only where there is enough of it for the node's number of
+edges; less than that is held, and what is held bounds the error (Andersen, Chung and Lang, "Local
+graph partitioning using PageRank vectors", FOCS 2006, whose pushes are made here for all waiting
+nodes of one side at once). Every push over m edges settles at least (1 - d) * threshold * m of the
+mass, so no more than 1 / ((1 - d) * threshold) edges are ever followed, however large the graph.
+
+The walk is that of `backends.trigraph.pagerank`, and so is the result, up to the bound.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import sparse
+
+from backends.numerics import distinct, top_rows
+from backends.trigraph.pagerank import Stationary, Walk
+from backends.types import Float64, Int32, Int64
+
+THRESHOLD = 1e-3
+MOST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Where mass goes from one side of the graph: CSR, as three plain arrays.
+
+    Attributes:
+        starts: (m + 1,) edges of node u lie at starts[u]:starts[u + 1].
+        targets: Nodes of the other side.
+        shares: Of the node's mass that each edge takes; they add up to 1, or to 0 without edges.
+    """
+
+    starts: Int64 | Int32
+    targets: Int32 | Int64
+    shares: Float64
+
+    @classmethod
+    def of(cls, matrix: sparse.csr_array) -> "Edges":
+        """From a CSR matrix, whose arrays are kept, not copied."""
+        return cls(matrix.indptr, matrix.indices, matrix.data)
+
+    def __len__(self) -> int:
+        """How many nodes this side has."""
+        return len(self.starts) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWalk:
+    """The random walk, laid out to be followed from any node.
+
+    Attributes:
+        passages: From n passages to the entities that other passages share.
+        entities: From e entities to passages.
+        returned: (n,) share of a passage's mass that its own entities give back in two steps.
+    """
+
+    passages: Edges
+    entities: Edges
+    returned: Float64
+    _rooms: "list[_Room]" = field(default_factory=list, repr=False, compare=False)
+
+    @contextmanager
+    def room(self) -> "Iterator[_Room]":
+        """Room for one walk at a time, kept for the next: fresh pages cost more than a walk."""
+        try:
+            room = self._rooms.pop()
+        except IndexError:
+            returned = np.zeros(len(self.entities))
+            room = _Room(_Side(self.passages, self.returned), _Side(self.entities, returned))
+        yield room
+        # A walk that failed half way would have left its mass behind.
+        self._rooms.append(room)
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Where one walk restarts; the rest of the graph has nothing.
+
+    Attributes:
+        passages: (p,) rows of passages, each at most once.
+        passage_mass: (p,) non-negative.
+        entities: (a,) entities, each at most once.
+        entity_mass: (a,) non-negative.
+    """
+
+    passages: Int64
+    passage_mass: Float64
+    entities: Int64
+    entity_mass: Float64
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Where one walk settles, as far as it was followed.
+
+    Attributes:
+        passages: (t,) rows of the passages that any mass reached, ascending.
+        mass: (t,) never more than the walk's true mass there. A passage not listed has none.
+        error: Largest sum over all passages of what is missing from `mass`.
+        edges: How many edges were followed.
+    """
+
+    passages: Int64
+    mass: Float64
+    error: float
+    edges: int
+
+
+def local_walk(walk: Walk) -> LocalWalk:
+    """Lay out a walk for pushing; shares the arrays it can."""
+    entities = Edges.of(walk.from_entities)
+    shared = np.flatnonzero(np.diff(entities.starts) > 1)
+    onward = Edges.of(sparse.csr_array(walk.shared_to_entities.T.tocsr()))
+    targets = shared.astype(np.int32)[onward.targets]
+    return LocalWalk(Edges(onward.starts, targets, onward.shares), entities, walk.returned)
+
+
+def settle(
+    walk: LocalWalk,
+    restarts: Sequence[Restart],
+    *,
+    damping: float,
+    threshold: float,
+) -> list[Settled]:
+    """Personalized PageRank of several restart vectors, one after the other.
+
+    Args:
+        walk: The graph.
+        restarts: Each is normalised; one without mass settles nowhere.
+        damping: Probability in [0, 1) of following an edge rather than restarting.
+        threshold: Above 0. A node with m edges holds up to m times this much of the mass.
+
+    Raises:
+        ValueError: Damping or threshold is out of range.
+    """
+    _require(damping, threshold)
+    with walk.room() as room:
+        return [_settle(room, restart, damping, threshold) for restart in restarts]
+
+
+def personalized_pagerank(
+    walk: LocalWalk,
+    restart_passages: Float64,
+    restart_entities: sparse.csc_array,
+    *,
+    damping: float,
+    threshold: float = THRESHOLD,
+    most: int = MOST,
+) -> Stationary:
+    """What `backends.trigraph.pagerank.personalized_pagerank` computes, where the restart is dense.
+
+    Every passage keeps what it restarts with, and what its own entities give back of that. Only
+    those that stand out send the rest on (as in ZoomRAG, which restarts at the best passages and
+    active entities alone), so the work beyond one look at each passage does not grow with them.
+
+    Args:
+        walk: The graph.
+        restart_passages: (n, b) non-negative.
+        restart_entities: (e, b) CSC, non-negative, without duplicates.
+        damping: Probability in [0, 1) of following an edge rather than restarting.
+        threshold: Above 0. A node with m edges holds up to m times this share of the largest
+            restart mass that any node of its column has. A share of the largest and not of the
+            sum, which grows with the corpus while what stands out does not.
+        most: At least 1. So many passages may push what they restart with, those with most of it.
+
+    Returns:
+        Lower bounds of the passages' mass; `residual` bounds what is missing from each column,
+        and `steps` is the number of edges followed.
+
+    Raises:
+        ValueError: Damping or threshold is out of range.
+    """
+    _require(damping, threshold)
+    degree = np.diff(walk.passages.starts)
+    kept = (1 - damping) / (1 - damping**2 * walk.returned)
+    settled = np.zeros_like(restart_passages)
+    missing = np.zeros(restart_passages.shape[1])
+    edges = 0
+    for column in range(restart_passages.shape[1]):
+        prior = restart_passages[:, column]
+        own = slice(restart_entities.indptr[column], restart_entities.indptr[column + 1])
+        entities, values = restart_entities.indices[own], restart_entities.data[own]
+        total = float(prior.sum() + values.sum())
+        if total <= 0:
+            continue
+        level = threshold * max(prior.max(initial=0.0), values.max(initial=0.0))
+        rows = np.flatnonzero(prior > level * degree)
+        if len(rows) > most:
+            rows = np.sort(rows[top_rows(prior[rows], most)])
+        pushed = float(prior[rows].sum())
+        started = Restart(rows, prior[rows], entities.astype(np.int64), values)
+        share = pushed + float(values.sum())
+        mass = prior * kept
+        mass[rows] = 0
+        missing[column] = max((float(prior.sum()) - pushed) / (1 + damping) - float(mass.sum()), 0)
+        mass /= total
+        missing[column] /= total
+        if share > 0:
+            with walk.room() as room:
+                walked = _settle(room, started, damping, level / share)
+            mass[walked.passages] += walked.mass * (share / total)
+            missing[column] += walked.error * share / total
+            edges += walked.edges
+        settled[:, column] = mass
+    return Stationary(settled, missing, edges)
+
+
+def _require(damping: float, threshold: float) -> None:
+    if not 0 <= damping < 1:
+        raise ValueError(f"damping must be in [0, 1), not {damping}")
+    if not threshold > 0:
+        raise ValueError(f"threshold must be above 0, not {threshold}")
+
+
+def _settle(room: "_Room", restart: Restart, damping: float, threshold: float) -> Settled:
+    passages, entities = room.passages, room.entities
+    total = float(restart.passage_mass.sum() + restart.entity_mass.sum())
+    if total <= 0:
+        return Settled(np.empty(0, np.int64), np.empty(0), 0.0, 0)
+    entities.start(restart.entities, restart.entity_mass / total)
+    passages.start(restart.passages, restart.passage_mass / total)
+    edges = 0
+    while len(passages.fresh) or len(entities.fresh):
+        edges += entities.push_to(passages, damping, threshold)
+        edges += passages.push_to(entities, damping, threshold)
+    found = _read(room, damping, edges)
+    passages.clean()
+    entities.clean()
+    return found
+
+
+def _read(room: "_Room", damping: float, edges: int) -> Settled:
+    """What settled, and how much at most is missing.
+
+    Of all mass that starts at passages 1 / (1 + d) ends at passages, of what starts at entities
+    d / (1 + d). Of a held residual the passage itself keeps its part for certain.
+    """
+    rows = distinct(np.concatenate(room.passages.touched))
+    held = room.passages.waiting[rows]
+    certain = (1 - damping) * room.passages.gain(rows, damping) * held
+    mass = room.passages.settled[rows] + certain
+    most = (float(held.sum()) + damping * room.entities.held()) / (1 + damping)
+    return Settled(rows, mass, max(most - float(certain.sum()), 0.0), edges)
+
+
+class _Side:
+    """The passages or the entities during one walk."""
+
+    def __init__(self, edges: Edges, returned: Float64) -> None:
+        self._edges = edges
+        self._returned = returned
+        self.waiting = np.zeros(len(edges))
+        self.settled = np.zeros(len(edges))
+        self._place = np.empty(len(edges), np.int32)
+        self.touched: list[Int64] = []
+        self.fresh = np.empty(0, np.int64)
+        """Nodes that mass has come to since this side last pushed, each once."""
+
+    def start(self, nodes: Int64, mass: Float64) -> None:
+        """Put the restart mass down."""
+        self.waiting[nodes] = mass
+        self.fresh = nodes[mass > 0]
+        self.touched = [self.fresh]
+
+    def push_to(self, other: "_Side", damping: float, threshold: float) -> int:
+        """Settle what waits at nodes that have enough, and send the rest on; returns edges."""
+        starts = self._edges.starts
+        first, last = starts[self.fresh], starts[self.fresh + 1]
+        enough = self.waiting[self.fresh] > threshold * (last - first)
+        nodes, first, last = self.fresh[enough], first[enough], last[enough]
+        self.fresh = np.empty(0, np.int64)
+        mass = self.waiting[nodes] * self.gain(nodes, damping)
+        self.waiting[nodes] = 0
+        self.settled[nodes] += (1 - damping) * mass
+        degree = (last - first).astype(np.int64)
+        ends = np.cumsum(degree)
+        size = int(ends[-1]) if len(ends) else 0
+        if size and damping:
+            edge = np.arange(size) + np.repeat(first - (ends - degree), degree)
+            moved = self._edges.shares[edge] * np.repeat(damping * mass, degree)
+            other.receive(self._edges.targets[edge], moved)
+        return size
+
+    def gain(self, nodes: Int64, damping: float) -> Float64:
+        """How often mass is at each of these nodes before it goes on, coming back each time."""
+        gain: Float64 = 1 / (1 - damping**2 * self._returned[nodes])
+        return gain
+
+    def receive(self, nodes: Int32 | Int64, mass: Float64) -> None:
+        """Take mass in; a node may occur many times."""
+        np.add.at(self.waiting, nodes, mass)
+        self.fresh = self._distinct(np.concatenate([self.fresh, nodes]))
+        self.touched.append(self.fresh)
+
+    def _distinct(self, nodes: Int64) -> Int64:
+        """Each node once, without sorting: of its occurrences the last one's place stays."""
+        order = np.arange(len(nodes), dtype=np.int32)
+        self._place[nodes] = order
+        distinct: Int64 = nodes[self._place[nodes] == order]
+        return distinct
+
+    def held(self) -> float:
+        """All that waits."""
+        # A node may have been touched often, but waits once.
+        return float(self.waiting[distinct(np.concatenate(self.touched))].sum())
+
+    def clean(self) -> None:
+        """Leave the arrays as they were."""
+        for nodes in self.touched:
+            self.waiting[nodes] = 0
+            self.settled[nodes] = 0
+        self.touched = []
+        self.fresh = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Both sides during one walk; clean whenever none is under way. Not for two threads at once."""
+
+    passages: _Side
+    entities: _Side

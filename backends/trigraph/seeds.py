@@ -1,0 +1,178 @@
+"""Where a walk starts: the entities that a question names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.errors import BackendError
+from backends.store.snapshot import Corpus
+from backends.trigraph.graph import TriGraph
+from backends.types import Float32, Query
+from backends.words import entity_key, starts_like_a_name, stretch, tokenise
+
+# A seed has a positive value whatever the floor.
+MIN_VALUE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class SeedSettings:
+    """How a question's words become entities.
+
+    Attributes:
+        vocabulary: Names of known entities are found in the question word for word, tagged or not.
+        lower_case_word: Value of a single word found so when nothing in the question's spelling
+            says that it is a name. Web questions are typed without capitals.
+        lower_case_name: The same for several words.
+        noun_phrase: Value of a noun phrase of the question that the graph knows.
+        nearest: A tagged mention that the vocabulary lacks takes the entity with the most similar
+            vector, as in LinearRAG. Needs an index with entity vectors, which took a third of the
+            indexing time and changed no result measurably, so it is off by default.
+        similarity_floor: The least similarity for that.
+    """
+
+    vocabulary: bool = True
+    lower_case_word: float = 0.3
+    lower_case_name: float = 0.8
+    noun_phrase: float = 0.3
+    nearest: bool = False
+    similarity_floor: float = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """An entity that the question names.
+
+    Attributes:
+        entity: Its number.
+        value: In (0, 1], what bridging starts from.
+        mention: The question's words for it.
+        origin: "name" for a tagged mention with the same key, "nearest" for a tagged mention with
+            a similar vector, "vocabulary" for words found in the vocabulary, "phrase" for a noun
+            phrase.
+    """
+
+    entity: int
+    value: float
+    mention: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeedStats:
+    """A seed, and how much of the corpus it points at; an entity everywhere points nowhere.
+
+    Attributes:
+        mention: The question's words for it.
+        value: In (0, 1], as in `Seed`.
+        origin: As in `Seed`.
+        passages: How many passages mention it, of those that take part.
+        titles: How many of them have it for a title.
+    """
+
+    mention: str
+    value: float
+    origin: str
+    passages: int
+    titles: int
+
+
+class SeedFinder:
+    """Finds seeds in analysed questions."""
+
+    def __init__(self, graph: TriGraph, corpus: Corpus, settings: SeedSettings) -> None:
+        """Prepare for one graph.
+
+        Raises:
+            BackendError: Vectors of entities are wanted, and the index has none.
+        """
+        self._graph = graph
+        self._settings = settings
+        self._vectors = _entity_vectors(graph, corpus) if settings.nearest else None
+
+    def needs_vector(self, mention: str) -> bool:
+        """Whether a tagged mention can only be linked by its vector."""
+        return self._vectors is not None and self._entity(mention) < 0
+
+    def find(self, query: Query, passages_of: NDArray[np.int64]) -> tuple[Seed, ...]:
+        """Seeds in the order in which they are found, each entity once, with its best value.
+
+        Args:
+            query: An analysed question.
+            passages_of: (at least e,) passages that may be used for each entity; one that has
+                none is no seed.
+        """
+        found = [
+            *self._tagged(query, passages_of),
+            *self._in_vocabulary(query),
+            *self._phrases(query),
+        ]
+        best: dict[int, Seed] = {}
+        for seed in found:
+            known = best.get(seed.entity)
+            if passages_of[seed.entity] and (known is None or known.value < seed.value):
+                best[seed.entity] = seed
+        return tuple(best.values())
+
+    def _entity(self, mention: str) -> int:
+        entity = self._graph.index.get(entity_key(mention), -1)
+        return -1 if entity >= 0 and self._graph.is_phrase[entity] else entity
+
+    def _tagged(self, query: Query, passages_of: NDArray[np.int64]) -> list[Seed]:
+        seeds = []
+        for mention in query.mentions:
+            if mention.kind != "entity":
+                continue
+            entity = self._entity(mention.text)
+            if entity >= 0:
+                seeds.append(Seed(entity, 1.0, mention.text, "name"))
+            elif self._vectors is not None and len(self._vectors) and mention.vector is not None:
+                # What a filter leaves out must not stand in front of the nearest that is left.
+                usable = passages_of[: len(self._vectors)] > 0
+                similarity = np.where(usable, self._vectors @ mention.vector, -1)
+                entity = int(similarity.argmax())
+                value = min(float(similarity[entity]), 1.0)
+                if value >= max(self._settings.similarity_floor, MIN_VALUE):
+                    seeds.append(Seed(entity, value, mention.text, "nearest"))
+        return seeds
+
+    def _in_vocabulary(self, query: Query) -> list[Seed]:
+        if not self._settings.vocabulary:
+            return []
+        tokens = tokenise(query.text)
+        seeds = []
+        for link in self._graph.names.find(tokens):
+            end = link.start + link.length
+            value = self._confidence(tokens, link.start, end)
+            words = stretch(query.text, link.start, link.length)
+            seeds.append(Seed(link.entity, value, words, "vocabulary"))
+        return seeds
+
+    def _confidence(self, tokens: Sequence[str], start: int, end: int) -> float:
+        # The first word of a question has a capital letter whatever it is.
+        if any(starts_like_a_name(token) for token in tokens[max(start, 1) : end]):
+            return 1.0
+        # An article before the word is part of the name: "the godfather".
+        single = end - start == 1 and (start == 0 or tokens[start - 1].casefold() != "the")
+        return self._settings.lower_case_word if single else self._settings.lower_case_name
+
+    def _phrases(self, query: Query) -> list[Seed]:
+        seeds = []
+        for mention in query.mentions:
+            entity = self._graph.index.get(entity_key(mention.text), -1)
+            if mention.kind == "phrase" and entity >= 0 and self._graph.is_phrase[entity]:
+                seeds.append(Seed(entity, self._settings.noun_phrase, mention.text, "phrase"))
+        return seeds
+
+
+def _entity_vectors(graph: TriGraph, corpus: Corpus) -> Float32:
+    vectors = corpus.surface_vectors(graph.spelling.all())
+    missing = np.isnan(vectors).any(axis=1)
+    if len(vectors) and missing.all():
+        raise BackendError(
+            "This index holds no entity vectors, which the graph setting seeds.nearest needs. "
+            "Index the corpus again with --entity-vectors, or leave the setting off."
+        )
+    vectors[missing] = 0
+    return vectors

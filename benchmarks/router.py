@@ -1,0 +1,100 @@
+"""What a router costs: seconds to train one and to solve its thresholds, ms for a decision.
+
+`python -m benchmarks.router` makes its own questions: labels that depend on some features by
+products, bends and slopes, with noise. "decision" is features in, route out, one question at a
+time; "explained" adds the contributions and the nearest change. Everything runs on one thread.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from benchmarks import report
+from router.model import RoutingModel
+from router.policy import Policy
+from router.scorer import AttentionMlp, Linear
+from training.data.examples import Examples
+from training.fit.recipe import Recipe
+from training.fit.trainer import Trained, train
+from training.thresholds.outcomes import RouteOutcomes
+from training.thresholds.pareto import front
+from training.thresholds.solve import Solution, solve, stability
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print the tables."""
+    parser = report.parser(__doc__)
+    parser.add_argument("--questions", type=int, default=1500, help="to train on")
+    parser.add_argument("--features", type=int, default=100, help="of which 85 are kept")
+    parser.add_argument("--members", type=int, default=5, help="networks that are averaged")
+    arguments = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    n, width, seed = arguments.questions, arguments.features, arguments.seed
+    report.print_header(
+        "Router: training, thresholds, decisions",
+        seed=seed,
+        data=f"{n} made questions to train on, a quarter as many for dev, {width} features",
+    )
+    training, dev = questions(n, width, seed), questions(max(40, n // 4), width, seed + 1)
+    names = [f"f{column}" for column in range(width)]
+    asked = questions(200, width, seed + 2).features
+    columns = ["scorer", "train s", "dev AUC", "dev ECE"]
+    columns += [f"{what} {p} ms" for what in ("decision", "explained") for p in ("p50", "p95")]
+    table = report.Table(columns, width=14)
+    for kind in (Linear.kind, AttentionMlp.kind):
+        recipe = Recipe(kind=kind, seeds=tuple(range(arguments.members)))
+        made: list[Trained] = []
+        seconds = report.timed(lambda: made.append(train(training, dev, names, recipe)))  # noqa: B023
+        solved = solve(_replay(made[0], training, seed), most=200)
+        model = RoutingModel("bench/v1", made[0].scorer, Policy(solved.thresholds), None)
+        table.row(kind, seconds, made[0].dev_auc, made[0].dev.ece_mass, *_decisions(model, asked))
+    _thresholds(_replay(made[0], training, seed))
+
+
+def questions(n: int, width: int, seed: int) -> Examples:
+    """Made disagreements, of whose features at least 8 are needed."""
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(n, width))
+    x[:, ::4] = draw.poisson(3, x[:, ::4].shape)
+    x[:, 1::4] = np.exp(x[:, 1::4])
+    rule = 2 * x[:, 2] * x[:, 3] + 0.5 * (x[:, 4] - 3) + np.log(x[:, 5]) + np.abs(x[:, 6]) - 0.8
+    labels = draw.random(n) < 1 / (1 + np.exp(-rule))
+    return Examples(x, labels.astype(np.int64), np.where(draw.random(n) < 0.5, "one", "other"))
+
+
+def _replay(trained: Trained, examples: Examples, seed: int) -> RouteOutcomes:
+    """Each question with one arm that succeeds, and fusion that does so by chance."""
+    draw = np.random.default_rng(seed)
+    n = len(examples)
+    quality = np.stack([1 - examples.labels, draw.random(n) < 0.7, examples.labels], axis=1)
+    return RouteOutcomes(
+        trained.scorer.scores(examples.features),
+        quality.astype(np.float64),
+        np.tile([5.0, 25.0, 20.0], (n, 1)),
+    )
+
+
+def _decisions(model: RoutingModel, asked: np.ndarray) -> list[float]:
+    cells: list[float] = []
+    for explain in (False, True):
+        seconds = [
+            report.timed(lambda row=row, e=explain: model.decide(asked[row : row + 1], explain=e))  # type: ignore[misc]
+            for row in range(len(asked))
+        ]
+        cells += report.percentiles(seconds)[:2]
+    return cells
+
+
+def _thresholds(replay: RouteOutcomes) -> None:
+    found: list[Solution] = []
+    print()
+    table = report.Table(["step", "s"], width=34)
+    table.row("solve, all pairs", report.timed(lambda: found.append(solve(replay))))
+    table.row("Pareto front, 400 cuts", report.timed(lambda: front(replay)))
+    chosen = found[0].thresholds
+    table.row("bootstrap, 200 resamples", report.timed(lambda: stability(replay, chosen)))
+
+
+if __name__ == "__main__":
+    main()

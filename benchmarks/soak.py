@@ -1,0 +1,389 @@
+"""Hours in minutes: reads, writes, deletions, filters, clients that hang up, workers that die.
+
+python -m benchmarks.soak [--minutes 30] [--clients 32] [--workers 2] [--index DIR]
+
+Starts a server of its own over a copy of an index (by default the demo corpus) and knows it by HTTP
+alone. Each client owns its documents, so it knows what must be there. A worker is killed with
+SIGKILL every so often; the oldest is spared for half of the run, so that growth shows.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import psutil
+
+from benchmarks.load import server
+from benchmarks.report import Table, parser, percentiles, print_header
+from benchmarks.soak_ledger import Known, Ledger
+
+REFUSALS = (409, 429, 503)
+ROUTES = ("dense", "lexical", "graph", "fusion")
+TAGS = ("red", "green", "blue")
+WORDS = [
+    "bridge",
+    "river",
+    "tower",
+    "harbour",
+    "museum",
+    "painter",
+    "engine",
+    "treaty",
+    "island",
+    "castle",
+]
+# How long a client insists on a change, and how long it waits before it asks again.
+PATIENCE, LONGEST_WAIT = 120.0, 2.0
+BULK = 40
+# Seconds after which a worker is taken to have loaded its models.
+LOADED = 20.0
+
+# What must not happen, and is printed even where it did not.
+WANTED = (
+    "lost document",
+    "lost revision",
+    "deleted document is back",
+    "deleted passage in a reply",
+    "filtered-out passage in a reply",
+)
+
+
+class Soak:
+    """Clients, and what they saw."""
+
+    def __init__(self, url: str, given: argparse.Namespace) -> None:
+        """Send nothing yet."""
+        self.ledger = Ledger()
+        self.statuses = Counter[str]()
+        self.seconds: dict[str, list[float]] = {}
+        self.jobs: list[str] = []
+        self.ends = time.monotonic() + 60 * given.minutes
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=given.clients)
+        self.http = httpx.AsyncClient(base_url=url, timeout=60, limits=limits)
+        self._seed = given.seed
+
+    async def client(self, number: int) -> None:
+        """One client until the end."""
+        chance = random.Random(self._seed * 1000 + number)
+        prefix = f"c{number}-"
+        acts: list[tuple[int, Callable[[random.Random, str], Awaitable[None]]]] = [
+            (50, self._read),
+            (20, self._filtered),
+            (14, self._put),
+            (6, self._delete),
+            (2, self._delete_tagged),
+            (1, self._bulk),
+            (7, self._hang_up),
+        ]
+        while time.monotonic() < self.ends:
+            (act,) = chance.choices([act for _, act in acts], [weight for weight, _ in acts])
+            await act(chance, prefix)
+
+    async def _read(self, chance: random.Random, prefix: str) -> None:
+        await self._ask(chance, prefix, None)
+
+    async def _filtered(self, chance: random.Random, prefix: str) -> None:
+        await self._ask(chance, prefix, chance.choice(TAGS))
+
+    async def _ask(self, chance: random.Random, prefix: str, tag: str | None) -> None:
+        body: dict[str, Any] = {
+            "question": self._question(chance, prefix),
+            "route": chance.choice(ROUTES),
+            "k": 20,
+        }
+        if tag is not None:
+            body["filter"] = {"type": "eq", "key": "tag", "value": tag}
+        deleted = self.ledger.deleted()
+        reply = await self._send("retrieve", "POST", "/v1/retrieve", json=body)
+        if reply is not None and reply.status_code == 200:
+            self.ledger.check_reply(reply.json(), deleted, tag)
+        else:
+            await asyncio.sleep(0.1)
+
+    def _question(self, chance: random.Random, prefix: str) -> str:
+        """About a document of one's own, so that a deleted one would be found if it were there."""
+        mine = [id_ for id_ in self.ledger.documents if id_.startswith(prefix)]
+        about = chance.choice(mine) if mine and chance.random() < 0.7 else "nothing"
+        return f"What does {about} say of the {chance.choice(WORDS)}?"
+
+    async def _put(self, chance: random.Random, prefix: str) -> None:
+        """A new document, or a new revision of one."""
+        documents = self.ledger.documents
+        living = self.ledger.living(prefix)
+        if living and chance.random() < 0.5:
+            id_ = chance.choice(living)
+            documents[id_].revision += 1
+        else:
+            id_ = f"{prefix}{len(documents)}"
+            documents[id_] = Known(1, tag=chance.choice(TAGS))
+        known = documents[id_]
+        revision = known.revision
+        body = self._body(chance, id_, known)
+        if await self._insist("put", "PUT", f"/v1/documents/{id_}", json=body):
+            known.sure = max(known.sure, revision)
+
+    def _body(self, chance: random.Random, id_: str, known: Known) -> dict[str, Any]:
+        said = " ".join(chance.choices(WORDS, k=12))
+        return {
+            "title": id_,
+            "text": f"{id_} in revision {known.revision} says: {said}. It stands in Town{id_[1:]}.",
+            "metadata": {
+                "revision": known.revision,
+                "tag": known.tag,
+                "owner": id_.split("-", maxsplit=1)[0],
+            },
+        }
+
+    async def _delete(self, chance: random.Random, prefix: str) -> None:
+        if not (living := self.ledger.living(prefix)):
+            return
+        known = self.ledger.documents[id_ := chance.choice(living)]
+        known.leaving = True
+        if reply := await self._insist("delete", "DELETE", f"/v1/documents/{id_}"):
+            known.gone = self._gone(reply)
+
+    async def _delete_tagged(self, chance: random.Random, prefix: str) -> None:
+        tag = chance.choice(TAGS)
+        mine = [
+            known
+            for id_ in self.ledger.living(prefix)
+            if (known := self.ledger.documents[id_]).tag == tag
+        ]
+        parts = [
+            {"type": "eq", "key": "owner", "value": prefix[:-1]},
+            {"type": "eq", "key": "tag", "value": tag},
+        ]
+        for known in mine:
+            known.leaving = True
+        body = {"filter": {"type": "and", "filters": parts}}
+        if reply := await self._insist("delete", "POST", "/v1/documents/delete", json=body):
+            for known in mine:
+                known.gone = self._gone(reply)
+
+    def _gone(self, reply: httpx.Response) -> int | None:
+        """The version without it; None where a process is behind, so that nothing is promised."""
+        said = reply.json()
+        if not said["everywhere"]:
+            self.ledger.counts["deletions not seen everywhere in time"] += 1
+            return None
+        return int(said["index_version"])
+
+    async def _bulk(self, chance: random.Random, prefix: str) -> None:
+        """A job, whose documents count as stored once it is accepted."""
+        start = len(self.ledger.documents)
+        ids = [f"{prefix}{start + n}" for n in range(BULK)]
+        new = {id_: Known(1, tag=chance.choice(TAGS)) for id_ in ids}
+        self.ledger.documents |= new
+        rows = [{"_id": id_, **self._body(chance, id_, known)} for id_, known in new.items()]
+        content = "\n".join(json.dumps(row) for row in rows)
+        kind = {"content-type": "application/x-ndjson"}
+        reply = await self._insist("bulk", "POST", "/v1/documents", content=content, headers=kind)
+        if reply is None:
+            return
+        for known in new.values():
+            known.sure = 1
+        if reply.status_code == 202:
+            self.jobs.append(reply.json()["id"])
+
+    async def _hang_up(self, chance: random.Random, prefix: str) -> None:
+        """Ask, and go away before there is an answer."""
+        body = {"question": self._question(chance, prefix), "route": "graph"}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(chance.uniform(0.001, 0.03)):
+                await self._send("hung up", "POST", "/v1/retrieve", json=body)
+                return
+        self.statuses["hung up"] += 1
+
+    async def _insist(
+        self,
+        kind: str,
+        method: str,
+        path: str,
+        **options: Any,  # noqa: ANN401
+    ) -> httpx.Response | None:
+        """Ask until it is done; None when that takes too long."""
+        give_up = time.monotonic() + PATIENCE
+        while time.monotonic() < give_up:
+            reply = await self._send(kind, method, path, **options)
+            if reply is not None and reply.is_success:
+                return reply
+            if reply is not None and reply.status_code not in REFUSALS:
+                return None
+            wait = float(reply.headers.get("retry-after", 0.2)) if reply is not None else 0.2
+            await asyncio.sleep(min(wait, LONGEST_WAIT))
+        self.ledger.counts[f"{kind} given up"] += 1
+        return None
+
+    async def _send(
+        self,
+        kind: str,
+        method: str,
+        path: str,
+        **options: Any,  # noqa: ANN401
+    ) -> httpx.Response | None:
+        """One request; None when the connection broke."""
+        started = time.perf_counter()
+        try:
+            reply = await self.http.request(method, path, **options)
+        except httpx.TransportError as error:
+            self.statuses[f"broken ({type(error).__name__})"] += 1
+            return None
+        self.statuses[str(reply.status_code)] += 1
+        if reply.is_success:
+            self.seconds.setdefault(kind, []).append(time.perf_counter() - started)
+        elif reply.status_code not in REFUSALS:
+            self.ledger.fault(f"status {reply.status_code}", f"{method} {path}: {reply.text[:300]}")
+        return reply
+
+    async def settle(self) -> None:
+        """Wait for all jobs, then compare what is stored with what was acknowledged."""
+        for id_ in self.jobs:
+            while True:
+                reply = await self._send("job", "GET", f"/v1/jobs/{id_}")
+                if reply is not None and reply.json().get("state") not in ("queued", "running"):
+                    break
+                await asyncio.sleep(0.2)
+            if reply.json().get("state") != "done":
+                self.ledger.fault("job not done", reply.text)
+        stored: list[dict[str, Any]] = []
+        after: str | None = ""
+        while after is not None:
+            params = {"after": after, "limit": "1000"}
+            reply = await self._send("list", "GET", "/v1/documents", params=params)
+            if reply is not None and reply.is_success:
+                stored += reply.json()["data"]
+                after = reply.json()["next"]
+        self.ledger.check_stored(stored)
+        self.ledger.counts["documents stored"] = len(stored)
+
+
+def workers_of(serving: psutil.Process) -> list[psutil.Process]:
+    """Processes that answer, oldest first."""
+    children = [child for child in serving.children() if child.status() != psutil.STATUS_ZOMBIE]
+    answering = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    return sorted(answering, key=lambda child: child.create_time())
+
+
+async def kill(soak: Soak, serving: psutil.Process, every: float, chance: random.Random) -> None:
+    """Kill a worker now and then, but the oldest only once, in the middle of the run."""
+    middle = time.monotonic() + (soak.ends - time.monotonic()) / 2
+    is_late = False
+    while True:
+        await asyncio.sleep(chance.uniform(0.5, 1.5) * every)
+        if time.monotonic() + every > soak.ends:
+            return
+        with suppress(psutil.Error):
+            found = workers_of(serving)
+            turn = not is_late and time.monotonic() > middle
+            victims = found[:1] if turn else found[1:]
+            if not victims:
+                continue
+            victim = chance.choice(victims)
+            # Otherwise nobody would answer until both have loaded their models.
+            if any(
+                time.time() - other.create_time() > LOADED for other in found if other != victim
+            ):
+                victim.send_signal(signal.SIGKILL)
+                soak.ledger.counts["workers killed"] += 1
+                is_late = is_late or turn
+
+
+async def watch(soak: Soak, serving: psutil.Process, every: float) -> None:
+    """Print memory and file handles over time."""
+    columns = ["seconds", "workers", "age s", "RSS MB", "files", "replies", "refused", "documents"]
+    table = Table(columns, width=8)
+    started = time.monotonic()
+    while True:
+        with suppress(psutil.Error):
+            found = workers_of(serving)
+            oldest = found[0]
+            table.row(
+                f"{time.monotonic() - started:.0f}",
+                str(len(found)),
+                f"{time.time() - oldest.create_time():.0f}",
+                oldest.memory_info().rss / 2**20,
+                str(oldest.num_fds()),
+                str(soak.statuses.total()),
+                str(sum(soak.statuses[str(status)] for status in REFUSALS)),
+                str(len(soak.ledger.documents)),
+            )
+        await asyncio.sleep(every)
+
+
+async def run(url: str, serving: psutil.Process, given: argparse.Namespace) -> Ledger:
+    """All clients until the end, then the comparison."""
+    soak = Soak(url, given)
+    chance = random.Random(given.seed)
+    print("Memory and file handles are those of the oldest worker.")
+    beside = [
+        asyncio.create_task(kill(soak, serving, given.kill_seconds, chance)),
+        asyncio.create_task(watch(soak, serving, max(5.0, 60 * given.minutes / 30))),
+    ]
+    try:
+        await asyncio.gather(*(soak.client(number) for number in range(given.clients)))
+        await soak.settle()
+    finally:
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+        await soak.http.aclose()
+    print()
+    table = Table(["request", "replies", "p50 ms", "p95 ms", "p99 ms"], width=12)
+    for kind, seconds in sorted(soak.seconds.items()):
+        table.row(kind, str(len(seconds)), *percentiles(seconds))
+    print(f"\nStatuses: {dict(sorted(soak.statuses.items()))}")
+    print(f"Jobs: {len(soak.jobs)}; {dict(soak.ledger.counts)}")
+    return soak.ledger
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it.
+
+    Returns:
+        How many kinds of faults there were.
+    """
+    made = parser(__doc__)
+    made.add_argument("--index", type=Path, help="index to copy; default: of the demo corpus")
+    made.add_argument("--minutes", type=float, default=30.0)
+    made.add_argument("--clients", type=int, default=32)
+    made.add_argument("--workers", type=int, default=2)
+    made.add_argument("--kill-seconds", type=float, default=30.0, help="between two, on average")
+    given = made.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="wye-soak-") as name:
+        index = Path(name) / "index"
+        if given.index is None:
+            command = [sys.executable, "-c", "from service.cli import main; main()", "index"]
+            demo = str(files("service") / "demo")
+            subprocess.run([*command, demo, "--index", str(index)], check=True)
+        else:
+            shutil.copytree(given.index, index)
+        print_header(
+            f"{given.clients} clients, {given.workers} workers, {given.minutes:g} minutes",
+            seed=given.seed,
+            data=str(given.index or "the demo corpus"),
+        )
+        with server(index, "--workers", str(given.workers)) as url:
+            (serving,) = psutil.Process().children()
+            ledger = asyncio.run(run(url, serving, given))
+    for kind in {**dict.fromkeys(WANTED), **ledger.faults}:
+        seen = ledger.faults.get(kind, [])
+        print(f"{kind}: {len(seen)}{'; ' + '; '.join(seen[:3]) if seen else ''}")
+    return len(ledger.faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,368 @@
+"""Texts to analyses: the one place that runs the parser and the encoder."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from featurizer.constituency.parser import (
+    ConstituencySettings,
+    SyntaxParser,
+    TreeParser,
+    locate,
+    open_tree_parser,
+)
+from featurizer.encoder import Encoder, EncoderSettings
+from featurizer.errors import ModelError
+from featurizer.spacy_parser import DEFAULT_PIPELINE, Parser, SpacyParser
+from featurizer.types import (
+    Analysis,
+    Float32,
+    Parse,
+    PassageAnalysis,
+    QuestionMention,
+    SentenceAnalysis,
+    Span,
+    Syntax,
+)
+
+# Raise when a change here alters what is stored for the same passage and the same models.
+ANALYSIS_VERSION = "1"
+SENTENCE_VECTORS = ("pooled", "contextual", "plain")
+# Nobody's words are so long that more characters than this go into one token for a whole page.
+CHARACTERS_PER_TOKEN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyserSettings:
+    """Which models, and how sentences become vectors.
+
+    Attributes:
+        pipeline: spaCy pipeline: an installed package's name or a folder.
+        processes: That parse long lists of passages; 0 takes one for each processor.
+        sentence_vectors: "pooled" takes a sentence's vector from its passage's own pass (one
+            pass instead of two); "contextual" encodes "title: sentence"; "plain" encodes the
+            sentence alone, as LinearRAG does.
+        title_in_text: Parse "title newline text" as one text, as LinearRAG does: names are then
+            looked for in titles too, and a title is part of the first sentence.
+        overlap: Encode questions while they are parsed: on two processors a question takes as long
+            as the slower of both. It costs nothing on one.
+        encoder: The encoder's own settings.
+        constituency: Model for the trees of questions.
+    """
+
+    pipeline: str = DEFAULT_PIPELINE
+    processes: int = 0
+    sentence_vectors: str = "pooled"
+    title_in_text: bool = False
+    overlap: bool = True
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+    constituency: ConstituencySettings = field(default_factory=ConstituencySettings)
+
+
+class Analyser:
+    """A parser and an encoder with one rule for passages and one for questions."""
+
+    def __init__(
+        self,
+        settings: AnalyserSettings,
+        *,
+        parser: Parser | None = None,
+        encoder: Encoder | None = None,
+        trees: TreeParser | None = None,
+    ) -> None:
+        """Load the models, unless they are given; that of trees only once a tree is asked for.
+
+        Raises:
+            ModelError: A model is missing, damaged or does not fit the settings.
+        """
+        if settings.sentence_vectors not in SENTENCE_VECTORS:
+            raise ModelError(
+                f"sentence_vectors '{settings.sentence_vectors}' is none of "
+                f"{', '.join(SENTENCE_VECTORS)}."
+            )
+        self.settings = settings
+        self.parser = parser or SpacyParser(
+            settings.pipeline, settings.processes or os.cpu_count() or 1
+        )
+        self.encoder = encoder or Encoder(settings.encoder)
+        if settings.sentence_vectors == "pooled" and not self.encoder.pools_mean:
+            raise ModelError(
+                f"The encoder '{settings.encoder.model}' does not average its tokens, so a "
+                "sentence has no vector within its passage's pass. Set "
+                "WYE_ANALYSER__SENTENCE_VECTORS=contextual."
+            )
+        self._trees = trees
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="encoder")
+        self._syntax: SyntaxParser | None = None
+        self.seconds = {"parsing": 0.0, "trees": 0.0, "encoding": 0.0}
+
+    @property
+    def dimension(self) -> int:
+        """Length d of every vector."""
+        return self.encoder.dimension
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What stored rows depend on; an index opened with another one is refused."""
+        return {
+            **self.parser.fingerprint,
+            **self.encoder.fingerprint,
+            "sentence_vectors": self.settings.sentence_vectors,
+            "analysis": ANALYSIS_VERSION,
+            **({"title_in_text": "true"} if self.settings.title_in_text else {}),
+        }
+
+    @property
+    def syntax_fingerprint(self) -> dict[str, str]:
+        """What the syntax of questions depends on, and so do features; no stored row does.
+
+        Raises:
+            ModelError: The constituency model is missing or damaged.
+        """
+        return self.syntax.fingerprint
+
+    @property
+    def syntax(self) -> SyntaxParser:
+        """The parser of questions, whose constituency model is loaded when first needed.
+
+        Raises:
+            ModelError: It is missing or damaged.
+        """
+        if self._syntax is None:
+            trees = self._trees or open_tree_parser(*locate(self.settings.constituency))
+            self._syntax = SyntaxParser(self.parser, trees)
+        return self._syntax
+
+    def passages(self, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
+        """Analyse (title, text) pairs, in order."""
+        if self.settings.title_in_text:
+            items = [("", f"{title}\n{text}" if title else text) for title, text in items]
+        with self._timed("parsing"):
+            parses = self.parser.parse_many([text for _, text in items])
+        kept = [_kept_sentences(parse) for parse in parses]
+        with self._timed("encoding"):
+            vectors, sentence_vectors = self._encode_passages(items, [k[0] for k in kept])
+        return [
+            PassageAnalysis(
+                vectors[row],
+                tuple(
+                    SentenceAnalysis(text[start:end], entities, phrases, vector)
+                    for (start, end), entities, phrases, vector in zip(
+                        *kept[row], sentence_vectors[row], strict=True
+                    )
+                ),
+            )
+            for row, (_, text) in enumerate(items)
+        ]
+
+    def surfaces(self, texts: Sequence[str]) -> Float32:
+        """(n, d) unit vectors of entity surfaces."""
+        with self._timed("encoding"):
+            return self.encoder.encode(texts)
+
+    def questions(
+        self,
+        texts: Sequence[str],
+        wanted: Callable[[str], bool] | None = None,
+        *,
+        syntax: bool = False,
+    ) -> list[Analysis]:
+        """Analyse questions: one parse each, and one encoder call for all beside it.
+
+        `seconds["encoding"]` is what was left of encoding once parsing and trees were done.
+
+        However long a question is, the time that it takes is bounded: see `syntax`.
+
+        Args:
+            texts: Questions.
+            wanted: Says of an entity mention whether its vector will be needed; the graph needs
+                none for a mention that its vocabulary holds word for word. None wants none.
+            syntax: Whether tokens and trees are wanted as well; only then is the constituency
+                model loaded.
+
+        Raises:
+            ModelError: The constituency model is wanted, and missing or damaged.
+        """
+        prefix = self.settings.encoder.question_prefix
+        # What is beyond a page is beyond the encoder's reach, and takes long to tokenise.
+        heads = [prefix + text[: self._page] for text in texts]
+        # The encoder computes without Python's lock, so the parser works beside it. A vector does
+        # not depend on what it is encoded with, so mentions may follow in a call of their own.
+        beside = self.settings.overlap
+        encoded = self._beside.submit(self.encoder.encode, heads) if beside else None
+        with self._timed("parsing"):
+            parses = self.parser.parse_questions(texts, tokens=syntax)
+        built = self._build(parses) if syntax else [None] * len(parses)
+        mentions = [_mentions(parse) for parse in parses]
+        asked = sorted(
+            {
+                text
+                for row in mentions
+                for text, kind in row
+                if kind == "entity" and wanted is not None and wanted(text)
+            }
+        )
+        with self._timed("encoding"):
+            vectors = encoded.result() if encoded else self.encoder.encode(heads)
+            known = dict(zip(asked, self.encoder.encode(asked), strict=True)) if asked else {}
+        return [
+            Analysis(
+                parse,
+                vectors[row],
+                tuple(
+                    QuestionMention(text, kind, known.get(text) if kind == "entity" else None)
+                    for text, kind in mentions[row]
+                ),
+                built[row],
+            )
+            for row, parse in enumerate(parses)
+        ]
+
+    def close(self) -> None:
+        """End helper processes."""
+        self._beside.shutdown()
+        if isinstance(self.parser, SpacyParser):
+            self.parser.close()
+
+    def _build(self, parses: Sequence[Parse]) -> list[Syntax | None]:
+        builder = self.syntax
+        with self._timed("trees"):
+            return [*builder.build(parses)]
+
+    def _encode_passages(
+        self, items: Sequence[tuple[str, str]], spans: Sequence[Sequence[Span]]
+    ) -> tuple[Float32, list[Float32]]:
+        prefix = self.settings.encoder.passage_prefix
+        heads = [prefix + (f"{title}\n" if title else "") for title, _ in items]
+        if self.settings.sentence_vectors == "pooled":
+            return self._encode_pooled(heads, [text for _, text in items], spans)
+        texts = [head + text for head, (_, text) in zip(heads, items, strict=True)]
+        sentences = [
+            self._sentence_text(title, text[start:end])
+            for (title, text), row in zip(items, spans, strict=True)
+            for start, end in row
+        ]
+        vectors = self.encoder.encode([*texts, *sentences])
+        parts: list[Float32] = []
+        place = len(texts)
+        for row in spans:
+            parts.append(vectors[place : place + len(row)])
+            place += len(row)
+        return vectors[: len(texts)], parts
+
+    def _encode_pooled(
+        self, heads: Sequence[str], texts: Sequence[str], spans: Sequence[Sequence[Span]]
+    ) -> tuple[Float32, list[Float32]]:
+        windows: list[str] = []
+        window_spans: list[list[Span]] = []
+        owners: list[list[int]] = []
+        for head, text, row in zip(heads, texts, spans, strict=True):
+            owners.append([])
+            for start, inside in self._windows(head, text, row):
+                owners[-1].append(len(windows))
+                # The first window is the passage, the others a page of it.
+                windows.append(head + (text[start : start + self._page] if start else text))
+                shift = len(head) - start
+                window_spans.append([(a + shift, b + shift) for a, b in inside])
+        vectors, found = self.encoder.encode_spans(windows, window_spans)
+        parts = [_stack([found[w] for w in own], self.dimension) for own in owners]
+        self._fill_gaps(parts, texts, spans)
+        return vectors[[own[0] for own in owners]], parts
+
+    def _fill_gaps(
+        self, parts: Sequence[Float32], texts: Sequence[str], spans: Sequence[Sequence[Span]]
+    ) -> None:
+        """Encode alone the sentences that no window reached, as behind a title of a page."""
+        gaps = [
+            (row, place)
+            for row, part in enumerate(parts)
+            for place, reached in enumerate(np.any(part, axis=1).tolist())
+            if not reached
+        ]
+        alone = [texts[row][slice(*spans[row][place])] for row, place in gaps]
+        for (row, place), vector in zip(gaps, self.encoder.encode(alone), strict=True):
+            parts[row][place] = vector
+
+    def _windows(
+        self, head: str, text: str, spans: Sequence[Span]
+    ) -> Iterator[tuple[int, list[Span]]]:
+        """Cut a passage that is longer than the encoder reads, at sentence borders.
+
+        Yields:
+            Where the window starts in the text, and the spans that belong to it: those that end
+            before the encoder's limit, or a single one that is longer than the limit itself. The
+            first window starts with the text, though it may lack a sentence that belongs to it.
+        """
+        start, left = 0, list(spans)
+        while True:
+            reach = start + self._reach(head, text[start : start + self._page])
+            inside = [span for span in left if span[1] <= reach]
+            if not inside and left and left[0][0] == start:
+                inside = left[:1]
+            yield start, inside
+            left = left[len(inside) :]
+            if not left:
+                return
+            start = left[0][0]
+
+    def _reach(self, head: str, text: str) -> int:
+        limit = self.encoder.max_tokens - 2
+        seen = (head + text)[: self._page]
+        # A token has at least one character of plain text: short ones fit.
+        if len(seen) <= limit and seen.isascii():
+            return len(text)
+        ends = self.encoder.token_ends(seen)
+        return max(1, (ends[limit - 1] if len(ends) > limit else len(seen)) - len(head))
+
+    @property
+    def _page(self) -> int:
+        """Characters of a text that are looked at for one window, more than the encoder reads.
+
+        What comes after them would be tokenised, only to be cut off, for each window anew.
+        """
+        return CHARACTERS_PER_TOKEN * self.encoder.max_tokens
+
+    def _sentence_text(self, title: str, sentence: str) -> str:
+        contextual = self.settings.sentence_vectors == "contextual" and title
+        return f"{title}: {sentence}" if contextual else sentence
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] += time.perf_counter() - started
+
+
+def _kept_sentences(
+    parse: Parse,
+) -> tuple[list[Span], list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Spans, entity surfaces and phrase keys of the sentences that mention anything."""
+    spans: list[Span] = []
+    entities: list[tuple[str, ...]] = []
+    phrases: list[tuple[str, ...]] = []
+    for start, end in parse.sentences:
+        named = tuple(e.text for e in parse.entities if start <= e.span[0] < end)
+        noun = tuple(p.key for p in parse.phrases if start <= p.span[0] < end)
+        if named or noun:
+            spans.append((start, end))
+            entities.append(named)
+            phrases.append(noun)
+    return spans, entities, phrases
+
+
+def _mentions(parse: Parse) -> list[tuple[str, str]]:
+    found = [(e.text, "entity") for e in parse.entities] + [
+        (p.key, "phrase") for p in parse.phrases
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _stack(parts: Sequence[Float32], dimension: int) -> Float32:
+    return np.concatenate(parts) if parts else np.zeros((0, dimension), np.float32)

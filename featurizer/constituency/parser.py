@@ -1,0 +1,252 @@
+"""Opening a constituency model: by our decoder, or by Stanza when only Stanza can run it."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from featurizer.constituency.decoder import Decoder
+from featurizer.constituency.stanza_checkpoint import file_digest, read_checkpoint
+from featurizer.constituency.tree import Tree
+from featurizer.errors import ModelError, ParseError, UnsupportedModelError
+from featurizer.spacy_parser import Parser, SpacyParser
+from featurizer.types import Parse, Span, Syntax, Token
+
+log = logging.getLogger(__name__)
+
+DEFAULT_MODEL = "constituency-en-gum"
+# The repository's folder of models: Wye runs from a checkout.
+MODELS = Path(__file__).resolve().parents[2] / "models"
+
+
+@dataclass(frozen=True, slots=True)
+class ConstituencySettings:
+    """Which constituency model.
+
+    Attributes:
+        model: One of this repository's folder `models` by its name, or the path of a folder with
+            model.pt, or of a Stanza .pt file.
+        vectors: Stanza's file of word vectors; by default vectors.pt beside the model.
+    """
+
+    model: str = DEFAULT_MODEL
+    vectors: str = ""
+
+
+def locate(settings: ConstituencySettings) -> tuple[Path, Path]:
+    """The files of a model and of its word vectors.
+
+    Raises:
+        ModelError: One of them is missing.
+    """
+    place = Path(settings.model)
+    if settings.model == place.name and not place.exists():
+        place = MODELS / settings.model
+    model = place / "model.pt" if place.is_dir() else place
+    vectors = Path(settings.vectors) if settings.vectors else model.with_name("vectors.pt")
+    for file, variable in ((model, "MODEL"), (vectors, "VECTORS")):
+        if not file.is_file():
+            raise ModelError(
+                f"The constituency model '{settings.model}' lacks the file {file}. Nothing is "
+                f"downloaded: run from a checkout that has {MODELS / DEFAULT_MODEL}, or point "
+                f"WYE_ANALYSER__CONSTITUENCY__{variable} at a Stanza constituency model's files."
+            )
+    return model, vectors
+
+
+class TreeParser(Protocol):
+    """Tagged words in, tree out."""
+
+    @property
+    def digest(self) -> str:
+        """Identity of the model: the hash of its files."""
+        ...
+
+    def parse(self, words: Sequence[tuple[str, str]]) -> Tree:
+        """The tree of one sentence of (word, tag) pairs; ParseError when there is none."""
+        ...
+
+    def parse_many(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree | None]:
+        """The same trees for several sentences, in order; None where there is none."""
+        ...
+
+
+class StanzaParser:
+    """Stanza's own parser, about ten times slower than the decoder."""
+
+    def __init__(self, model: Path, vectors: Path) -> None:
+        """Load the model.
+
+        Args:
+            model: Stanza's .pt file.
+            vectors: Stanza's pretrain .pt file.
+
+        Raises:
+            ModelError: Stanza is not installed, or cannot load the model.
+        """
+        try:
+            # Only here: importing Stanza imports udtools and udapi, which are under the GPL.
+            from stanza.models.constituency.trainer import Trainer  # noqa: PLC0415
+        except ImportError as error:
+            raise ModelError(
+                f"{model} needs Stanza, which is not installed ({error}): "
+                "pip install 'wye[stanza]'."
+            ) from error
+        args = {"wordvec_pretrain_file": str(vectors), "device": "cpu"}
+        try:
+            self._model: Any = Trainer.load(str(model), args=args).model
+        except (OSError, KeyError, RuntimeError, ValueError) as error:
+            raise ModelError(f"Stanza cannot load {model} with {vectors}: {error}") from error
+        self._digest = file_digest(model, vectors)
+
+    @property
+    def digest(self) -> str:
+        """Identity of the model: the hash of its files."""
+        return self._digest
+
+    def parse(self, words: Sequence[tuple[str, str]]) -> Tree:
+        """The tree of one sentence.
+
+        Raises:
+            ParseError: There are no words, or the model finds no tree.
+        """
+        if not words:
+            raise ParseError("A sentence without words has no tree.")
+        trees = self._model.parse_tagged_words([list(words)], 1)
+        if not trees:
+            raise ParseError(f"Stanza finds no tree for '{' '.join(w for w, _ in words)[:80]}'.")
+        return from_stanza(trees[0])
+
+    def parse_many(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree | None]:
+        """The trees of sentences, one after the other; None where `parse` raises."""
+        found: list[Tree | None] = []
+        for words in sentences:
+            try:
+                found.append(self.parse(words))
+            except ParseError:
+                found.append(None)
+        return found
+
+
+def open_tree_parser(model: Path, vectors: Path) -> TreeParser:
+    """The fastest parser that can run the model; a fallback to Stanza is logged as a warning.
+
+    Args:
+        model: Stanza's .pt file.
+        vectors: Stanza's pretrain .pt file.
+
+    Raises:
+        ModelError: Nothing here can run the model.
+    """
+    try:
+        return Decoder(read_checkpoint(model, vectors))
+    except UnsupportedModelError as error:
+        parser = StanzaParser(model, vectors)
+        log.warning("%s Falling back to Stanza.", error)
+        return parser
+
+
+def from_stanza(tree: Any) -> Tree:  # noqa: ANN401 - Stanza has no types
+    """Stanza's tree as ours."""
+    return Tree(tree.label, tuple(from_stanza(child) for child in tree.children))
+
+
+# From a parse with tokens to the syntax of a question, within a bound on time.
+#
+# - Of a question, the first `parser.QUESTION_CHARACTERS` characters are parsed.
+# - Of its tokens, the first `TOKENS` are described; heads beyond them are no heads.
+# - A sentence of more than `SENTENCE_TOKENS` tokens gets a flat tree, and so does one for which the
+# model finds none: (ROOT (X (tag word) …)), which holds no clause and no phrase but X.
+# - A text without a word or mark (empty, or nothing but white space) has no sentence and no tree.
+#
+# `Syntax.flat` says which trees are flat, and `Syntax.unread` what was left out.
+
+
+# Raise when a change here or in `tokens` alters the syntax of some question.
+SYNTAX_VERSION = "1"
+TOKENS = 400
+# Twice the longest sentence that the shipped model saw in training.
+SENTENCE_TOKENS = 80
+
+
+class SyntaxParser:
+    """A spaCy pipeline and a constituency model as one parser of questions."""
+
+    def __init__(self, parser: Parser, trees: TreeParser) -> None:
+        self._parser = parser
+        self._trees = trees
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What the syntax of a question depends on."""
+        return {
+            **self._parser.fingerprint,
+            "constituency": f"sha256:{self._trees.digest}",
+            "syntax": SYNTAX_VERSION,
+        }
+
+    def parse(self, questions: Sequence[str]) -> list[Syntax]:
+        """The syntax of each question, in order."""
+        return self.build(self._parser.parse_questions(questions, tokens=True))
+
+    def build(self, parses: Sequence[Parse]) -> list[Syntax]:
+        """The same, given the parses with their tokens; all trees are built together."""
+        parts = [bounded(parse.tokens, parse.token_sentences) for parse in parses]
+        tagged = [
+            [(token.text, token.tag) for token in tokens[start:end]]
+            for tokens, sentences in parts
+            for start, end in sentences
+        ]
+        short = [words for words in tagged if len(words) <= SENTENCE_TOKENS]
+        found = iter(self._trees.parse_many(short))
+        trees = iter(
+            [(words, next(found) if len(words) <= SENTENCE_TOKENS else None) for words in tagged]
+        )
+        return [
+            _syntax(parse, tokens, sentences, [next(trees) for _ in sentences])
+            for parse, (tokens, sentences) in zip(parses, parts, strict=True)
+        ]
+
+
+def open_syntax_parser(pipeline: str, constituency: ConstituencySettings) -> SyntaxParser:
+    """The parser of questions without the encoder, for those who want features alone.
+
+    Raises:
+        ModelError: A model is missing or damaged.
+    """
+    return SyntaxParser(SpacyParser(pipeline), open_tree_parser(*locate(constituency)))
+
+
+def _syntax(
+    parse: Parse,
+    tokens: tuple[Token, ...],
+    sentences: tuple[Span, ...],
+    trees: Sequence[tuple[Sequence[tuple[str, str]], Tree | None]],
+) -> Syntax:
+    left_out = len(parse.tokens) > len(tokens)
+    return Syntax(
+        tokens,
+        sentences,
+        tuple(flat_tree(words) if tree is None else tree for words, tree in trees),
+        tuple(tree is None for _, tree in trees),
+        len(parse.text) - tokens[-1].span[1] if left_out else parse.unread,
+    )
+
+
+def bounded(
+    tokens: Sequence[Token], sentences: Sequence[Span]
+) -> tuple[tuple[Token, ...], tuple[Span, ...]]:
+    """The first `TOKENS` tokens, and the sentences that these make."""
+    if len(tokens) <= TOKENS:
+        return tuple(tokens), tuple(sentences)
+    kept = tuple(
+        token if token.head < TOKENS else replace(token, head=place)
+        for place, token in enumerate(tokens[:TOKENS])
+    )
+    return kept, tuple((start, min(end, TOKENS)) for start, end in sentences if start < TOKENS)
+
+
+def flat_tree(words: Sequence[tuple[str, str]]) -> Tree:
+    """The tree that says nothing: all words under one X (Penn's label of the unknown)."""
+    return Tree("ROOT", (Tree("X", tuple(Tree(tag, (Tree(word),)) for word, tag in words)),))

@@ -1,0 +1,348 @@
+"""Head children of verbal phrases, after Collins (1999, appendix A).
+
+Only the categories whose heads Lu's patterns ask for have rules. A rule lists labels; the
+leftmost child with the first label that occurs at all is the head.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from featurizer.constituency.tree import Tree
+
+_RULES: Mapping[str, Sequence[str]] = {
+    "S": ("TO", "IN", "VP", "S", "SBAR", "ADJP", "UCP", "NP"),
+    "SBAR": (
+        *("WHNP", "WHPP", "WHADVP", "WHADJP", "IN", "DT"),
+        *("S", "SQ", "SINV", "SBAR", "FRAG"),
+    ),
+    "SINV": ("VBZ", "VBD", "VBP", "VB", "MD", "VP", "S", "SINV", "ADJP", "NP"),
+    "SQ": ("VBZ", "VBD", "VBP", "VB", "MD", "VP", "SQ"),
+    "VP": (
+        *("TO", "VBD", "VBN", "MD", "VBZ", "VB", "VBG", "VBP"),
+        *("VP", "ADJP", "NN", "NNS", "NP"),
+    ),
+}
+_PUNCTUATION = frozenset({"''", "``", "-LRB-", "-RRB-", ".", ":", ","})
+_CONJUNCTIONS = frozenset({"CC", "CONJP"})
+
+
+def head(node: Tree) -> Tree:
+    """The head child of an S, SBAR, SINV, SQ or VP.
+
+    Args:
+        node: A phrase of one of those labels, with children.
+
+    Raises:
+        KeyError: There are no rules for the label.
+    """
+    children = node.children
+    place = _first_choice(_RULES[node.label], children)
+    # "a and b": the first conjunct heads the phrase (Collins' rule for coordination), unless
+    # punctuation stands before the conjunction.
+    if place >= 2 and children[place - 1].label in _CONJUNCTIONS:
+        before = children[place - 2]
+        if not (before.is_preterminal and before.label in _PUNCTUATION):
+            place -= 2
+    return children[place]
+
+
+def _first_choice(labels: Sequence[str], children: Sequence[Tree]) -> int:
+    found = [child.label for child in children]
+    for label in labels:
+        if label in found:
+            return found.index(label)
+    words = [place for place, label in enumerate(found) if label not in _PUNCTUATION]
+    return words[0] if words else 0
+
+
+# Lu's nine production units of syntactic complexity, over trees.
+#
+# X. Lu, "Automatic analysis of syntactic complexity in second language writing", International
+# Journal of Corpus Linguistics 15(4), 2010. Each unit is the set of nodes that the published Tregex
+# patterns match; the patterns are quoted beside the predicates that stand for them.
+
+
+_CLAUSES = frozenset({"S", "SINV", "SQ"})
+_SENTENCES = frozenset({"S", "SBARQ", "SINV", "SQ"})
+_FINITE = frozenset({"MD", "VBZ", "VBP", "VBD"})
+_COORDINABLE = frozenset({"ADJP", "ADVP", "NP", "VP"})
+_MODIFIERS = frozenset({"JJ", "POS", "PP", "S", "VBG"})
+_COMPLEMENTIZERS = frozenset({"That", "that", "For", "for"})
+# L2SCA takes a token for a word when its tag is spelled in capitals ("$" may follow). The tags
+# of hyphens and other odd punctuation are younger than L2SCA and are left out here.
+_WORD_TAG = re.compile(r"[A-Z]+\$?")
+_YOUNGER_PUNCTUATION = frozenset({"HYPH", "NFP"})
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """How often each production unit occurs in a text.
+
+    Attributes:
+        words: W, tokens other than punctuation.
+        sentences: S.
+        clauses: C, with a finite verb; and fragments at the root.
+        dependent_clauses: DC.
+        t_units: T, a main clause with all that depends on it; and fragments at the root.
+        complex_t_units: CT, T-units that hold a dependent clause.
+        coordinate_phrases: CP, of adjectives, adverbs, nouns or verbs.
+        complex_nominals: CN, modified nouns, nominal clauses, gerunds and infinitives as subjects.
+        verb_phrases: VP, finite or not.
+    """
+
+    words: int
+    sentences: int
+    clauses: int
+    dependent_clauses: int
+    t_units: int
+    complex_t_units: int
+    coordinate_phrases: int
+    complex_nominals: int
+    verb_phrases: int
+
+
+class _Node:
+    """A tag or phrase with what Tregex relations ask for: parent, sisters, all nodes below.
+
+    Words are no nodes here: to Tregex the word "S" is a clause.
+    """
+
+    __slots__ = ("children", "end", "label", "order", "parent", "place", "start", "tree")
+
+    def __init__(
+        self, tree: Tree, parent: "_Node | None", place: int, order: list["_Node"]
+    ) -> None:
+        self.tree = tree
+        self.label = tree.label
+        self.parent = parent
+        self.place = place
+        self.children: list[_Node] = []
+        self.order = order
+        self.start = len(order)
+        self.end = self.start
+        order.append(self)
+
+    def below(self) -> Sequence["_Node"]:
+        """All nodes that this one dominates (`<<` asks for one of them)."""
+        return self.order[self.start + 1 : self.end]
+
+    def has(self, *labels: str) -> bool:
+        """`<`: a child has one of the labels."""
+        return any(child.label in labels for child in self.children)
+
+    def parent_in(self, labels: frozenset[str]) -> bool:
+        """`>`: the parent has one of the labels."""
+        return self.parent is not None and self.parent.label in labels
+
+    def left_sisters(self) -> Sequence["_Node"]:
+        """`$--` asks for one of them."""
+        return self.parent.children[: self.place] if self.parent else ()
+
+    def right_sisters(self) -> Sequence["_Node"]:
+        """`$++` asks for one of them, `$+` for the first."""
+        return self.parent.children[self.place + 1 :] if self.parent else ()
+
+    def under(self, labels: frozenset[str]) -> bool:
+        """`>>`: some node above has one of the labels."""
+        node = self.parent
+        while node is not None:
+            if node.label in labels:
+                return True
+            node = node.parent
+        return False
+
+    def headed_by(self, labels: frozenset[str]) -> bool:
+        """`<#`: the head child has one of the labels."""
+        return bool(self.children) and head(self.tree).label in labels
+
+
+_ROOT = frozenset({"ROOT"})
+_SUBORDINATORS = frozenset({"SBAR", "VP"})
+
+
+def count_units(trees: Sequence[Tree]) -> Units:
+    """The production units of a text.
+
+    Args:
+        trees: One for each sentence, each with a node ROOT on top.
+    """
+    nodes = [node for tree in trees for node in _number(tree)]
+    # Words stand under tags and tags under phrases, so no unit is looked for in both.
+    tags = [node for node in nodes if not node.children]
+    phrases = [node for node in nodes if node.children]
+    return Units(
+        words=sum(map(_is_word, tags)),
+        sentences=sum(node.label == "ROOT" for node in phrases),
+        clauses=_count(phrases, is_clause, is_fragment_clause),
+        dependent_clauses=_count(phrases, is_dependent_clause),
+        t_units=_count(phrases, is_t_unit, is_fragment_t_unit),
+        complex_t_units=_count(phrases, is_complex_t_unit),
+        coordinate_phrases=_count(phrases, is_coordinate_phrase),
+        complex_nominals=_count(phrases, is_modified_noun, is_nominal_clause, is_verbal_subject),
+        verb_phrases=_count(phrases, is_verb_phrase) + _count(tags, is_inverted_verb),
+    )
+
+
+def _count(nodes: Sequence[_Node], *units: Callable[[_Node], bool]) -> int:
+    return sum(unit(node) for unit in units for node in nodes)
+
+
+def _is_word(node: _Node) -> bool:
+    return _WORD_TAG.fullmatch(node.label) is not None and node.label not in _YOUNGER_PUNCTUATION
+
+
+def is_verb_phrase(node: _Node) -> bool:
+    """`VP > S|SINV|SQ`."""
+    return node.label == "VP" and node.parent_in(_CLAUSES)
+
+
+def is_inverted_verb(node: _Node) -> bool:
+    """`MD|VBZ|VBP|VBD > (SQ !< VP)`: the verb of a question whose only verb is inverted."""
+    return (
+        node.label in _FINITE
+        and node.parent is not None
+        and node.parent.label == "SQ"
+        and not node.parent.has("VP")
+    )
+
+
+def is_clause(node: _Node) -> bool:
+    """A finite or imperative clause.
+
+    `S|SINV|SQ [> ROOT <, (VP <# VB) | <# MD|VBZ|VBP|VBD | < (VP [<# MD|VBP|VBZ|VBD | < CC <
+    (VP <# MD|VBP|VBZ|VBD)])]`
+    """
+    if node.label not in _CLAUSES:
+        return False
+    return (
+        (node.parent_in(_ROOT) and _starts_with_base_form(node))
+        or node.headed_by(_FINITE)
+        or any(_is_finite(child) for child in node.children if child.label == "VP")
+    )
+
+
+def _starts_with_base_form(clause: _Node) -> bool:
+    """`<, (VP <# VB)`: an imperative."""
+    first = clause.children[:1]
+    return any(child.label == "VP" and child.headed_by(frozenset({"VB"})) for child in first)
+
+
+def _is_finite(phrase: _Node) -> bool:
+    """`VP [<# MD|VBP|VBZ|VBD | < CC < (VP <# MD|VBP|VBZ|VBD)]`."""
+    return phrase.headed_by(_FINITE) or (
+        phrase.has("CC")
+        and any(child.label == "VP" and child.headed_by(_FINITE) for child in phrase.children)
+    )
+
+
+def is_fragment_clause(node: _Node) -> bool:
+    """`FRAG > ROOT !<< clause`: a fragment counts as a clause when nothing in it does."""
+    return _is_root_fragment(node) and not any(map(is_clause, node.below()))
+
+
+def is_t_unit(node: _Node) -> bool:
+    """`S|SBARQ|SINV|SQ > ROOT | [$-- S|SBARQ|SINV|SQ !>> SBAR|VP]`."""
+    return node.label in _SENTENCES and (
+        node.parent_in(_ROOT)
+        or (
+            any(sister.label in _SENTENCES for sister in node.left_sisters())
+            and not node.under(_SUBORDINATORS)
+        )
+    )
+
+
+def is_fragment_t_unit(node: _Node) -> bool:
+    """`FRAG > ROOT !<< T-unit`."""
+    return _is_root_fragment(node) and not any(map(is_t_unit, node.below()))
+
+
+def _is_root_fragment(node: _Node) -> bool:
+    return node.label == "FRAG" and node.parent_in(_ROOT)
+
+
+def is_dependent_clause(node: _Node) -> bool:
+    """`SBAR < clause`."""
+    return node.label == "SBAR" and any(map(is_clause, node.children))
+
+
+def is_complex_t_unit(node: _Node) -> bool:
+    """`T-unit << dependent clause`."""
+    return is_t_unit(node) and any(map(is_dependent_clause, node.below()))
+
+
+def is_coordinate_phrase(node: _Node) -> bool:
+    """`ADJP|ADVP|NP|VP < CC`."""
+    return node.label in _COORDINABLE and node.has("CC")
+
+
+def is_modified_noun(node: _Node) -> bool:
+    """`NP !> NP [<< JJ|POS|PP|S|VBG | << (NP $++ NP !$+ CC)]`."""
+    if node.label != "NP" or (node.parent is not None and node.parent.label == "NP"):
+        return False
+    return any(below.label in _MODIFIERS or _precedes_noun(below) for below in node.below())
+
+
+def _precedes_noun(node: _Node) -> bool:
+    """`NP $++ (NP !$+ CC)`: a list, apposition or coordination of noun phrases."""
+    if node.label != "NP":
+        return False
+    after = node.right_sisters()
+    return any(
+        sister.label == "NP" and (place + 1 == len(after) or after[place + 1].label != "CC")
+        for place, sister in enumerate(after)
+    )
+
+
+def is_nominal_clause(node: _Node) -> bool:
+    """A clause as subject or object of a verb.
+
+    `SBAR [<# WHNP | <# (IN < That|that|For|for) | <, S] & [$+ VP | > VP]`
+    """
+    if node.label != "SBAR":
+        return False
+    after = node.right_sisters()
+    if not (node.parent_in(frozenset({"VP"})) or (after and after[0].label == "VP")):
+        return False
+    top = head(node.tree)
+    return (
+        top.label == "WHNP"
+        or (top.label == "IN" and any(c.label in _COMPLEMENTIZERS for c in top.children))
+        or any(first.label == "S" for first in node.children[:1])
+    )
+
+
+def is_verbal_subject(node: _Node) -> bool:
+    """`S < (VP <# VBG|TO) $+ VP`: a gerund or an infinitive as the subject of a verb."""
+    if node.label != "S":
+        return False
+    after = node.right_sisters()
+    return (
+        bool(after)
+        and after[0].label == "VP"
+        and any(
+            child.label == "VP" and child.headed_by(frozenset({"VBG", "TO"}))
+            for child in node.children
+        )
+    )
+
+
+def _number(tree: Tree) -> list[_Node]:
+    """All tags and phrases in order, parents first."""
+    order: list[_Node] = []
+    pending: list[_Node | tuple[Tree, _Node | None, int]] = [(tree, None, 0)]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, _Node):
+            # All that it dominates has been numbered since.
+            item.end = len(order)
+            continue
+        below, parent, place = item
+        node = _Node(below, parent, place, order)
+        if parent is not None:
+            parent.children.append(node)
+        pending.append(node)
+        phrases = [child for child in below.children if not child.is_leaf]
+        for number in range(len(phrases) - 1, -1, -1):
+            pending.append((phrases[number], node, number))
+    return order

@@ -1,0 +1,1 @@
+"""The tables of features; a feature is one row of one of them."""

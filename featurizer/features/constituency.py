@@ -1,0 +1,144 @@
+"""Lu's fourteen indices of syntactic complexity: ratios of the production units.
+
+X. Lu, "Automatic analysis of syntactic complexity in second language writing", International
+Journal of Corpus Linguistics 15(4), 2010, table 1.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from featurizer.constituency.units import Units
+from featurizer.feature import Feature
+from featurizer.question import View
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One of Lu's fourteen ratios of units.
+
+    Attributes:
+        name: As published, e.g. "DC/T".
+        doc: Its meaning.
+        above: The unit counted, a field of `Units`.
+        below: The unit it is counted for, likewise.
+    """
+
+    name: str
+    doc: str
+    above: str
+    below: str
+
+    def value(self, units: Units) -> float:
+        """The ratio; 0 when there is nothing to divide by."""
+        below: int = getattr(units, self.below)
+        above: int = getattr(units, self.above)
+        return above / below if below else 0.0
+
+
+INDICES = (
+    Index("MLS", "Mean length of a sentence, in words.", "words", "sentences"),
+    Index("MLT", "Mean length of a T-unit, in words.", "words", "t_units"),
+    Index("MLC", "Mean length of a clause, in words.", "words", "clauses"),
+    Index("C/S", "Clauses a sentence.", "clauses", "sentences"),
+    Index("VP/T", "Verb phrases a T-unit.", "verb_phrases", "t_units"),
+    Index("C/T", "Clauses a T-unit.", "clauses", "t_units"),
+    Index("DC/C", "Dependent clauses a clause.", "dependent_clauses", "clauses"),
+    Index("DC/T", "Dependent clauses a T-unit.", "dependent_clauses", "t_units"),
+    Index("T/S", "T-units a sentence.", "t_units", "sentences"),
+    Index("CT/T", "Share of the T-units that are complex.", "complex_t_units", "t_units"),
+    Index("CP/T", "Coordinate phrases a T-unit.", "coordinate_phrases", "t_units"),
+    Index("CP/C", "Coordinate phrases a clause.", "coordinate_phrases", "clauses"),
+    Index("CN/T", "Complex nominals a T-unit.", "complex_nominals", "t_units"),
+    Index("CN/C", "Complex nominals a clause.", "complex_nominals", "clauses"),
+)
+
+
+GROUP = "constituency"
+_LU = "Lu 2010"
+
+_UNITS = (
+    ("words", "words", "Words (W), by the trees' tags."),
+    ("sentences", "sentences", "Sentences (S)."),
+    ("clauses", "clauses", "Clauses (C): with a finite verb, or a fragment at the root."),
+    ("dependent_clauses", "clauses", "Dependent clauses (DC)."),
+    ("t_units", "T-units", "T-units (T): main clauses with all that depends on them."),
+    ("complex_t_units", "T-units", "T-units that hold a dependent clause (CT)."),
+    ("coordinate_phrases", "phrases", "Coordinate phrases (CP)."),
+    ("complex_nominals", "nominals", "Complex nominals (CN): modified nouns, nominal clauses."),
+    ("verb_phrases", "phrases", "Verb phrases (VP), finite or not."),
+)
+_SINGULAR = {"sentences": "sentence", "clauses": "clause", "t_units": "T-unit"}
+
+
+def _unit(field: str) -> Callable[[View], float]:
+    return lambda view: float(getattr(view.units, field))
+
+
+def _index(index: Index) -> Callable[[View], float]:
+    return lambda view: index.value(view.units)
+
+
+def _labels(*labels: str) -> Callable[[View], float]:
+    return lambda view: float(sum(view.shape.labels[label] for label in labels))
+
+
+def _index_feature(index: Index) -> Feature:
+    below = _SINGULAR[index.below]
+    above = index.above.replace("t_units", "T-units").replace("_", " ")
+    return Feature(
+        f"{index.above}_per_{below.lower().replace('-', '_')}",
+        GROUP,
+        f"{above} a {below}",
+        f"{index.name}: {index.doc[:-1]}; 0 without a {below}.",
+        f"{_LU}, table 1",
+        _index(index),
+    )
+
+
+def _phrases(name: str, doc: str, value: Callable[[View], float]) -> Feature:
+    return Feature(name, GROUP, "phrases", doc, "Penn Treebank labels", value)
+
+
+FEATURES = (
+    *(Feature(name, GROUP, unit, doc, _LU, _unit(name)) for name, unit, doc in _UNITS),
+    *map(_index_feature, INDICES),
+    _phrases("noun_phrases", "Noun phrases (NP), those within others included.", _labels("NP")),
+    _phrases("prepositional_phrases", "Prepositional phrases (PP).", _labels("PP")),
+    _phrases("clause_phrases", "Subordinate clauses of any kind (SBAR).", _labels("SBAR")),
+    _phrases(
+        "wh_phrases",
+        "Phrases with a question word or relative pronoun (WHNP, WHADVP, WHPP, WHADJP).",
+        _labels("WHNP", "WHADVP", "WHPP", "WHADJP"),
+    ),
+    _phrases(
+        "modifier_phrases", "Adjective and adverb phrases (ADJP, ADVP).", _labels("ADJP", "ADVP")
+    ),
+    _phrases(
+        "nominal_clauses",
+        "Subordinate clauses within a noun phrase (SBAR under NP), relative ones above all.",
+        lambda view: float(view.shape.pairs["NP", "SBAR"]),
+    ),
+    _phrases(
+        "nominal_prepositions",
+        "Prepositional phrases within a noun phrase (PP under NP): the river of the town.",
+        lambda view: float(view.shape.pairs["NP", "PP"]),
+    ),
+    _phrases(
+        "participial_phrases",
+        "Participles that mark a noun out (VP under NP): the bridge built in 1926.",
+        lambda view: float(view.shape.participles),
+    ),
+    _phrases(
+        "infinitive_phrases",
+        "Verb phrases with to: the first person to cross it.",
+        lambda view: float(view.shape.infinitives),
+    ),
+    Feature(
+        "flat_trees",
+        GROUP,
+        "sentences",
+        "Sentences without a tree, too long or beyond the model; they count as one flat phrase.",
+        "Wye",
+        lambda view: float(sum(view.syntax.flat)),
+    ),
+)

@@ -1,0 +1,131 @@
+"""Features of the dependency tree: how far words stand from what they belong to, and how."""
+
+from collections.abc import Callable
+from math import log2
+
+from featurizer.feature import Feature, mean, ratio
+from featurizer.question import View
+
+GROUP = "dependency"
+_DISTANCE = "Liu 2008"
+_LABELS = "ClearNLP labels"
+LONG = 5
+
+_RELATIONS = (
+    ("subjects", "Subjects.", ("nsubj", "nsubjpass", "csubj", "csubjpass", "expl")),
+    ("objects", "Objects of verbs, direct and indirect.", ("dobj", "dative", "oprd")),
+    ("prepositional_objects", "Objects of prepositions.", ("pobj",)),
+    ("adjectival_modifiers", "Adjectives before nouns.", ("amod",)),
+    ("adverbial_modifiers", "Adverbs and noun phrases used as adverbs.", ("advmod", "npadvmod")),
+    ("numeric_modifiers", "Numbers before nouns.", ("nummod", "quantmod")),
+    ("compounds", "Nouns or names before nouns.", ("compound", "nmod")),
+    ("possessives", "Possessors: whose, its, the painter's.", ("poss",)),
+    ("appositions", "Appositions.", ("appos",)),
+    ("attributes", "Complements of copulas.", ("attr", "acomp")),
+    ("conjuncts", "Second and further parts of coordinations.", ("conj",)),
+    ("relative_clauses", "Relative clauses.", ("relcl",)),
+    ("adnominal_clauses", "Participles and infinitives that mark a noun out.", ("acl",)),
+    ("adverbial_clauses", "Adverbial clauses.", ("advcl",)),
+    ("complement_clauses", "Clauses as complements.", ("ccomp", "xcomp", "pcomp")),
+    (
+        "subordinations",
+        "Clauses that depend on a word, of any kind.",
+        ("relcl", "acl", "advcl", "ccomp", "xcomp", "pcomp", "csubj", "csubjpass"),
+    ),
+    ("auxiliaries", "Auxiliary verbs.", ("aux", "auxpass")),
+)
+
+
+def _relation(labels: tuple[str, ...]) -> Callable[[View], float]:
+    return lambda view: float(sum(view.arcs.labels[label] for label in labels))
+
+
+def _imbalance(view: View) -> float:
+    arcs = len(view.arcs.distances)
+    return ratio(abs(arcs - 2 * view.arcs.left), arcs)
+
+
+def _long(view: View) -> int:
+    return sum(distance > LONG for distance in view.arcs.distances)
+
+
+def _entropy(view: View) -> float:
+    labels = view.arcs.labels
+    total = labels.total()
+    return -sum(count / total * log2(count / total) for count in labels.values()) + 0.0
+
+
+def _feature(
+    name: str, unit: str, doc: str, value: Callable[[View], float], source: str = "dependency tree"
+) -> Feature:
+    return Feature(name, GROUP, unit, doc, source, value)
+
+
+FEATURES = (
+    _feature(
+        "dependency_distance_mean",
+        "tokens",
+        "Mean distance between a word and its head; 0 without an arc.",
+        lambda view: mean(view.arcs.distances),
+        _DISTANCE,
+    ),
+    _feature(
+        "dependency_distance_max",
+        "tokens",
+        "Largest distance between a word and its head.",
+        lambda view: float(max(view.arcs.distances, default=0)),
+        _DISTANCE,
+    ),
+    _feature(
+        "long_dependencies",
+        "arcs",
+        f"Arcs over more than {LONG} tokens.",
+        lambda view: float(_long(view)),
+    ),
+    _feature(
+        "long_dependency_share",
+        "share",
+        f"Arcs over more than {LONG} tokens among all; 0 without an arc.",
+        lambda view: ratio(_long(view), len(view.arcs.distances)),
+    ),
+    _feature(
+        "dependency_depth",
+        "arcs",
+        "Arcs between the root and the word farthest from it.",
+        lambda view: float(max(view.arcs.depth, default=0)),
+    ),
+    _feature(
+        "dependency_depth_mean",
+        "arcs",
+        "Mean number of arcs between the root and a token; 0 without a token.",
+        lambda view: mean(view.arcs.depth),
+    ),
+    _feature(
+        "dependency_branching_max",
+        "tokens",
+        "Most dependents of one token, punctuation included.",
+        lambda view: float(max(map(len, view.arcs.children), default=0)),
+    ),
+    _feature(
+        "dependency_left_share",
+        "share",
+        "Arcs whose dependent stands before its head, among all; 0 without an arc.",
+        lambda view: ratio(view.arcs.left, len(view.arcs.distances)),
+    ),
+    _feature(
+        "dependency_imbalance",
+        "share",
+        "How far left and right arcs are from equal numbers, from 0 to 1; 0 without an arc.",
+        _imbalance,
+    ),
+    _feature(
+        "dependency_label_entropy",
+        "bits",
+        "Entropy of the relations' frequencies; 0 without a relation.",
+        _entropy,
+    ),
+    *(
+        _feature(f"dependency_{name}", "arcs", doc, _relation(labels), _LABELS)
+        for name, doc, labels in _RELATIONS
+    ),
+)

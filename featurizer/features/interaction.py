@@ -1,0 +1,157 @@
+"""Features that set one aspect of a question against another."""
+
+from collections.abc import Callable
+
+from featurizer.feature import Feature, ratio
+from featurizer.question import View
+
+GROUP = "interaction"
+
+
+def _connectors(view: View) -> int:
+    return view.pos["CCONJ"] + view.pos["SCONJ"]
+
+
+def _links(view: View) -> int:
+    return max(view.arcs.links, default=0)
+
+
+def _noun_phrases(view: View) -> int:
+    return view.shape.labels["NP"]
+
+
+def _per(
+    name: str, unit: str, doc: str, above: Callable[[View], float], below: Callable[[View], float]
+) -> Feature:
+    return Feature(name, GROUP, unit, doc, "Wye", lambda view: ratio(above(view), below(view)))
+
+
+def _times(
+    name: str, doc: str, one: Callable[[View], float], other: Callable[[View], float]
+) -> Feature:
+    return Feature(name, GROUP, "product", doc, "Wye", lambda view: float(one(view) * other(view)))
+
+
+def _entities(view: View) -> int:
+    return len(view.naming.entities)
+
+
+def _clauses(view: View) -> int:
+    return view.units.clauses
+
+
+def _tokens(view: View) -> int:
+    return len(view.tokens)
+
+
+FEATURES = (
+    _per(
+        "tokens_per_clause",
+        "tokens a clause",
+        "Tokens a clause; 0 without a clause.",
+        _tokens,
+        _clauses,
+    ),
+    _per(
+        "entities_per_token",
+        "entities a token",
+        "Named entities a token; 0 without a token.",
+        _entities,
+        _tokens,
+    ),
+    _per(
+        "entities_per_clause",
+        "entities a clause",
+        "Named entities a clause; 0 without a clause.",
+        _entities,
+        _clauses,
+    ),
+    _per(
+        "tree_depth_per_token",
+        "levels a token",
+        "Depth of the constituency tree for each token; 0 without a token.",
+        lambda view: view.shape.depth,
+        _tokens,
+    ),
+    _per(
+        "dependency_depth_per_token",
+        "arcs a token",
+        "Depth of the dependency tree for each token; 0 without a token.",
+        lambda view: max(view.arcs.depth, default=0),
+        _tokens,
+    ),
+    _per(
+        "connectors_per_clause",
+        "words a clause",
+        "Markers of coordination and subordination a clause; 0 without a clause.",
+        _connectors,
+        _clauses,
+    ),
+    _per(
+        "noun_phrases_per_clause",
+        "phrases a clause",
+        "Noun phrases a clause; 0 without a clause.",
+        _noun_phrases,
+        _clauses,
+    ),
+    _per(
+        "noun_phrases_per_entity",
+        "phrases an entity",
+        "Noun phrases for each named entity; 0 without an entity.",
+        _noun_phrases,
+        _entities,
+    ),
+    _per(
+        "links_per_entity",
+        "links an entity",
+        "Links of the longest chain for each named entity; 0 without an entity.",
+        _links,
+        _entities,
+    ),
+    _per(
+        "links_per_token",
+        "links a token",
+        "Links of the longest chain for each token; 0 without a token.",
+        _links,
+        _tokens,
+    ),
+    _per(
+        "verbs_per_entity",
+        "verbs an entity",
+        "Verbs for each named entity; 0 without an entity.",
+        lambda view: view.pos["VERB"],
+        _entities,
+    ),
+    _per(
+        "prepositions_per_noun",
+        "words a noun",
+        "Prepositions for each noun or name; 0 without any.",
+        lambda view: view.pos["ADP"],
+        lambda view: view.pos["NOUN"] + view.pos["PROPN"],
+    ),
+    _per(
+        "descriptions_per_entity",
+        "nouns an entity",
+        "Definite descriptions without a name for each named entity; 0 without an entity.",
+        lambda view: view.naming.descriptions,
+        _entities,
+    ),
+    _times(
+        "entities_times_links",
+        "Named entities times the links of the longest chain.",
+        _entities,
+        _links,
+    ),
+    _times(
+        "descriptions_times_links",
+        "Definite descriptions times the links of the longest chain.",
+        lambda view: view.naming.descriptions,
+        _links,
+    ),
+    _times(
+        "entities_times_depth",
+        "Named entities times the depth of the dependency tree.",
+        _entities,
+        lambda view: max(view.arcs.depth, default=0),
+    ),
+)

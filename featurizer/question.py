@@ -1,0 +1,405 @@
+"""What the constituency trees of a question look like, counted in one walk over each."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from featurizer.constituency.tree import Tree
+from featurizer.constituency.units import count_units
+from featurizer.feature import words
+from featurizer.types import Syntax, Token
+
+_NESTED = ("NP", "PP", "SBAR", "VP")
+
+
+class Shape:
+    """Counts over trees. Tags are the lowest nodes; words are none, and ROOT is at depth 0.
+
+    Attributes:
+        labels: How often each phrase label occurs, below ROOT.
+        pairs: How often each (parent, child) pair of phrase labels occurs.
+        nesting: Most phrases of one label on a way from a root to a word; for NP, PP, SBAR, VP.
+        depths: Of each tag, in order.
+        yngve: Of each tag: sisters to the right of it and of all nodes above it.
+        branches: Number of children of each phrase, ROOT included.
+        levels: Number of nodes at each depth, all trees together.
+        noun_phrase_words: Number of words of each NP.
+        participles: VPs within an NP that begin with a participle: "built in 1926".
+        infinitives: Clauses that begin with "to".
+        unary: Phrases with a single child that is a phrase.
+    """
+
+    __slots__ = (
+        *("branches", "depths", "infinitives", "labels", "levels", "nesting"),
+        *("noun_phrase_words", "pairs", "participles", "unary", "yngve"),
+    )
+
+    def __init__(self, trees: Sequence[Tree]) -> None:
+        self.labels: Counter[str] = Counter()
+        self.pairs: Counter[tuple[str, str]] = Counter()
+        self.nesting = dict.fromkeys(_NESTED, 0)
+        self.depths: list[int] = []
+        self.yngve: list[int] = []
+        self.branches: list[int] = []
+        self.levels: Counter[int] = Counter()
+        self.noun_phrase_words: list[int] = []
+        self.participles = 0
+        self.infinitives = 0
+        self.unary = 0
+        for tree in trees:
+            self._walk(tree)
+
+    def _walk(self, root: Tree) -> None:
+        # Node, label above, depth, Yngve depth, and phrases of each nested label so far.
+        pending = [(root, "", 0, 0, (0,) * len(_NESTED))]
+        open_phrases: list[tuple[int, int]] = []
+        while pending:
+            node, above, depth, yngve, nested = pending.pop()
+            self.levels[depth] += 1
+            while open_phrases and open_phrases[-1][0] >= depth:
+                self._close(open_phrases.pop()[1])
+            if node.is_preterminal:
+                self.depths.append(depth)
+                self.yngve.append(yngve)
+                continue
+            label, children = node.label, node.children
+            if above:
+                self._count(node, above)
+            if label in self.nesting:
+                place = _NESTED.index(label)
+                nested = (*nested[:place], nested[place] + 1, *nested[place + 1 :])
+                self.nesting[label] = max(self.nesting[label], nested[place])
+                if label == "NP":
+                    open_phrases.append((depth, len(self.depths)))
+            self.branches.append(len(children))
+            right = len(children) - 1
+            pending.extend(
+                (children[place], label, depth + 1, yngve + right - place, nested)
+                for place in range(right, -1, -1)
+            )
+        for _, first in reversed(open_phrases):
+            self._close(first)
+
+    def _close(self, first: int) -> None:
+        self.noun_phrase_words.append(len(self.depths) - first)
+
+    def _count(self, node: Tree, above: str) -> None:
+        label, first = node.label, node.children[0]
+        self.labels[label] += 1
+        self.pairs[above, label] += 1
+        self.unary += len(node.children) == 1 and not first.is_preterminal
+        if label == "VP":
+            self.participles += above == "NP" and first.label in ("VBN", "VBG")
+            self.infinitives += above == "S" and first.label == "TO"
+
+    @property
+    def phrases(self) -> int:
+        """Number of phrases below ROOT."""
+        return self.labels.total()
+
+    @property
+    def nodes(self) -> int:
+        """Number of phrases and tags, ROOT included."""
+        return len(self.branches) + len(self.depths)
+
+    @property
+    def depth(self) -> int:
+        """Of the deepest tag."""
+        return max(self.depths, default=0)
+
+    @property
+    def width(self) -> int:
+        """Most nodes at one depth."""
+        return max(self.levels.values(), default=0)
+
+
+# Links that lead from one thing to another: "X's Y", "Y of X", "the Y that …", "the Y built by …".
+_CLAUSAL = frozenset({"relcl", "acl"})
+_NOMINAL = frozenset({"NOUN", "PROPN", "PRON", "NUM"})
+
+
+class Arcs:
+    """Counts over the arcs of a dependency tree; arcs to punctuation do not count.
+
+    Attributes:
+        children: Places of the dependents of each token, punctuation included.
+        depth: Arcs between each token and its root.
+        distances: Tokens from head to dependent, of each arc, at least 1.
+        left: Arcs whose dependent stands before its head.
+        labels: How often each relation occurs.
+        links: On the way from each token to its root, arcs that relate one thing to another.
+        ofs: Likewise, only those by "of".
+        owners: Likewise, only those by a possessive.
+    """
+
+    __slots__ = ("children", "depth", "distances", "labels", "left", "links", "ofs", "owners")
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.children: list[list[int]] = [[] for _ in tokens]
+        self.distances: list[int] = []
+        self.left = 0
+        self.labels: Counter[str] = Counter()
+        roots: list[int] = []
+        for place, token in enumerate(tokens):
+            if token.head == place:
+                roots.append(place)
+            else:
+                self.children[token.head].append(place)
+            if token.dep == "punct":
+                continue
+            self.labels[token.dep] += 1
+            if token.head != place:
+                self.distances.append(abs(place - token.head))
+                self.left += place < token.head
+        self.depth, self.links, self.ofs, self.owners = ([0] * len(tokens) for _ in range(4))
+        self._descend(tokens, roots)
+
+    def _descend(self, tokens: Sequence[Token], roots: list[int]) -> None:
+        pending = list(roots)
+        while pending:
+            head = pending.pop()
+            for place in self.children[head]:
+                token = tokens[place]
+                of = token.dep == "pobj" and _hangs_on_noun(tokens, head)
+                owner = token.dep == "poss" and token.pos in _NOMINAL
+                self.depth[place] = self.depth[head] + 1
+                self.links[place] = self.links[head] + (of or owner or token.dep in _CLAUSAL)
+                self.ofs[place] = self.ofs[head] + (of and tokens[head].text.lower() == "of")
+                self.owners[place] = self.owners[head] + owner
+                pending.append(place)
+
+    def steps(self, tokens: Sequence[Token], one: int, other: int) -> int:
+        """Arcs between two tokens; of different sentences, those to the root of each and 1."""
+        count = 0
+        while one != other:
+            if self.depth[one] < self.depth[other]:
+                one, other = other, one
+            if tokens[one].head == one:
+                return count + 1
+            one = tokens[one].head
+            count += 1
+        return count
+
+
+def _hangs_on_noun(tokens: Sequence[Token], preposition: int) -> bool:
+    head = tokens[preposition].head
+    return head != preposition and tokens[head].pos in _NOMINAL
+
+
+_NUMBERS = frozenset({"CARDINAL", "ORDINAL"})
+_DESCRIBING = frozenset({"prep", "relcl", "acl"})
+
+
+class NamedThings:
+    """Named entities and descriptions.
+
+    Attributes:
+        entities: (first token, end) of each named entity, numbers left out.
+        labels: Of each.
+        heads: Of each, the token that is nearest to the root.
+        descriptions: Common nouns with "the" and no name before them: "the river".
+        relational: Those of them that something told further marks out: "the river that …".
+    """
+
+    __slots__ = ("descriptions", "entities", "heads", "labels", "relational")
+
+    def __init__(self, tokens: Sequence[Token], arcs: Arcs) -> None:
+        self.entities = [
+            (start, end) for start, end in _spans(tokens) if tokens[start].entity not in _NUMBERS
+        ]
+        self.labels = [tokens[start].entity for start, _ in self.entities]
+        self.heads = [
+            min(range(start, end), key=lambda place: (arcs.depth[place], place))
+            for start, end in self.entities
+        ]
+        self.descriptions = 0
+        self.relational = 0
+        for place, token in enumerate(tokens):
+            if token.pos == "NOUN" and not token.entity:
+                below = arcs.children[place]
+                if _is_definite(tokens, below) and not _is_named(tokens, below):
+                    self.descriptions += 1
+                    self.relational += any(tokens[b].dep in _DESCRIBING for b in below)
+
+
+def _spans(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
+    for place, token in enumerate(tokens):
+        if not token.entity:
+            continue
+        if token.begins_entity or not spans or spans[-1][1] != place:
+            spans.append((place, place + 1))
+        else:
+            spans[-1] = (spans[-1][0], place + 1)
+    return spans
+
+
+def _is_definite(tokens: Sequence[Token], below: Sequence[int]) -> bool:
+    return any(tokens[place].lemma.lower() == "the" for place in below)
+
+
+def _is_named(tokens: Sequence[Token], below: Sequence[int]) -> bool:
+    """Whether a name stands beside the noun: "the film Alien", "the Avon bridge"."""
+    return any(
+        tokens[place].pos == "PROPN" and tokens[place].dep in ("compound", "appos", "nmod")
+        for place in below
+    )
+
+
+_WORDS = frozenset({"who", "whom", "whose", "what", "which", "when", "where", "why", "how"})
+_TAGS = frozenset({"WDT", "WP", "WP$", "WRB"})
+# A question word within one of these relates ("the lake that …", "when it freezes, …").
+_RELATING = frozenset({"relcl", "acl", "advcl"})
+_AUXILIARIES = frozenset({"be", "do", "have"})
+_COUNTED = frozenset({"many", "much"})
+_COPULAS = frozenset({"attr", "nsubj", "nsubjpass", "dobj"})
+
+_PERSON = words(
+    "actor actress architect artist author brother captain child composer daughter designer "
+    "director emperor engineer explorer father founder grandfather grandmother husband inventor "
+    "king leader man mayor minister mother musician painter parent person physicist player poet "
+    "president producer professor queen ruler scientist singer sister son spouse uncle wife woman "
+    "writer"
+)
+_PLACE = words(
+    "area border capital city continent country county district estuary hometown island "
+    "lake location mountain nation ocean place province region river sea state street town valley "
+    "village"
+)
+_TIME = words("age birthday century date day decade era hour month period time year")
+_QUANTITY = words(
+    "amount area cost depth distance height length number percentage population price rate size "
+    "speed temperature weight width"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What is asked.
+
+    Attributes:
+        place: Of the question word among the tokens; -1 when there is none.
+        kind: The question word ("whose" and "whom" are "who"), "how many" for a number or a
+            degree, "yes or no", or "none".
+        target: "person", "place", "time", "number", "thing", "reason" or "none".
+        noun: Place of the noun that the question word stands for ("which river", "what is the
+            capital"); -1 when there is none.
+    """
+
+    place: int
+    kind: str
+    target: str
+    noun: int
+
+
+def asking(tokens: Sequence[Token]) -> Asking:
+    """What these tokens ask for."""
+    place = _question_word(tokens)
+    if place < 0:
+        kind = "yes or no" if _begins_with_verb(tokens) else "none"
+        return Asking(-1, kind, "none", -1)
+    word = tokens[place].text.lower()
+    noun = _noun(tokens, place, word)
+    if word == "how" and _is_degree(tokens, place):
+        return Asking(place, "how many", "number", noun)
+    kind = "who" if word in ("whom", "whose") else word
+    return Asking(place, kind, _target(kind, tokens[noun].lemma.lower() if noun >= 0 else ""), noun)
+
+
+def _question_word(tokens: Sequence[Token]) -> int:
+    for place, token in enumerate(tokens):
+        if token.tag in _TAGS and token.text.lower() in _WORDS and not _relates(tokens, place):
+            return place
+    return -1
+
+
+def _relates(tokens: Sequence[Token], place: int) -> bool:
+    while True:
+        if tokens[place].dep in _RELATING:
+            return True
+        if tokens[place].head == place:
+            return False
+        place = tokens[place].head
+
+
+def _begins_with_verb(tokens: Sequence[Token]) -> bool:
+    first = next((token for token in tokens if token.text[0].isalpha()), None)
+    return first is not None and (first.tag == "MD" or first.lemma.lower() in _AUXILIARIES)
+
+
+def _is_degree(tokens: Sequence[Token], place: int) -> bool:
+    """Whether "how" asks for a number: "how many", "how far", "how much longer"."""
+    after = tokens[place + 1] if place + 1 < len(tokens) else None
+    return after is not None and (after.lemma.lower() in _COUNTED or after.pos in ("ADJ", "ADV"))
+
+
+def _noun(tokens: Sequence[Token], place: int, word: str) -> int:
+    head = tokens[place].head
+    if head != place and tokens[head].pos in ("NOUN", "PROPN") and word in ("what", "which"):
+        return head
+    if word not in ("what", "which", "who") or tokens[head].lemma.lower() != "be":
+        return -1
+    # "What is the capital of …": the other side of the copula.
+    others = (
+        other
+        for other, token in enumerate(tokens)
+        if token.head == head and other not in (place, head) and token.dep in _COPULAS
+    )
+    return next((other for other in others if tokens[other].pos == "NOUN"), -1)
+
+
+def _target(kind: str, noun: str) -> str:
+    simple = {"who": "person", "when": "time", "where": "place", "why": "reason", "how": "reason"}
+    if kind in simple:
+        return simple[kind]
+    kinds = ((_PERSON, "person"), (_PLACE, "place"), (_TIME, "time"), (_QUANTITY, "number"))
+    return next((target for nouns, target in kinds if noun in nouns), "thing")
+
+
+_CONTENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM"})
+
+
+class View:
+    """A question as features look at it.
+
+    Attributes:
+        syntax: What all of this is made of.
+        tokens: Of the syntax, punctuation included.
+        words: Tokens with a letter or a digit.
+        content: Nouns, names, verbs, adjectives, adverbs and numbers among the words.
+        lower: Words in lower case.
+        lemmas: Lemmas of the words in lower case.
+        pos: How often each universal part of speech occurs among the words.
+        tags: How often each Penn tag occurs among the tokens.
+        units: Lu's nine production units.
+        shape: Of the constituency trees.
+        arcs: Of the dependency tree.
+        naming: Entities and descriptions.
+        asking: What is asked for.
+        reach: For each entity, arcs from what is asked (the question word, or else the first
+            root) to it.
+    """
+
+    __slots__ = (
+        *("arcs", "asking", "content", "lemmas", "lower", "naming", "pos", "reach"),
+        *("shape", "syntax", "tags", "tokens", "units", "words"),
+    )
+
+    def __init__(self, syntax: Syntax) -> None:
+        self.syntax = syntax
+        self.tokens = syntax.tokens
+        self.words = [token for token in self.tokens if any(map(str.isalnum, token.text))]
+        self.content = [token for token in self.words if token.pos in _CONTENT]
+        self.lower = [token.text.lower() for token in self.words]
+        self.lemmas = [token.lemma.lower() for token in self.words]
+        self.pos = Counter([token.pos for token in self.words])
+        self.tags = Counter([token.tag for token in self.tokens])
+        self.units = count_units(syntax.trees)
+        self.shape = Shape(syntax.trees)
+        self.arcs = Arcs(self.tokens)
+        self.naming = NamedThings(self.tokens, self.arcs)
+        self.asking = asking(self.tokens)
+        start = self.asking.place
+        if start < 0:
+            start = next((p for p, token in enumerate(self.tokens) if token.head == p), 0)
+        self.reach = [self.arcs.steps(self.tokens, start, head) for head in self.naming.heads]

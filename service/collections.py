@@ -1,0 +1,406 @@
+"""Which collections there are, and where; and how settings name them."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Protocol
+
+from backends.types import Passage, PassageAnalyser
+from featurizer.errors import FeaturizerError
+from router.errors import RouterError
+from router.model_files import read_policy, title_of
+from router.policy import Policy
+from router.settings import RoutingSettings
+from router.types import Decision, Reply, Route
+from service.errors import ServiceError
+from service.http.problems import Problem
+from service.logs import LOG
+from service.settings import ServiceSettings
+
+DEFAULT = "default"
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a collection is.
+
+    Attributes:
+        name: That requests use.
+        folder: Of its index.
+    """
+
+    name: str
+    folder: Path
+
+
+def by_name(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Entries NAME=VALUE as name and value; VALUE alone is for "default"."""
+    for entry in entries:
+        name, is_named, value = entry.partition("=")
+        yield (name, value) if is_named else (DEFAULT, entry)
+
+
+def places(named: Iterable[str], fallback: Path | None) -> list[Place]:
+    """Collections as NAME=DIR, or DIR alone for "default".
+
+    Args:
+        named: As written.
+        fallback: Folder of "default" when there are none.
+
+    Raises:
+        ServiceError: A name that cannot stand in an address, one that is there twice, or nothing
+            to serve.
+    """
+    found: dict[str, Place] = {}
+    for name, folder in by_name(named):
+        if not _NAME.fullmatch(name):
+            raise ServiceError(
+                f"A collection cannot be called '{name}'; use letters, digits, dots and dashes."
+            )
+        if name in found:
+            raise ServiceError(
+                f"Two collections are called '{name}'; give each a name, as in --index {name}2=DIR."
+            )
+        if not folder:
+            raise ServiceError(f"Collection '{name}' has no folder; write {name}=DIR.")
+        found[name] = Place(name, Path(folder))
+    if not found and fallback is not None:
+        return [Place(DEFAULT, fallback)]
+    if not found:
+        raise ServiceError("Serve what? Give --index DIR, or set WYE_INDEX.")
+    return list(found.values())
+
+
+class Searching(Protocol):
+    """What answers questions; `router.gateway.Gateway` is the real one."""
+
+    def search(
+        self,
+        questions: Sequence[str],
+        route: Route,
+        k: int,
+        filter: object | None = None,  # noqa: A002 - the word that vector stores use
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Reply]:
+        """One reply per question, in order."""
+        ...
+
+    def decide(
+        self,
+        questions: Sequence[str],
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        """Which route each question would take, in order."""
+        ...
+
+
+class Engine(Protocol):
+    """One version of an index with all that searching it takes."""
+
+    @property
+    def gateway(self) -> Searching:
+        """What answers questions."""
+        ...
+
+    @property
+    def folder(self) -> Path:
+        """Of the index."""
+        ...
+
+    @property
+    def reader(self) -> PassageAnalyser:
+        """The models for passages that are to be added; asked in the thread that searches."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Of the index, that is searched."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many passages that version has."""
+        ...
+
+    @property
+    def router_name(self) -> str:
+        """Name and version of the router; "" without one."""
+        ...
+
+    @property
+    def policy(self) -> Policy | None:
+        """What becomes of scores; None without a router."""
+        ...
+
+    def build(self) -> None:
+        """Build all arms now rather than when a question first needs one."""
+        ...
+
+    def passages(self, ids: Sequence[str]) -> Mapping[str, Passage]:
+        """Id -> passage in the version that is searched."""
+        ...
+
+    def successor(self) -> "Engine | None":
+        """The newest version, or None when this is it."""
+        ...
+
+    def retuned(self) -> "Engine | None":
+        """The same version under the newest thresholds, or None when these are they."""
+        ...
+
+    def release(self) -> None:
+        """Let go of the version and its arms at once; nothing may be asked any more."""
+        ...
+
+    def close(self) -> None:
+        """End what the models started."""
+        ...
+
+
+INDEX = "index"
+THRESHOLDS = "thresholds"
+WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
+
+
+class Collection:
+    """One index by name, with the version that is searched now.
+
+    `load` and `forget` run in the thread that searches, `renew` in another beside it.
+
+    Attributes:
+        name: That requests use.
+        unavailable: Routes that the installation lacks, and why.
+        faults: What is wrong with `INDEX` and with `THRESHOLDS`; "" while nothing is.
+    """
+
+    def __init__(self, name: str, open_: Callable[[], Engine]) -> None:
+        """Open nothing yet.
+
+        Args:
+            name: That requests use.
+            open_: Opens the index.
+        """
+        self.name = name
+        self.faults = {INDEX: "", THRESHOLDS: ""}
+        self.unavailable: dict[Route, str] = {}
+        self._open = open_
+        self._engine: Engine | None = None
+        self._former: list[Engine] = []
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether questions are answered at once."""
+        return self._engine is not None
+
+    @property
+    def engine(self) -> Engine:
+        """What answers questions at this moment; hold on to it for the length of a batch.
+
+        Raises:
+            Problem: It is not loaded yet.
+        """
+        if self._engine is None:
+            why = f" ({self.error})" if self.error else ""
+            raise Problem(
+                503,
+                "loading",
+                f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is.",
+                retry_after=1,
+            )
+        return self._engine
+
+    @property
+    def error(self) -> str:
+        """All that is wrong; "" while nothing is."""
+        return " ".join(fault for fault in self.faults.values() if fault)
+
+    @property
+    def router(self) -> str:
+        """Name and version of the router; "" while nothing is loaded, and without one."""
+        return "" if self._engine is None else self._engine.router_name
+
+    @property
+    def policy(self) -> Policy | None:
+        """What becomes of scores; None while nothing is loaded, and without a router."""
+        return None if self._engine is None else self._engine.policy
+
+    def load(self) -> None:
+        """Open the index, and ask one question over each route, so that no client has to wait.
+
+        A route that the installation lacks (no router model, say) is kept in `unavailable` with
+        the reason; everything else that fails is kept in `error` and raised.
+        """
+        started = perf_counter()
+        try:
+            engine = self._open()
+            engine.build()
+            for route in Route:
+                self._warm(engine, route)
+        except Exception as error:
+            self.faults[INDEX] = str(error)
+            raise
+        self._engine = engine
+        self.faults[INDEX] = ""
+        LOG.info("loaded", extra={**self.facts(), "seconds": round(perf_counter() - started, 3)})
+
+    def renew(self) -> bool:
+        """Move to the newest thresholds and to the newest version; searching goes on meanwhile.
+
+        What cannot be used is told, and what is used stays; the one does not wait for the other.
+
+        Returns:
+            Whether there was anything newer.
+        """
+        if self._engine is None:
+            return False
+        retuned = self._move(THRESHOLDS, self._engine.retuned)
+        if retuned:  # it may be the first that can be used
+            self.unavailable.pop(Route.AUTO, None)
+        return self._move(INDEX, self._engine.successor) or retuned
+
+    def forget(self) -> None:
+        """Let go of engines that are asked no longer, now that no batch is under way."""
+        while self._former:
+            self._former.pop().release()
+
+    def facts(self) -> dict[str, object]:
+        """Name, version, passages, router, thresholds and what is wrong, as plain values."""
+        engine = self._engine
+        facts: dict[str, object] = {"collection": self.name, "ready": engine is not None}
+        if engine is not None:
+            facts |= {"index_version": engine.version, "passages": engine.count}
+            policy = engine.policy
+            if policy is not None:
+                facts |= {"router": engine.router_name, "thresholds": asdict(policy.thresholds)}
+        if self.error:
+            facts["error"] = self.error
+        return facts
+
+    def close(self) -> None:
+        """End what the models started."""
+        if self._engine is not None:
+            self._engine.close()
+
+    def _move(self, what: str, newer: Callable[[], Engine | None]) -> bool:
+        """Put a newer engine in the place of this one, if there is one."""
+        started = perf_counter()
+        former = self._engine
+        try:
+            later = newer()
+            if later is not None:
+                later.build()
+        except Exception as error:  # noqa: BLE001 - what is in use stays
+            if str(error) != self.faults[what]:
+                extra = {"collection": self.name, "of": what, "error": str(error)}
+                LOG.error("refresh failed", extra=extra)
+            self.faults[what] = str(error)
+            return False
+        self.faults[what] = ""
+        if later is None or former is None:
+            return False
+        self._former.append(former)
+        self._engine = later
+        spent = round(perf_counter() - started, 3)
+        LOG.info("refreshed", extra={**self.facts(), "of": what, "seconds": spent})
+        return True
+
+    def _warm(self, engine: Engine, route: Route) -> None:
+        try:
+            engine.gateway.search([WARM_UP], route, 1)
+        except (RouterError, FeaturizerError) as error:
+            if route != Route.AUTO and isinstance(error, FeaturizerError):
+                raise  # without the models that every route needs there is nothing to serve
+            self.unavailable[route] = str(error)
+            LOG.warning(
+                "route unavailable",
+                extra={"collection": self.name, "route": str(route), "error": str(error)},
+            )
+
+
+def pick(collections: Mapping[str, Collection], name: str | None) -> Collection:
+    """A collection by name, the first without one.
+
+    Raises:
+        Problem: There is none of that name.
+    """
+    if name is None:
+        return next(iter(collections.values()))
+    if name not in collections:
+        raise Problem(
+            404,
+            "no-such-collection",
+            f"There is no collection '{name:.80}'; there is {', '.join(collections)}.",
+        )
+    return collections[name]
+
+
+def routings(settings: ServiceSettings, collections: Sequence[str]) -> dict[str, RoutingSettings]:
+    """The router and the thresholds of each collection, by its name.
+
+    A collection for which no router is named has that of WYE_ROUTER__MODEL with the thresholds of
+    WYE_ROUTER__THRESHOLDS. Thresholds go with a router's scores, so those do not count where
+    another router is named: there they are that router's own, unless others are named as well.
+
+    Args:
+        settings: Name routers and thresholds.
+        collections: Their names.
+
+    Raises:
+        ServiceError: A name that is no collection, one that is there twice, or nothing behind it.
+    """
+    serve = settings.serve
+    routers = _assigned("--router", "MODEL", serve.routers, collections)
+    thresholds = _assigned("--thresholds", "FILE", serve.thresholds, collections)
+    found = {}
+    for name in collections:
+        own = RoutingSettings(routers[name]) if name in routers else settings.router
+        found[name] = replace(own, thresholds=thresholds.get(name, own.thresholds))
+    return found
+
+
+def check(collection: str, routing: RoutingSettings) -> None:
+    """Refuse what is named and cannot be read, or does not go together; loads no models.
+
+    What nobody named may be missing: the route that needs it says so.
+
+    Args:
+        collection: Its name.
+        routing: Its router and thresholds.
+
+    Raises:
+        ServiceError: Names the collection.
+    """
+    if routing == RoutingSettings():
+        return
+    try:
+        router = title_of(routing.folder())
+        if routing.thresholds:
+            read_policy(Path(routing.thresholds), router)
+    except RouterError as error:
+        raise ServiceError(f"The router of collection '{collection}': {error}") from None
+
+
+def _assigned(
+    option: str, what: str, entries: Iterable[str], collections: Sequence[str]
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in by_name(entries):
+        if name not in collections:
+            raise ServiceError(
+                f"{option} is for '{name}', but that is no collection; write {option} NAME={what} "
+                f"with one of {', '.join(collections)}."
+            )
+        if name in found:
+            raise ServiceError(f"{option} is there twice for collection '{name}'; keep one.")
+        if not value:
+            raise ServiceError(f"{option} {name}= names nothing; write {option} {name}={what}.")
+        found[name] = value
+    return found

@@ -1,0 +1,1 @@
+"""What stands between a socket and the addresses: keys, limits, problems, metrics."""

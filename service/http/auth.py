@@ -1,0 +1,132 @@
+"""Who may ask: keys at the edge, scopes at each address."""
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+
+from fastapi import Request, Security
+from fastapi.security import HTTPBearer
+from starlette.datastructures import Headers
+
+from service.errors import ServiceError
+from service.http.keys import ANYBODY, Key, KeyRing, Scope
+from service.http.problems import Problem, key_of
+from service.settings import ServeSettings
+
+# What needs a key where there are keys. Health, the OpenAPI schema and the console's files do not.
+PROTECTED = ("/v1/", "/metrics")
+
+_CHALLENGE = {"www-authenticate": "Bearer"}
+_IN_SCHEMA = HTTPBearer(
+    auto_error=False, description="A key of `wye keys new`; x-api-key takes it as well."
+)
+
+
+def identify(ring: KeyRing, headers: Headers, path: str) -> Key:
+    """Who sends a request.
+
+    Without keys, that is anybody on this machine: such a request must name this machine as the
+    host it wants, so that no web page can reach the server under a name of its own.
+
+    Raises:
+        Problem: 401 without a key that opens the server, 421 for a foreign name.
+    """
+    if not ring:
+        _check_host(headers.get("host", ""))
+        return ANYBODY
+    if not path.startswith(PROTECTED):
+        return Key("", frozenset(), "")
+    secret = _secret(headers)
+    if secret is None:
+        raise Problem(
+            401,
+            "no-key",
+            "Send an API key, as in `Authorization: Bearer wye_…`.",
+            headers=_CHALLENGE,
+        )
+    key = ring.find(secret)
+    if key is None:
+        raise Problem(
+            401,
+            "unknown-key",
+            "This API key is unknown or was withdrawn; ask whoever runs the server for another.",
+            headers=_CHALLENGE,
+        )
+    return key
+
+
+def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
+    """A dependency that lets only keys with a scope in."""
+
+    async def check(request: Request, _schema: object = Security(_IN_SCHEMA)) -> None:
+        key = key_of(request.scope)
+        if key is None or not key.may(scope):
+            raise Problem(
+                403,
+                "scope",
+                f"This needs a key with the scope '{scope}'; make one with `wye keys new --scopes "
+                f"{scope}`.",
+            )
+
+    return check
+
+
+async def from_our_pages(request: Request) -> None:
+    """A dependency that refuses what a foreign web page has a browser send.
+
+    A browser sends forms to anybody without asking first, and a server without keys takes them for
+    its user's.
+
+    Raises:
+        Problem: 403.
+    """
+    origin = request.headers.get("origin")
+    if origin is None or origin.partition("://")[2] == request.headers.get("host"):
+        return
+    allowed = request.app.state.service.settings.serve.cors_origins
+    if origin not in allowed and "*" not in allowed:
+        raise Problem(
+            403,
+            "foreign-page",
+            f"Pages of '{origin:.80}' may not change documents here. Allow them with "
+            "WYE_SERVE__CORS_ORIGINS.",
+        )
+
+
+def refuse_open_server(serve: ServeSettings) -> None:
+    """Refuse to be reachable from elsewhere without a key.
+
+    Raises:
+        ServiceError: Says what to do.
+    """
+    if not serve.is_loopback and not serve.has_keys:
+        raise ServiceError(
+            f"{serve.host} can be reached from other machines, and there is no API key. Make one "
+            "with `wye keys new --file keys.txt` and set WYE_SERVE__KEYS_FILE=keys.txt, or listen "
+            "on 127.0.0.1."
+        )
+
+
+def _secret(headers: Headers) -> str | None:
+    kind, _, secret = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer" and secret.strip():
+        return secret.strip()
+    return headers.get("x-api-key") or None
+
+
+def _check_host(host: str) -> None:
+    name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host
+    if name == "localhost" or _is_loopback(name.strip("[]")):
+        return
+    raise Problem(
+        421,
+        "host",
+        "A server without API keys answers to localhost only. Ask http://localhost, or give the "
+        "server keys.",
+    )
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,236 @@
+"""Limits on what one client can ask of the server: rate by key, and length of a body."""
+
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import monotonic, perf_counter
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.http.auth import PROTECTED, identify
+from service.http.keys import KeyRing
+from service.http.metrics import Metrics
+from service.http.problems import Problem, answer, note, note_key, noted_problem
+from service.logs import LOG
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    filled: float
+
+
+class RateLimit:
+    """A token bucket for each key: so many requests a second on average, so many at once."""
+
+    def __init__(
+        self, per_second: float, burst: int, clock: Callable[[], float] = monotonic
+    ) -> None:
+        """Fill every bucket.
+
+        Args:
+            per_second: Requests that a key may send on average; 0 sets no limit.
+            burst: Requests that it may send at once.
+            clock: Seconds that only go forward.
+        """
+        self._per_second = per_second
+        self._burst = burst
+        self._clock = clock
+        self._buckets: dict[str, _Bucket] = {}
+
+    def take(self, name: str) -> None:
+        """Count one request.
+
+        Args:
+            name: Of the key; there are as many buckets as keys, not as many as clients please.
+
+        Raises:
+            Problem: 429 when the bucket is empty; says when it will not be.
+        """
+        if not self._per_second:
+            return
+        now = self._clock()
+        bucket = self._buckets.setdefault(name, _Bucket(self._burst, now))
+        grown = bucket.tokens + (now - bucket.filled) * self._per_second
+        bucket.tokens, bucket.filled = min(float(self._burst), grown), now
+        if bucket.tokens < 1:
+            raise Problem(
+                429,
+                "rate-limit",
+                f"The key '{name}' may send {self._per_second:g} requests a second. Try again in "
+                "the seconds that Retry-After gives.",
+                retry_after=(1 - bucket.tokens) / self._per_second,
+            )
+        bucket.tokens -= 1
+
+
+class BodyLimit:
+    """Refuses bodies that are too long, by what they say and by what they are."""
+
+    def __init__(self, most: int, larger: Mapping[str, int] | None = None) -> None:
+        """Set limits.
+
+        Args:
+            most: Bytes.
+            larger: Beginnings of paths with limits of their own.
+        """
+        self._most = most
+        self._larger = dict(larger or {})
+
+    def of(self, path: str) -> int:
+        """Most bytes of a body sent to a path."""
+        return next(
+            (limit for start, limit in self._larger.items() if path.startswith(start)), self._most
+        )
+
+    def check(self, path: str, content_length: str | None) -> None:
+        """Refuse a body for what its head says.
+
+        Raises:
+            HTTPException: 413.
+        """
+        if content_length is not None and content_length.isdigit():
+            self._refuse(path, int(content_length))
+
+    def counting(self, path: str, receive: Receive) -> Receive:
+        """The same stream of a body, but it ends with a problem when it grows too long."""
+        seen = 0
+
+        async def limited() -> Message:
+            nonlocal seen
+            message = await receive()
+            if message["type"] == "http.request":
+                seen += len(message.get("body", b""))
+                self._refuse(path, seen)
+            return message
+
+        return limited
+
+    def _refuse(self, path: str, length: int) -> None:
+        most = self.of(path)
+        if length > most:
+            # Of this kind, since FastAPI takes others for JSON that it cannot read.
+            raise HTTPException(413, f"A body may have {most:,} bytes here. Send less at a time.")
+
+
+REQUEST_ID = "x-request-id"
+
+_GIVEN_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_SAFETY = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": (
+        "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    ),
+}
+# Asked every few seconds by machines; not worth a line each.
+_QUIET = ("/health", "/ready", "/metrics", "/v1/stats")
+
+
+class Edge:
+    """ASGI middleware around everything else."""
+
+    def __init__(
+        self, app: ASGIApp, *, ring: KeyRing, rate: RateLimit, bodies: BodyLimit, metrics: Metrics
+    ) -> None:
+        """Wrap an app.
+
+        Args:
+            app: What handles requests.
+            ring: The keys that open it.
+            rate: How often a key may ask.
+            bodies: How much it may send.
+            metrics: That count requests.
+        """
+        self._app = app
+        self._ring = ring
+        self._rate = rate
+        self._bodies = bodies
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        visit = _Visit(scope, send, self._metrics)
+        try:
+            await self._handle(scope, receive, visit)
+        except Exception as error:  # noqa: BLE001 - the HTTP edge
+            await visit.fail(error, receive)
+        finally:
+            visit.end()
+
+    async def _handle(self, scope: Scope, receive: Receive, visit: "_Visit") -> None:
+        path, headers = scope["path"], visit.headers
+        key = identify(self._ring, headers, path)
+        note_key(scope, key)
+        visit.key = key.name
+        if path.startswith(PROTECTED):
+            self._rate.take(key.name)
+        self._bodies.check(path, headers.get("content-length"))
+        await self._app(scope, self._bodies.counting(path, receive), visit.send)
+
+
+class _Visit:
+    """One request and what became of it."""
+
+    def __init__(self, scope: Scope, send: Send, metrics: Metrics) -> None:
+        self.headers = Headers(scope=scope)
+        self.key = ""
+        given = self.headers.get(REQUEST_ID, "")
+        self.request_id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(12)
+        note(scope, self.request_id)
+        self._scope = scope
+        self._send = send
+        self._metrics = metrics
+        self._started = perf_counter()
+        self._status = 0
+        self._seconds = 0.0
+
+    async def send(self, message: Message) -> None:
+        """Pass on a piece of the reply, the first with our headers."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._seconds = perf_counter() - self._started
+            headers = MutableHeaders(scope=message)
+            headers[REQUEST_ID] = self.request_id
+            for name, value in _SAFETY.items():
+                headers.setdefault(name, value)
+            if self._scope["path"].startswith("/v1/"):
+                headers.setdefault("cache-control", "no-store")
+        await self._send(message)
+
+    async def fail(self, error: Exception, receive: Receive) -> None:
+        """Answer with a problem, or, once a reply has begun, end it there and log why."""
+        if self._status:
+            LOG.error("reply broke off", exc_info=error, extra={"request_id": self.request_id})
+            raise error
+        await answer(error, self._scope)(self._scope, receive, self.send)
+
+    def end(self) -> None:
+        """Count it, and write its line of the access log."""
+        route = getattr(self._scope.get("route"), "path", "(none)")
+        self._metrics.requests.labels(route, str(self._status)).inc()
+        self._metrics.request_seconds.labels(route).observe(self._seconds)
+        problem = noted_problem(self._scope)
+        if problem:
+            self._metrics.refused.labels(problem).inc()
+        if self._scope["path"] in _QUIET:
+            return
+        LOG.info(
+            "request",
+            extra={
+                "request_id": self.request_id,
+                "method": self._scope["method"],
+                "path": self._scope["path"],
+                "status": self._status,
+                "ms": round(1000 * self._seconds, 1),
+                "key": self.key,
+                **({"problem": problem} if problem else {}),
+            },
+        )

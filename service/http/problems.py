@@ -1,0 +1,240 @@
+"""What `service.http.middleware` notes about a request, for those who handle it."""
+
+import math
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from backends.errors import BackendError, FilterError, IndexLockedError
+from featurizer.errors import FeaturizerError
+from router.errors import QuestionError, RouterError
+from service.errors import ServiceError
+from service.http.keys import Key
+from service.logs import LOG
+
+Scope = MutableMapping[str, Any]
+
+_REQUEST_ID = "wye.request_id"
+_KEY = "wye.key"
+_PROBLEM = "wye.problem"
+
+
+def note(scope: Scope, request_id: str) -> None:
+    """Give a request its id."""
+    scope[_REQUEST_ID] = request_id
+
+
+def note_key(scope: Scope, key: Key) -> None:
+    """Say who sent it."""
+    scope[_KEY] = key
+
+
+def note_problem(scope: Scope, slug: str) -> None:
+    """Say which kind of problem it ended with."""
+    scope[_PROBLEM] = slug
+
+
+def request_id_of(scope: Scope) -> str:
+    """Its id; "" where nobody gave it one."""
+    return str(scope.get(_REQUEST_ID, ""))
+
+
+def key_of(scope: Scope) -> Key | None:
+    """Who sent it; None where nobody asked."""
+    key: Key | None = scope.get(_KEY)
+    return key
+
+
+def noted_problem(scope: Scope) -> str:
+    """Which kind of problem it ended with; "" for none."""
+    return str(scope.get(_PROBLEM, ""))
+
+
+MEDIA_TYPE = "application/problem+json"
+SHOWN_FAULTS = 10
+BASES = (BackendError, FeaturizerError, RouterError, ServiceError)
+
+_TITLES: Mapping[int, str] = {
+    400: "The request cannot be read",
+    401: "An API key is needed",
+    403: "Not allowed with this key",
+    404: "Not found",
+    405: "Not with this method",
+    406: "Not in that form",
+    409: "In the way of something else",
+    413: "The request is too long",
+    415: "Not in that form",
+    421: "Not at this address",
+    422: "The request is not valid",
+    429: "Too many requests",
+    499: "The client went away",
+    500: "Something went wrong here",
+    501: "Not available here",
+    502: "The generator failed",
+    503: "Busy",
+    504: "Out of time",
+}
+# What an SDK of OpenAI expects to find, by status; others are "invalid_request_error".
+_OPENAI_TYPES: Mapping[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    500: "server_error",
+    502: "server_error",
+    503: "server_error",
+    504: "server_error",
+}
+
+
+class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
+    """A reply that is an error."""
+
+    def __init__(
+        self,
+        status: int,
+        slug: str,
+        detail: str,
+        *,
+        retry_after: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        errors: Sequence[Mapping[str, str]] = (),
+    ) -> None:
+        """Describe it.
+
+        Args:
+            status: Of HTTP.
+            slug: Its kind in a word or two, part of its type.
+            detail: What is wrong and what to do, in one or two sentences.
+            retry_after: Seconds after which another try makes sense.
+            headers: Further ones of the reply.
+            errors: Where in the request, and what is wrong there.
+        """
+        super().__init__(detail)
+        self.status = status
+        self.slug = slug
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.errors = list(errors)
+        if retry_after is not None:
+            self.headers["retry-after"] = str(max(1, math.ceil(retry_after)))
+
+    def body(self, request_id: str) -> dict[str, Any]:
+        """As JSON; the member `error` is for clients that speak OpenAI's protocol."""
+        body: dict[str, Any] = {
+            "type": f"urn:wye:problem:{self.slug}",
+            "title": _TITLES.get(self.status, "Error"),
+            "status": self.status,
+            "detail": self.detail,
+            "request_id": request_id,
+        }
+        if self.errors:
+            body["errors"] = self.errors
+        kind = _OPENAI_TYPES.get(self.status, "invalid_request_error")
+        body["error"] = {
+            "message": self.detail,
+            "type": kind,
+            "param": self.errors[0]["at"] if self.errors else None,
+            "code": self.slug,
+        }
+        return body
+
+    def response(self, request_id: str) -> Response:
+        """As a reply."""
+        return JSONResponse(
+            self.body(request_id), self.status, headers=self.headers, media_type=MEDIA_TYPE
+        )
+
+
+def problem_of(error: Exception) -> Problem:
+    """What becomes of an exception that a request ends with."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, RequestValidationError):
+        return _of_validation(error)
+    if isinstance(error, HTTPException):
+        return _of_http(error)
+    if isinstance(error, BASES):
+        return _of_ours(error)
+    return Problem(
+        500,
+        "internal",
+        "This is a fault of the server, not of the request. Its log has the details under this "
+        "request_id.",
+    )
+
+
+def _of_ours(error: Exception) -> Problem:
+    detail = _sentence(str(error))
+    if isinstance(error, FilterError | QuestionError):
+        return Problem(422, "refused", detail)
+    if isinstance(error, IndexLockedError):
+        return Problem(409, "locked", detail, retry_after=1)
+    # Of an index, a model or a setting: the operator's to put right.
+    return Problem(503, "unavailable", detail, retry_after=10)
+
+
+def install(app: FastAPI) -> None:
+    """Make the errors of an app problems; the middleware does so with others."""
+    for kind in (*BASES, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _handle)
+
+
+def answer(error: Exception, scope: Scope) -> Response:
+    """The reply to a request that ends with an exception; a fault of ours is logged."""
+    problem = problem_of(error)
+    request_id = request_id_of(scope)
+    if problem.slug == "internal":
+        LOG.error("internal", exc_info=error, extra={"request_id": request_id})
+    note_problem(scope, problem.slug)
+    return problem.response(request_id)
+
+
+async def _handle(request: Request, error: Exception) -> Response:
+    return answer(error, request.scope)
+
+
+def _of_validation(error: RequestValidationError) -> Problem:
+    """Faults by place. What was sent is not repeated: it may be long, or a secret."""
+    faults = [
+        {"at": _place(fault.get("loc", ())), "says": _what(fault)}
+        for fault in error.errors()[:SHOWN_FAULTS]
+    ]
+    said = " ".join(f"{fault['at']}: {fault['says']}" for fault in faults)
+    return Problem(
+        422, "validation", f"{said} See /openapi.json for what is accepted.", errors=faults
+    )
+
+
+def _what(fault: Mapping[str, Any]) -> str:
+    if fault.get("type") == "model_attributes_type" and tuple(fault.get("loc", ())) == ("body",):
+        return "Send a JSON object, with the header `content-type: application/json`."
+    return _sentence(str(fault.get("msg", "")).removeprefix("Value error, "))
+
+
+def _of_http(error: HTTPException) -> Problem:
+    details = {
+        404: "There is nothing at this address; /openapi.json lists what there is.",
+        405: "This address does not take that method; /openapi.json says which it takes.",
+    }
+    detail = details.get(error.status_code, _sentence(str(error.detail)))
+    slug = {400: "unreadable", 404: "not-found", 405: "method", 413: "too-long"}.get(
+        error.status_code, "http"
+    )
+    return Problem(error.status_code, slug, detail, headers=error.headers)
+
+
+def _place(location: Sequence[int | str]) -> str:
+    """Where in a request, as in `body.filter.type` or `body.messages[2]`."""
+    place = ""
+    for part in location:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
+    return place
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,348 @@
+"""Forms with files, read to their end or refused."""
+
+import asyncio
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from backends.documents import BadLine, parse_record, read_passages, text_document
+from backends.errors import SourceError
+from backends.types import Passage
+from service.http.problems import Problem
+from service.ingest.sandbox import Sandbox, bad_file
+from service.schemas.documents import DocumentBody, DocumentsRequest, DocumentValue
+from service.settings import DocumentSettings
+
+
+@asynccontextmanager
+async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator[FormData]:
+    """The form that a request holds; its files are closed at the end.
+
+    Args:
+        request: Of the kind multipart/form-data.
+        files: That it may have.
+        fields: That it may have beside them.
+
+    Raises:
+        HTTPException: 400 for what is no such form, has more, or breaks off.
+    """
+    async with aclosing(request.stream()) as stream:
+        try:
+            form = await _Whole(request, stream, files, fields).parse()
+        except MultiPartException as error:
+            raise HTTPException(400, error.message) from error
+        except ValueError as error:  # UnicodeError as well
+            raise HTTPException(
+                400, "The charset of the form cannot be read; leave it out, it is UTF-8."
+            ) from error
+    try:
+        yield form
+    finally:
+        await form.close()
+
+
+class _Whole(MultiPartParser):
+    """Starlette's parser would silently leave out the part in which a form breaks off."""
+
+    def __init__(
+        self, request: Request, stream: AsyncGenerator[bytes], files: int, fields: int
+    ) -> None:
+        super().__init__(
+            request.headers, self._to_the_end(stream), max_files=files, max_fields=fields
+        )
+        self._has_ended = False
+
+    def on_end(self) -> None:
+        self._has_ended = True
+
+    async def _to_the_end(self, stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        async for block in stream:
+            yield block
+        if not self._has_ended:
+            raise MultiPartException(
+                "The form breaks off before its last boundary, so nothing of it is stored."
+            )
+
+
+LONGEST_NAME = 255
+# Names of files whose lines are documents each.
+LINES = (".jsonl", ".ndjson")
+TEXTS = (".txt", ".md")
+PARSED: Mapping[str, str] = {".pdf": "pdf", ".docx": "docx"}
+KINDS = (*TEXTS, *PARSED, *LINES)
+
+_SEPARATORS = re.compile(r"[/\\]")
+# Of JSON in one line; more at once would keep everything else waiting while it is parsed.
+_LONGEST_LINE = 4_194_304
+_LONGEST_TITLE = 1_024
+
+
+def base_name(given: str | None) -> str:
+    """The last part of a file's name as a client gives it; what stands before it is dropped.
+
+    A name becomes an id and is never used as a path.
+
+    Raises:
+        Problem: There is none, it is too long, or not of a kind that is read.
+    """
+    name = _SEPARATORS.split(given or "")[-1]
+    if not name.strip(". ") or not name.isprintable():
+        raise Problem(422, "bad-file", "An uploaded file needs a name, as in `notes.txt`.")
+    if len(name) > LONGEST_NAME:
+        raise Problem(
+            422, "bad-file", f"'{name:.40}…' is too long a name; {LONGEST_NAME} characters may be."
+        )
+    if suffix_of(name) not in KINDS:
+        raise Problem(
+            415,
+            "file-type",
+            f"'{name:.80}' is of no kind that is read; send {', '.join(KINDS)}.",
+        )
+    return name
+
+
+def suffix_of(name: str) -> str:
+    """Its ending in small letters, with the dot."""
+    return Path(name).suffix.lower()
+
+
+async def read_file(path: Path, name: str, sandbox: Sandbox) -> Passage:
+    """The document in a text, PDF or DOCX file.
+
+    Args:
+        path: Where it was put.
+        name: From `base_name`; becomes the id.
+        sandbox: Reads what is not plain text.
+
+    Raises:
+        Problem: What is wrong with it.
+    """
+    suffix = suffix_of(name)
+    if not path.stat().st_size:
+        raise bad_file(name, "is empty")
+    try:
+        if suffix in TEXTS:
+            return await asyncio.to_thread(lambda: text_document(name, path.read_bytes()))
+        title, text = await sandbox.read(path, PARSED[suffix], name)
+        if not text.strip():
+            raise bad_file(name, "holds no text; pictures of pages have to be recognised first")
+        return parse_record(
+            {"id": name, "title": title[:_LONGEST_TITLE] or Path(name).stem, "text": text}
+        )
+    except SourceError as error:
+        raise bad_file(name, str(error)) from error
+
+
+def read_lines(path: Path, name: str) -> Iterator[Passage]:
+    """The documents in a file of JSON lines.
+
+    Args:
+        path: Where it was put; ends in .jsonl.
+        name: For messages.
+
+    Raises:
+        Problem: With the number of the first line that is none.
+    """
+
+    def refuse(bad: BadLine) -> None:
+        raise bad_file(name, f"cannot be read: line {bad.line}: {bad.reason}")
+
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(_LONGEST_LINE + 1):
+            number += 1
+            if len(line) > _LONGEST_LINE:
+                raise bad_file(
+                    name, f"cannot be read: line {number} has more than {_LONGEST_LINE:,} bytes"
+                )
+    if not number:
+        raise bad_file(name, "is empty")
+    # Whole documents: they are cut into passages later, as those of other kinds.
+    yield from read_passages(path, chunk_words=_LONGEST_LINE, on_bad=refuse)
+
+
+def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
+    """A document with further metadata, which its own goes on top of."""
+    if not metadata:
+        return passage
+    record = {"id": passage.id, "text": passage.text, "metadata": {**metadata, **passage.metadata}}
+    return replace(passage, metadata=parse_record(record).metadata)
+
+
+# Parsed in one go, during which nothing else runs.
+LONGEST_JSON = 4_194_304
+_FIELDS = ("collection", "chunk_words", "metadata", "id")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a request holds.
+
+    Attributes:
+        documents: Whole ones; read them while the request is open.
+        collection: That it names; None for none.
+        chunk_words: That it asks for; None for none.
+    """
+
+    documents: Iterable[Passage]
+    collection: str | None = None
+    chunk_words: int | None = None
+
+
+@asynccontextmanager
+async def documents_of(
+    request: Request, settings: DocumentSettings, sandbox: Sandbox
+) -> AsyncIterator[Sent]:
+    """The documents of a body, whatever its kind; what was put aside for it goes at the end.
+
+    Raises:
+        Problem: 415 for another kind, 422 for what is wrong with it.
+        RequestValidationError: JSON that is not as it should be.
+        HTTPException: 413 for JSON that is too long, 400 for a form that is none.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    with tempfile.TemporaryDirectory(prefix="wye-upload-") as name:
+        folder = Path(name)
+        if kind == "application/json":
+            yield await _json(request)
+        elif kind in ("application/x-ndjson", "application/jsonl"):
+            yield Sent(read_lines(await _saved(request, folder / "body.jsonl"), "The body"))
+        elif kind == "multipart/form-data":
+            async with form_of(request, files=settings.files, fields=len(_FIELDS)) as form:
+                yield await _form(form, folder, sandbox)
+        else:
+            raise Problem(
+                415,
+                "content-type",
+                "Send application/json, application/x-ndjson (a document on each line) or "
+                "multipart/form-data with files, and say which in content-type.",
+            )
+
+
+def passage_of(id_: str, body: DocumentBody) -> Passage:
+    """A document of JSON, cleaned.
+
+    Raises:
+        Problem: 422 for what JSON schema cannot tell, such as nested metadata.
+    """
+    record = {"id": id_, "title": body.title, "text": body.text, "metadata": body.metadata}
+    try:
+        return parse_record(record)
+    except SourceError as error:
+        raise Problem(422, "bad-document", f"Document '{id_:.80}': {error}.") from error
+
+
+async def _json(request: Request) -> Sent:
+    body = bytearray()
+    async for block in request.stream():
+        body += block
+        if len(body) > LONGEST_JSON:
+            raise HTTPException(
+                413,
+                f"A JSON body may have {LONGEST_JSON:,} bytes. Send application/x-ndjson, a "
+                "document on each line, or several requests.",
+            )
+    try:
+        wanted = DocumentsRequest.model_validate_json(bytes(body))
+    except ValidationError as error:
+        faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
+        raise RequestValidationError(faults) from error
+    passages = (_of_value(value) for value in wanted.values())
+    return Sent(passages, wanted.collection, wanted.chunk_words)
+
+
+def _of_value(value: DocumentValue) -> Passage:
+    return passage_of(value.id, value)
+
+
+async def _saved(request: Request, path: Path) -> Path:
+    """A body as a file."""
+    with path.open("wb") as file:
+        async for block in request.stream():
+            file.write(block)
+    return path
+
+
+async def _form(form: FormData, folder: Path, sandbox: Sandbox) -> Sent:
+    fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
+    if unknown := sorted({*fields} - {*_FIELDS}):
+        raise Problem(
+            422, "form", f"There is no field '{unknown[0]:.40}'; there is {', '.join(_FIELDS)}."
+        )
+    uploads = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
+    if not uploads:
+        raise Problem(
+            422, "form", "The form holds no file; send at least one part with a filename."
+        )
+    metadata = _metadata(fields.get("metadata", "{}"))
+    names = [base_name(upload.filename) for upload in uploads]
+    id_ = fields.get("id")
+    if id_ is not None and (len(names) > 1 or suffix_of(names[0]) in LINES):
+        raise Problem(422, "form", "`id` is for a single file that is one document.")
+    streams: list[Iterable[Passage]] = []
+    for number, (upload, name) in enumerate(zip(uploads, names, strict=True)):
+        # Never under its own name: that is anything a client likes.
+        path = folder / f"{number}.jsonl"
+        await asyncio.to_thread(_copy, upload.file, path)
+        if suffix_of(name) in LINES:
+            streams.append(read_lines(path, name))
+            continue
+        document = await read_file(path, name, sandbox)
+        streams.append([_renamed(document, id_) if id_ is not None else document])
+    return Sent(
+        _with(chain.from_iterable(streams), metadata),
+        fields.get("collection"),
+        _chunk_words(fields.get("chunk_words")),
+    )
+
+
+def _copy(source: BinaryIO, path: Path) -> None:
+    with path.open("wb") as file:
+        shutil.copyfileobj(source, file)
+
+
+def _with(documents: Iterable[Passage], metadata: Mapping[str, object]) -> Iterator[Passage]:
+    for document in documents:
+        yield with_metadata(document, metadata)
+
+
+def _renamed(document: Passage, id_: str) -> Passage:
+    try:
+        return parse_record({"id": id_, "title": document.title, "text": document.text})
+    except SourceError as error:
+        raise bad_file(document.id, f"cannot be stored under that id: {error}") from error
+
+
+def _metadata(text: str) -> Mapping[str, object]:
+    try:
+        value = json.loads(text)
+        return parse_record({"id": "x", "text": "x", "metadata": value}).metadata
+    except (ValueError, RecursionError, SourceError) as error:
+        raise Problem(
+            422, "form", 'The field `metadata` is no flat JSON object, as in {"year": 1894}.'
+        ) from error
+
+
+def _chunk_words(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return DocumentsRequest(id="x", text="x", metadata={}, chunk_words=int(text)).chunk_words
+    except ValueError as error:
+        raise Problem(
+            422, "form", "The field `chunk_words` is a whole number from 20 to 2000."
+        ) from error

@@ -1,0 +1,194 @@
+"""Documents over HTTP: what is sent is found, what is deleted is not."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from backends.store.index import Index
+from service.http.keys import Scope, new_key
+from service.settings import ServeSettings
+
+Start = Callable[..., TestClient]
+Lines = Callable[..., str]
+WaitFor = Callable[[TestClient, str], dict[str, Any]]
+
+
+def found(client: TestClient, question: str, version: int = 0) -> list[str]:
+    """Ids of passages, from a reply that has seen a version."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        reply = client.post("/v1/retrieve", json={"question": question, "route": "dense", "k": 100})
+        assert reply.status_code == 200, reply.text
+        if reply.json()["index"]["version"] >= version:
+            return [passage["id"] for passage in reply.json()["passages"]]
+        time.sleep(0.02)
+    raise AssertionError(f"version {version} was never searched")
+
+
+def test_a_document_is_committed_when_the_reply_comes(client: TestClient, folder: Path) -> None:
+    sent = {"id": "galata", "title": "Galata Bridge", "text": "It spans the Golden Horn."}
+    reply = client.post("/v1/documents", json=sent)
+    assert reply.status_code == 201
+    said = reply.json()
+    assert (said["documents"], said["added"], said["updated"]) == (["galata"], 1, 0)
+    index = Index.open(folder)
+    assert index.version == said["index_version"]
+    assert index.fetch(["galata"])[0].title == "Galata Bridge"
+    assert "galata" in found(client, "Galata Bridge", said["index_version"])
+
+
+def test_many_at_once_are_one_commit_or_none(client: TestClient, folder: Path) -> None:
+    before = Index.open(folder).version
+    bad = [{"id": "a", "text": "One."}, {"id": "b", "text": "Two.", "metadata": {"x": {"y": 1}}}]
+    reply = client.post("/v1/documents", json={"documents": bad})
+    assert reply.status_code == 422
+    assert "metadata 'x' holds an object" in reply.json()["detail"]
+    twice = {"documents": [{"id": "a", "text": "One."}, {"id": "a", "text": "Two."}]}
+    assert "comes twice" in client.post("/v1/documents", json=twice).json()["detail"]
+    assert Index.open(folder).version == before
+    good = {"documents": [{"id": "a", "text": "One."}, {"id": "b", "text": "Two."}]}
+    assert client.post("/v1/documents", json=good).json()["index_version"] == before + 1
+
+
+def test_documents_may_not_be_called_as_parts_of_others(client: TestClient) -> None:
+    long = {"id": "x", "text": " ".join(f"Sentence {n} is about bridges." for n in range(20))}
+    part = {"id": "x#0001", "text": "Mine."}
+    for documents in ([long, part], [part, long]):
+        sent = {"documents": documents, "chunk_words": 20}
+        assert client.post("/v1/documents", json=sent).status_code == 422
+
+
+def test_put_creates_and_replaces_with_all_chunks(client: TestClient) -> None:
+    long = " ".join(f"Sentence {n} is about bridges." for n in range(20))
+    first = client.put("/v1/documents/notes/x", json={"text": long}, params={"chunk_words": 30})
+    assert (first.status_code, first.json()["added"]) == (201, 4)
+    stored = client.get("/v1/documents/notes/x").json()
+    assert [passage["id"] for passage in stored["passages"]][:2] == ["notes/x#0000", "notes/x#0001"]
+    short = {"title": "Short", "text": "One bridge.", "metadata": {"y": 2}}
+    second = client.put("/v1/documents/notes/x", json=short)
+    assert second.status_code == 200
+    assert (second.json()["added"], second.json()["removed"]) == (1, 4)
+    stored = client.get("/v1/documents/notes/x").json()
+    assert stored == {
+        "id": "notes/x",
+        "title": "Short",
+        "metadata": {"y": 2},
+        "passages": [{"id": "notes/x", "text": "One bridge."}],
+    }
+    assert client.put("/v1/documents/notes/x", json=short).json()["unchanged"] == 1
+
+
+def test_documents_are_listed_page_by_page(client: TestClient) -> None:
+    one = client.get("/v1/documents", params={"limit": 1}).json()
+    assert [each["id"] for each in one["data"]] == ["mostar"]
+    assert (one["total"], one["next"], one["data"][0]["metadata"]) == (2, "mostar", {"y": 1566})
+    two = client.get("/v1/documents", params={"after": one["next"], "limit": 1}).json()
+    assert ([each["id"] for each in two["data"]], two["next"]) == (["tower"], None)
+    assert client.get("/v1/documents/nope").status_code == 404
+
+
+@pytest.mark.parametrize("route", ["dense", "lexical", "graph"])
+def test_what_was_deleted_is_in_no_reply_that_comes_after(client: TestClient, route: str) -> None:
+    ask = {"question": "Tower Bridge crosses the Thames", "route": route, "k": 9}
+    for n in range(3):
+        added = client.put(f"/v1/documents/tower{n}", json={"text": "Tower Bridge and Thames."})
+        found(client, "x", added.json()["index_version"])
+        gone = client.delete(f"/v1/documents/tower{n}").json()
+        assert (gone["deleted"], gone["everywhere"]) == (1, True)
+        reply = client.post("/v1/retrieve", json=ask).json()
+        assert reply["index"]["version"] >= gone["index_version"]
+        assert f"tower{n}" not in [passage["id"] for passage in reply["passages"]]
+    again = client.delete("/v1/documents/tower0")
+    assert (again.status_code, again.json()["deleted"]) == (200, 0)
+
+
+def test_deletion_by_filter_can_be_tried_first(client: TestClient) -> None:
+    wanted = {"filter": {"type": "lt", "key": "y", "value": 1600}}
+    tried = client.post("/v1/documents/delete", json={**wanted, "dry_run": True}).json()
+    assert (tried["deleted"], tried["ids"], tried["dry_run"]) == (1, ["mostar"], True)
+    assert client.get("/v1/documents").json()["total"] == 2
+    done = client.post("/v1/documents/delete", json=wanted).json()
+    assert (done["ids"], done["dry_run"]) == (["mostar"], False)
+    assert found(client, "Stari Most") == ["tower"]
+    assert client.post("/v1/documents/delete", json={"dry_run": True}).status_code == 422
+    bad = {"filter": {"type": "near", "key": "y", "value": 1}}
+    assert client.post("/v1/documents/delete", json=bad).status_code == 422
+
+
+def test_the_last_document_can_go(client: TestClient) -> None:
+    client.post("/v1/documents/delete", json={"documents": ["mostar", "tower"]})
+    assert found(client, "Stari Most") == []
+    client.put("/v1/documents/new", json={"text": "A new bridge."})
+    assert client.get("/v1/documents").json()["total"] == 1
+
+
+def test_json_lines_are_documents(client: TestClient, make_lines: Lines) -> None:
+    kind = {"content-type": "application/x-ndjson"}
+    reply = client.post("/v1/documents", content=make_lines(3), headers=kind)
+    assert (reply.status_code, reply.json()["added"]) == (201, 3)
+    bad = client.post("/v1/documents", content=make_lines(2) + "{nonsense", headers=kind)
+    assert bad.status_code == 422
+    assert "line 3: not JSON" in bad.json()["detail"]
+    assert client.post("/v1/documents", content="", headers=kind).status_code == 422
+    wrong = client.post("/v1/documents", content="x", headers={"content-type": "text/html"})
+    assert wrong.status_code == 415
+
+
+def test_a_large_upload_is_a_job(client: TestClient, make_lines: Lines, wait_for: WaitFor) -> None:
+    kind = {"content-type": "application/x-ndjson"}
+    reply = client.post("/v1/documents", content=make_lines(50), headers=kind)
+    assert reply.status_code == 202
+    job = reply.json()
+    assert (job["total"], reply.headers["location"]) == (50, f"/v1/jobs/{job['id']}")
+    ended = wait_for(client, job["id"])
+    assert (ended["state"], ended["done"], ended["added"], ended["error"]) == ("done", 50, 50, "")
+    assert ended["rate"] > 0
+    assert "d00049" in found(client, "Bridge number 49 Town49", ended["index_version"])
+    listed = client.get("/v1/jobs", params={"collection": "default"}).json()["data"]
+    assert [each["id"] for each in listed] == [job["id"]]
+    assert client.delete(f"/v1/jobs/{job['id']}").json()["state"] == "done"
+    assert client.get("/v1/jobs/job-nope").status_code == 404
+
+
+def test_bodies_have_limits(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = start(upload_bytes=4_096, characters=100)
+    kind = {"content-type": "application/x-ndjson"}
+    assert client.post("/v1/documents", content="x" * 5_000, headers=kind).status_code == 413
+    reply = client.put("/v1/documents/long", json={"text": "word " * 30})
+    assert reply.status_code == 422
+    assert "has 150 characters, and 100 are stored" in reply.json()["detail"]
+    monkeypatch.setattr("service.ingest.bodies.LONGEST_JSON", 1_000)
+    sent = {"id": "x", "text": "word " * 300}
+    assert client.post("/v1/documents", json=sent).status_code == 413
+
+
+def test_foreign_pages_change_nothing(client: TestClient) -> None:
+    file = {"file": ("a.txt", b"A bridge.")}
+    evil = {"origin": "https://evil.example"}
+    assert client.post("/v1/documents", files=file, headers=evil).status_code == 403
+    assert client.delete("/v1/documents/tower", headers=evil).status_code == 403
+    own = {"origin": "http://localhost"}
+    assert client.post("/v1/documents", files=file, headers=own).status_code == 201
+
+
+def test_reading_keys_write_nothing(start: Start) -> None:
+    secret, key = new_key("reader", [Scope.READ])
+    client = start(ServeSettings(keys=(str(key),)))
+    headers = {"x-api-key": secret}
+    assert client.get("/v1/documents", headers=headers).status_code == 200
+    sent = {"id": "x", "text": "A bridge."}
+    assert client.post("/v1/documents", json=sent, headers=headers).status_code == 403
+    assert client.delete("/v1/documents/tower", headers=headers).status_code == 403
+    assert client.post("/v1/documents", json=sent).status_code == 401
+
+
+def test_what_this_process_wrote_is_found_without_waiting_to_look(start: Start) -> None:
+    client = start(ServeSettings(refresh_seconds=3_600))
+    for number in range(2):
+        sent = {"title": "Galata Bridge", "text": "It spans the Golden Horn."}
+        said = client.put(f"/v1/documents/galata{number}", json=sent).json()
+        assert f"galata{number}" in found(client, "Galata Bridge", said["index_version"])

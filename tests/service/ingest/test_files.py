@@ -1,0 +1,217 @@
+"""Files from anybody: good ones are read, bad ones refused, and none stalls or escapes."""
+
+import io
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pypdf import PdfReader, PdfWriter
+from starlette.testclient import TestClient
+
+from service.http.problems import Problem
+from service.ingest.bodies import base_name
+
+Start = Callable[..., TestClient]
+Make = Callable[..., bytes]
+
+
+def send(client: TestClient, name: str, content: bytes, **fields: str) -> "tuple[int, str]":
+    reply = client.post("/v1/documents", files={"file": (name, content)}, data=fields)
+    assert reply.status_code < 500, reply.text
+    return reply.status_code, reply.text
+
+
+def test_each_kind_of_file_is_a_document(
+    client: TestClient, make_pdf: Make, make_word: Make
+) -> None:
+    files = [
+        ("file", ("plain.txt", b"\xef\xbb\xbfA bridge in Graz.")),
+        ("file", ("notes.md", b"# Bridges\nA bridge in Linz.")),
+        ("file", ("two.pdf", make_pdf("A bridge in Ulm.", "A bridge in Bern."))),
+        ("file", ("memo.docx", make_word(["A bridge in Bonn."], ["Pons", "1209"], "Memo"))),
+        ("file", ("more.jsonl", b'{"_id": "j1", "text": "A bridge in Prague."}')),
+    ]
+    reply = client.post("/v1/documents", files=files, data={"metadata": '{"source": "form"}'})
+    assert reply.status_code == 201, reply.text
+    assert reply.json()["documents"] == ["plain.txt", "notes.md", "two.pdf", "memo.docx", "j1"]
+
+    def stored(id_: str) -> tuple[str, str]:
+        document = client.get(f"/v1/documents/{id_}").json()
+        assert document["metadata"] == {"source": "form"}
+        return document["title"], document["passages"][0]["text"]
+
+    assert stored("plain.txt") == ("plain", "A bridge in Graz.")
+    assert stored("notes.md") == ("Bridges", "A bridge in Linz.")
+    assert stored("two.pdf") == ("two", "A bridge in Ulm.\n\nA bridge in Bern.")
+    assert stored("memo.docx") == ("Memo", "A bridge in Bonn.\n\nPons | 1209")
+
+
+def test_a_file_can_be_given_an_id(client: TestClient) -> None:
+    assert send(client, "a.txt", b"A bridge.", id="my/own id", chunk_words="50")[0] == 201
+    assert client.get("/v1/documents/my/own id").json()["title"] == "a"
+    assert send(client, "a.txt", b"A bridge.", id=" ")[0] == 422
+    assert send(client, "a.txt", b"A bridge.", id="x" * 600)[0] == 422
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd.txt", "/etc/passwd.txt", "C:\\x\\passwd.txt", "..\\passwd.txt"]
+)
+def test_folders_in_names_are_dropped(name: str, client: TestClient, tmp_path: Path) -> None:
+    before = set(tmp_path.rglob("*.txt"))
+    assert send(client, name, b"Not a password.")[0] == 201
+    assert client.get("/v1/documents/passwd.txt").status_code == 200
+    assert set(tmp_path.rglob("*.txt")) == before
+
+
+@pytest.mark.parametrize("name", [None, "", "..", "a/..", ". .", "x\x00.txt", "x\n.txt"])
+def test_names_that_are_none(name: str | None) -> None:
+    with pytest.raises(Problem, match="needs a name"):
+        base_name(name)
+
+
+def test_names_that_are_too_long_or_of_no_kind(client: TestClient) -> None:
+    assert send(client, "a" * 300 + ".txt", b"A bridge.")[0] == 422
+    status, said = send(client, "tool.exe", b"MZ")
+    assert (status, "is of no kind that is read" in said) == (415, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.txt", b"", "is empty"),
+        ("a.pdf", b"", "is empty"),
+        ("a.jsonl", b"", "is empty"),
+        ("a.txt", b" \n ", "text is empty"),
+        ("a.txt", b"\xff\xfe\x00", "not UTF-8"),
+        ("a.pdf", b"\x00" * 100, "cannot be read as a PDF file"),
+        ("a.pdf", b"%PDF-1.4 and nothing else", "cannot be read as a PDF file"),
+        ("a.docx", b"PK\x03\x04 broken", "is not a DOCX file"),
+        ("a.docx", b"%PDF-1.4", "is not a DOCX file"),
+        ("a.jsonl", b"[1]", "line 1: is a list, not an object"),
+    ],
+)
+def test_bad_content(name: str, content: bytes, says: str, client: TestClient) -> None:
+    status, said = send(client, name, content)
+    assert status == 422
+    assert says in said
+
+
+def test_locked_and_textless_pdfs(client: TestClient, make_pdf: Make) -> None:
+    for password in ("secret", ""):
+        writer = PdfWriter(clone_from=PdfReader(io.BytesIO(make_pdf("Hidden."))))
+        writer.encrypt(password, "owner", algorithm="RC4-128")
+        kept = io.BytesIO()
+        writer.write(kept)
+        assert "is encrypted" in send(client, "a.pdf", kept.getvalue())[1]
+    assert "holds no text" in send(client, "a.pdf", make_pdf(""))[1]
+
+
+def test_files_that_are_too_much(start: Start, make_pdf: Make, make_word: Make) -> None:
+    client = start(pages=3, characters=40, unpacked_mb=1, files=2)
+    assert "has 4 pages, and 3" in send(client, "a.pdf", make_pdf(*"abcd"))[1]
+    assert "more than the 40 characters" in send(client, "a.pdf", make_pdf("x" * 50))[1]
+    assert "more than the 40 characters" in send(client, "a.docx", make_word(["x" * 50]))[1]
+    three = [("file", (f"{n}.txt", b"A bridge.")) for n in range(3)]
+    assert client.post("/v1/documents", files=three).status_code == 400
+
+
+def bomb(content: bytes, name: str = "word/document.xml") -> bytes:
+    """A DOCX file in which something is packed very small."""
+    kept = io.BytesIO()
+    with zipfile.ZipFile(kept, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../escaped.txt", "outside")
+        archive.writestr(name, content)
+    return kept.getvalue()
+
+
+def test_archives_that_blow_up(client: TestClient, tmp_path: Path) -> None:
+    packed = bomb(b"\x00" * (300 << 20))
+    assert len(packed) < 1 << 20
+    status, said = send(client, "bomb.docx", packed)
+    assert (status, "unpacks to 314,5" in said) == (422, True)
+    assert not list(tmp_path.parent.rglob("escaped.txt"))
+
+
+def test_entities_are_not_expanded(client: TestClient, make_word: Make) -> None:
+    kept = io.BytesIO()
+    entities = "".join(
+        f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 10}">' for n in range(10)
+    )
+    with (
+        zipfile.ZipFile(io.BytesIO(make_word(["plain"]))) as good,
+        zipfile.ZipFile(kept, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for part in good.namelist():
+            content = good.read(part)
+            if part == "word/document.xml":
+                head, _, rest = content.partition(b"?>")
+                content = head + f"?><!DOCTYPE x [{entities}]>".encode() + rest
+                content = content.replace(b"plain", b"&e9;")
+            archive.writestr(part, content)
+    started = time.monotonic()
+    status, said = send(client, "laughs.docx", kept.getvalue())
+    assert status == 422, said
+    assert time.monotonic() - started < 20
+
+
+def test_a_file_that_stalls_is_given_up_and_searching_goes_on(
+    start: Start, make_pdf: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # A page tree that leads back to itself, and a reader that is slow on top of that.
+    looped = make_pdf("a").replace(b"/Kids [4 0 R] /Count 1", b"/Kids [2 0 R] /Count 9")
+    client = start(read_seconds=1)
+    assert send(client, "loop.pdf", looped)[0] in (201, 422)
+    package = tmp_path / "slow" / "pypdf"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("while True:\n    pass\n")
+    monkeypatch.setenv("PYTHONPATH", f"{package.parent}:{Path(__file__).parents[3]}")
+    started = time.monotonic()
+    status, said = send(client, "slow.pdf", make_pdf("a"))
+    assert (status, "could not be read within 1 s" in said) == (422, True)
+    assert time.monotonic() - started < 10
+    assert client.post("/v1/retrieve", json={"question": "x", "route": "dense"}).is_success
+
+
+def test_forms_say_what_is_wrong_with_them(client: TestClient) -> None:
+    fields_only = {"id": (None, b"x")}
+    assert "holds no file" in client.post("/v1/documents", files=fields_only).json()["detail"]
+    file = {"file": ("a.txt", b"A bridge.")}
+    for fields, says in [
+        ({"nonsense": "1"}, "There is no field"),
+        ({"metadata": "[1]"}, "flat JSON object"),
+        ({"metadata": '{"a": {"b": 1}}'}, "flat JSON object"),
+        ({"metadata": "{"}, "flat JSON object"),
+        ({"chunk_words": "many"}, "whole number"),
+        ({"chunk_words": "5"}, "whole number"),
+        ({"collection": "nope"}, "There is no collection"),
+    ]:
+        reply = client.post("/v1/documents", files=file, data=fields)
+        assert reply.status_code in (404, 422)
+        assert says in reply.json()["detail"], fields
+    strange = {"content-type": "multipart/form-data; boundary=x; charset=undefined"}
+    reply = client.post("/v1/documents", content=FORM, headers=strange)
+    assert (reply.status_code, "charset" in reply.json()["detail"]) == (400, True)
+    broken = {"content-type": "multipart/form-data; boundary=x"}
+    assert client.post("/v1/documents", content=b"nonsense", headers=broken).status_code < 500
+    assert client.post(
+        "/v1/documents", content=b"x", headers={"content-type": "multipart/form-data"}
+    ).status_code in (400, 422)
+
+
+FORM = b"".join(
+    b'--x\r\nContent-Disposition: form-data; name="file"; filename="%s"\r\n\r\nA bridge.\r\n' % name
+    for name in (b"a.txt", b"b.txt")
+)
+
+
+def test_a_form_that_breaks_off_is_refused_as_a_whole(client: TestClient) -> None:
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    for broken in (FORM, FORM[:-4], FORM + b"--x\r\n", FORM + b"--x-", FORM + b"--y--\r\n"):
+        reply = client.post("/v1/documents", content=broken, headers=kind)
+        assert (reply.status_code, "breaks off" in reply.json()["detail"]) == (400, True), broken
+    assert client.get("/v1/documents").json()["total"] == 2
+    for whole in (FORM + b"--x--\r\n", FORM + b"--x--"):
+        reply = client.post("/v1/documents", content=whole, headers=kind)
+        assert reply.json()["documents"] == ["a.txt", "b.txt"]

@@ -1,0 +1,116 @@
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backends.types import Passage
+from service.ingest.jobs import JobStore, ServedVersions, State
+
+PASSAGES = [
+    Passage(f"d{n}#{c:04d}", "T", f"{n}.{c}", {"y": n}, f"d{n}", c)
+    for n in range(3)
+    for c in range(2)
+]
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> JobStore:
+    return JobStore(tmp_path, "c")
+
+
+def test_a_job_holds_what_was_sent(spool: JobStore) -> None:
+    assert spool.jobs() == []
+    job = spool.submit(iter(PASSAGES))
+    assert (job.documents, job.passages, job.state) == (3, 6, State.QUEUED)
+    assert list(spool.passages(job)) == PASSAGES
+    assert list(spool.passages(replace(job, done=4))) == PASSAGES[4:]
+    assert JobStore(spool.folder.parent, "c").jobs() == [job]
+    later = spool.submit(PASSAGES)
+    assert [each.id for each in spool.unfinished()] == [job.id, later.id]
+
+
+def test_what_cannot_be_read_leaves_nothing_behind(spool: JobStore) -> None:
+    def broken() -> Iterator[Passage]:
+        yield PASSAGES[0]
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        spool.submit(broken())
+    assert list(spool.folder.iterdir()) == []
+
+
+def test_it_knows_which_documents_are_on_their_way(spool: JobStore) -> None:
+    job = spool.submit(PASSAGES)
+    assert spool.writing(["x", "d1"]) == (job, "d1")
+    assert spool.writing(["x"]) is None
+    spool.save(replace(job, state=State.DONE, finished=time.time()))
+    assert spool.writing(["d1"]) is None
+
+
+def test_only_ids_of_jobs_are_looked_up(spool: JobStore) -> None:
+    spool.submit(PASSAGES)
+    for id_ in ("..", "../jobs", "readers", "job-", "/etc/passwd", "job-00000000000000000000"):
+        assert spool.job(id_) is None
+
+
+def test_what_ended_long_ago_and_what_was_abandoned_is_swept_away(spool: JobStore) -> None:
+    old, new, waiting = (spool.submit(PASSAGES) for _ in range(3))
+    spool.save(replace(old, state=State.DONE, finished=time.time() - 100))
+    spool.save(replace(new, state=State.FAILED, finished=time.time()))
+    abandoned = spool.folder / f".job-{0:014x}abcdef"
+    abandoned.mkdir()
+    fresh = spool.folder / f".{waiting.id}"
+    fresh.mkdir()
+    spool.sweep(50)
+    assert [job.id for job in spool.jobs()] == [new.id, waiting.id]
+    assert (abandoned.exists(), fresh.exists()) == (False, True)
+
+
+def test_one_process_claims_the_jobs(spool: JobStore) -> None:
+    spool.submit(PASSAGES)
+    with spool.claim() as first:
+        assert first
+        with JobStore(spool.folder.parent, "c").claim() as second:
+            assert not second
+    with spool.claim() as again:
+        assert again
+
+
+def test_readers_wait_for_those_that_live(tmp_path: Path) -> None:
+    mine, other = ServedVersions(tmp_path), ServedVersions(tmp_path)
+    assert mine.behind(1) == []
+    mine.announce(3)
+    other.announce(2)
+    assert (len(mine.behind(3)), mine.behind(2)) == (1, [])
+    other.announce(3)
+    assert mine.behind(3) == []
+    other.leave()
+    assert mine.behind(9) == []
+    with pytest.raises(FileNotFoundError):
+        ServedVersions(tmp_path / "nowhere").announce(1)
+
+
+def test_a_reader_that_was_killed_is_waited_for_no_longer(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from service.ingest.jobs import Readers\n"
+        "Readers(Path(sys.argv[1])).announce(1); print('x', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        mine = ServedVersions(tmp_path)
+        assert len(mine.behind(2)) == 1
+        process.kill()
+        process.wait()
+        assert mine.behind(2) == []
+    assert list((tmp_path / "jobs" / "readers").iterdir()) == []

@@ -1,0 +1,1 @@
+"""Judged questions, and what every arm said to them."""

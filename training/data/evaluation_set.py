@@ -1,0 +1,195 @@
+"""All questions of some replays side by side, with what each route is worth for each of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.types import Float32, Float64, Ranking
+from featurizer.analyser import AnalyserSettings
+from router.fusing import blend_text, fuse_all
+from router.fusion_settings import FusionSettings
+from router.query_performance import with_corpus
+from router.types import Route
+from training.data.feature_cache import cached_features
+from training.data.replay import Replay
+from training.errors import TrainingError
+from training.evaluation.measures import DEPTH, MEASURES
+from training.thresholds.outcomes import RouteOutcomes
+
+SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
+"""What the simple route can be: no graph is walked for it."""
+_STAGES = {
+    Route.DENSE: ("parsing", "encoding", "dense"),
+    Route.LEXICAL: ("parsing", "encoding", "lexical"),
+    Route.HYBRID: ("parsing", "encoding", "dense", "lexical"),
+    Route.GRAPH: ("parsing", "encoding", "graph"),
+    Route.FUSION: ("parsing", "encoding", "dense", "lexical", "graph", "seeds"),
+}
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Questions of several replays, one after the other.
+
+    Attributes:
+        replays: They come from.
+        features: (n, d) float64 of each question.
+    """
+
+    replays: tuple[Replay, ...]
+    features: Float64
+
+    def __post_init__(self) -> None:
+        if len(self.features) != len(self):
+            raise TrainingError(
+                f"{len(self)} questions and features of {len(self.features)} do not fit."
+            )
+
+    def __len__(self) -> int:
+        """How many questions there are; one that is asked of two indexes counts twice."""
+        return sum(len(replay) for replay in self.replays)
+
+    def only(self, rows: NDArray[np.bool_]) -> "EvaluationSet":
+        """Some of the questions.
+
+        Args:
+            rows: (n,) which.
+        """
+        replays, start = [], 0
+        for replay in self.replays:
+            own = rows[start : start + len(replay)]
+            start += len(replay)
+            kept = tuple(one for one, wanted in zip(replay.questions, own, strict=True) if wanted)
+            if kept:
+                replays.append(replace(replay, questions=kept))
+        return EvaluationSet(tuple(replays), self.features[rows])
+
+    @property
+    def texts(self) -> list[str]:
+        """Of each question."""
+        return texts_of(self.replays)
+
+    @property
+    def vectors(self) -> Float32:
+        """(n, d) of each question."""
+        questions = [one for replay in self.replays for one in replay.questions]
+        return np.stack([one.evidence.query.vector for one in questions])
+
+    @property
+    def groups(self) -> NDArray[np.str_]:
+        """(n,) dataset that each question comes from, whichever index it is asked of."""
+        return np.concatenate([replay.groups for replay in self.replays])
+
+    @property
+    def origins(self) -> NDArray[np.str_]:
+        """(n,) name of the replay that each question is in."""
+        return np.repeat(
+            [replay.dataset for replay in self.replays], [len(replay) for replay in self.replays]
+        )
+
+    def rankings(
+        self, route: Route, fusion: FusionSettings, scores: Float64 | None = None
+    ) -> list[Ranking]:
+        """What a route answers to each question.
+
+        Args:
+            route: Any but auto.
+            fusion: What fusion does.
+            scores: (n,) of the router, for fusion that goes by them.
+        """
+        known: list[float | None] = [None] * len(self) if scores is None else list(scores.tolist())
+        found: list[Ranking] = []
+        for replay in self.replays:
+            own = known[len(found) : len(found) + len(replay)]
+            found += _rankings(replay, route, fusion, own)
+        return found
+
+    def measured(self, rankings: Sequence[Ranking]) -> Float64:
+        """(n, m) every measure of every question, columns as in `MEASURES`."""
+        parts, start = [], 0
+        for replay in self.replays:
+            parts.append(replay.measure(rankings[start : start + len(replay)]))
+            start += len(replay)
+        return np.concatenate(parts)
+
+    def answered(self, rankings: Sequence[Ranking], cutoff: int) -> Float64:
+        """(n,) 1.0 where one of the first passages contains an answer."""
+        questions = [one for replay in self.replays for one in replay.questions]
+        return np.array(
+            [
+                float(one.answers_in(ranking.hits, cutoff))
+                for one, ranking in zip(questions, rankings, strict=True)
+            ]
+        )
+
+    def latency_ms(self, route: Route) -> Float64:
+        """(n,) milliseconds that the stages of a route took."""
+        questions = [one for replay in self.replays for one in replay.questions]
+        return np.array(
+            [1000 * sum(one.seconds.get(s, 0.0) for s in _STAGES[route]) for one in questions]
+        )
+
+    def outcomes(
+        self, scores: Float64, simple: Route, fusion: FusionSettings, measure: str
+    ) -> RouteOutcomes:
+        """What the three routes are worth, so that thresholds can be solved.
+
+        Args:
+            scores: (n,) of the router.
+            simple: What the simple route is.
+            fusion: What fusion does.
+            measure: One of `training.evaluation.measures.MEASURES`.
+        """
+        column = MEASURES.index(measure)
+        routes = (simple, Route.FUSION, Route.GRAPH)
+        quality = [
+            self.measured(self.rankings(route, fusion, scores))[:, column] for route in routes
+        ]
+        latency = [self.latency_ms(route) for route in routes]
+        return RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
+
+
+def gather(
+    replays: Sequence[Replay],
+    cache: Path,
+    settings: AnalyserSettings,
+    progress: Callable[[int], None] = lambda _: None,
+) -> EvaluationSet:
+    """Replays with every column that a router may look at.
+
+    Args:
+        replays: Of any splits.
+        cache: Folder of features, which are computed where they are missing.
+        settings: Of the models that features are made by.
+        progress: Told how many questions have been done since.
+
+    Raises:
+        ModelError: A model is missing or damaged.
+        TrainingError: There are no questions, or a file of the cache is damaged.
+    """
+    features = cached_features(texts_of(replays), cache, settings, progress=progress)
+    evidence = [one for replay in replays for one in replay.evidence]
+    return EvaluationSet(tuple(replays), with_corpus(features, evidence))
+
+
+def texts_of(replays: Sequence[Replay]) -> list[str]:
+    """Of each question of some replays, one after the other."""
+    return [one.question.text for replay in replays for one in replay.questions]
+
+
+def _rankings(
+    replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
+) -> list[Ranking]:
+    if route == Route.FUSION:
+        if fusion.method == "seeded":
+            raise TrainingError(
+                "WYE_FUSION__METHOD is seeded, which walks the graph anew for each question, and a "
+                "replay cannot; take trust, blend or rrf."
+            )
+        return fuse_all(replay.evidence, fusion, scores, DEPTH)
+    if route == Route.HYBRID:
+        return blend_text(replay.evidence, fusion, DEPTH)
+    return replay.rankings(route)

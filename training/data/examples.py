@@ -1,0 +1,75 @@
+"""What is learned from: features, labels and where each question comes from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.types import Float64, Int64
+from training.errors import FitError
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Questions on which exactly one of two arms succeeds.
+
+    Attributes:
+        features: (n, width) float64, every feature of the build, finite.
+        labels: (n,) 1 where the graph arm succeeds and the simple one fails, 0 the other way.
+        groups: (n,) name of the dataset of each question.
+    """
+
+    features: Float64
+    labels: Int64
+    groups: NDArray[np.str_]
+
+    def __post_init__(self) -> None:
+        n = len(self.labels)
+        if self.features.ndim != 2 or len(self.features) != n or len(self.groups) != n:
+            raise FitError(
+                f"{self.features.shape} features, {n} labels and {len(self.groups)} groups do not "
+                "fit; give one row of each a question."
+            )
+        if not np.isin(self.labels, (0, 1)).all():
+            raise FitError("A label is neither 0 nor 1; 1 means that the graph arm succeeds.")
+        if not np.isfinite(self.features).all():
+            row, column = np.argwhere(~np.isfinite(self.features))[0]
+            raise FitError(
+                f"Feature {column} of question {row} is {self.features[row, column]}; "
+                "features must be finite numbers."
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether all labels are the same, so that there is nothing to tell apart."""
+        return len(np.unique(self.labels)) < 2
+
+    def only(self, rows: NDArray[np.bool_] | Int64) -> "Examples":
+        """Some of the questions."""
+        return Examples(self.features[rows], self.labels[rows], self.groups[rows])
+
+
+def balanced_weights(labels: Int64, groups: NDArray[np.str_] | None = None) -> Float64:
+    """Weights under which both labels count the same, within each group if there are any.
+
+    A group that has one label only is weighed as if the other were there, so that its questions
+    do not drown those of others.
+
+    Args:
+        labels: (n,) 0 or 1.
+        groups: (n,) names; None for one group of all.
+
+    Returns:
+        (n,) float64 with mean 1.
+    """
+    names = np.zeros(len(labels), np.int64) if groups is None else np.asarray(groups)
+    weights = np.ones(len(labels))
+    for name in np.unique(names):
+        for label in (0, 1):
+            rows = (names == name) & (labels == label)
+            weights[rows] = (names == name).sum() / max(1, 2 * rows.sum())
+    result: Float64 = weights / weights.mean()
+    return result

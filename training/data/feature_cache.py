@@ -1,0 +1,139 @@
+"""Features of many questions, each computed once: a folder of small files that only grows.
+
+A question is known by its text and by the schema of its features, so other features or models make
+other files. Each batch is written whole or not at all: a run that is killed loses the batch it was
+at, and the same call does the rest. Several processes may use one folder.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from backends.types import Float64
+from featurizer.analyser import AnalyserSettings
+from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
+from featurizer.registry import schema_id, syntax_matrix
+from training.errors import TrainingError
+
+BATCH = 64
+
+Batches = Iterable[tuple[Sequence[str], Float64]]
+
+
+class FeatureCache:
+    """The features of one schema that a folder holds."""
+
+    def __init__(self, folder: Path, schema: str) -> None:
+        """Read what is there.
+
+        Args:
+            folder: Made when it is missing.
+            schema: Of the features.
+
+        Raises:
+            TrainingError: A file is damaged.
+        """
+        self.folder = folder / schema
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._rows: dict[bytes, Float64] = {}
+        for file in sorted(self.folder.glob("*.npz")):
+            self._read(file)
+
+    def __len__(self) -> int:
+        """How many questions are known."""
+        return len(self._rows)
+
+    def missing(self, texts: Sequence[str]) -> list[str]:
+        """Those that are not known, each once, in order."""
+        return [text for text in dict.fromkeys(texts) if _key(text) not in self._rows]
+
+    def add(self, texts: Sequence[str], matrix: Float64) -> None:
+        """Keep the (n, d) features of n texts."""
+        keys = np.frombuffer(b"".join(map(_key, texts)), np.uint8).reshape(len(texts), -1)
+        name = hashlib.sha256(keys.tobytes()).hexdigest()[:32]
+        handle, scratch = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
+        with os.fdopen(handle, "wb") as stream:
+            np.savez(stream, keys=keys, matrix=matrix)
+        Path(scratch).replace(self.folder / f"{name}.npz")
+        self._keep(keys, matrix)
+
+    def matrix(self, texts: Sequence[str]) -> Float64:
+        """(n, d) features of known texts, in order.
+
+        Raises:
+            KeyError: One is not known.
+        """
+        if not texts:
+            raise TrainingError("There are no questions to take features of.")
+        return np.stack([self._rows[_key(text)] for text in texts])
+
+    def _read(self, file: Path) -> None:
+        try:
+            with np.load(file, allow_pickle=False) as content:
+                self._keep(content["keys"], content["matrix"])
+        except (OSError, KeyError, ValueError) as error:
+            raise TrainingError(
+                f"The feature cache's file {file} is damaged ({error}): delete it, and its "
+                "questions are computed again."
+            ) from error
+
+    def _keep(self, keys: NDArray[np.uint8], matrix: Float64) -> None:
+        for key, row in zip(keys, matrix, strict=True):
+            self._rows[key.tobytes()] = row
+
+
+def cached_features(
+    texts: Sequence[str],
+    folder: Path,
+    settings: AnalyserSettings,
+    *,
+    jobs: int = 1,
+    batch: int = BATCH,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Float64:
+    """(n, d) features of questions; those that the folder knows are not computed.
+
+    Args:
+        texts: At least one.
+        folder: Of the cache.
+        settings: Of the pipeline and the constituency model; no encoder is loaded.
+        jobs: Processes, each with models of its own; 1 works in this one.
+        batch: Questions that are computed, and written, together.
+        progress: Told how many questions have been done since.
+
+    Raises:
+        ModelError: A model is missing or damaged.
+        TrainingError: There are no texts, or a file of the folder is damaged.
+    """
+    cache = FeatureCache(folder, schema_id(_parser(settings).fingerprint))
+    missing = cache.missing(texts)
+    progress(len(texts) - len(missing))
+    batches = [missing[start : start + batch] for start in range(0, len(missing), batch)]
+    found = Parallel(n_jobs=jobs, return_as="generator")(
+        delayed(_features)(part, settings) for part in batches
+    )
+    for part, matrix in zip(batches, found, strict=True):
+        cache.add(part, matrix)
+        progress(len(part))
+    return cache.matrix(texts)
+
+
+def _features(texts: Sequence[str], settings: AnalyserSettings) -> Float64:
+    return syntax_matrix(_parser(settings).parse(texts))
+
+
+@lru_cache(maxsize=1)
+def _parser(settings: AnalyserSettings) -> SyntaxParser:
+    """Once in each process, which joblib keeps for all batches."""
+    return open_syntax_parser(settings.pipeline, settings.constituency)
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

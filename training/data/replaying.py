@@ -1,0 +1,201 @@
+"""Making a replay: every arm asked every question once, through the gateway that serves.
+
+`python -m training.data.replaying --index DIR --out DIR DATASET --split train --split dev`.
+Killed at any
+moment, it loses at most one block of questions: the next run takes up where it was.
+"""
+
+import argparse
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.progress import Progress, Silent
+from backends.types import Ranking
+from router.gateway import Gateway
+from router.session import Session
+from router.settings import load_settings
+from router.types import TimedArmResults
+from training.data.dataset import Dataset, Question, read_dataset
+from training.data.replay import (
+    SCHEMA,
+    Replayed,
+    ReplayKey,
+    file_name,
+    read_key,
+    read_replay,
+    write_rows,
+)
+from training.judge import contains_any, words
+
+DEPTH = 100
+BLOCK = 64
+"""Questions to a part file."""
+
+
+def replay_dataset(
+    container: Session,
+    dataset: Dataset,
+    folder: Path,
+    *,
+    depth: int = DEPTH,
+    progress: Progress | None = None,
+) -> Path:
+    """Make the replay of a split, unless it is there already and would come out the same.
+
+    Args:
+        container: The index to ask, with its settings.
+        dataset: Questions with judgements.
+        folder: For the file.
+        depth: Hits of each arm.
+        progress: Told of every question.
+
+    Returns:
+        The file; `training.data.replay` reads it.
+
+    Raises:
+        QuestionError: A question is empty.
+    """
+    key = key_of(container, dataset, depth)
+    path = folder / file_name(dataset.name, dataset.split)
+    if read_key(path) == key:
+        return path
+    parts = path.with_suffix(".parts") / _digest(json.dumps(asdict(key), sort_keys=True))
+    asking = _Asking(container, dataset, key, parts)
+    progress = progress or Silent()
+    progress.start(len(dataset.questions), f"replaying {dataset.name}, {dataset.split}")
+    try:
+        replayed = []
+        for start in range(0, len(dataset.questions), BLOCK):
+            replayed += asking.block(start)
+            progress.advance(len(replayed) - start)
+    finally:
+        progress.close()
+    write_rows(path, replayed, dataset=dataset.name, split=dataset.split, key=key)
+    shutil.rmtree(parts.parent)
+    return path
+
+
+def key_of(container: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
+    """What a replay depends on."""
+    settings = container.settings
+    rows = container.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
+    passages = sorted((row["id"], row["content_hash"]) for row in rows)
+    arms = [asdict(part) for part in (settings.dense, settings.lexical, settings.graph)]
+    asked: list[object] = [
+        [asdict(q), sorted(dataset.judgements[q.id].items())] for q in dataset.questions
+    ]
+    if dataset.filters:  # replays made without any keep their key
+        asked.append(sorted(dataset.filters.items()))
+    return ReplayKey(
+        schema=SCHEMA,
+        index=_digest(json.dumps(passages)),
+        version=container.index.version,
+        settings=_digest(json.dumps([container.index.fingerprint, arms], sort_keys=True)),
+        questions=_digest(json.dumps(asked)),
+        depth=depth,
+    )
+
+
+class _Asking:
+    """Asks block by block, or finds the answers of an earlier run."""
+
+    def __init__(self, container: Session, dataset: Dataset, key: ReplayKey, parts: Path) -> None:
+        self._container = container
+        self._dataset = dataset
+        self._key = key
+        self._parts = parts
+        self._warm = False
+
+    def block(self, start: int) -> list[Replayed]:
+        """The questions from `start` on."""
+        path = self._parts / f"{start:08d}.parquet"
+        data = self._dataset
+        if read_key(path) == self._key:
+            return list(read_replay(path, {data.split}).questions)
+        replayed = self._ask(data.questions[start : start + BLOCK])
+        write_rows(path, replayed, dataset=data.name, split=data.split, key=self._key)
+        return replayed
+
+    def _ask(self, questions: Sequence[Question]) -> list[Replayed]:
+        gateway: Gateway = self._container.gateway
+        if not self._warm:
+            # What is built on first use should not count as the first question's time.
+            gateway.retrieve_all([questions[0].text], 1)
+            self._warm = True
+        # One by one, so that times are those of a question that comes alone.
+        found = [
+            gateway.retrieve_all([one.text], self._key.depth, self._dataset.filters.get(one.id))[0]
+            for one in questions
+        ]
+        texts = self._texts(found)
+        return [
+            self._replayed(question, one, texts)
+            for question, one in zip(questions, found, strict=True)
+        ]
+
+    def _replayed(
+        self, question: Question, found: TimedArmResults, texts: dict[str, str]
+    ) -> Replayed:
+        answers = [words(answer) for answer in question.answers]
+        group = question.group or self._dataset.name
+        return Replayed(
+            question=Question(question.id, question.text, question.answers, group),
+            gold=self._dataset.judgements[question.id],
+            evidence=found.evidence,
+            answered={
+                arm: _answered(ranking, answers, texts)
+                for arm, ranking in found.evidence.rankings.items()
+            },
+            seconds=found.seconds,
+        )
+
+    def _texts(self, found: Sequence[TimedArmResults]) -> dict[str, str]:
+        """Title and text of every passage that was found, as words, by id."""
+        corpus = self._container.snapshot.corpus
+        ids = sorted({hit.id for one in found for r in _rankings(one) for hit in r.hits})
+        rows = np.searchsorted(np.array(corpus.ids, dtype=object), np.array(ids, dtype=object))
+        return {
+            id_: words(f"{corpus.titles[row]}\n{text}")
+            for id_, row, text in zip(ids, rows.tolist(), corpus.texts(rows), strict=True)
+        }
+
+
+def _rankings(found: TimedArmResults) -> Sequence[Ranking]:
+    return list(found.evidence.rankings.values())
+
+
+def _answered(ranking: Ranking, answers: Sequence[str], texts: dict[str, str]) -> NDArray[np.bool_]:
+    return np.array([contains_any(texts[hit.id], answers) for hit in ranking.hits], dtype=bool)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Make replays, and print where they are."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("datasets", type=Path, nargs="+", help="folders in BEIR's layout")
+    parser.add_argument("--index", type=Path, required=True, help="that answers")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the replays")
+    parser.add_argument("--split", action="append", required=True, help="may be repeated")
+    arguments = parser.parse_args(argv)
+    container = Session(load_settings(), arguments.index)
+    try:
+        for folder in arguments.datasets:
+            for split in arguments.split:
+                path = replay_dataset(container, read_dataset(folder, split), arguments.out)
+                print(path, flush=True)  # noqa: T201 - a program's output
+    finally:
+        container.close()
+
+
+if __name__ == "__main__":
+    main()

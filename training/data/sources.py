@@ -1,0 +1,133 @@
+"""Questions, and the index that they are asked of: what a router is trained and judged on."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from backends.progress import Progress
+from router.session import Session
+from router.settings import Settings
+from training.data.dataset import read_dataset
+from training.data.replay import TRAINING_SPLITS, Replay, TrainingReplay, read_replay, read_training
+from training.data.replaying import replay_dataset
+from training.errors import SplitError, TrainingError
+
+R = TypeVar("R", bound=Replay)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A dataset with the index that answers it.
+
+    Attributes:
+        dataset: Folder in BEIR's layout.
+        index: Folder of the index.
+    """
+
+    dataset: Path
+    index: Path
+
+    @property
+    def name(self) -> str:
+        """Of the dataset."""
+        return self.dataset.resolve().name
+
+    def has(self, split: str) -> bool:
+        """Whether the dataset has judgements of a split."""
+        return (self.dataset / "qrels" / f"{split}.tsv").is_file()
+
+
+def parse_source(text: str, index: Path | None) -> Source:
+    """A source as the command line has it: DATASET, or DATASET=INDEX.
+
+    Args:
+        text: Of the option.
+        index: For a dataset without one of its own.
+
+    Raises:
+        TrainingError: No index is given, or the dataset is no folder.
+    """
+    dataset, _, own = text.partition("=")
+    if not Path(dataset).is_dir():
+        raise TrainingError(f"There is no folder '{dataset}'; give a dataset in BEIR's layout.")
+    if not own and index is None:
+        raise TrainingError(
+            f"Which index answers '{dataset}'? Give --index DIR, or '{dataset}=INDEX'."
+        )
+    return Source(Path(dataset), Path(own) if own else Path(index or ""))
+
+
+def place_of(index: Path) -> str:
+    """Name of the folder for what an index was asked; one dataset may be asked of several."""
+    whole = index.resolve()
+    return f"{whole.name}-{hashlib.blake2b(str(whole).encode(), digest_size=6).hexdigest()}"
+
+
+class Replays:
+    """Replays of sources, made where they are missing and kept in a folder."""
+
+    def __init__(self, settings: Settings, folder: Path, progress: Callable[[], Progress]) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            settings: Of the arms.
+            folder: Of the replays.
+            progress: Makes what long work is shown with.
+        """
+        self._settings = settings
+        self._folder = folder
+        self._progress = progress
+        self._indexes: dict[str, Path] = {}
+
+    def texts(self, replay: Replay, ids: Sequence[str]) -> dict[str, str]:
+        """Title and text of passages of the index that a replay is of, by id."""
+        container = Session(self._settings, self._indexes[replay.key.index])
+        try:
+            found = container.passages(ids)
+        finally:
+            container.close()
+        return {id_: f"{one.title}\n{one.text}".strip() for id_, one in found.items()}
+
+    def training(self, sources: Sequence[Source], split: str) -> list[TrainingReplay]:
+        """Replays to learn from, of the sources that have the split.
+
+        Raises:
+            SplitError: The split is for the final evaluation only.
+            DatasetError: A dataset cannot be read.
+        """
+        if split not in TRAINING_SPLITS:  # before anything of it is read
+            raise SplitError(
+                f"Split '{split}' is for the final evaluation only; learn from "
+                f"{' and '.join(sorted(TRAINING_SPLITS))}."
+            )
+        return [
+            self._noted(source, read_training(self._made(source, split)))
+            for source in sources
+            if source.has(split)
+        ]
+
+    def final(self, sources: Sequence[Source], split: str) -> list[Replay]:
+        """Replays of a split that only the final evaluation may read."""
+        return [
+            self._noted(source, read_replay(self._made(source, split), {split}))
+            for source in sources
+            if source.has(split)
+        ]
+
+    def _noted(self, source: Source, replay: R) -> R:
+        self._indexes[replay.key.index] = source.index
+        return replay
+
+    def _made(self, source: Source, split: str) -> Path:
+        container = Session(self._settings, source.index)
+        try:
+            return replay_dataset(
+                container,
+                read_dataset(source.dataset, split),
+                self._folder / place_of(source.index),
+                progress=self._progress(),
+            )
+        finally:
+            container.close()

@@ -1,0 +1,66 @@
+"""How sure a mean over questions is: percentile bootstrap, the same resamples for all columns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from backends.types import Float64
+from training.errors import EvaluationError
+
+_CELLS = 4_000_000  # of a block of resamples, to bound memory at some 32 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with its 95 % interval.
+
+    Attributes:
+        mean: Over the questions.
+        low: 2.5th percentile of the resampled means.
+        high: 97.5th percentile.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
+def resampled_means(values: Float64, *, resamples: int = 10_000, seed: int = 0) -> Float64:
+    """Means over questions drawn with replacement.
+
+    Every column sees the same draws, so the difference of two columns of the result is the paired
+    bootstrap of their difference.
+
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13; Sakai, SIGIR
+    2006, for its use on retrieval measures.
+
+    Args:
+        values: (n, c), one row a question.
+        resamples: How often to draw n questions.
+        seed: Of the generator.
+
+    Returns:
+        (resamples, c) float64.
+
+    Raises:
+        EvaluationError: There is no row to draw.
+    """
+    n = len(values)
+    if n == 0:
+        raise EvaluationError("No question to compute a mean over.")
+    generator = np.random.default_rng(seed)
+    means = np.empty((resamples, values.shape[1]))
+    block = max(1, _CELLS // n)
+    for start in range(0, resamples, block):
+        size = min(block, resamples - start)
+        drawn = generator.integers(n, size=(size, n))
+        drawn += np.arange(size)[:, None] * n
+        counts = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
+        means[start : start + size] = counts @ values / n
+    return means
+
+
+def interval(values: Float64, means: Float64) -> Interval:
+    """The mean of `values` (n,) with the 2.5th and 97.5th percentile of its resampled means."""
+    low, high = np.percentile(means, [2.5, 97.5])
+    return Interval(float(values.mean()), float(low), float(high))

@@ -1,0 +1,101 @@
+"""How good a ranking is, per question: ir_measures' names, and one of our own."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import ir_measures
+import numpy as np
+
+from backends.types import Float64, Hit
+from router.model_files import stable_json
+from training.data.dataset import Judgements
+
+ALL_EVIDENCE = "all-evidence@5"
+MEASURES: tuple[str, ...] = (
+    "R@1",
+    "R@3",
+    "R@5",
+    "R@10",
+    "nDCG@10",
+    "Success@1",
+    "Success@5",
+    ALL_EVIDENCE,
+)
+DEPTH = 10
+"""The deepest rank that a measure above looks at."""
+
+Run = Mapping[str, Sequence[str]]
+"""Question id -> passage ids, best first."""
+
+
+def score(judgements: Judgements, run: Run) -> Float64:
+    """Every measure of every judged question.
+
+    A question that the run lacks, or answers with nothing, scores 0.
+
+    Args:
+        judgements: Question id -> passage id -> relevance.
+        run: The answers.
+
+    Returns:
+        (n, m) float64: rows in the order of `judgements`, columns in the order of `MEASURES`.
+    """
+    row = {id_: place for place, id_ in enumerate(judgements)}
+    column = {name: place for place, name in enumerate(MEASURES)}
+    values = np.zeros((len(row), len(column)))
+    public = [ir_measures.parse_measure(name) for name in MEASURES if name != ALL_EVIDENCE]
+    qrels = [
+        ir_measures.Qrel(question, passage, relevance)
+        for question, judged in judgements.items()
+        for passage, relevance in judged.items()
+    ]
+    # trec_eval orders by score alone, so the score given to it is the place in our order.
+    docs = [
+        ir_measures.ScoredDoc(question, passage, float(-place))
+        for question in judgements
+        for place, passage in enumerate(run.get(question, ()))
+    ]
+    if docs:
+        for metric in ir_measures.iter_calc(public, qrels, docs):
+            values[row[metric.query_id], column[str(metric.measure)]] = metric.value
+    for question, judged in judgements.items():
+        values[row[question], column[ALL_EVIDENCE]] = all_evidence(
+            judged, run.get(question, ()), cutoff=5
+        )
+    return values
+
+
+def all_evidence(judged: Mapping[str, int], ids: Sequence[str], *, cutoff: int) -> float:
+    """1.0 when every relevant passage is among the first `cutoff`, else 0.0.
+
+    What a reader needs for a question of several hops: half of the evidence answers nothing.
+    """
+    gold = {passage for passage, relevance in judged.items() if relevance > 0}
+    return float(gold <= set(ids[:cutoff]))
+
+
+def write_trec(path: Path, tag: str, answers: Mapping[str, Sequence[Hit]]) -> None:
+    """Write a TREC run: question, Q0, passage, rank, score, tag.
+
+    trec_eval re-sorts by single-precision score, so a score that does not fall below the one
+    before it is pushed down by the smallest step; the order in the file is the order we gave.
+
+    Args:
+        path: Of the file; its folder is made.
+        tag: Name of the run, without blanks.
+        answers: Question id -> hits, best first.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        for question, hits in answers.items():
+            last = np.float32(math.inf)
+            for hit in hits:
+                last = min(np.float32(hit.score), np.nextafter(last, np.float32(-math.inf)))
+                file.write(f"{question} Q0 {hit.id} {hit.rank} {last!s} {tag}\n")
+
+
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Write JSON that is the same bytes for the same content."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(stable_json(content) + "\n", encoding="utf-8")

@@ -1,0 +1,166 @@
+"""What a router has to beat: routers that read words or vectors."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+from backends.types import Float32, Float64, Int64
+from router.fusion_settings import FusionSettings
+from router.policy import Policy
+from router.trust import logistic
+from training.data.evaluation_set import EvaluationSet
+from training.errors import FitError
+from training.evaluation.test_evaluation import Scored
+from training.fit.crossfit import Pool, divide
+from training.thresholds.outcomes import ThresholdObjective
+from training.thresholds.solve import solve
+from training.thresholds.sweep import CUTS
+
+FOLDS = 5
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Inverse regularisation to choose among, by cross-validation on the training questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """n questions as a baseline sees them.
+
+    Attributes:
+        texts: As asked.
+        vectors: (n, d) float32 unit vectors.
+    """
+
+    texts: Sequence[str]
+    vectors: Float32
+
+    def __len__(self) -> int:
+        """How many questions there are."""
+        return len(self.texts)
+
+
+Scores = Callable[[Questions], Float64]
+"""Scores (n,) from 0 to 1; 0.5 and more is the graph's."""
+Baseline = Callable[[Questions, Int64], Scores]
+"""Training questions and their labels (1: the graph succeeds) to what scores others."""
+
+
+def tfidf_svm(questions: Questions, labels: Int64) -> Scores:
+    """TF-IDF of words and pairs of words, and a linear support vector machine.
+
+    Raises:
+        FitError: One of the labels is missing, or has fewer questions than there are folds.
+    """
+    model = _chosen(
+        make_pipeline(
+            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
+            LinearSVC(class_weight="balanced", random_state=0, max_iter=20_000),
+        ),
+        {"linearsvc__C": STRENGTHS},
+        questions.texts,
+        labels,
+    )
+    return lambda asked: logistic(np.asarray(model.decision_function(asked.texts), np.float64))
+
+
+def embedding_lr(questions: Questions, labels: Int64) -> Scores:
+    """Logistic regression on the question's vector.
+
+    Raises:
+        FitError: One of the labels is missing, or has fewer questions than there are folds.
+    """
+    model = _chosen(
+        LogisticRegression(class_weight="balanced", max_iter=2000),
+        {"C": STRENGTHS},
+        questions.vectors,
+        labels,
+    )
+    return lambda asked: np.asarray(model.predict_proba(asked.vectors)[:, 1], np.float64)
+
+
+BASELINES: Mapping[str, Baseline] = {"tfidf-svm": tfidf_svm, "embedding-lr": embedding_lr}
+
+
+def _chosen(
+    model: object, grid: Mapping[str, Sequence[float]], inputs: object, labels: Int64
+) -> GridSearchCV:
+    """The model with the strength that ranks best in cross-validation, fitted on everything."""
+    counts = np.bincount(labels, minlength=2)
+    if counts.min() < FOLDS:
+        raise FitError(
+            f"A baseline needs {FOLDS} questions of each kind; the graph alone succeeds on "
+            f"{counts[1]}, the simple arm alone on {counts[0]}. Add questions."
+        )
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    search = GridSearchCV(model, grid, scoring="roc_auc", cv=folds)
+    return search.fit(inputs, labels)
+
+
+RIVAL_FOLDS = 5
+EDGE = 1e-6
+"""Scores stay so far from 0 and 1, as those of the router do."""
+
+
+def rivals(
+    known: EvaluationSet,
+    labels: Int64,
+    asked: EvaluationSet,
+    policy: Policy,
+    *,
+    fusion: FusionSettings,
+    quality: str,
+    goal: ThresholdObjective | None = None,
+) -> Mapping[str, Scored]:
+    """Fit every baseline on the questions that the router learned from, and let it score others.
+
+    Args:
+        known: Questions of train and dev.
+        labels: (n,) of these, -1 where either arm will do.
+        asked: Questions to score.
+        policy: The router's, whose simple route they share.
+        fusion: What fusion does.
+        quality: The measure that thresholds are solved for.
+        goal: Bounds that the thresholds keep.
+
+    Raises:
+        FitError: Too few questions of one label.
+    """
+    found = {}
+    for name, baseline in BASELINES.items():
+        held_out = _crossfitted(baseline, known, labels)
+        outcomes = known.outcomes(held_out, policy.simple, fusion, quality)
+        solution = solve(outcomes, goal, most=CUTS)
+        score = baseline(_questions(known, labels >= 0), labels[labels >= 0])
+        everyone = np.ones(len(asked), bool)
+        scores = _inside(score(_questions(asked, everyone)))
+        found[name] = Scored(scores, Policy(solution.thresholds, policy.simple, policy.latency_ms))
+    return found
+
+
+def _crossfitted(baseline: Baseline, known: EvaluationSet, labels: Int64) -> Float64:
+    """(n,) scores of each question by a baseline that has not seen it."""
+    keys = np.array(known.texts, dtype=np.str_)
+    fold = divide(Pool(known.features, labels, known.groups, keys), RIVAL_FOLDS, seed=0)
+    scores = np.empty(len(labels))
+    for held in range(RIVAL_FOLDS):
+        learn = (fold != held) & (labels >= 0)
+        score = baseline(_questions(known, learn), labels[learn])
+        scores[fold == held] = score(_questions(known, fold == held))
+    return _inside(scores)
+
+
+def _questions(
+    material: EvaluationSet, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> Questions:
+    chosen = np.flatnonzero(rows).tolist()
+    texts, vectors = material.texts, material.vectors
+    return Questions([texts[row] for row in chosen], vectors[chosen])
+
+
+def _inside(scores: Float64) -> Float64:
+    return np.clip(scores, EDGE, 1 - EDGE)

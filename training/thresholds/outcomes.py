@@ -1,0 +1,152 @@
+"""What thresholds are worth on replayed questions, and which routes they give."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.types import Float64, Int64
+from router.types import Route, Thresholds
+from training.errors import FitError
+
+SIMPLE, FUSION, GRAPH = 0, 1, 2
+"""Columns of a replay, and codes of routes, in the order in which a rising score takes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteOutcomes:
+    """Every question with the outcome of every route: any thresholds can be scored exactly.
+
+    Attributes:
+        scores: (n,) of the router, above 0 and below 1.
+        quality: (n, 3) of the answer by the simple, fusion and graph route; any measure.
+        latency_ms: (n, 3) of these routes, in milliseconds.
+    """
+
+    scores: Float64
+    quality: Float64
+    latency_ms: Float64
+
+    def __post_init__(self) -> None:
+        n = len(self.scores)
+        if not n:
+            raise FitError("The replay has no question; run the arms on some first.")
+        if self.scores.shape != (n,) or {self.quality.shape, self.latency_ms.shape} != {(n, 3)}:
+            raise FitError(
+                f"Scores, quality and latency have shapes {self.scores.shape}, "
+                f"{self.quality.shape} and {self.latency_ms.shape}; they have to be (n,), (n, 3) "
+                "and (n, 3)."
+            )
+        if not ((self.scores > 0) & (self.scores < 1)).all():
+            raise FitError("A score is not between 0 and 1; calibrate the router first.")
+        if not (np.isfinite(self.quality).all() and np.isfinite(self.latency_ms).all()):
+            raise FitError("Quality and latency must be finite; replay the questions that failed.")
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def only(self, rows: NDArray[np.bool_] | Int64) -> "RouteOutcomes":
+        """Some of the questions; a row may come several times."""
+        return RouteOutcomes(self.scores[rows], self.quality[rows], self.latency_ms[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdObjective:
+    """What thresholds are to do.
+
+    Attributes:
+        latency_weight: Quality given up for a millisecond less in the mean, λ; 0 or more.
+        max_mean_ms: Highest mean latency, if there is a bound.
+        max_p95_ms: Highest 95th percentile of latency, if there is a bound: at most 5 % of the
+            questions take longer.
+        max_graph_share: Highest share of questions for which the graph arm runs, if there is a
+            bound; it runs for fusion too.
+    """
+
+    latency_weight: float = 0.0
+    max_mean_ms: float | None = None
+    max_p95_ms: float | None = None
+    max_graph_share: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.latency_weight >= 0:
+            raise FitError(f"The weight of latency is {self.latency_weight}; give 0 or more.")
+        if self.max_graph_share is not None and not 0 <= self.max_graph_share <= 1:
+            raise FitError(f"A graph share of {self.max_graph_share} is none from 0 to 1.")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What thresholds give on a replay.
+
+    Attributes:
+        quality: Mean over questions.
+        mean_ms: Mean latency.
+        p95_ms: Smallest latency that at least 95 % of the questions do not exceed.
+        shares: Of the simple, fusion and graph route.
+    """
+
+    quality: float
+    mean_ms: float
+    p95_ms: float
+    shares: tuple[float, float, float]
+
+    def objective(self, goal: ThresholdObjective) -> float:
+        """Quality - λ · mean latency."""
+        return self.quality - goal.latency_weight * self.mean_ms
+
+
+def taken(scores: Float64, thresholds: Thresholds) -> Int64:
+    """(n,) code of the route of each score, as `router.policy.decide` chooses it."""
+    codes = np.full(len(scores), FUSION)
+    codes[scores <= thresholds.low] = SIMPLE
+    codes[scores >= thresholds.high] = GRAPH
+    return codes
+
+
+def outcome(replay: RouteOutcomes, thresholds: Thresholds) -> Outcome:
+    """What thresholds give."""
+    return of_routes(replay, taken(replay.scores, thresholds))
+
+
+def of_routes(replay: RouteOutcomes, codes: Int64) -> Outcome:
+    """What given routes, (n,) codes, give: those of a rival, or of an oracle."""
+    rows = np.arange(len(replay))
+    latency = replay.latency_ms[rows, codes]
+    shares = np.bincount(codes, minlength=3) / len(replay)
+    return Outcome(
+        quality=float(replay.quality[rows, codes].mean()),
+        mean_ms=float(latency.mean()),
+        p95_ms=float(np.quantile(latency, 0.95, method="inverted_cdf")),
+        shares=(float(shares[SIMPLE]), float(shares[FUSION]), float(shares[GRAPH])),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Questions that change route.
+
+    Attributes:
+        rows: (m,) which questions, rising.
+        before: (m,) code of the route.
+        after: (m,) code of the route.
+        gain: (m,) quality after minus quality before.
+    """
+
+    rows: Int64
+    before: Int64
+    after: Int64
+    gain: Float64
+
+
+def moves(replay: RouteOutcomes, before: Thresholds, after: Thresholds) -> Moves:
+    """Which questions take another route under other thresholds, and what it does to them."""
+    old, new = taken(replay.scores, before), taken(replay.scores, after)
+    rows = np.flatnonzero(old != new)
+    gain = replay.quality[rows, new[rows]] - replay.quality[rows, old[rows]]
+    return Moves(rows, old[rows], new[rows], gain)
+
+
+def names(simple: Route) -> tuple[Route, Route, Route]:
+    """Routes by their codes."""
+    return simple, Route.FUSION, Route.GRAPH

@@ -1,0 +1,252 @@
+"""Solves thresholds exactly on a replay, and does not trust the very best pair."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.types import Float64
+from router.types import Thresholds
+from training.errors import FitError
+from training.evaluation.bootstrap import Interval, interval, resampled_means
+from training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome, taken
+from training.thresholds.sweep import SLACK, Cuts, allowed, objective, sums
+
+Table = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Thresholds to review.
+
+    Attributes:
+        thresholds: In the middle of the plateau.
+        outcome: What they give on the replay.
+        best: The pair with the highest objective of all.
+        best_outcome: What that pair gives; better on these questions, and for that reason to be
+            trusted less.
+        plateau: Share of the allowed pairs that these questions cannot tell from the best.
+    """
+
+    thresholds: Thresholds
+    outcome: Outcome
+    best: Thresholds
+    best_outcome: Outcome
+    plateau: float
+
+
+def solve(
+    replay: RouteOutcomes,
+    goal: ThresholdObjective | None = None,
+    *,
+    errors: float = 1.0,
+    most: int | None = None,
+    cautious: bool = False,
+) -> Solution:
+    """Find thresholds for a goal among all pairs.
+
+    The best pair of some thousand questions is the best for their noise as well. So this takes
+    those pairs whose objective is at most `errors` standard errors of the paired difference below
+    the best one, which the questions cannot tell from it, and returns their middle: the pair whose
+    cuts, counted in questions, are nearest to the mean of them all. Averaging over a plateau is
+    what bagging would do, without resampling, and it keeps away from cliffs. The middle is itself
+    one of these pairs, so it keeps all bounds.
+
+    Args:
+        replay: Of the split to choose on; never of test.
+        goal: What to aim at; None for quality alone.
+        errors: Standard errors below the best that count as equal; 0 returns a best pair.
+        most: Cuts to consider, spread evenly over the questions; None for all. Memory is about
+            50 bytes for each pair of cuts, some 450 MB for 3,000 questions.
+        cautious: Take the middle for the low threshold alone, and the highest that goes with it for
+            the high one. Where graph and fusion cannot be told apart, fusion is the safer one for
+            questions unlike these: it walks the graph as well, and hears the other arms.
+
+    Raises:
+        FitError: No pair keeps the bounds.
+    """
+    goal = goal or ThresholdObjective()
+    cuts = Cuts.of(replay.scores, most)
+    low, high, plateau, best = search(replay, cuts, goal, errors=errors, cautious=cautious)
+    chosen, top = cuts.thresholds(low, high), cuts.thresholds(*best)
+    return Solution(chosen, outcome(replay, chosen), top, outcome(replay, top), plateau)
+
+
+def search(
+    replay: RouteOutcomes,
+    cuts: Cuts,
+    goal: ThresholdObjective,
+    *,
+    errors: float,
+    counts: Float64 | None = None,
+    cautious: bool = False,
+) -> tuple[int, int, float, tuple[int, int]]:
+    """The search of `solve`, on questions counted `counts` (n,) times.
+
+    Returns:
+        Places of the low and the high cut, the plateau's share, and the places of the best pair.
+
+    Raises:
+        FitError: No pair keeps the bounds.
+    """
+    fits = allowed(replay, cuts, goal, counts)
+    if not fits.any():
+        raise FitError(
+            "No thresholds keep the bounds: even the fastest route exceeds them on this replay. "
+            "Allow more latency, or a higher graph share."
+        )
+    values = objective(replay, goal)
+    table = np.where(fits, sums(cuts, values, counts).table(), -np.inf)
+    best = np.unravel_index(np.argmax(table), table.shape)
+    i, j = int(best[0]), int(best[1])
+    top = int(cuts.places[i]), int(cuts.places[j])
+    equal = fits & _close(replay, cuts, values, top, errors=errors, counts=counts)
+    equal[i, j] = True
+    low, high = _middle(equal, _questions_below(cuts))
+    if cautious:
+        high = int(np.flatnonzero(equal[low]).max())
+    share = float(equal.sum() / fits.sum())
+    return int(cuts.places[low]), int(cuts.places[high]), share, top
+
+
+def _close(
+    replay: RouteOutcomes,
+    cuts: Cuts,
+    values: Float64,
+    best: tuple[int, int],
+    *,
+    errors: float,
+    counts: Float64 | None,
+) -> Table:
+    """(c, c) whether a pair is within some standard errors of the best one, paired."""
+    n = float(len(replay)) if counts is None else float(counts.sum())
+    routes = taken(replay.scores, cuts.thresholds(*best))
+    behind = values[np.arange(len(replay)), routes][:, None] - values
+    mean = sums(cuts, behind, counts).table() / n
+    square = sums(cuts, behind**2, counts).table() / n
+    error = np.sqrt(np.maximum(square - mean**2, 0) / n)
+    slack = SLACK * max(1.0, float(np.abs(values).max()))
+    result: Table = mean <= errors * error + slack
+    return result
+
+
+def _questions_below(cuts: Cuts) -> Float64:
+    """(c,) questions whose score is below each cut."""
+    count = np.bincount(cuts.level, minlength=len(cuts.scores))
+    below: Float64 = np.concatenate([[0], np.cumsum(count)]).astype(float)[cuts.places]
+    return below
+
+
+def _middle(equal: Table, below: Float64) -> tuple[int, int]:
+    """The pair nearest to the mean of the pairs in `equal`, the first of equally near ones."""
+    rows, columns = np.nonzero(equal)
+    low, high = below[rows], below[columns]
+    far = (low - low.mean()) ** 2 + (high - high.mean()) ** 2
+    nearest = int(np.argmin(far))
+    return int(rows[nearest]), int(columns[nearest])
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """95 % bootstrap intervals over questions.
+
+    Attributes:
+        quality: Of the chosen thresholds.
+        mean_ms: Of the chosen thresholds.
+        objective: Of the chosen thresholds.
+        low: Of the low threshold, chosen again on each resample.
+        high: Of the high threshold, chosen again on each resample.
+        draws: (r, 2) these thresholds.
+        impossible: Share of resamples on which no pair keeps the bounds.
+    """
+
+    quality: Interval
+    mean_ms: Interval
+    objective: Interval
+    low: Interval
+    high: Interval
+    draws: Float64
+    impossible: float
+
+
+def stability(
+    replay: RouteOutcomes,
+    thresholds: Thresholds,
+    goal: ThresholdObjective | None = None,
+    *,
+    resamples: int = 200,
+    errors: float = 1.0,
+    most: int | None = 200,
+    cautious: bool = False,
+    seed: int = 0,
+) -> Stability:
+    """Resample the questions, and solve again on each resample.
+
+    The intervals of quality, latency and objective hold the thresholds fixed; they do not count
+    that these were chosen on the same questions.
+
+    Args:
+        replay: On which the thresholds were chosen.
+        thresholds: That were chosen.
+        goal: For which they were chosen.
+        resamples: How often to solve again.
+        errors: As in `thresholds.solve`.
+        most: Cuts to consider in each resample.
+        cautious: As in `thresholds.solve`.
+        seed: Of the generator.
+
+    Raises:
+        FitError: No resample has a pair that keeps the bounds.
+    """
+    goal = goal or ThresholdObjective()
+    rows, codes = np.arange(len(replay)), taken(replay.scores, thresholds)
+    worth = np.stack(
+        [
+            values[rows, codes]
+            for values in (replay.quality, replay.latency_ms, objective(replay, goal))
+        ],
+        axis=1,
+    )
+    means = resampled_means(worth, seed=seed)
+    draws = _solved_again(
+        replay, goal, resamples, errors=errors, most=most, cautious=cautious, seed=seed
+    )
+    if not len(draws):
+        raise FitError("No resample of the questions has thresholds that keep the bounds.")
+    quality, mean_ms, worth_it = (interval(worth[:, at], means[:, at]) for at in range(3))
+    return Stability(
+        quality=quality,
+        mean_ms=mean_ms,
+        objective=worth_it,
+        low=interval(draws[:, 0], draws[:, 0]),
+        high=interval(draws[:, 1], draws[:, 1]),
+        draws=draws,
+        impossible=1 - len(draws) / resamples,
+    )
+
+
+def _solved_again(
+    replay: RouteOutcomes,
+    goal: ThresholdObjective,
+    resamples: int,
+    *,
+    errors: float,
+    most: int | None,
+    cautious: bool,
+    seed: int,
+) -> Float64:
+    generator = np.random.default_rng(seed)
+    cuts = Cuts.of(replay.scores, most)
+    n = len(replay)
+    found = []
+    for _ in range(resamples):
+        counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
+        try:
+            low, high, _, _ = search(
+                replay, cuts, goal, errors=errors, counts=counts, cautious=cautious
+            )
+        except FitError:
+            continue
+        pair = cuts.thresholds(low, high)
+        found.append((pair.low, pair.high))
+    return np.array(found, np.float64).reshape(-1, 2)
