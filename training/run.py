@@ -1,16 +1,15 @@
 """A training run from datasets to a written router: replay, learn, choose, and only then judge."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backends.progress import Progress
 from backends.types import Int64, Mask
+from featurizer.stopwatch import Stopwatch
 from router.fusion_settings import FusionSettings
 from router.policy import Policy
 from router.query_performance import NAMES
@@ -68,24 +67,6 @@ class HeldOutEvaluation:
     transfer: Mapping[str, HeldOutOutcomes]
     untried: Mapping[str, str]
     duplicates: Sequence[tuple[str, str]]
-
-
-@dataclass
-class Stopwatch:
-    """Seconds by stage.
-
-    Attributes:
-        seconds: Of each stage, in order.
-    """
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count what runs inside."""
-        start = perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
 
 
 class Run:
