@@ -8,9 +8,10 @@ from time import monotonic, perf_counter
 from backends.errors import FilterError
 from backends.types import Passage
 from router.errors import QuestionError
+from router.session import Session
 from router.types import Decision, Reply, Route
 from service.batching import Entry
-from service.collections import Collection, Engine
+from service.collections import Collection
 from service.logs import LOG
 
 DEGRADED = "degraded: "
@@ -135,7 +136,7 @@ class Searcher:
         return [results[place] for place in range(len(entries))]
 
     def _decide(
-        self, engine: Engine, ask: RouteParams, questions: Sequence[str]
+        self, engine: Session, ask: RouteParams, questions: Sequence[str]
     ) -> list[Decision | Exception]:
         try:
             return list(
@@ -168,7 +169,7 @@ class Searcher:
         return {why: late, "": kept} if kept else {why: late}
 
     def _search(
-        self, engine: Engine, ask: SearchParams, questions: Sequence[QueuedQuestion], why: str
+        self, engine: Session, ask: SearchParams, questions: Sequence[QueuedQuestion], why: str
     ) -> list[SearchResult | Exception]:
         """Search over one route.
 
@@ -199,7 +200,7 @@ class Searcher:
         ]
 
     def _ask(
-        self, engine: Engine, ask: SearchParams, questions: Sequence[QueuedQuestion], why: str
+        self, engine: Session, ask: SearchParams, questions: Sequence[QueuedQuestion], why: str
     ) -> list[SearchResult]:
         started = perf_counter()
         replies = engine.gateway.search(
