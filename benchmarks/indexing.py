@@ -23,7 +23,7 @@ import numpy as np
 from backends.documents import read_passages
 from backends.store.ingest import ingest
 from benchmarks import report
-from benchmarks.rival_driver import Stopwatch
+from benchmarks.rival_driver import CallTimer
 from router.session import Session, Snapshot
 from router.settings import load_settings
 from router.types import Route
@@ -98,7 +98,7 @@ def _index(dataset: Path, folder: Path, mode: str) -> Result:
     """Index a dataset; wall and processor seconds by stage."""
     settings = load_settings(index=folder, analyser=dict(MODES[mode][0]))
     target = Session.create(settings, folder)
-    parsing, encoding = Stopwatch(), Stopwatch()
+    parsing, encoding = CallTimer(), CallTimer()
     parsing.wrap(target.analyser.parser, "parse_many")
     encoding.wrap(target.analyser.encoder, "encode_spans")
     before, start = os.times(), perf_counter()

@@ -257,7 +257,7 @@ def test_control_c_keeps_what_was_committed(
     def too_early(*_: object, **__: object) -> IngestReport:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("backends.store.ingest.ingest", too_early)
+    monkeypatch.setattr("router.session.ingest", too_early)
     code, _, err = wye("index", corpus, "--index", tmp_path / "new")
     assert (code, "Interrupted." in err) == (130, True)
 
