@@ -60,7 +60,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     draft = Draft(scorer, policy, schema_of(settings), "# A router\n", {}, {})
     place = save(folder / "models", "demo", draft)
     own = settings.model_copy(update={"router": RoutingSettings(str(place))})
-    container = Session(own, folder / "index")
+    container = Session.open(own, folder / "index")
     yield Trained(folder, material, container.router, container)
     container.close()
 
