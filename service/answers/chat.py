@@ -12,8 +12,9 @@ from typing import Any
 from service.answers.answering import EXTRACTIVE, AnswerParams, GeneratedAnswer, Writer
 from service.answers.generate import Message
 from service.http.problems import Problem
-from service.http.replies import Answered, answer_value, retrieve_reply
+from service.http.replies import answer_value, retrieve_reply
 from service.http.sse import event
+from service.search import SearchResult
 
 _BEGINS = "### Task:"
 _HOLDS = "<chat_history>"
@@ -41,7 +42,7 @@ class Completion:
     """One completion; all pieces of it have an id, a time and a model in common."""
 
     def __init__(
-        self, request_id: str, model: str, wanted: AnswerParams, answered: Answered | None
+        self, request_id: str, model: str, wanted: AnswerParams, result: SearchResult | None
     ) -> None:
         """Begin one.
 
@@ -49,13 +50,13 @@ class Completion:
             request_id: Of the request.
             model: As the client named it.
             wanted: What to answer.
-            answered: What was found for it; None where nothing was searched for.
+            result: What was found for it; None where nothing was searched for.
         """
         self._request_id = request_id
         self._model = model
         self._wanted = wanted
         self._created = int(time.time())
-        self._found = None if answered is None else retrieve_reply(answered).model_dump(mode="json")
+        self._found = None if result is None else retrieve_reply(result).model_dump(mode="json")
 
     def whole(self, written: GeneratedAnswer) -> dict[str, Any]:
         """An answer that has been written to its end, in one piece."""

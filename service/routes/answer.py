@@ -10,7 +10,7 @@ from service.http.auth import needs
 from service.http.keys import Scope
 from service.http.replies import answer_value, headers, retrieve_reply
 from service.http.sse import event, reply
-from service.routes.retrieve import ask_of
+from service.routes.retrieve import search_params
 from service.schemas.answer import AnswerReply, AnswerRequest
 from service.schemas.retrieve import RetrieveReply
 from service.service import Service, service_of
@@ -37,14 +37,14 @@ async def answer(
     Without a language model the answer is made of the sentences that bear most on the question, and
     `note` says so. When one is configured but fails, the same happens, and `note` says why.
     """
-    ask = ask_of(service, asked)
-    (answered,) = await service.find(request, ask, [asked.question], asked.deadline_ms)
-    retrieval = retrieve_reply(answered)
+    params = search_params(service, asked)
+    (result,) = await service.search(request, params, [asked.question], asked.deadline_ms)
+    retrieval = retrieve_reply(result)
     options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
-    wanted = AnswerParams(asked.question, retrieval.passages, ask.collection, options=options)
+    wanted = AnswerParams(asked.question, retrieval.passages, params.collection, options=options)
     if asked.stream:
-        return reply(_events(service, wanted, retrieval), headers(answered))
-    response.headers.update(headers(answered))
+        return reply(_events(service, wanted, retrieval), headers(result))
+    response.headers.update(headers(result))
     written = GeneratedAnswer()
     async for _ in service.writer.write(wanted, written):
         pass

@@ -13,11 +13,11 @@ from service.answers.generate import Message
 from service.http.auth import needs
 from service.http.keys import Scope
 from service.http.problems import Problem, request_id_of
-from service.http.replies import Answered, headers, passages
+from service.http.replies import headers, passages
 from service.http.sse import reply
 from service.schemas.chat import ChatMessage, ChatRequest
 from service.schemas.common import LONGEST_QUESTION
-from service.search import SearchParams
+from service.search import SearchParams, SearchResult
 from service.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=[Depends(needs(Scope.READ))])
@@ -87,15 +87,15 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
         options=asked.sampling(),
         is_chore=is_chore(turns),
     )
-    answered: Answered | None = None
+    result: SearchResult | None = None
     if not wanted.is_chore:
         question = wanted.question.strip()[-LONGEST_QUESTION:]
         own = asked.wye
-        ask = SearchParams(collection, route, own.k, own.filter, own.explain, own.max_latency_ms)
-        (answered,) = await service.find(request, ask, [question], own.deadline_ms)
-        wanted = replace(wanted, question=question, passages=passages(answered.found))
-    completion = Completion(request_id_of(request.scope), asked.model, wanted, answered)
-    told = {} if answered is None else headers(answered)
+        params = SearchParams(collection, route, own.k, own.filter, own.explain, own.max_latency_ms)
+        (result,) = await service.search(request, params, [question], own.deadline_ms)
+        wanted = replace(wanted, question=question, passages=passages(result))
+    completion = Completion(request_id_of(request.scope), asked.model, wanted, result)
+    told = {} if result is None else headers(result)
     written = GeneratedAnswer()
     if asked.stream:
         usage = asked.stream_options is not None and asked.stream_options.include_usage
