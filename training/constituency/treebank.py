@@ -1,6 +1,6 @@
 """Bracketed treebanks: reading, retagging, and the copies that make questions less rare."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from featurizer.constituency.tree import Tree, parse_brackets
@@ -52,14 +52,3 @@ def _without_mark(node: Tree) -> Tree | None:
         return None if word == "?" else Tree(node.label, (Tree(word.lower()),))
     kept = tuple(new for child in node.children if (new := _without_mark(child)) is not None)
     return Tree(node.label, kept) if kept else None
-
-
-def short_phrases(trees: Sequence[Tree], label: str, most_words: int) -> Iterator[Tree]:
-    """Phrases of that label with at most so many words, none of them a clause or punctuation."""
-    for tree in trees:
-        for node in tree.nodes():
-            if node.label != label or len(node.words()) > most_words:
-                continue
-            below = list(node.nodes())
-            if all(n.label[0].isalpha() and n.label != "SBAR" for n in below if not n.is_leaf):
-                yield node
