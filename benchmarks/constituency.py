@@ -25,10 +25,14 @@ from featurizer.constituency.parser import (
 from featurizer.constituency.tree import Tree
 from featurizer.errors import FeaturizerError
 from router.settings import load_settings
-from training.constituency.brackets import score
-from training.constituency.corpus import with_predicted_tags
-from training.constituency.tagging import Tagger
-from training.constituency.treebank import is_question, read_trees, retag
+from training.constituency.evaluation import score
+from training.constituency.treebank import (
+    Tagger,
+    is_question,
+    read_trees,
+    retag,
+    with_predicted_tags,
+)
 from training.errors import TrainingError
 from training.feature_reference import own_questions
 
