@@ -8,9 +8,10 @@ from time import monotonic, perf_counter
 from backends.errors import FilterError
 from backends.types import Passage
 from router.errors import QuestionError
+from router.session import Session
 from router.types import Decision, Reply, Route
 from service.batching import Entry
-from service.collections import Collection, Engine
+from service.collections import Collection
 from service.logs import LOG
 
 # How fast what was learned about a route's speed loses its say, so that a route that was left out
@@ -127,7 +128,7 @@ class Searcher:
         return [results[entry] for entry in entries]
 
     def _decide(
-        self, engine: Engine, params: RouteParams, questions: Sequence[str]
+        self, engine: Session, params: RouteParams, questions: Sequence[str]
     ) -> list[Decision | Exception]:
         try:
             return list(
@@ -156,7 +157,7 @@ class Searcher:
 
     def _search(
         self,
-        engine: Engine,
+        engine: Session,
         params: SearchParams,
         entries: Sequence[Entry[QueuedQuestion]],
         fallback: str = "",
@@ -205,7 +206,7 @@ class Searcher:
 
     def _search_apart(
         self,
-        engine: Engine,
+        engine: Session,
         params: SearchParams,
         entries: Sequence[Entry[QueuedQuestion]],
         fallback: str,
