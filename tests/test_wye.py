@@ -70,7 +70,7 @@ def test_what_is_added_is_found_at_once(index: wye.Index) -> None:
 def test_passages_are_deleted_by_what_names_them(
     index: wye.Index, wanted: dict[str, list[str]], left: int
 ) -> None:
-    deleted = index.delete(**wanted)  # type: ignore[arg-type]
+    deleted = index.delete(**wanted)
     assert (len(deleted), len(index)) == (3 - left, left)
 
 
