@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from backends.progress import Progress
 from backends.types import Int64, Mask
 from featurizer.stopwatch import Stopwatch
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.policy import Policy
 from router.query_performance import NAMES
 from router.settings import Settings

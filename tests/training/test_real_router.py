@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.model_files import DIGITS, Draft, save
 from router.policy import Policy

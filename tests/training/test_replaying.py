@@ -13,7 +13,7 @@ import pytest
 
 from backends.documents import read_passages
 from backends.store.ingest import ingest
-from router.fusing import blend_text, fuse_all
+from router.fusion import fuse_all, fuse_text
 from router.session import Session
 from router.settings import load_settings
 from router.types import Route
@@ -109,7 +109,7 @@ def test_fusion_of_a_replay_is_the_fusion_that_serves(
     served = container.gateway.search(texts, Route.FUSION, 10)
     assert fused == [reply.ranking for reply in served]
     text_alone = container.gateway.search(texts, Route.HYBRID, 10)
-    assert blend_text(replay.evidence, settings, 10) == [reply.ranking for reply in text_alone]
+    assert fuse_text(replay.evidence, settings, 10) == [reply.ranking for reply in text_alone]
 
 
 def test_answers_are_looked_up_in_title_and_text(
