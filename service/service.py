@@ -14,7 +14,7 @@ from opentelemetry.trace import Tracer
 
 from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
-from service.answers.answering import Writer
+from service.answers.generate import AnswerGenerator
 from service.batching import Batcher, unless_gone
 from service.collections import INDEX, Collection, pick
 from service.errors import ServiceError
@@ -64,7 +64,7 @@ class Service:
         self.tracer = tracer
         self._loaded = loaded
         self.started = int(time())
-        self.writer = Writer(settings.generator, metrics)
+        self.generator = AnswerGenerator(settings.generator, metrics)
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         self.batcher: Batcher[
             SearchParams | RouteParams, QueuedQuestion, SearchResult | Decision
@@ -118,7 +118,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.batcher.close()
-        await self.writer.close()
+        await self.generator.close()
         self._beside.shutdown()
         for collection in self.collections.values():
             collection.close()

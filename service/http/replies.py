@@ -1,11 +1,13 @@
 """What was found, as replies over HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from fastapi.sse import EventSourceResponse
 
 from backends.types import Ranking
 from router.policy import FORCED
 from router.types import Decision, FusedHit, Route
-from service.answers.answering import GeneratedAnswer
+from service.answers.generate import GeneratedAnswer
 from service.render import plain
 from service.schemas.answer import AnswerValue, Citation
 from service.schemas.explain import ArmHitValue, ExplanationValue
@@ -129,18 +131,18 @@ def route_value(
     )
 
 
-def answer_value(written: GeneratedAnswer, passages: Sequence[PassageValue]) -> AnswerValue:
-    """An answer that has been written to its end."""
+def answer_value(answer: GeneratedAnswer, passages: Sequence[PassageValue]) -> AnswerValue:
+    """An answer that has come to its end."""
     return AnswerValue(
-        answer=written.text,
+        answer=answer.text,
         citations=[
             Citation(index=number, id=passage.id, title=passage.title, document=passage.document)
-            for number, passage in written.cited(passages)
+            for number, passage in answer.cited(passages)
         ],
-        generator=written.generator,
-        note=written.note or written.error,
-        finish_reason="error" if written.error else written.ending.reason,
-        usage=dict(written.ending.usage),
+        generator=answer.generator,
+        note=answer.note or answer.error,
+        finish_reason="error" if answer.error else answer.finish_reason,
+        usage=answer.usage,
     )
 
 
@@ -167,3 +169,10 @@ def headers(result: SearchResult) -> dict[str, str]:
         line = " ".join(result.degraded.split())
         found["x-wye-degraded"] = line.encode("ascii", "replace").decode()[:200]
     return found
+
+
+def event_stream(events: AsyncIterator[bytes], headers: Mapping[str, str]) -> EventSourceResponse:
+    """A reply that sends events as they come; when the client goes away, they stop."""
+    # Proxies that collect a reply before they pass it on would undo the streaming.
+    direct = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return EventSourceResponse(events, headers={**headers, **direct})

@@ -1,15 +1,16 @@
 """Answers with citations."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.sse import format_sse_event
 
-from service.answers.answering import AnswerParams, GeneratedAnswer
+from service.answers.generate import AnswerParams, GeneratedAnswer
 from service.http.auth import needs
 from service.http.keys import Scope
-from service.http.replies import answer_value, headers, retrieve_reply
-from service.http.sse import event, reply
+from service.http.replies import answer_value, event_stream, headers, retrieve_reply
 from service.routes.retrieve import search_params
 from service.schemas.answer import AnswerReply, AnswerRequest
 from service.schemas.retrieve import RetrieveReply
@@ -41,24 +42,24 @@ async def answer(
     (result,) = await service.search(request, params, [asked.question], asked.deadline_ms)
     retrieval = retrieve_reply(result)
     options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
-    wanted = AnswerParams(asked.question, retrieval.passages, params.collection, options=options)
+    answering = AnswerParams(asked.question, retrieval.passages, params.collection, options=options)
     if asked.stream:
-        return reply(_events(service, wanted, retrieval), headers(result))
+        return event_stream(_events(service, answering, retrieval), headers(result))
     response.headers.update(headers(result))
-    written = GeneratedAnswer()
-    async for _ in service.writer.write(wanted, written):
-        pass
-    value = answer_value(written, retrieval.passages)
+    generated = await service.generator.complete(answering)
+    value = answer_value(generated, retrieval.passages)
     return AnswerReply(**value.model_dump(), retrieval=retrieval)
 
 
 async def _events(
-    service: Service, wanted: AnswerParams, retrieval: RetrieveReply
-) -> AsyncIterator[str]:
-    yield event(retrieval, "retrieval")
-    written = GeneratedAnswer()
-    async for piece in service.writer.write(wanted, written):
-        yield event({"text": piece}, "delta")
-    if written.error:
-        yield event({"detail": written.error, "request_id": retrieval.request_id}, "error")
-    yield event(answer_value(written, retrieval.passages), "done")
+    service: Service, params: AnswerParams, retrieval: RetrieveReply
+) -> AsyncIterator[bytes]:
+    yield format_sse_event(data_str=retrieval.model_dump_json(), event="retrieval")
+    generated = GeneratedAnswer()
+    async for piece in service.generator.stream(params, generated):
+        yield format_sse_event(data_str=json.dumps({"text": piece}), event="delta")
+    if generated.error:
+        error = {"detail": generated.error, "request_id": retrieval.request_id}
+        yield format_sse_event(data_str=json.dumps(error), event="error")
+    value = answer_value(generated, retrieval.passages)
+    yield format_sse_event(data_str=value.model_dump_json(), event="done")

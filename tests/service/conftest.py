@@ -326,8 +326,8 @@ class Endpoint:
 
     Attributes:
         script: What each further request gets: "answer", "json", "slow", "stall", "break",
-            "break early", "garbage", "error", "empty", "hang up", or a status with its headers.
-            After the last, "answer".
+            "break early", "garbage", "number", "error", "empty", "hang up", "half a refusal", or
+            a status with its headers. After the last, "answer".
         seen: Body and headers of each request.
         text: The answer, in words that are sent one by one.
     """
@@ -371,6 +371,11 @@ class Endpoint:
             self.reply(request, 200, json.dumps({"choices": [message]}), {})
         elif step == "hang up":
             request.connection.close()
+        elif step == "half a refusal":
+            request.send_response(500)
+            request.send_header("content-length", "100")
+            request.end_headers()
+            self.release.wait(10)
         else:
             self._stream(request, step)
 
@@ -401,8 +406,8 @@ class Endpoint:
         if step in ("break early", "empty"):
             send(piece("" if step == "empty" else None, "stop" if step == "empty" else None))
             return
-        if step == "garbage":
-            send("{nonsense")
+        if step in ("garbage", "number"):
+            send("{nonsense" if step == "garbage" else 3)
             return
         if step == "error":
             send({"error": {"message": "out of memory", "code": 500}})
