@@ -58,7 +58,7 @@ class RoutingSettings:
 
 # Every environment variable that is a setting: its name, default and meaning, from the code.
 #
-# `python -m service.settings` prints SETTINGS.md with it; `make docs` writes it.
+# `python -m service.settings` prints docs/reference/settings.md with it; `make docs` writes it.
 
 
 PREFIX = "WYE_"
@@ -125,7 +125,7 @@ def refuse_unknown(model: type[BaseModel], environment: Mapping[str, str] | None
         if above and name.upper().startswith(above):
             continue
         near = difflib.get_close_matches(name.upper(), sorted(known), n=3, cutoff=0.6)
-        advice = f"did you mean {' or '.join(near)}?" if near else "SETTINGS.md lists them all."
+        advice = f"did you mean {' or '.join(near)}?" if near else "docs/reference/settings.md lists them all."
         raise SettingsError(f"{name} is set, but there is no such setting; {advice}")
 
 

@@ -75,7 +75,7 @@ class DocumentSettings:
 
 # The service's slices of the settings, and all settings together.
 #
-# `python -m service.settings` prints SETTINGS.md; `make docs` writes it.
+# `python -m service.settings` prints docs/reference/settings.md; `make docs` writes it.
 
 
 @dataclass(frozen=True, slots=True)

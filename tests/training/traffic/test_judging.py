@@ -14,7 +14,7 @@ from router.types import Route
 from service.app import build
 from service.cli import run
 from service.settings import load_settings
-from tests.docs.examples import perform, readme
+from tests.docs.examples import block_with, perform
 from training.traffic.judged import NEEDED
 
 STREETS = NEEDED // 2 + 5
@@ -201,5 +201,5 @@ def test_the_readmes_commands_do_what_they_say(
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
-    perform(readme("wye tune --from-log"), wye, monkeypatch)
+    perform(block_with("wye tune --from-log"), wye, monkeypatch)
     assert read_policy(checkout / "thresholds.json")
