@@ -173,7 +173,7 @@ class CollectionWriter:
         """
         index = await self.off_loop(lambda: Index.open(self.collection.engine.folder))
         analyser = InterleavedAnalyser(
-            self.collection.engine.reader,
+            self.collection.engine.passage_analyser,
             self._models,
             words=self._settings.slice_words,
             is_stopped=is_stopped,

@@ -14,7 +14,7 @@ from service.http.metrics import Metrics
 from service.ingest.jobs import Job
 metrics = Metrics()
 metrics.routes.labels("c", "auto", "graph").inc()
-metrics.stages({"queue": 0.5, "graph": 0.25})
+metrics.stage_seconds.labels("queue").observe(0.5)
 metrics.queue_depth.set(int(sys.argv[1]))
 count = int(sys.argv[1])
 metrics.documents.unfinished("c", [Job(str(n), "c", 1, 1, 0.0) for n in range(count)])

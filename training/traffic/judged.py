@@ -102,7 +102,7 @@ def replay(
     """
     marked = log.marked.questions
     require_enough(len(marked), "questions have feedback that names passages")
-    container = Session(settings, index)
+    container = Session.open(settings, index)
     try:
         found = judged(log, set(container.snapshot.corpus.ids))
         require_enough(

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.policy import Policy
 from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
-from training.evaluation.test_evaluation import (
+from training.evaluation.held_out import (
     AUTO,
     COLUMNS,
     ORACLE,
     RANDOM,
-    Judged,
-    Scored,
+    HeldOutOutcomes,
+    RouterScores,
     judge,
     near_duplicates,
 )
@@ -48,15 +48,15 @@ def material(
     return EvaluationSet((replay_of(*questions),), np.zeros((40, 1)))
 
 
-def judged(material: EvaluationSet, labels: np.ndarray | None = None) -> Judged:
+def judged(material: EvaluationSet, labels: np.ndarray | None = None) -> HeldOutOutcomes:
     everything = np.arange(40) % 2 if labels is None else labels
-    rival = Scored(1 - SCORES, POLICY)
+    baseline = RouterScores(1 - SCORES, POLICY)
     return judge(
         material,
-        Scored(SCORES, POLICY),
+        RouterScores(SCORES, POLICY),
         everything,
         fusion=FusionSettings(),
-        rivals={"upside-down": rival},
+        baselines={"upside-down": baseline},
     )
 
 

@@ -28,7 +28,7 @@ def entries(*texts: str, seconds: float = 60) -> list[Entry[QueuedQuestion]]:
     return [Entry(QueuedQuestion(text, "id"), now + seconds, now) for text in texts]
 
 
-def found(results: list[SearchResult | Exception]) -> list[SearchResult]:
+def found(results: Sequence[SearchResult | Decision | Exception]) -> list[SearchResult]:
     assert all(isinstance(result, SearchResult) for result in results), results
     return [result for result in results if isinstance(result, SearchResult)]
 
@@ -45,7 +45,7 @@ def test_filters_are_compared_as_written() -> None:
 
 
 def test_a_batch_is_one_search(library: "Library") -> None:
-    results = found(searcher(library).find(GRAPH, entries("the river", "the bridge")))
+    results = found(searcher(library).work(GRAPH, entries("the river", "the bridge")))
     assert library.batches == [(Route.GRAPH, ["the river", "the bridge"])]
     assert [result.reply.question for result in results] == ["the river", "the bridge"]
     assert {*results[0].passages} == {hit.id for hit in results[0].reply.ranking.hits}
@@ -54,7 +54,7 @@ def test_a_batch_is_one_search(library: "Library") -> None:
 
 def test_an_arm_that_fails_gives_way_to_dense_and_says_so(library: "Library") -> None:
     library.failing = {Route.GRAPH}
-    (result,) = found(searcher_without_loading(library).find(GRAPH, entries("the river")))
+    (result,) = found(searcher_without_loading(library).work(GRAPH, entries("the river")))
     assert result.reply.route == Route.DENSE
     assert result.degraded == "degraded: graph failed (RuntimeError); dense instead"
 
@@ -62,7 +62,7 @@ def test_an_arm_that_fails_gives_way_to_dense_and_says_so(library: "Library") ->
 def test_one_bad_question_takes_no_other_with_it(library: "Library") -> None:
     library.poison = "xyzzy"
     texts = ["the river", "say xyzzy", "the bridge", "the tower", "london"]
-    results = found(searcher(library).find(GRAPH, entries(*texts)))
+    results = found(searcher(library).work(GRAPH, entries(*texts)))
     assert [result.reply.question for result in results] == texts
     assert [bool(result.degraded) for result in results] == [False, True, False, False, False]
 
@@ -70,23 +70,23 @@ def test_one_bad_question_takes_no_other_with_it(library: "Library") -> None:
 def test_nothing_stands_in_for_dense(library: "Library") -> None:
     broken = searcher_without_loading(library)
     library.failing = {Route.DENSE, Route.GRAPH}
-    (error,) = broken.find(SearchParams("c", Route.GRAPH, 2), entries("the river"))
+    (error,) = broken.work(SearchParams("c", Route.GRAPH, 2), entries("the river"))
     assert isinstance(error, RuntimeError)
 
 
 def test_a_mistake_of_the_user_is_no_reason_to_degrade(library: "Library") -> None:
-    ask = SearchParams("c", Route.GRAPH, 2, {"type": "like"})
-    results = searcher(library).find(ask, entries("a", "b"))
+    params = SearchParams("c", Route.GRAPH, 2, {"type": "like"})
+    results = searcher(library).work(params, entries("a", "b"))
     assert [type(result) for result in results] == [FilterError, FilterError]
 
 
 def test_what_would_be_late_goes_over_dense_and_says_so(library: "Library") -> None:
     slow = searcher(library)
     library.seconds = {Route.GRAPH: 0.2}
-    slow.find(GRAPH, entries("to learn from"))
+    slow.work(GRAPH, entries("to learn from"))
     library.batches.clear()
     hasty, patient = entries("hasty", seconds=0.05), entries("patient")
-    first, second = found(slow.find(GRAPH, [*hasty, *patient]))
+    first, second = found(slow.work(GRAPH, [*hasty, *patient]))
     assert library.batches == [(Route.DENSE, ["hasty"]), (Route.GRAPH, ["patient"])]
     assert first.degraded.startswith("degraded: graph takes about ")
     assert first.degraded.endswith("more than the deadline leaves; dense instead")
@@ -99,12 +99,12 @@ def test_a_route_that_was_slow_is_tried_again(library: "Library") -> None:
     collection.load()
     slow = Searcher({"c": collection}, clock=lambda: now[0])
     library.seconds = {Route.GRAPH: 0.1}
-    slow.find(GRAPH, [Entry(QueuedQuestion("learn", "id"), now[0] + 60, now[0])])
+    slow.work(GRAPH, [Entry(QueuedQuestion("learn", "id"), now[0] + 60, now[0])])
     library.seconds = {}
 
     def hasty() -> Route:
         entry = Entry(QueuedQuestion("hasty", "id"), now[0] + 0.05, now[0])
-        return found(slow.find(GRAPH, [entry]))[0].reply.route
+        return found(slow.work(GRAPH, [entry]))[0].reply.route
 
     assert hasty() == Route.DENSE
     now[0] += 60
@@ -113,7 +113,7 @@ def test_a_route_that_was_slow_is_tried_again(library: "Library") -> None:
 
 @pytest.mark.parametrize("route", [route for route in Route if route != Route.AUTO])
 def test_every_route_carries_its_passages(library: "Library", route: Route) -> None:
-    (result,) = found(searcher(library).find(SearchParams("c", route, 3), entries("the river")))
+    (result,) = found(searcher(library).work(SearchParams("c", route, 3), entries("the river")))
     assert {*result.passages} == {"mostar", "neretva", "tower"}
 
 
@@ -137,9 +137,9 @@ def test_a_decision_alone_searches_nothing(library: "Library") -> None:
     assert library.batches == []
 
 
-@pytest.mark.parametrize("ask", [SearchParams("c", Route.AUTO, 2), RouteParams("c")])
+@pytest.mark.parametrize("params", [SearchParams("c", Route.AUTO, 2), RouteParams("c")])
 def test_a_batch_that_is_cut_up_goes_by_one_policy(
-    library: "Library", make_library: "type[Library]", ask: SearchParams | RouteParams
+    library: "Library", make_library: "type[Library]", params: SearchParams | RouteParams
 ) -> None:
     """Thresholds that are replaced while one question fails its neighbours are for the next."""
     collection = Collection("c", lambda: library)
@@ -156,7 +156,10 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
     library.__class__ = Replaced
     searcher = Searcher({"c": collection})
     thresholds = [
-        [_thresholds(result) for result in searcher.work(ask, entries("a river", "poison", "why"))]
+        [
+            _thresholds(result)
+            for result in searcher.work(params, entries("a river", "poison", "why"))
+        ]
         for _ in range(2)
     ]
     assert {str(own) for own in thresholds[0] if own} == {str(Thresholds(0.4, 0.7))}

@@ -5,9 +5,17 @@ from email.utils import format_datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from pydantic import SecretStr
 
 from service.answers import generate as module
-from service.answers.generate import Ending, Generator, GeneratorError, Message
+from service.answers.generate import (
+    AnswerParams,
+    GeneratedAnswer,
+    GeneratorError,
+    LanguageModel,
+    Message,
+    conversation,
+)
 from service.http.metrics import Metrics
 from service.settings import GeneratorSettings
 
@@ -18,20 +26,20 @@ ASKED = [Message("user", "Which river?")]
 ANSWER = "It crosses the Neretva [1] . "
 
 
-def ask(settings: GeneratorSettings, **options: object) -> tuple[list[str], Ending]:
+def ask(settings: GeneratorSettings, **options: object) -> tuple[list[str], GeneratedAnswer]:
     pieces: list[str] = []
-    ending = Ending()
+    answer = GeneratedAnswer()
 
     async def run() -> None:
-        made = Generator(settings, Metrics())
+        made = LanguageModel(settings, Metrics())
         try:
-            async for piece in made.answer(ASKED, options, ending):
+            async for piece in made.stream(ASKED, options, answer):
                 pieces.append(piece)
         finally:
             await made.close()
 
     asyncio.run(run())
-    return pieces, ending
+    return pieces, answer
 
 
 @pytest.fixture(autouse=True)
@@ -42,10 +50,10 @@ def _hardly_any_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_answer_comes_piece_by_piece(
     endpoint: "Endpoint", with_model: GeneratorSettings
 ) -> None:
-    pieces, ending = ask(with_model, temperature=0.5)
+    pieces, answer = ask(with_model, temperature=0.5)
     assert "".join(pieces) == ANSWER
     assert len(pieces) == 6
-    assert (ending.reason, ending.usage["total_tokens"]) == ("stop", 10)
+    assert (answer.finish_reason, answer.usage["total_tokens"]) == ("stop", 10)
     ((body, headers),) = endpoint.seen
     assert body == {
         "model": "tiny",
@@ -103,6 +111,7 @@ def test_what_fails_for_now_is_tried_again(
         ((429, {"retry-after": "3600"}), "it replied 429", 1),
         ((500, {}), "it replied 500", 3),
         ("garbage", "not OpenAI's protocol", 3),
+        ("number", "not OpenAI's protocol", 3),
         ("error", "out of memory", 3),
         ("empty", "without text", 3),
         ("break early", "broke off", 3),
@@ -131,7 +140,9 @@ def test_nothing_is_tried_again_once_an_answer_has_begun(
     assert len(endpoint.seen) == 1
 
 
-@pytest.mark.parametrize(("step", "begun"), [("slow", False), ("stall", True)])
+@pytest.mark.parametrize(
+    ("step", "begun"), [("slow", False), ("half a refusal", False), ("stall", True)]
+)
 def test_silence_ends_it(
     endpoint: "Endpoint", with_model: GeneratorSettings, step: str, begun: bool
 ) -> None:
@@ -155,3 +166,24 @@ def test_a_date_says_when_to_try_again(endpoint: "Endpoint", with_model: Generat
     endpoint.script = [(429, {"retry-after": future})]
     with pytest.raises(GeneratorError, match="429"):
         ask(with_model)
+
+
+def test_without_a_key_none_is_sent(
+    endpoint: "Endpoint", with_model: GeneratorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+        monkeypatch.setenv(name, "of-another-endpoint")
+    ask(replace(with_model, key=SecretStr("")))
+    ask(with_model)
+    headers = [{name.lower(): value for name, value in seen[1].items()} for seen in endpoint.seen]
+    assert "authorization" not in headers[0]
+    assert headers[1]["authorization"] == "Bearer sk-secret"
+    assert "of-another-endpoint" not in str(endpoint.seen)
+
+
+@pytest.mark.parametrize(("history", "kept"), [(0, 0), (3, 3), (10, 8), (12, 8)])
+def test_the_last_turns_are_shown(with_model: GeneratorSettings, history: int, kept: int) -> None:
+    turns = [Message("user", str(number)) for number in range(8)]
+    params = AnswerParams("Which river?", (), history=turns)
+    sent = conversation(params, replace(with_model, history=history))
+    assert sent[1:-1] == turns[8 - kept :]

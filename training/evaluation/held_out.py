@@ -1,4 +1,4 @@
-"""The final evaluation: the router beside every rival on questions that nothing was chosen on."""
+"""The final evaluation: the router beside every baseline, on questions that chose nothing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from backends.types import Float64, Int64, Ranking
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.policy import Policy
 from router.types import Route
 from training.data.evaluation_set import EvaluationSet
@@ -26,7 +26,7 @@ DRAWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class SystemOutcomes:
     """One way of answering every question.
 
     Attributes:
@@ -43,7 +43,7 @@ class Contender:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class RouterScores:
     """A router as a contender: its scores, and what becomes of them.
 
     Attributes:
@@ -56,7 +56,7 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Judged:
+class HeldOutOutcomes:
     """Everything that a report is made of.
 
     Attributes:
@@ -69,7 +69,7 @@ class Judged:
         calibration: Of the scores on the disagreements; None where there are none.
     """
 
-    contenders: Mapping[str, Contender]
+    contenders: Mapping[str, SystemOutcomes]
     groups: NDArray[np.str_]
     origins: NDArray[np.str_]
     scores: Float64
@@ -113,13 +113,13 @@ class Judged:
 
 def judge(
     material: EvaluationSet,
-    router: Scored,
+    router: RouterScores,
     labels: Int64,
     *,
     fusion: FusionSettings,
-    rivals: Mapping[str, Scored],
+    baselines: Mapping[str, RouterScores],
     seed: int = 0,
-) -> Judged:
+) -> HeldOutOutcomes:
     """Let every contender answer.
 
     Args:
@@ -127,7 +127,7 @@ def judge(
         router: That is judged.
         labels: (n,) as `training.labels.labels_of` gives them.
         fusion: What fusion does.
-        rivals: Scores of baselines by name, each with thresholds solved as the router's are.
+        baselines: Scores of baselines by name, each with thresholds solved as the router's are.
         seed: Of the random router.
     """
     answers = _Answers(material, fusion)
@@ -138,12 +138,12 @@ def judge(
     found.append(answers.paper(router))
     auto = answers.routed(AUTO, router)
     found.append(answers.random(router.policy.simple, auto.shares, seed))
-    found += [answers.routed(name, rival) for name, rival in rivals.items()]
+    found += [answers.routed(name, baseline) for name, baseline in baselines.items()]
     found += [auto, answers.oracle(router)]
     known = labels >= 0
     both = len(np.unique(labels[known])) == 2
     logits = np.log(router.scores[known]) - np.log1p(-router.scores[known])
-    return Judged(
+    return HeldOutOutcomes(
         contenders={contender.name: contender for contender in found},
         groups=material.groups,
         origins=material.origins,
@@ -160,60 +160,62 @@ class _Answers:
     def __init__(self, material: EvaluationSet, fusion: FusionSettings) -> None:
         self._material = material
         self._fusion = fusion
-        self._always: dict[Route, Contender] = {}
+        self._always: dict[Route, SystemOutcomes] = {}
 
-    def always(self, route: Route) -> Contender:
+    def always(self, route: Route) -> SystemOutcomes:
         """One route for all; fusion without a score."""
         if route not in self._always:
             self._always[route] = self._contender(f"always {route}", route, self._fusion, None)
         return self._always[route]
 
-    def paper(self, router: Scored) -> Contender:
+    def paper(self, router: RouterScores) -> SystemOutcomes:
         """Dense and graph by weighted reciprocal ranks, the weights from the router's scores."""
         lists = (Route.DENSE, Route.GRAPH)
         published = replace(self._fusion, method="rrf", lists=lists, rrf_k=60.0)
         return self._contender(PAPER, Route.FUSION, published, router.scores)
 
-    def routed(self, name: str, router: Scored) -> Contender:
+    def routed(self, name: str, router: RouterScores) -> SystemOutcomes:
         """Each question over the route that a router chooses."""
         codes = taken(router.scores, router.policy.thresholds)
         return self._mixed(name, self._routes(router), codes)
 
-    def oracle(self, router: Scored) -> Contender:
+    def oracle(self, router: RouterScores) -> SystemOutcomes:
         """Each question over the route whose ranking is best, which nobody can know."""
         routes = self._routes(router)
         column = COLUMNS.index("nDCG@10")
         quality = np.stack([contender.values[:, column] for contender in routes], axis=1)
         return self._mixed(ORACLE, routes, quality.argmax(axis=1))
 
-    def random(self, simple: Route, shares: tuple[float, float, float], seed: int) -> Contender:
+    def random(
+        self, simple: Route, shares: tuple[float, float, float], seed: int
+    ) -> SystemOutcomes:
         """Routes drawn at the router's rates: the mean of many draws of each question's route."""
         routes = [self.always(route) for route in (simple, Route.FUSION, Route.GRAPH)]
         draws = np.random.default_rng(seed).choice(3, size=(DRAWS, len(self._material)), p=shares)
         rates = np.stack([(draws == code).mean(axis=0) for code in range(3)])
         values = sum(r[:, None] * one.values for r, one in zip(rates, routes, strict=True))
         latency = sum(r * one.latency_ms for r, one in zip(rates, routes, strict=True))
-        return Contender(RANDOM, np.asarray(values), np.asarray(latency), shares)
+        return SystemOutcomes(RANDOM, np.asarray(values), np.asarray(latency), shares)
 
-    def _routes(self, router: Scored) -> list[Contender]:
+    def _routes(self, router: RouterScores) -> list[SystemOutcomes]:
         fused = self._contender("fusion", Route.FUSION, self._fusion, router.scores)
         return [self.always(router.policy.simple), fused, self.always(Route.GRAPH)]
 
-    def _mixed(self, name: str, routes: Sequence[Contender], codes: Int64) -> Contender:
+    def _mixed(self, name: str, routes: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
         rows = np.arange(len(codes))
         values = np.stack([one.values for one in routes], axis=1)
         latency = np.stack([one.latency_ms for one in routes], axis=1)
-        return Contender(name, values[rows, codes], latency[rows, codes], _shares(codes))
+        return SystemOutcomes(name, values[rows, codes], latency[rows, codes], _shares(codes))
 
     def _contender(
         self, name: str, route: Route, fusion: FusionSettings, scores: Float64 | None
-    ) -> Contender:
+    ) -> SystemOutcomes:
         material = self._material
         rankings: list[Ranking] = material.rankings(route, fusion, scores)
         answered = material.answered(rankings, 5)
         values = np.concatenate([material.measured(rankings), answered[:, None]], axis=1)
         place = {Route.FUSION: 1, Route.GRAPH: 2}.get(route, 0)
-        return Contender(
+        return SystemOutcomes(
             name,
             values,
             material.latency_ms(route),

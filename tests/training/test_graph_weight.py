@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from router.trust import TRUST_SIGNALS, GraphWeightModel, logistic
+from router.scorer import sigmoid
 from training.errors import FitError
-from training.fit.graph_weight import Gains, fit_trust
+from training.fit.graph_weight import Gains, fit_graph_weight
 
 
 def questions(count: int, seed: int, share: float = 0.5) -> Gains:
@@ -11,23 +11,22 @@ def questions(count: int, seed: int, share: float = 0.5) -> Gains:
     generator = np.random.default_rng(seed)
     uniqueness = generator.uniform(0, 1, count)
     margin = generator.uniform(0, 5, count)
-    chance = logistic(-3 + 3 * uniqueness + margin)
+    chance = sigmoid(-3 + 3 * uniqueness + margin)
     gains = np.where(generator.uniform(size=count) < chance, 0.4, -0.4)
     gains[generator.uniform(size=count) > share * 2] = 0.0
     return Gains(np.column_stack([uniqueness, margin]), gains)
 
 
 def test_known_weights_come_back() -> None:
-    found = fit_trust(questions(20_000, 0), shrinkage=1e-9)
+    found = fit_graph_weight(questions(20_000, 0), shrinkage=1e-9)
     assert found.seed_title_uniqueness == pytest.approx(3, rel=0.1)
     assert found.graph_margin_5 == pytest.approx(1, rel=0.1)
-    assert found.score == 0.0
 
 
 def test_it_is_the_minimum_of_the_loss() -> None:
     """Against a slow version of the loss, moved in every direction."""
     data = questions(200, 1)
-    best = fit_trust(data)
+    best = fit_graph_weight(data)
     told = data.gains != 0
     columns, gains = data.signals[told], data.gains[told]
     scale = columns.std(axis=0)
@@ -54,30 +53,18 @@ def test_how_often_each_arm_wins_does_not_matter() -> None:
     data = questions(4_000, 2)
     few = data.gains.copy()
     few[np.flatnonzero(few > 0)[::2]] = 0.0
-    one, other = fit_trust(data), fit_trust(Gains(data.signals, few))
+    one, other = fit_graph_weight(data), fit_graph_weight(Gains(data.signals, few))
     assert one.bias == pytest.approx(other.bias, abs=0.3)
 
 
 def test_no_signal_is_read_against_its_meaning() -> None:
     data = questions(500, 3)
-    turned = fit_trust(Gains(-data.signals, data.gains))
+    turned = fit_graph_weight(Gains(-data.signals, data.gains))
     assert turned.seed_title_uniqueness == 0.0
     assert turned.graph_margin_5 == 0.0
-
-
-def test_a_score_that_knows_gets_weight() -> None:
-    data = questions(2_000, 4)
-    knowing = np.where(data.gains > 0, 0.8, 0.2)
-    assert fit_trust(Gains(data.signals, data.gains, knowing)).score > 0.5
-    blind = np.full(len(data.gains), 0.5)
-    assert fit_trust(Gains(data.signals, data.gains, blind)).score == pytest.approx(0, abs=1e-6)
-
-
-def test_the_defaults_name_the_signals() -> None:
-    assert all(getattr(GraphWeightModel(), name) > 0 for name in TRUST_SIGNALS)
 
 
 @pytest.mark.parametrize("gains", [[0.0, 0.0], [0.5, 0.0], [-0.5, -0.1]])
 def test_one_side_alone_teaches_nothing(gains: list[float]) -> None:
     with pytest.raises(FitError, match="needs questions of both kinds"):
-        fit_trust(Gains(np.ones((2, 2)), np.array(gains)))
+        fit_graph_weight(Gains(np.ones((2, 2)), np.array(gains)))

@@ -11,7 +11,7 @@ from router.errors import ModelFileError
 from router.model_files import policy_to_json, read_policy, save_policy
 from router.policy import Policy
 from router.query_performance import NAMES
-from router.session import Deciding, Ingestion, ModelCache, Session, load_router
+from router.session import ModelCache, Session, decide, load_router
 from router.settings import RoutingSettings, Settings, load_settings
 from router.types import Route, Thresholds
 
@@ -25,57 +25,57 @@ def passage(id_: str, text: str = "Ada met Babbage.") -> Passage:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     place = tmp_path / "index"
-    target = Ingestion(load_settings(), place)
-    ingest(target.index, [passage(f"p{n}") for n in range(4)], target.passages)
+    target = Session.create(load_settings(), place)
+    ingest(target.index, [passage(f"p{n}") for n in range(4)], target.passage_analyser)
     target.close()
     return place
 
 
 def add(folder: Path, *passages: Passage) -> None:
-    target = Ingestion(load_settings(), folder)
-    ingest(target.index, passages, target.passages)
+    target = Session.create(load_settings(), folder)
+    ingest(target.index, passages, target.passage_analyser)
 
 
-def found(container: Session) -> set[str]:
-    (reply,) = container.gateway.search(["Ada"], Route.DENSE, 99)
+def found(session: Session) -> set[str]:
+    (reply,) = session.gateway.search(["Ada"], Route.DENSE, 99)
     return {hit.id for hit in reply.ranking.hits}
 
 
 def test_a_version_stays_when_there_is_a_newer_one(folder: Path) -> None:
-    container = Session(load_settings(), folder)
-    assert len(found(container)) == 4
+    session = Session.open(load_settings(), folder)
+    assert len(found(session)) == 4
     add(folder, passage("p4"))
-    assert len(found(container)) == 4
-    later = container.successor()
+    assert len(found(session)) == 4
+    later = session.reload()
     assert later is not None
     assert len(found(later)) == 5
-    assert len(found(container)) == 4
-    assert later.successor() is None
+    assert len(found(session)) == 4
+    assert later.reload() is None
 
 
 def test_dense_builds_neither_the_graph_nor_the_words(folder: Path) -> None:
-    container = Session(load_settings(), folder)
-    found(container)
-    assert "dense" in vars(container.snapshot)
-    assert not {"graph", "lexical"} & {*vars(container.snapshot)}
+    session = Session.open(load_settings(), folder)
+    found(session)
+    built = [vars(session.snapshot)[f"_{arm}"] is not None for arm in ("dense", "lexical", "graph")]
+    assert built == [True, False, False]
 
 
 def test_words_load_no_models(folder: Path) -> None:
-    container = Session(load_settings(), folder)
-    container.gateway.search(["Ada"], Route.LEXICAL, 1)
-    assert "analyser" not in vars(container)
-    container.close()
+    session = Session.open(load_settings(), folder)
+    session.gateway.search(["Ada"], Route.LEXICAL, 1)
+    assert vars(session)["_analyser"] is None
+    session.close()
 
 
 def test_the_index_says_how_its_sentences_were_encoded(folder: Path) -> None:
     """So an index can be searched with another preset than it was written with."""
-    container = Session(load_settings(preset="published"), folder)
-    assert len(found(container)) == 4
+    session = Session.open(load_settings(preset="published"), folder)
+    assert len(found(session)) == 4
 
 
 def test_fusion_is_no_single_arm(folder: Path) -> None:
     with pytest.raises(ValueError, match="not a single arm"):
-        Session(load_settings(), folder).snapshot.retriever(Route.FUSION)
+        Session.open(load_settings(), folder).snapshot.retriever(Route.FUSION)
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,12 @@ def test_a_router_of_the_question_decides_alike_with_and_without_an_index(
     folder: Path, routed: Callable[..., Settings]
 ) -> None:
     settings = routed("words")
-    alone, container = Deciding(settings), Session(settings, folder)
-    found = alone.decide([SHORT, LONG], explain=True)
-    assert [decision.route for decision in found] == [Route.LEXICAL, Route.GRAPH]
-    assert found == container.gateway.decide([SHORT, LONG], explain=True)
-    assert found == [alone.decide([text], explain=True)[0] for text in (SHORT, LONG)]
-    alone.close()
-    container.close()
+    with ModelCache() as models, Session.open(settings, folder) as session:
+        found = decide([SHORT, LONG], settings, models, explain=True)
+        assert [decision.route for decision in found] == [Route.LEXICAL, Route.GRAPH]
+        assert found == session.gateway.decide([SHORT, LONG], explain=True)
+        for text, decision in zip((SHORT, LONG), found, strict=True):
+            assert decide([text], settings, models, explain=True) == [decision]
 
 
 def test_a_router_of_the_corpus_decides_with_an_index_alone(
@@ -147,28 +146,28 @@ def test_a_router_of_the_corpus_decides_with_an_index_alone(
 ) -> None:
     settings = routed("seed_count")
     with pytest.raises(ModelFileError, match="Name the index"):
-        Deciding(settings).decide([SHORT])
-    found = Session(settings, folder).gateway.decide([SHORT, "why?"])
+        decide([SHORT], settings, ModelCache())
+    found = Session.open(settings, folder).gateway.decide([SHORT, "why?"])
     assert found[0].score != found[1].score
 
 
 def test_a_reviewed_thresholds_file_stands_in_for_the_routers_own(
-    tmp_path: Path, routed: Callable[..., Settings], reading_analyser: type
+    tmp_path: Path, routed: Callable[..., Settings]
 ) -> None:
     file = tmp_path / "reviewed.json"
     policy = Policy(Thresholds(1.0, 1.0), Route.HYBRID)
     file.write_text(policy_to_json(policy, {"why": "to be quick"}), encoding="utf-8")
     own, reviewed = routed("words"), routed("words", str(file))
-    analyser = reading_analyser(own.analyser)
-    before, after = load_router(own, analyser), load_router(reviewed, analyser)
+    models = ModelCache()
+    before, after = load_router(own, models), load_router(reviewed, models)
     assert before.policy.thresholds == Thresholds(0.4, 0.6)
     assert after.policy == policy == read_policy(file)
-    assert Deciding(reviewed).decide([LONG])[0].route == Route.HYBRID
+    assert decide([LONG], reviewed, models)[0].route == Route.HYBRID
     with pytest.raises(ModelFileError, match="cannot be read"):
-        load_router(routed("words", str(tmp_path / "missing.json")), analyser)
+        load_router(routed("words", str(tmp_path / "missing.json")), models)
     file.write_text("{}", encoding="utf-8")
     with pytest.raises(ModelFileError, match=r"reviewed\.json"):
-        load_router(reviewed, analyser)
+        load_router(reviewed, models)
 
 
 def write(file: Path, low: float, high: float, router: str = "") -> Policy:
@@ -183,31 +182,31 @@ def test_thresholds_that_were_replaced_are_taken_over_by_the_next_container(
     file = tmp_path / "thresholds.json"
     write(file, 0.4, 0.6)
     settings = routed("words", str(file))
-    container = Session(settings, folder)
-    assert container.retuned() is None, "no question has needed the router"
-    (before,) = container.gateway.search([LONG], Route.AUTO, 1)
-    assert (before.route, container.router_name) == (Route.GRAPH, "handmade/v1")
-    assert container.retuned() is None
+    session = Session.open(settings, folder)
+    assert session.reload_thresholds() is None, "no question has needed the router"
+    (before,) = session.gateway.search([LONG], Route.AUTO, 1)
+    assert (before.route, session.router_name) == (Route.GRAPH, "handmade/v1")
+    assert session.reload_thresholds() is None
     policy = write(file, 1.0, 1.0, "handmade/v1")
-    later = container.retuned()
+    later = session.reload_thresholds()
     assert later is not None
     assert (later.policy, later.snapshot, later.analyser) == (
         policy,
-        container.snapshot,
-        container.analyser,
+        session.snapshot,
+        session.analyser,
     )
-    assert later.retuned() is None
+    assert later.reload_thresholds() is None
     (after,) = later.gateway.search([LONG], Route.AUTO, 1)
     assert after.decision is not None
     assert (after.route, after.decision.thresholds) == (Route.LEXICAL, policy.thresholds)
-    container.release()
+    del session
     (again,) = later.gateway.search([LONG], Route.AUTO, 1)
     assert again.ranking == after.ranking
     add(folder, passage("p4"))
-    newest = later.successor()
+    newest = later.reload()
     assert newest is not None
     assert (newest.policy, newest.count) == (policy, 5)
-    container.close()
+    newest.close()
 
 
 def test_a_container_whose_thresholds_were_replaced_leaves_its_batches_theirs(
@@ -215,11 +214,11 @@ def test_a_container_whose_thresholds_were_replaced_leaves_its_batches_theirs(
 ) -> None:
     file = tmp_path / "thresholds.json"
     write(file, 0.4, 0.6)
-    container = Session(routed("words", str(file)), folder)
-    container.gateway.decide([LONG])
+    session = Session.open(routed("words", str(file)), folder)
+    session.gateway.decide([LONG])
     write(file, 1.0, 1.0)
-    assert container.retuned() is not None
-    (decision,) = container.gateway.decide([LONG])
+    assert session.reload_thresholds() is not None
+    (decision,) = session.gateway.decide([LONG])
     assert decision.thresholds == Thresholds(0.4, 0.6)
 
 
@@ -228,19 +227,19 @@ def test_thresholds_that_cannot_be_used_are_refused(
 ) -> None:
     file = tmp_path / "thresholds.json"
     write(file, 0.4, 0.6, "handmade/v1")
-    container = Session(routed("words", str(file)), folder)
-    container.gateway.decide([LONG])
+    session = Session.open(routed("words", str(file)), folder)
+    session.gateway.decide([LONG])
     write(file, 0.1, 0.2, "another/v7")
     with pytest.raises(ModelFileError, match="thresholds for the router 'another/v7'"):
-        container.retuned()
+        session.reload_thresholds()
     file.write_text('{"low": 0.', encoding="utf-8")
     with pytest.raises(ModelFileError, match="is not JSON"):
-        container.retuned()
+        session.reload_thresholds()
     file.unlink()
     with pytest.raises(ModelFileError, match="cannot be read"):
-        container.retuned()
-    assert container.policy is not None
-    assert container.policy.thresholds == Thresholds(0.4, 0.6)
+        session.reload_thresholds()
+    assert session.policy is not None
+    assert session.policy.thresholds == Thresholds(0.4, 0.6)
 
 
 def test_indexes_share_their_models(
@@ -253,7 +252,7 @@ def test_indexes_share_their_models(
         update={"router": replace(settings.router, thresholds=str(file))}
     )
     models = ModelCache()
-    first, second = (Session(own, folder, models) for own in (settings, reviewed))
+    first, second = (Session.open(own, folder, models) for own in (settings, reviewed))
     (decided,), (decided_otherwise,) = (each.gateway.decide([LONG]) for each in (first, second))
     assert first.analyser is second.analyser
     assert first.router.scorer is second.router.scorer
@@ -264,13 +263,11 @@ def test_indexes_share_their_models(
     models.close()
 
 
-def test_a_router_of_other_features_is_refused(routed: Callable[..., Settings]) -> None:
+def test_a_router_of_other_features_is_refused(
+    routed: Callable[..., Settings], fake_analyser: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = routed(NAMES[0])
 
-    class Other:
-        @property
-        def syntax_fingerprint(self) -> dict[str, str]:
-            return {"pipeline": "another"}
-
+    monkeypatch.setattr("router.session.Analyser", fake_analyser)
     with pytest.raises(ModelFileError, match="was trained with feature schema"):
-        load_router(settings, Other())  # type: ignore[arg-type]
+        load_router(settings, ModelCache())
