@@ -24,8 +24,8 @@ from training.evaluation.test_evaluation import Judged, Scored, judge, near_dupl
 from training.fit.baselines import rivals
 from training.judge import JUDGED, Judge, JudgeSettings, Reader
 from training.labels import Disagreement, compared, disagreement_of, disagreements, labels_of
-from training.pipeline import Choices, Fitted, fit, inside
-from training.thresholds.outcomes import taken
+from training.pipeline import Choices, Fitted, fit
+from training.thresholds.outcomes import scores_of, taken
 
 TEST = "test"
 _SPLITS = ("train", "dev")
@@ -239,7 +239,7 @@ class Run:
         choices, policy = self._choices, fitted.policy
         return judge(
             asked,
-            Scored(inside(fitted.scorer.logits(asked.features)), policy),
+            Scored(scores_of(fitted.scorer.logits(asked.features)), policy),
             self._compared(asked, choices.simple or Route.DENSE),
             fusion=self.fusion,
             rivals=rivals(
