@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Stopwatch:
+class CallTimer:
     """Seconds spent inside the calls it wraps: wall time, and this process's processor time."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         working_dir=job["work"],
     )
     rival = importlib.import_module("src.LinearRAG").LinearRAG(global_config=config)
-    watches = {"parsing": Stopwatch(), "encoding": Stopwatch(), "total": Stopwatch()}
+    watches = {"parsing": CallTimer(), "encoding": CallTimer(), "total": CallTimer()}
     watches["parsing"].wrap(rival.spacy_ner, "batch_ner")
     watches["encoding"].wrap(encoder, "encode")
     watches["total"].wrap(rival, "index")

@@ -1,10 +1,8 @@
 """Texts to analyses: the one place that runs the parser and the encoder."""
 
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +17,7 @@ from featurizer.constituency.parser import (
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
 from featurizer.spacy_parser import DEFAULT_PIPELINE, Parser, SpacyParser
+from featurizer.stopwatch import Stopwatch
 from featurizer.types import (
     Analysis,
     Float32,
@@ -99,7 +98,12 @@ class Analyser:
         self._trees = trees
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="encoder")
         self._syntax: SyntaxParser | None = None
-        self.seconds = {"parsing": 0.0, "trees": 0.0, "encoding": 0.0}
+        self._clock = Stopwatch("parsing", "trees", "encoding")
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall time spent so far, by stage."""
+        return self._clock.seconds
 
     @property
     def dimension(self) -> int:
@@ -142,10 +146,10 @@ class Analyser:
         """Analyse (title, text) pairs, in order."""
         if self.settings.title_in_text:
             items = [("", f"{title}\n{text}" if title else text) for title, text in items]
-        with self._timed("parsing"):
+        with self._clock.stage("parsing"):
             parses = self.parser.parse_many([text for _, text in items])
         kept = [_kept_sentences(parse) for parse in parses]
-        with self._timed("encoding"):
+        with self._clock.stage("encoding"):
             vectors, sentence_vectors = self._encode_passages(items, [k[0] for k in kept])
         return [
             PassageAnalysis(
@@ -162,7 +166,7 @@ class Analyser:
 
     def surfaces(self, texts: Sequence[str]) -> Float32:
         """(n, d) unit vectors of entity surfaces."""
-        with self._timed("encoding"):
+        with self._clock.stage("encoding"):
             return self.encoder.encode(texts)
 
     def questions(
@@ -195,7 +199,7 @@ class Analyser:
         # not depend on what it is encoded with, so mentions may follow in a call of their own.
         beside = self.settings.overlap
         encoded = self._beside.submit(self.encoder.encode, heads) if beside else None
-        with self._timed("parsing"):
+        with self._clock.stage("parsing"):
             parses = self.parser.parse_questions(texts, tokens=syntax)
         built = self._build(parses) if syntax else [None] * len(parses)
         mentions = [_mentions(parse) for parse in parses]
@@ -207,7 +211,7 @@ class Analyser:
                 if kind == "entity" and wanted is not None and wanted(text)
             }
         )
-        with self._timed("encoding"):
+        with self._clock.stage("encoding"):
             vectors = encoded.result() if encoded else self.encoder.encode(heads)
             known = dict(zip(asked, self.encoder.encode(asked), strict=True)) if asked else {}
         return [
@@ -231,7 +235,7 @@ class Analyser:
 
     def _build(self, parses: Sequence[Parse]) -> list[Syntax | None]:
         builder = self.syntax
-        with self._timed("trees"):
+        with self._clock.stage("trees"):
             return [*builder.build(parses)]
 
     def _encode_passages(
@@ -330,14 +334,6 @@ class Analyser:
     def _sentence_text(self, title: str, sentence: str) -> str:
         contextual = self.settings.sentence_vectors == "contextual" and title
         return f"{title}: {sentence}" if contextual else sentence
-
-    @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[stage] += time.perf_counter() - started
 
 
 def _kept_sentences(

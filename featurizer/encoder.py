@@ -71,7 +71,7 @@ class Encoder:
         if settings.dtype not in DTYPES:
             raise ModelError(
                 f"Encoder dtype '{settings.dtype}' is none of {', '.join(DTYPES)}. "
-                "Set WYE_ENCODER__DTYPE to one of them."
+                "Set WYE_ANALYSER__ENCODER__DTYPE to one of them."
             )
         self.settings = settings
         folder = locate_model(settings.model)
@@ -250,7 +250,7 @@ def locate_model(model: str) -> Path:
         raise ModelError(
             f"No encoder at '{model}': expected a folder in sentence-transformers' format (with "
             f"a modules.json), or the default's name {DEFAULT_ENCODER}. Nothing is downloaded; "
-            "point WYE_ENCODER__MODEL at a local folder."
+            "point WYE_ANALYSER__ENCODER__MODEL at a local folder."
         )
     return folder
 

@@ -1,7 +1,6 @@
 """From what the featurizer finds to what the backends take; the two do not know each other."""
 
 from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
 
 from backends.types import (
     AnalysedPassage,
@@ -14,6 +13,7 @@ from backends.types import (
 from featurizer.analyser import Analyser
 from featurizer.constituency.tree import Tree
 from featurizer.registry import feature_matrix
+from featurizer.stopwatch import Stopwatch
 from featurizer.types import Analysis, PassageAnalysis
 from router.batch import Asked
 
@@ -49,7 +49,7 @@ class Questions:
 
     def __init__(self, analyser: Analyser) -> None:
         self._analyser = analyser
-        self._features = 0.0
+        self._clock = Stopwatch("features")
 
     def analyse(
         self,
@@ -69,15 +69,14 @@ class Questions:
         queries = [_query(analysis) for analysis in analyses]
         if not features:
             return Asked(queries)
-        started = perf_counter()
-        matrix = feature_matrix(analyses)
-        self._features += perf_counter() - started
+        with self._clock.stage("features"):
+            matrix = feature_matrix(analyses)
         return Asked(queries, matrix, [_trees(analysis) for analysis in analyses])
 
     @property
     def seconds(self) -> Mapping[str, float]:
         """Wall time spent so far, by stage."""
-        return {**self._analyser.seconds, "features": self._features}
+        return {**self._analyser.seconds, **self._clock.seconds}
 
 
 def _passage(found: PassageAnalysis) -> AnalysedPassage:

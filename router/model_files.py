@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from backends.files import canonical_json, write_atomically
 from router.errors import FeatureError, ModelFileError, PolicyError
 from router.model import RoutingModel
 from router.policy import Policy
@@ -175,8 +175,7 @@ def policy_from_json(text: str | bytes, where: str) -> Policy:
 
 def to_text(content: Mapping[str, Any]) -> str:
     """JSON with numbers to their last bit, the same bytes for the same content."""
-    text = json.dumps(content, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    return text + "\n"
+    return canonical_json(content, indent=2) + "\n"
 
 
 def _digest(content: Mapping[str, Any]) -> str:
@@ -445,12 +444,8 @@ def save_policy(path: Path, policy: Policy, notes: Mapping[str, Any]) -> None:
     """
     target = path.resolve()  # what a link leads to is replaced, not the link
     target.parent.mkdir(parents=True, exist_ok=True)
-    made = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        _write(made, policy_to_json(policy, notes).encode())
-        made.replace(target)
-    finally:
-        made.unlink(missing_ok=True)
+    with write_atomically(target) as file:
+        file.write(policy_to_json(policy, notes).encode())
 
 
 def _written(target: Path, draft: Draft, name: str) -> bool:
@@ -486,7 +481,8 @@ def _written(target: Path, draft: Draft, name: str) -> bool:
     made = Path(mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         for file, data in content.items():
-            _write(made / file, data)
+            with write_atomically(made / file) as stream:
+                stream.write(data)
         made.chmod(0o755)
         # A folder with files in it is never replaced by a rename.
         made.rename(target)
@@ -496,10 +492,3 @@ def _written(target: Path, draft: Draft, name: str) -> bool:
             return False
         raise
     return True
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

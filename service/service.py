@@ -1,9 +1,11 @@
 """The running service: collections, the batcher in front of them, and what watches over both."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from time import perf_counter, time
 from typing import cast
 
@@ -12,21 +14,23 @@ from opentelemetry.trace import Tracer
 
 from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
-from service.answers.answering import Writer
+from service.answers.generate import AnswerGenerator
 from service.batching import Batcher, unless_gone
 from service.collections import INDEX, Collection, pick
 from service.errors import ServiceError
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import Problem, request_id_of
-from service.http.replies import Answered
 from service.http.tracing import record_retrieval
 from service.ingest.desk import Desk
 from service.logs import LOG
-from service.recent import Recent, Sample
 from service.render import plain
+from service.schemas.stats import RecentQuestion
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
 from service.settings import ServiceSettings
+
+REMEMBERED = 1000
+"""Answers that `/v1/stats` is about; older ones are forgotten."""
 
 
 class Service:
@@ -60,8 +64,8 @@ class Service:
         self.tracer = tracer
         self._loaded = loaded
         self.started = int(time())
-        self.writer = Writer(settings.generator, metrics)
-        self.journal = RequestLog(serve.request_log) if serve.request_log is not None else None
+        self.generator = AnswerGenerator(settings.generator, metrics)
+        self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         self.batcher: Batcher[
             SearchParams | RouteParams, QueuedQuestion, SearchResult | Decision
         ] = Batcher(Searcher(collections).work, batch=serve.batch, queue=serve.queue)
@@ -75,7 +79,8 @@ class Service:
             metrics=metrics.documents,
         )
         self._is_written = asyncio.Event()
-        self.recent = Recent()
+        self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
+        self.answered = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
         metrics.queue_depth.set(0)
@@ -113,12 +118,12 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.batcher.close()
-        await self.writer.close()
+        await self.generator.close()
         self._beside.shutdown()
         for collection in self.collections.values():
             collection.close()
-        if self.journal is not None:
-            self.journal.close()
+        if self.request_log is not None:
+            self.request_log.close()
 
     async def catch_up(self, collection: Collection, version: int) -> None:
         """Return when every question that comes from now on sees a version, or a newer one.
@@ -139,14 +144,20 @@ class Service:
                     retry_after=2,
                 )
 
-    async def find(
-        self, request: Request, ask: SearchParams, questions: Sequence[str], deadline_ms: int | None
-    ) -> list[Answered]:
+    async def search(
+        self,
+        request: Request,
+        params: SearchParams,
+        questions: Sequence[str],
+        deadline_ms: int | None,
+    ) -> list[SearchResult]:
         """Passages for each question of a request, in order.
 
+        With the first error the other questions leave the queue; all do when the client goes away.
+
         Args:
-            request: That asks; when its client goes away, the questions leave the queue.
-            ask: How to search.
+            request: That asks.
+            params: How to search.
             questions: What for.
             deadline_ms: Time for it; None takes the settings'.
 
@@ -154,30 +165,32 @@ class Service:
             Problem: 503 when there is too much to do or nothing is loaded, 504 when time ran out,
                 422 for a request that cannot be answered, 499 when the client went away.
         """
-        self._check(ask.collection, ask.route)
-        request_id = request_id_of(request.scope)
-        seconds = self._seconds(deadline_ms)
-        answers = await unless_gone(
-            gone(request),
-            _together(
-                [self._find(ask, QueuedQuestion(text, request_id), seconds) for text in questions]
-            ),
-        )
-        for answered in answers:
-            self._record(answered)
-        return answers
+        self._check(params.collection, params.route)
+        request_id, seconds = request_id_of(request.scope), self._seconds(deadline_ms)
+        tasks = [
+            asyncio.ensure_future(self._submit(params, QueuedQuestion(text, request_id), seconds))
+            for text in questions
+        ]
+        try:
+            results = await unless_gone(gone(request), asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+        for result in results:
+            self._record(result)
+        return results
 
     async def decide(
-        self, request: Request, ask: RouteParams, question: str, deadline_ms: int | None
+        self, request: Request, params: RouteParams, question: str, deadline_ms: int | None
     ) -> Decision:
         """Which route a question would take.
 
         Raises:
-            Problem: As of `find`.
+            Problem: As of `search`.
         """
-        self._check(ask.collection, Route.AUTO)
+        self._check(params.collection, Route.AUTO)
         item = QueuedQuestion(question, request_id_of(request.scope))
-        work = self.batcher.submit(ask, item, self._seconds(deadline_ms))
+        work = self.batcher.submit(params, item, self._seconds(deadline_ms))
         decision, _ = await unless_gone(gone(request), work)
         return cast("Decision", decision)
 
@@ -187,7 +200,7 @@ class Service:
         Raises:
             Problem: 503 while the collection loads, 409 for a route that it lacks.
         """
-        collection = self.collection(name)
+        collection = self.collections[name]
         _ = collection.engine
         lacking = collection.unavailable.get(route)
         if lacking is not None:
@@ -201,73 +214,75 @@ class Service:
         serve = self.settings.serve
         return min(deadline_ms or serve.deadline_ms, serve.longest_deadline_ms) / 1000
 
-    async def _find(self, ask: SearchParams, question: QueuedQuestion, seconds: float) -> Answered:
+    async def _submit(
+        self, params: SearchParams, question: QueuedQuestion, seconds: float
+    ) -> SearchResult:
         started = perf_counter()
         self.metrics.queue_depth.set(self.batcher.depth + 1)
         try:
-            found, entry = await self.batcher.submit(ask, question, seconds)
+            result, _ = await self.batcher.submit(params, question, seconds)
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)
-        return Answered(ask, cast("SearchResult", found), entry, perf_counter() - started)
+        return replace(cast("SearchResult", result), total=perf_counter() - started)
 
-    def _record(self, answered: Answered) -> None:
+    def _record(self, result: SearchResult) -> None:
         """Count it, trace it, and write it to the request log."""
-        ask, reply, metrics = answered.ask, answered.found.reply, self.metrics
-        decision = reply.decision
-        score = None if decision is None else decision.score
-        metrics.stages(answered.seconds)
-        metrics.retrieval_seconds.labels(str(reply.route)).observe(answered.total)
-        metrics.routes.labels(ask.collection, str(ask.route), str(reply.route)).inc()
-        metrics.batch_size.observe(answered.entry.size)
+        params, reply, metrics = result.params, result.reply, self.metrics
+        score = None if reply.decision is None else reply.decision.score
+        for stage, spent in result.seconds.items():
+            metrics.stage_seconds.labels(stage).observe(spent)
+        metrics.retrieval_seconds.labels(str(reply.route)).observe(result.total)
+        metrics.routes.labels(params.collection, str(params.route), str(reply.route)).inc()
+        metrics.batch_size.observe(result.entry.size)
         if score is not None:
-            metrics.scores.labels(ask.collection).observe(score)
-        kind = _kind_of_degradation(answered)
-        if kind:
-            metrics.degraded.labels(ask.collection, kind).inc()
-        self.recent.add(
-            Sample(
-                time(),
-                ask.collection,
-                ask.route,
-                reply.route,
-                score,
-                round(1000 * answered.total, 3),
-                kind,
-                reply.question if self.journal is not None else None,
+            metrics.scores.labels(params.collection).observe(score)
+        if result.degradation:
+            metrics.degraded.labels(params.collection, result.degradation).inc()
+        self.answered += 1
+        self.recent.append(
+            RecentQuestion(
+                time=time(),
+                question=reply.question if self.request_log is not None else "",
+                collection=params.collection,
+                asked=params.route,
+                route=reply.route,
+                score=score,
+                ms=round(1000 * result.total, 3),
+                degraded=result.degradation,
             )
         )
         record_retrieval(
             self.tracer,
-            answered.seconds,
-            answered.total,
+            result.seconds,
+            result.total,
             {
-                "wye.request_id": answered.entry.item.request_id,
-                "wye.collection": ask.collection,
-                "wye.asked": str(ask.route),
+                "wye.request_id": result.entry.item.request_id,
+                "wye.collection": params.collection,
+                "wye.asked": str(params.route),
                 "wye.route": str(reply.route),
                 "wye.index_version": reply.version,
-                "wye.batch": answered.entry.size,
-                "wye.degraded": answered.degraded,
+                "wye.batch": result.entry.size,
+                "wye.degraded": result.degraded,
                 **({"wye.score": float(score)} if score is not None else {}),
             },
         )
-        if self.journal is not None:
-            self.journal.write(
+        if self.request_log is not None:
+            self.request_log.write(
                 RETRIEVAL,
-                answered.entry.item.request_id,
+                result.entry.item.request_id,
                 {
                     "question": reply.question,
-                    "collection": ask.collection,
-                    "asked": str(ask.route),
+                    "collection": params.collection,
+                    "asked": str(params.route),
                     "route": str(reply.route),
-                    "k": ask.k,
-                    "filter": ask.filter,
-                    "max_latency_ms": ask.max_latency_ms,
-                    "decision": plain(decision),
+                    "k": params.k,
+                    "filter": params.filter,
+                    "max_latency_ms": params.max_latency_ms,
+                    "decision": plain(reply.decision),
                     "passages": [hit.id for hit in reply.ranking.hits],
                     "index_version": reply.version,
-                    "degraded": answered.degraded,
-                    "seconds": {**answered.seconds, "total": answered.total},
+                    "degraded": result.degraded,
+                    "seconds": {**result.seconds, "total": result.total},
                 },
             )
 
@@ -344,21 +359,3 @@ async def gone(request: Request) -> None:
     """Ends when the client goes away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-async def _together(finding: Sequence[Coroutine[None, None, Answered]]) -> list[Answered]:
-    """All results; with the first error, or when cancelled, the others are cancelled as well."""
-    tasks = [asyncio.ensure_future(each) for each in finding]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-def _kind_of_degradation(answered: Answered) -> str:
-    if not answered.degraded:
-        return ""
-    if not answered.found.degraded:
-        return "arm"
-    return "failed" if " failed (" in answered.found.degraded else "late"

@@ -84,7 +84,7 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
         settings = load_settings(index=index)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
-        container = Session(settings, settings.index)
+        container = Session.open(settings, settings.index)
         try:
             contenders = {}
             if names:

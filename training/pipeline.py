@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from backends.progress import Progress
 from backends.types import Float64, Int64
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.policy import Policy
 from router.scorer import AttentionMlp, Linear, Scorer
 from router.types import Route

@@ -13,13 +13,13 @@ from router.settings import Settings
 from training.reporting.card import card
 from training.reporting.contents import RouterReport
 from training.reporting.write import write_report
-from training.run import Learned, Run, Verdict
+from training.run import HeldOutEvaluation, Learned, Run
 
 _PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "bm25s", "pylance")
 
 
 def publish(
-    run: Run, learned: Learned, verdict: Verdict | None, models: Path, name: str
+    run: Run, learned: Learned, verdict: HeldOutEvaluation | None, models: Path, name: str
 ) -> tuple[Path, RouterReport]:
     """Write a version of a router, and its report beside it.
 

@@ -1,17 +1,16 @@
 """A training run from datasets to a written router: replay, learn, choose, and only then judge."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backends.progress import Progress
 from backends.types import Int64, Mask
-from router.fusion_settings import FusionSettings
+from featurizer.stopwatch import Stopwatch
+from router.fusion import FusionSettings
 from router.policy import Policy
 from router.query_performance import NAMES
 from router.settings import Settings
@@ -20,8 +19,8 @@ from training.data.evaluation_set import EvaluationSet, gather, texts_of
 from training.data.replay import Replay, TrainingReplay
 from training.data.sources import Replays, Source
 from training.errors import FitError
-from training.evaluation.test_evaluation import Judged, Scored, judge, near_duplicates
-from training.fit.baselines import rivals
+from training.evaluation.held_out import HeldOutOutcomes, RouterScores, judge, near_duplicates
+from training.fit.baselines import fit_baselines
 from training.judge import JUDGED, Judge, JudgeSettings, Reader
 from training.labels import Disagreement, compared, disagreement_of, disagreements, labels_of
 from training.pipeline import Choices, Fitted, fit
@@ -51,7 +50,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class HeldOutEvaluation:
     """What the test splits say, read once.
 
     Attributes:
@@ -64,28 +63,10 @@ class Verdict:
     """
 
     material: EvaluationSet
-    judged: Judged
-    transfer: Mapping[str, Judged]
+    judged: HeldOutOutcomes
+    transfer: Mapping[str, HeldOutOutcomes]
     untried: Mapping[str, str]
     duplicates: Sequence[tuple[str, str]]
-
-
-@dataclass
-class Stopwatch:
-    """Seconds by stage.
-
-    Attributes:
-        seconds: Of each stage, in order.
-    """
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count what runs inside."""
-        start = perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
 
 
 class Run:
@@ -167,8 +148,8 @@ class Run:
                 raise FitError(" ".join([str(error), *differ.warnings])) from error
         return Learned(material, dev, labels, differ.warnings, fitted)
 
-    def judge(self, learned: Learned) -> Verdict | None:
-        """Let the router and its rivals answer the test splits; None where there are none."""
+    def judge(self, learned: Learned) -> HeldOutEvaluation | None:
+        """Let the router and the baselines answer the test splits; None where there are none."""
         with self.clock.stage("replay of test"):
             replays = self._replays.final(self._sources, TEST)
         if not replays:
@@ -178,7 +159,7 @@ class Run:
             judged = self._judged(learned.material, learned.labels, learned.fitted, material)
             transfer, untried = self._transfer(learned, material)
             duplicates = near_duplicates(material.texts, learned.material.texts)
-        return Verdict(material, judged, transfer, untried, duplicates)
+        return HeldOutEvaluation(material, judged, transfer, untried, duplicates)
 
     def baselines(self, split: str, policy: Policy) -> dict[str, Int64]:
         """What baselines that learn from train and dev choose for another split.
@@ -200,7 +181,7 @@ class Run:
         differ = disagreements(replays, policy.simple, self._choices.success, self.fusion)
         differ.require_both()
         asked = self._material(self._replays.final(self._sources, split))
-        found = rivals(
+        found = fit_baselines(
             known,
             labels_of(differ, len(known)),
             asked,
@@ -212,10 +193,10 @@ class Run:
 
     def _transfer(
         self, learned: Learned, asked: EvaluationSet
-    ) -> tuple[dict[str, Judged], dict[str, str]]:
+    ) -> tuple[dict[str, HeldOutOutcomes], dict[str, str]]:
         """Each dataset judged by a router that learned from the other ones that have a test."""
         families = sorted(set(asked.groups.tolist()))
-        found: dict[str, Judged] = {}
+        found: dict[str, HeldOutOutcomes] = {}
         untried: dict[str, str] = {}
         for family in families if len(families) > 1 else []:
             others = np.isin(learned.material.groups, [f for f in families if f != family])
@@ -235,14 +216,14 @@ class Run:
 
     def _judged(
         self, known: EvaluationSet, labels: Int64, fitted: Fitted, asked: EvaluationSet
-    ) -> Judged:
+    ) -> HeldOutOutcomes:
         choices, policy = self._choices, fitted.policy
         return judge(
             asked,
-            Scored(scores_of(fitted.scorer.logits(asked.features)), policy),
+            RouterScores(scores_of(fitted.scorer.logits(asked.features)), policy),
             self._compared(asked, choices.simple or Route.DENSE),
             fusion=self.fusion,
-            rivals=rivals(
+            baselines=fit_baselines(
                 known,
                 labels,
                 asked,

@@ -19,6 +19,7 @@ import lance
 from filelock import FileLock, Timeout
 
 from backends.errors import IndexLockedError
+from backends.files import sync
 
 _NAMES = ("data", "_deletions", "_versions", "")
 
@@ -51,19 +52,6 @@ def files_of(folder: Path, dataset: lance.LanceDataset) -> list[Path]:
             found.append(folder / metadata.deletion_file.path(metadata.id))
     # Newer versions sort first, for stores that list by name.
     return [*found, folder / "_versions" / f"{2**64 - 1 - dataset.version}.manifest"]
-
-
-def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk.
-
-    Raises:
-        OSError: The disk refuses.
-    """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # One writer at a time: a lock that dies with its holder, and a note of who holds it.

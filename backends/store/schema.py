@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from backends.files import canonical_json
 from backends.types import AnalysedPassage, AnalysedSentence, Float32, Metadata, Passage
 
 SCHEMA_VERSION = "1"
@@ -66,7 +67,7 @@ def metadata_json(metadata: Metadata) -> str:
     Raises:
         ValueError: It holds NaN or an infinity, which JSON has no word for.
     """
-    return _canonical(dict(metadata))
+    return canonical_json(dict(metadata))
 
 
 def content_hash(passage: Passage) -> str:
@@ -78,7 +79,7 @@ def content_hash(passage: Passage) -> str:
         passage.text,
         metadata_json(passage.metadata),
     ]
-    return hashlib.blake2b(_canonical(parts).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(canonical_json(parts).encode(), digest_size=16).hexdigest()
 
 
 def to_batch(
@@ -198,12 +199,5 @@ def _pins(fingerprint: Mapping[str, str]) -> dict[bytes, bytes]:
     """Schema metadata that `Index.open` compares."""
     return {
         VERSION_KEY: SCHEMA_VERSION.encode(),
-        FINGERPRINT_KEY: _canonical(dict(fingerprint)).encode(),
+        FINGERPRINT_KEY: canonical_json(dict(fingerprint)).encode(),
     }
-
-
-def _canonical(value: object) -> str:
-    """JSON with one spelling for one value."""
-    return json.dumps(
-        value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    )

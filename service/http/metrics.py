@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -271,11 +271,6 @@ class Metrics:
             registry=own,
         )
         self.documents = DocumentMetrics(own)
-
-    def stages(self, seconds: Mapping[str, float]) -> None:
-        """Count the stages of one question."""
-        for stage, spent in seconds.items():
-            self.stage_seconds.labels(stage).observe(spent)
 
     def listed(self) -> list[tuple[str, str, str]]:
         """Name, type and meaning of every metric, by name."""

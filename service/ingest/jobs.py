@@ -17,8 +17,8 @@ from typing import TextIO
 
 from filelock import FileLock, Timeout
 
+from backends.files import sync
 from backends.filters import Columns, Filter
-from backends.store.locks import sync
 from backends.types import Passage
 
 

@@ -331,7 +331,7 @@ class CollectionWriter:
         """
         folder = self.collection.engine.folder
         slices = InterleavedAnalyser(
-            self.collection.engine.reader,
+            self.collection.engine.passage_analyser,
             self._call,
             loop=asyncio.get_running_loop(),
             words=self._settings.slice_words,

@@ -368,7 +368,7 @@ def test_seconds_add_up_by_stage(
     parser: SpacyParser, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticks = iter(range(100))
-    monkeypatch.setattr("featurizer.analyser.time.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("featurizer.stopwatch.perf_counter", lambda: float(next(ticks)))
     chosen = analyser(parser, encoder)
     assert chosen.seconds == {"parsing": 0, "trees": 0, "encoding": 0}
     chosen.passages(ITEMS[:1])

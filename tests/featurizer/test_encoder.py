@@ -243,7 +243,7 @@ def test_a_folder_without_weights_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["no-such-model", "sentence-transformers/all-MiniLM-L6-v2"])
 def test_a_missing_encoder_says_what_was_expected_and_is_not_downloaded(name: str) -> None:
-    with pytest.raises(ModelError, match=r"Nothing is downloaded; point WYE_ENCODER__MODEL"):
+    with pytest.raises(ModelError, match=r"downloaded; point WYE_ANALYSER__ENCODER__MODEL"):
         Encoder(EncoderSettings(model=name))
     with pytest.raises(ModelError, match=name):
         locate_model(name)

@@ -12,7 +12,7 @@ import sys
 from service.http.metrics import Metrics
 metrics = Metrics()
 metrics.routes.labels("c", "auto", "graph").inc()
-metrics.stages({"queue": 0.5, "graph": 0.25})
+metrics.stage_seconds.labels("queue").observe(0.5)
 metrics.queue_depth.set(int(sys.argv[1]))
 metrics.documents.changes_waiting.labels("c").set(int(sys.argv[1]))
 metrics.documents.jobs.labels("c", "queued").set(int(sys.argv[1]))

@@ -9,8 +9,7 @@ import pytest
 
 from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Mention, Query, Ranking
-from router.fusion_settings import ARMS
-from router.types import ArmResults, Route
+from router.types import ARMS, ArmResults, Route
 from training.data.dataset import Question
 from training.data.examples import Examples
 from training.data.replay import Replayed, ReplayKey, TrainingReplay

@@ -3,12 +3,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.policy import Policy
 from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed, TrainingReplay
-from training.fit.baselines import EDGE, Questions, Scores, rivals
+from training.fit.baselines import EDGE, Questions, Scores, fit_baselines
 from training.thresholds.outcomes import GRAPH, taken
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
@@ -46,7 +46,7 @@ def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
     monkeypatch.setattr("training.fit.baselines.BASELINES", {"by heart": remembering})
     labels = np.where(np.arange(40) % 5 == 0, -1, np.arange(40) % 2)
     asked = known.only(np.arange(40) < 6)
-    found = rivals(known, labels, asked, POLICY, fusion=FusionSettings(), quality="nDCG@10")[
+    found = fit_baselines(known, labels, asked, POLICY, fusion=FusionSettings(), quality="nDCG@10")[
         "by heart"
     ]
     *folds, last = seen

@@ -14,7 +14,7 @@ from training.data.sources import Source
 from training.errors import DatasetError, FitError
 from training.fit.baselines import embedding_lr
 from training.pipeline import Choices
-from training.run import Learned, Run, Stopwatch
+from training.run import Learned, Run
 
 Town = Callable[..., Path]
 
@@ -96,14 +96,3 @@ def test_a_missing_split_is_named(source: Source, tmp_path: Path) -> None:
     (source.dataset / "qrels" / "dev.tsv").unlink()
     with pytest.raises(FitError, match=r"None of town has a dev split; add qrels/dev.tsv"):
         run_of(source, tmp_path / "cache").learn()
-
-
-def test_a_stopwatch_adds_up() -> None:
-    clock = Stopwatch()
-    for _ in range(2):
-        with clock.stage("one"):
-            pass
-    with clock.stage("two"):
-        pass
-    assert [*clock.seconds] == ["one", "two"]
-    assert all(seconds >= 0 for seconds in clock.seconds.values())

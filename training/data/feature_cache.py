@@ -6,8 +6,6 @@ at, and the same call does the rest. Several processes may use one folder.
 """
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from backends.files import write_atomically
 from backends.types import Float64
 from featurizer.analyser import AnalyserSettings
 from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
@@ -58,10 +57,8 @@ class FeatureCache:
         """Keep the (n, d) features of n texts."""
         keys = np.frombuffer(b"".join(map(_key, texts)), np.uint8).reshape(len(texts), -1)
         name = hashlib.sha256(keys.tobytes()).hexdigest()[:32]
-        handle, scratch = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-        with os.fdopen(handle, "wb") as stream:
+        with write_atomically(self.folder / f"{name}.npz") as stream:
             np.savez(stream, keys=keys, matrix=matrix)
-        Path(scratch).replace(self.folder / f"{name}.npz")
         self._keep(keys, matrix)
 
     def matrix(self, texts: Sequence[str]) -> Float64:

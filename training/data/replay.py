@@ -5,7 +5,6 @@ of test splits cannot be read as something to learn from.
 """
 
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -17,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from backends.files import write_atomically
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Hit, Mention, Query, Ranking
-from router.fusion_settings import ARMS
 from router.query_performance import SIGNAL_NAMES, signals
-from router.types import ArmResults, Route
+from router.types import ARMS, ArmResults, Route
 from training.data.dataset import Judgements, Question
 from training.errors import ReplayError, SplitError
 from training.evaluation.measures import score
@@ -250,12 +249,8 @@ def write_rows(
     stated = json.dumps({"dataset": dataset, "split": split, "key": asdict(key)}, sort_keys=True)
     schema = _COLUMNS.with_metadata({_META: stated.encode()})
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".unfinished")
-    with unfinished.open("wb") as file:
+    with write_atomically(path) as file:
         pq.write_table(pa.Table.from_pylist(columns, schema=schema), file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
 
 
 def _stated(path: Path) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from backends.types import Float32, Float64, Int64
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.policy import Policy
-from router.trust import logistic
+from router.scorer import sigmoid
 from training.data.evaluation_set import EvaluationSet
 from training.errors import FitError
-from training.evaluation.test_evaluation import Scored
+from training.evaluation.held_out import RouterScores
 from training.fit.crossfit import Pool, divide
 from training.thresholds.outcomes import ThresholdObjective
 from training.thresholds.solve import solve
@@ -65,7 +65,7 @@ def tfidf_svm(questions: Questions, labels: Int64) -> Scores:
         questions.texts,
         labels,
     )
-    return lambda asked: logistic(np.asarray(model.decision_function(asked.texts), np.float64))
+    return lambda asked: sigmoid(np.asarray(model.decision_function(asked.texts), np.float64))
 
 
 def embedding_lr(questions: Questions, labels: Int64) -> Scores:
@@ -101,12 +101,11 @@ def _chosen(
     return search.fit(inputs, labels)
 
 
-RIVAL_FOLDS = 5
 EDGE = 1e-6
 """Scores stay so far from 0 and 1, as those of the router do."""
 
 
-def rivals(
+def fit_baselines(
     known: EvaluationSet,
     labels: Int64,
     asked: EvaluationSet,
@@ -115,7 +114,7 @@ def rivals(
     fusion: FusionSettings,
     quality: str,
     goal: ThresholdObjective | None = None,
-) -> Mapping[str, Scored]:
+) -> Mapping[str, RouterScores]:
     """Fit every baseline on the questions that the router learned from, and let it score others.
 
     Args:
@@ -138,16 +137,18 @@ def rivals(
         score = baseline(_questions(known, labels >= 0), labels[labels >= 0])
         everyone = np.ones(len(asked), bool)
         scores = _inside(score(_questions(asked, everyone)))
-        found[name] = Scored(scores, Policy(solution.thresholds, policy.simple, policy.latency_ms))
+        found[name] = RouterScores(
+            scores, Policy(solution.thresholds, policy.simple, policy.latency_ms)
+        )
     return found
 
 
 def _crossfitted(baseline: Baseline, known: EvaluationSet, labels: Int64) -> Float64:
     """(n,) scores of each question by a baseline that has not seen it."""
     keys = np.array(known.texts, dtype=np.str_)
-    fold = divide(Pool(known.features, labels, known.groups, keys), RIVAL_FOLDS, seed=0)
+    fold = divide(Pool(known.features, labels, known.groups, keys), FOLDS, seed=0)
     scores = np.empty(len(labels))
-    for held in range(RIVAL_FOLDS):
+    for held in range(FOLDS):
         learn = (fold != held) & (labels >= 0)
         score = baseline(_questions(known, learn), labels[learn])
         scores[fold == held] = score(_questions(known, fold == held))

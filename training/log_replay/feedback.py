@@ -90,7 +90,7 @@ def replay_feedback(
     """
     log = found.log
     require_enough(len(log.feedback.questions), "questions have feedback that names passages")
-    session = Session(settings, index)
+    session = Session.open(settings, index)
     try:
         dataset = feedback_dataset(log, set(session.snapshot.corpus.ids))
         require_enough(

@@ -110,7 +110,7 @@ class LogReplay:
     @cached_property
     def served(self) -> Effect:
         """The routes that were taken, and the times that this took."""
-        return _effect(self.log.requests, None, self.log.requests.routes)
+        return as_served(self.log.requests)
 
     @cached_property
     def present(self) -> Effect:
@@ -193,6 +193,11 @@ def decide_again(requests: Requests, policy: Policy) -> Codes:
         choice = decide(score, policy.thresholds, simple=policy.simple, budget=budget)
         codes[row] = ROUTES.index(choice.route)
     return codes
+
+
+def as_served(requests: Requests) -> Effect:
+    """The routes that were taken, and the times that this took."""
+    return _effect(requests, None, requests.routes)
 
 
 def effect(requests: Requests, policy: Policy) -> Effect:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from router.query_performance import CHEAP_SIGNALS
-from training.evaluation.test_evaluation import AUTO
+from training.evaluation.held_out import AUTO
 from training.reporting.blocks import Block, Code, Section, Table
 from training.reporting.contents import RouterReport
 from training.reporting.final_sections import gap

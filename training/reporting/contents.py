@@ -9,9 +9,9 @@ from backends.types import Float64, Int64
 from router.explain import Explainer
 from router.scorer import Scorer
 from training.data.evaluation_set import EvaluationSet
-from training.evaluation.test_evaluation import Judged
+from training.evaluation.held_out import HeldOutOutcomes
 from training.pipeline import Fitted
-from training.run import Learned, Verdict
+from training.run import HeldOutEvaluation, Learned
 from training.thresholds.pareto import Front, front
 from training.thresholds.solve import Stability, stability
 
@@ -68,8 +68,8 @@ class RouterReport:
     stability: Stability
     front: Front
     tallies: tuple[Tally, ...]
-    judged: Judged | None = None
-    transfer: Mapping[str, Judged] = field(default_factory=dict)
+    judged: HeldOutOutcomes | None = None
+    transfer: Mapping[str, HeldOutOutcomes] = field(default_factory=dict)
     untried: Mapping[str, str] = field(default_factory=dict)
     near_duplicates: Sequence[tuple[str, str]] = ()
     stages: Mapping[str, Percentiles] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class RouterReport:
     def of(
         cls,
         learned: Learned,
-        verdict: Verdict | None,
+        verdict: HeldOutEvaluation | None,
         *,
         title: str,
         command: str,

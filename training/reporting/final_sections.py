@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from router.types import Route
-from training.evaluation.test_evaluation import AUTO, COLUMNS, ORACLE, Judged
+from training.evaluation.held_out import AUTO, COLUMNS, ORACLE, HeldOutOutcomes
 from training.reporting.blocks import Block, Code, Section, Table
 from training.reporting.contents import PERCENTILES, RouterReport
 from training.reporting.evaluated import Evaluated
@@ -141,7 +141,7 @@ def transfer(report: RouterReport, found: Evaluated) -> Section:
     return Section("Transfer", blocks)
 
 
-def better_arm(judged: Judged) -> str:
+def better_arm(judged: HeldOutOutcomes) -> str:
     """The better of the dense and the graph arm, as the contender that always takes it."""
     column = COLUMNS.index(QUALITY)
     names = [f"always {route}" for route in (Route.DENSE, Route.GRAPH)]

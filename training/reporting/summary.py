@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from router.types import Thresholds
 from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.evaluation.test_evaluation import AUTO, COLUMNS, Judged
+from training.evaluation.held_out import AUTO, COLUMNS, HeldOutOutcomes
 from training.fit.calibration import Reliability, reliability
 from training.reporting.contents import Percentiles, percentiles
 from training.thresholds.outcomes import taken
@@ -47,7 +47,7 @@ class Summary:
 
 
 def summarise(
-    judged: Judged,
+    judged: HeldOutOutcomes,
     rows: NDArray[np.bool_] | None = None,
     thresholds: Thresholds | None = None,
     *,
@@ -56,7 +56,7 @@ def summarise(
     """Sum up an evaluation.
 
     All means and differences come from the same resamples, drawn once: the figures are those of
-    `Judged.mean` and `Judged.difference`, in a fraction of their time.
+    `HeldOutOutcomes.mean` and `HeldOutOutcomes.difference`, in a fraction of their time.
 
     Args:
         judged: Every contender.
@@ -99,7 +99,7 @@ def summarise(
 
 
 def _shares(
-    judged: Judged, chosen: NDArray[np.bool_], thresholds: Thresholds | None
+    judged: HeldOutOutcomes, chosen: NDArray[np.bool_], thresholds: Thresholds | None
 ) -> dict[str, Shares]:
     if chosen.all():
         return {name: one.shares for name, one in judged.contenders.items()}
@@ -110,7 +110,7 @@ def _shares(
     return {AUTO: (simple, fusion, graph)}
 
 
-def parts(judged: Judged) -> dict[str, NDArray[np.bool_]]:
+def parts(judged: HeldOutOutcomes) -> dict[str, NDArray[np.bool_]]:
     """Which questions are of each replay, and of each dataset within it, where these differ."""
     found: dict[str, NDArray[np.bool_]] = {}
     for origin in dict.fromkeys(judged.origins.tolist()):

@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from training.evaluation.test_evaluation import AUTO, COLUMNS, Judged
+from training.evaluation.held_out import AUTO, COLUMNS, HeldOutOutcomes
 from training.reporting.contents import PERCENTILES
 from training.reporting.final_sections import gap
 from training.reporting.formats import milliseconds, percent, share, signed, spread
@@ -16,7 +16,7 @@ _SPLIT = 5
 """So many columns with intervals fit on a line."""
 
 
-def show(console: Console, judged: Judged) -> None:
+def show(console: Console, judged: HeldOutOutcomes) -> None:
     """Print means with intervals, paired differences, latency and routes.
 
     Args:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from training.evaluation.held_out import AUTO
 from training.evaluation.measures import write_json
-from training.evaluation.test_evaluation import AUTO
 from training.reporting import final_sections as final
 from training.reporting import learned_sections as learned
 from training.reporting.blocks import Figure, Section

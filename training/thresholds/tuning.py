@@ -10,7 +10,7 @@ import numpy as np
 
 from backends.types import Int64
 from featurizer.constituency.parser import open_syntax_parser
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.model_files import load, save_policy
 from router.policy import Policy

@@ -14,7 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from backends.store.index import Index
-from router.session import Ingestion
+from router.session import Session
 from service.settings import ServiceSettings
 from tests.conftest import FakeAnalyser
 from tests.live import PATIENCE, Live
@@ -255,4 +255,4 @@ def test_a_disk_that_cannot_be_written_is_said(
 
 def test_a_folder_with_jobs_is_still_an_index(client: TestClient, folder: Path) -> None:
     assert (folder / "jobs" / "readers").is_dir()
-    assert Ingestion(ServiceSettings(), folder).index.count() == 2
+    assert Session.create(ServiceSettings(), folder).index.count() == 2

@@ -8,11 +8,11 @@ import pytest
 from router.types import Route
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replay, Replayed, TrainingReplay
-from training.evaluation.test_evaluation import Judged, Scored, judge
+from training.evaluation.held_out import HeldOutOutcomes, RouterScores, judge
 from training.labels import compared, disagreements, labels_of
 from training.pipeline import Choices, fit
 from training.reporting.contents import RouterReport
-from training.run import Learned, Verdict
+from training.run import HeldOutEvaluation, Learned
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FOUND = {1: {D: "bcdefa", L: "bcdefa", G: "ab"}, 0: {D: "ab", L: "ba", G: "bcdefa"}}
@@ -74,22 +74,22 @@ def learned(world: World) -> Learned:
 
 
 @pytest.fixture(scope="session")
-def verdict(world: World, learned: Learned) -> Verdict:
+def verdict(world: World, learned: Learned) -> HeldOutEvaluation:
     fitted = learned.fitted
     fusion, success = fitted.choices.fusion, fitted.choices.success
     material = world.material({"one": 40, "other": 20}, "test", seed=1)
 
-    def judged(asked: EvaluationSet) -> Judged:
+    def judged(asked: EvaluationSet) -> HeldOutOutcomes:
         return judge(
             asked,
-            Scored(fitted.scorer.scores(asked.features), fitted.policy),
+            RouterScores(fitted.scorer.scores(asked.features), fitted.policy),
             compared(asked, D, success, fusion),
             fusion=fusion,
-            rivals={},
+            baselines={},
         )
 
     other = material.only(material.groups == "other")
-    return Verdict(
+    return HeldOutEvaluation(
         material=material,
         judged=judged(material),
         transfer={"other": judged(other)},
@@ -99,7 +99,7 @@ def verdict(world: World, learned: Learned) -> Verdict:
 
 
 @pytest.fixture(scope="session")
-def report(learned: Learned, verdict: Verdict) -> RouterReport:
+def report(learned: Learned, verdict: HeldOutEvaluation) -> RouterReport:
     return report_of(learned, verdict)
 
 
@@ -108,7 +108,7 @@ def unjudged(learned: Learned) -> RouterReport:
     return report_of(learned, None)
 
 
-def report_of(learned: Learned, verdict: Verdict | None) -> RouterReport:
+def report_of(learned: Learned, verdict: HeldOutEvaluation | None) -> RouterReport:
     return RouterReport.of(
         learned,
         verdict,

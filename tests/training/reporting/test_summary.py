@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from training.evaluation.bootstrap import Interval
-from training.evaluation.test_evaluation import AUTO, COLUMNS
+from training.evaluation.held_out import AUTO, COLUMNS
 from training.reporting.contents import RouterReport
 from training.reporting.summary import parts, summarise
-from training.run import Verdict
+from training.run import HeldOutEvaluation
 
 
 def near(one: Interval, other: Interval) -> bool:
@@ -16,7 +16,7 @@ def near(one: Interval, other: Interval) -> bool:
 
 
 @pytest.mark.parametrize("only", [None, "other"])
-def test_figures_are_those_of_the_evaluation(verdict: Verdict, only: str | None) -> None:
+def test_figures_are_those_of_the_evaluation(verdict: HeldOutEvaluation, only: str | None) -> None:
     judged = verdict.judged
     rows = None if only is None else judged.groups == only
     found = summarise(judged, rows)
@@ -29,7 +29,7 @@ def test_figures_are_those_of_the_evaluation(verdict: Verdict, only: str | None)
     assert found.gap_closed["nDCG@10"] == judged.gap_closed(AUTO, "nDCG@10", rows)
 
 
-def test_every_contender_and_measure_is_there(verdict: Verdict) -> None:
+def test_every_contender_and_measure_is_there(verdict: HeldOutEvaluation) -> None:
     found = summarise(verdict.judged)
     assert list(found.means) == list(verdict.judged.contenders)
     assert all(tuple(cells) == COLUMNS for cells in found.means.values())
@@ -52,14 +52,14 @@ def test_shares_of_some_questions_need_thresholds(report: RouterReport) -> None:
     assert math.fsum(shares[AUTO]) == pytest.approx(1)
 
 
-def test_questions_without_disagreement_have_no_auc(verdict: Verdict) -> None:
+def test_questions_without_disagreement_have_no_auc(verdict: HeldOutEvaluation) -> None:
     agree = verdict.judged.labels == -1
     found = summarise(verdict.judged, agree)
     assert math.isnan(found.auc)
     assert found.calibration is None
 
 
-def test_parts_are_replays_and_datasets_within_them(verdict: Verdict) -> None:
+def test_parts_are_replays_and_datasets_within_them(verdict: HeldOutEvaluation) -> None:
     found = parts(verdict.judged)
     assert list(found) == ["one", "other"]
     merged = replace(verdict.judged, origins=np.full(60, "union"))
@@ -69,7 +69,7 @@ def test_parts_are_replays_and_datasets_within_them(verdict: Verdict) -> None:
     assert np.array_equal(within["union: other"], found["other"])
 
 
-def test_equal_contenders_are_no_different(verdict: Verdict) -> None:
+def test_equal_contenders_are_no_different(verdict: HeldOutEvaluation) -> None:
     judged = verdict.judged
     auto = judged.contenders[AUTO]
     twins = replace(judged, contenders={**judged.contenders, "twin": replace(auto, name="twin")})

@@ -2,13 +2,13 @@ import io
 
 from rich.console import Console
 
-from training.evaluation.test_evaluation import COLUMNS
+from training.evaluation.held_out import COLUMNS
 from training.reporting.formats import spread
 from training.reporting.terminal import show
-from training.run import Verdict
+from training.run import HeldOutEvaluation
 
 
-def test_every_contender_and_interval_is_printed(verdict: Verdict) -> None:
+def test_every_contender_and_interval_is_printed(verdict: HeldOutEvaluation) -> None:
     written = io.StringIO()
     show(Console(file=written, width=120, highlight=False), verdict.judged)
     text = written.getvalue()

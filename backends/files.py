@@ -1,0 +1,65 @@
+"""Files that are whole or absent whatever happens, and JSON with one spelling for one value."""
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def write_atomically(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that takes its place, through to the disk, when the block ends without error.
+
+    Who reads the path meanwhile, or after a crash, has the older file or this one, whole.
+
+    Raises:
+        OSError: The disk refuses; the older file stays.
+    """
+    # Beside the target, since a rename is atomic on one file system only.
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with unfinished.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def canonical_json(value: object, *, indent: int | None = None) -> str:
+    """JSON with sorted keys and numbers to their last bit: equal values give equal text.
+
+    Args:
+        value: Mappings with strings as keys, sequences and scalars.
+        indent: Blanks to a level; None writes one line without any blanks.
+
+    Raises:
+        ValueError: It holds NaN or an infinity, which JSON has no word for.
+    """
+    separators = (",", ":") if indent is None else (",", ": ")
+    return json.dumps(
+        value,
+        sort_keys=True,
+        indent=indent,
+        ensure_ascii=False,
+        separators=separators,
+        allow_nan=False,
+    )

@@ -1,0 +1,25 @@
+"""Wall time by stage."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+
+class Stopwatch:
+    """Adds up the seconds that stages take, failed ones included.
+
+    Attributes:
+        seconds: By stage, in order.
+    """
+
+    def __init__(self, *stages: str) -> None:
+        self.seconds = dict.fromkeys(stages, 0.0)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count what runs inside."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
