@@ -90,8 +90,7 @@ def replay_feedback(
     """
     log = found.log
     require_enough(len(log.feedback.questions), "questions have feedback that names passages")
-    session = Session.open(settings, index)
-    try:
+    with Session.open(settings, index) as session:
         dataset = feedback_dataset(log, set(session.snapshot.corpus.ids))
         require_enough(
             len(dataset.questions), f"questions have marked passages that '{index}' still has"
@@ -99,8 +98,6 @@ def replay_feedback(
         folder = cache / "logs" / place_of(index)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = replay_dataset(session, dataset, folder, progress=progress)
-    finally:
-        session.close()
     tuning = Tuning.load([path], cache=cache / "features", settings=settings, measure=measure)
     return replace(tuning, model=tuning.model.with_policy(found.now)), dataset
 
