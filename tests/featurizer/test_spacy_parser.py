@@ -7,10 +7,11 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spacy.tokens import Doc
 
 import featurizer.spacy_parser
 from featurizer.errors import ModelError
-from featurizer.spacy_parser import SpacyParser, load_pipeline
+from featurizer.spacy_parser import MAX_WORDS, SpacyParser, load_pipeline, noun_phrase_key
 from featurizer.types import Parse
 
 STORY = (
@@ -219,3 +220,133 @@ def test_a_pipeline_without_the_parts_we_need_is_refused(tmp_path: Path) -> None
 def test_an_empty_folder_is_no_pipeline(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="No spaCy pipeline"):
         SpacyParser(str(tmp_path))
+
+
+VOCABULARY = spacy.blank("en").vocab
+Word = tuple[str, str, str, str]  # text, part of speech, tag, lemma
+THE = ("The", "DET", "DT", "the")
+OLD = ("old", "ADJ", "JJ", "old")
+STONE = ("Stone", "NOUN", "NN", "stone")
+BRIDGES = ("Bridges", "NOUN", "NNS", "bridge")
+ANNA = ("Anna", "PROPN", "NNP", "Anna")
+OWN = ("'s", "PART", "POS", "'s")
+HER = ("her", "PRON", "PRP$", "her")
+SHE = ("She", "PRON", "PRP", "she")
+COMMA = (",", "PUNCT", ",", ",")
+GAP = ("\n", "SPACE", "_SP", "\n")
+
+
+def key(*words: Word) -> str:
+    """Of these words as one noun chunk whose last word is its head."""
+    texts, pos, tags, lemmas = ([word[i] for word in words] for i in range(4))
+    head = len(words) - 1
+    doc = Doc(
+        VOCABULARY,
+        words=texts,
+        pos=pos,
+        tags=tags,
+        lemmas=lemmas,
+        heads=[head] * len(words),
+        deps=["dep"] * head + ["ROOT"],
+    )
+    return noun_phrase_key(doc[:])
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([BRIDGES], "bridge"),
+        ([THE, OLD, BRIDGES], "old bridge"),
+        ([THE, STONE, BRIDGES], "stone bridge"),
+        # Only the head is lemmatised.
+        ([BRIDGES, STONE], "bridges stone"),
+        ([ANNA, OWN, OLD, BRIDGES], "anna old bridge"),
+        ([HER, OLD, BRIDGES], "old bridge"),
+        ([OLD, COMMA, STONE, GAP, BRIDGES], "old stone bridge"),
+        ([ANNA], "anna"),
+        ([SHE], ""),
+        ([THE], ""),
+        ([COMMA], ""),
+    ],
+)
+def test_determiners_pronouns_and_signs_are_dropped_and_the_head_is_lemmatised(
+    words: list[Word], expected: str
+) -> None:
+    assert key(*words) == expected
+
+
+def test_at_most_so_many_words_are_kept() -> None:
+    assert key(THE, *[OLD] * (MAX_WORDS - 1), BRIDGES) == "old " * (MAX_WORDS - 1) + "bridge"
+    assert key(THE, *[OLD] * MAX_WORDS, BRIDGES) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("The stone bridges cross a wide river.", ["stone bridge", "wide river"]),
+        ("A wide river is crossed by stone bridges.", ["wide river", "stone bridge"]),
+        ("She gave it to them.", []),
+        ("", []),
+    ],
+)
+def test_the_same_phrase_has_the_same_key_wherever_it_stands(
+    parser: SpacyParser, text: str, keys: list[str]
+) -> None:
+    (parse,) = parser.parse([text])
+    assert [phrase.key for phrase in parse.phrases] == keys
+
+
+def parsed(parser: SpacyParser, text: str) -> Parse:
+    (parse,) = parser.parse_questions([text], tokens=True)
+    return parse
+
+
+def test_tokens_of_a_question(parser: SpacyParser) -> None:
+    parse = parsed(parser, "Who painted the boats in Lisbon?")
+    assert [token.text for token in parse.tokens] == [
+        *("Who", "painted", "the", "boats", "in", "Lisbon", "?")
+    ]
+    assert [token.tag for token in parse.tokens] == ["WP", "VBD", "DT", "NNS", "IN", "NNP", "."]
+    boats = parse.tokens[3]
+    assert (boats.lemma, boats.pos, boats.dep) == ("boat", "NOUN", "dobj")
+    assert parse.tokens[boats.head].text == "painted"
+    assert parse.tokens[1].head == 1
+    assert [t.text for t in parse.tokens if t.entity] == ["Lisbon"]
+    assert parse.tokens[5].begins_entity
+    assert parse.token_sentences == ((0, 7),)
+    for token in parse.tokens:
+        assert parse.text[slice(*token.span)] == token.text
+
+
+@pytest.mark.parametrize(
+    "text", ["  Who  came ?\n\nWho\tleft? ", "Who \n came", " a  b  c ", "\u2003x\u2003y"]
+)
+def test_white_space_is_no_token(parser: SpacyParser, text: str) -> None:
+    parse = parsed(parser, text)
+    assert "".join(token.text for token in parse.tokens) == "".join(text.split())
+    assert all(0 <= token.head < len(parse.tokens) for token in parse.tokens)
+    ranges = parse.token_sentences
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == len(parse.tokens)
+    assert all(one[1] == other[0] for one, other in pairwise(ranges))
+
+
+def test_every_token_has_one_root_above_it(parser: SpacyParser) -> None:
+    for text in ("Who  (the \n mayor) built  it ?", "\n\n what\n is \n\n it"):
+        tokens = parsed(parser, text).tokens
+        for place in range(len(tokens)):
+            way = [place]
+            while tokens[way[-1]].head != way[-1]:
+                way.append(tokens[way[-1]].head)
+                assert len(way) <= len(tokens)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+def test_white_space_alone_has_no_sentence(parser: SpacyParser, text: str) -> None:
+    parse = parsed(parser, text)
+    assert (parse.tokens, parse.token_sentences) == ((), ())
+
+
+def test_tokens_are_there_when_asked_for(parser: SpacyParser) -> None:
+    assert parser.parse_questions(["Who came?"])[0].tokens == ()
+    assert parser.parse(["Who came?"])[0].tokens == ()

@@ -7,7 +7,7 @@ import pytest
 from featurizer.constituency.tree import parse_brackets
 from featurizer.constituency.units import Units, count_units
 
-ORACLE = Path(__file__).parents[2].parent / "shared" / "data" / "l2sca_oracle.jsonl"
+ORACLE = Path(__file__).parents[3].parent / "shared" / "data" / "l2sca_oracle.jsonl"
 FIELDS = {
     "S": "sentences",
     "VP": "verb_phrases",

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import torch
 
-from training.constituency.export import export
+from training.constituency.model_files import export
 
 
 def test_paths_and_personal_words_stay_behind(tmp_path: Path) -> None:
