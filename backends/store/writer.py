@@ -70,6 +70,11 @@ class Writer:
         return int(self._dataset.version)
 
     @property
+    def dataset(self) -> lance.LanceDataset:
+        """The newest version as Lance sees it, for reading."""
+        return self._dataset
+
+    @property
     def schema(self) -> pa.Schema:
         """What rows to write must look like."""
         return self._dataset.schema

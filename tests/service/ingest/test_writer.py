@@ -9,7 +9,7 @@ import pytest
 from backends.types import Passage
 from benchmarks.hashing import HashAnalyser
 from service.batching import Batcher
-from service.ingest.interleaved import InterleavedAnalyser, StoppedError
+from service.ingest.writer import InterleavedAnalyser, StoppedError
 
 
 class Noting(HashAnalyser):
@@ -37,10 +37,7 @@ def run(
 
     async def inside() -> Any:  # noqa: ANN401
         batcher: Batcher[int, int, int] = Batcher(lambda key, entries: [], batch=1, queue=1)
-        loop = asyncio.get_running_loop()
-        slices = InterleavedAnalyser(
-            analyser, batcher.call, loop=loop, words=10, is_stopped=is_stopped
-        )
+        slices = InterleavedAnalyser(analyser, batcher, words=10, is_stopped=is_stopped)
         try:
             return await asyncio.to_thread(work, slices)
         finally:
@@ -79,14 +76,11 @@ def test_what_was_prepared_is_not_analysed_again() -> None:
 
     async def inside() -> Any:  # noqa: ANN401
         batcher: Batcher[int, int, int] = Batcher(lambda key, entries: [], batch=1, queue=1)
-        loop = asyncio.get_running_loop()
-        slices = InterleavedAnalyser(
-            analyser, batcher.call, loop=loop, words=10, is_stopped=lambda: False
-        )
+        slices = InterleavedAnalyser(analyser, batcher, words=10, is_stopped=lambda: False)
         try:
-            prepared = await slices.prepare(given[:2])
+            await slices.prepare(given[:2])
             assert analyser.given == [2]
-            return await asyncio.to_thread(prepared.analyse, given)
+            return await asyncio.to_thread(slices.analyse, given)
         finally:
             await batcher.close()
 
