@@ -1,21 +1,22 @@
-"""Judgements out of feedback: partial, and of what was shown; replayed like any others."""
+"""Feedback as judgements: partial, and of what was shown; replayed like any others."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
 from backends.progress import Progress
-from router.policy import Policy
 from router.session import Session
 from router.settings import Settings
 from training.data.dataset import Dataset, Question
 from training.data.replaying import replay_dataset
 from training.data.sources import place_of
 from training.errors import LogError
+from training.log_replay.reading import DecisionLog
+from training.log_replay.replay import LogReplay
+from training.thresholds.retuning import Retuned
 from training.thresholds.tuning import Tuning
-from training.traffic.log import Log
 
 SPLIT = "dev"
 """Of the replay: it is for choosing thresholds."""
@@ -29,36 +30,25 @@ nDCG@10 in 33 % of the draws, on 75 in 22 %, on 100 in 5 %, and on 150 in none.
 _SAME = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class FeedbackEvaluation:
-    """Questions with relevant passages, as the index has them.
-
-    Attributes:
-        dataset: The questions.
-        vanished: Questions left out because none of their marked passages is in the index.
-    """
-
-    dataset: Dataset
-    vanished: int
-
-
-def judged(log: Log, ids: Collection[str]) -> FeedbackEvaluation:
-    """Take what was marked as relevant for what is relevant.
+def feedback_dataset(log: DecisionLog, ids: Collection[str]) -> Dataset:
+    """Questions whose feedback names passages; what it names counts as relevant.
 
     Args:
-        log: With its marked questions.
-        ids: Of the passages of the index; others can no longer be found by any route.
+        log: With its feedback.
+        ids: Of the passages of the index; others can no longer be found by any route, and a
+            question of which nothing is left is in `without_gold`.
     """
-    there = [(one, {id_: 1 for id_ in one.passages if id_ in ids}) for one in log.marked.questions]
-    kept = [(one, gold) for one, gold in there if gold]
-    dataset = Dataset(
+    questions = log.feedback.questions
+    gold = {one.id: {id_: 1 for id_ in one.passages if id_ in ids} for one in questions}
+    kept = [one for one in questions if gold[one.id]]
+    return Dataset(
         name=f"log-{log.collection}",
         split=SPLIT,
-        questions=tuple(Question(one.id, one.text) for one, _ in kept),
-        judgements={one.id: gold for one, gold in kept},
-        filters={one.id: one.filter for one, _ in kept if one.filter is not None},
+        questions=tuple(Question(one.id, one.text) for one in kept),
+        judgements={one.id: gold[one.id] for one in kept},
+        without_gold=tuple(one.id for one in questions if not gold[one.id]),
+        filters={one.id: one.filter for one in kept if one.filter is not None},
     )
-    return FeedbackEvaluation(dataset, len(there) - len(kept))
 
 
 def require_enough(found: int, of: str) -> None:
@@ -75,21 +65,19 @@ def require_enough(found: int, of: str) -> None:
         )
 
 
-def replay(
-    log: Log,
-    now: Policy,
+def replay_feedback(
+    found: LogReplay,
     index: Path,
     settings: Settings,
     *,
     cache: Path,
     measure: str,
     progress: Progress,
-) -> tuple[Tuning, FeedbackEvaluation]:
-    """Ask the judged questions of every arm, and read what thresholds are solved on.
+) -> tuple[Tuning, Dataset]:
+    """Ask the questions with feedback of every arm, and read what thresholds are solved on.
 
     Args:
-        log: With its marked questions.
-        now: What serves.
+        found: The log, and what serves.
         index: That the collection is served from.
         settings: Of arms, models and router.
         cache: Folder; the replay there is only its owner's to read, like the log.
@@ -97,34 +85,40 @@ def replay(
         progress: Told of every question.
 
     Raises:
-        LogError: Too few questions are judged.
+        LogError: Too few questions have feedback that names passages.
         TrainingError: The replay or the features cannot be made.
     """
-    marked = log.marked.questions
-    require_enough(len(marked), "questions have feedback that names passages")
-    container = Session.open(settings, index)
-    try:
-        found = judged(log, set(container.snapshot.corpus.ids))
+    log = found.log
+    require_enough(len(log.feedback.questions), "questions have feedback that names passages")
+    with Session.open(settings, index) as session:
+        dataset = feedback_dataset(log, set(session.snapshot.corpus.ids))
         require_enough(
-            len(found.dataset.questions),
-            f"questions have marked passages that '{index}' still has",
+            len(dataset.questions), f"questions have marked passages that '{index}' still has"
         )
         folder = cache / "logs" / place_of(index)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = replay_dataset(container, found.dataset, folder, progress=progress)
-    finally:
-        container.close()
+        path = replay_dataset(session, dataset, folder, progress=progress)
     tuning = Tuning.load([path], cache=cache / "features", settings=settings, measure=measure)
-    return replace(tuning, model=tuning.model.with_policy(now)), found
+    return replace(tuning, model=tuning.model.with_policy(found.now)), dataset
 
 
-def scores_that_differ(log: Log, tuning: Tuning) -> tuple[int, int]:
+def save_retuned(out: Path, found: LogReplay, tuning: Tuning, solved: Retuned) -> None:
+    """Write thresholds that were solved on feedback, to be reviewed; no question is in the file."""
+    said = {
+        "from": "feedback in a request log: partial, and of passages that were shown",
+        "log": found.notes(),
+        "instead_of": asdict(found.now.thresholds),
+    }
+    tuning.save(out, solved.solution.thresholds, {**solved.notes(), **said})
+
+
+def scores_that_differ(log: DecisionLog, tuning: Tuning) -> tuple[int, int]:
     """Questions that are scored otherwise than when they were asked, and those that were scored.
 
     The index has changed since, or a model that features are made by.
     """
     known = {
-        one.id: one.scores[log.model] for one in log.marked.questions if log.model in one.scores
+        one.id: one.scores[log.model] for one in log.feedback.questions if log.model in one.scores
     }
     (asked,) = tuning.material.replays
     pairs = [

@@ -9,9 +9,9 @@ from rich.console import Console
 from router.model_files import Stated
 from router.policy import Policy
 from router.types import Thresholds
-from training.traffic.log import read_log
-from training.traffic.show import show_feedback, show_log, show_proposed, show_tried
-from training.traffic.traffic import Traffic
+from training.log_replay.reading import read_log
+from training.log_replay.replay import LogReplay
+from training.log_replay.show import show_proposed, show_replay
 
 Make = Callable[..., dict[str, Any]]
 
@@ -22,11 +22,11 @@ def console() -> Console:
 
 
 @pytest.fixture
-def traffic(asked: Make, said: Make, write_log: Callable[..., Path], hand: Stated) -> Traffic:
+def replay(asked: Make, said: Make, write_log: Callable[..., Path], hand: Stated) -> LogReplay:
     lines = [asked(str(n), n / 20, "dense" if n <= 8 else "fusion", ms=n) for n in range(1, 20)]
     forced = asked("x", asked="graph", score=None)
     path = write_log(*lines, forced, said("1", "a"), said("lost", "a"))
-    return Traffic(read_log([path], hand), Policy(Thresholds(0.4, 1.0)))
+    return LogReplay(read_log([path], hand), Policy(Thresholds(0.4, 1.0)))
 
 
 def rows(console: Console, start: str) -> list[str]:
@@ -35,9 +35,8 @@ def rows(console: Console, start: str) -> list[str]:
     return [line for line in lines if line.startswith(start)]
 
 
-def test_what_was_read_is_told(console: Console, traffic: Traffic) -> None:
-    show_log(console, traffic)
-    show_feedback(console, traffic)
+def test_what_was_read_is_told(console: Console, replay: LogReplay) -> None:
+    show_replay(console, replay)
     text = " ".join(console.export_text(clear=False).split())
     assert "19 decisions by hand/v1 for collection 'default', 19 different questions" in text
     assert (
@@ -54,10 +53,8 @@ def test_what_was_read_is_told(console: Console, traffic: Traffic) -> None:
     assert rows(console, "0.95")[0].endswith("█ <- high 1.000")
 
 
-def test_thresholds_stand_side_by_side(console: Console, traffic: Traffic) -> None:
-    show_tried(
-        console, traffic, {"0.2,1": Policy(Thresholds(0.2, 1)), "0,0": Policy(Thresholds(0, 0))}
-    )
+def test_thresholds_stand_side_by_side(console: Console, replay: LogReplay) -> None:
+    show_replay(console, replay, ["0.2,1", "0,0"])
     assert rows(console, "low") == ["low 0.400 0.200 0.000"]
     assert rows(console, "share of fusion") == ["share of fusion 57.9% 57.9% 78.9% 0.0%"]
     assert rows(console, "mean ms")[0].endswith(" unknown")
@@ -66,8 +63,8 @@ def test_thresholds_stand_side_by_side(console: Console, traffic: Traffic) -> No
     assert "How long graph would take is unknown: no request" in console.export_text()
 
 
-def test_a_proposal_stands_beside_what_serves(console: Console, traffic: Traffic) -> None:
-    show_proposed(console, traffic, Policy(Thresholds(0.4, 1)))
+def test_a_proposal_stands_beside_what_serves(console: Console, replay: LogReplay) -> None:
+    show_proposed(console, replay, Policy(Thresholds(0.4, 1)))
     text = console.export_text()
     assert "No request changes its route (now -> proposed)." in text
     assert "as served" not in text

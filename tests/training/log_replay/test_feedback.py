@@ -5,17 +5,21 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from router.model_files import read_policy
+from router.model_files import Stated, read_policy
 from router.types import Route
 from service.app import build
 from service.cli import run
 from service.settings import load_settings
 from tests.docs.examples import perform, readme
-from training.traffic.judged import NEEDED
+from training.data.dataset import Question
+from training.errors import LogError
+from training.log_replay.feedback import NEEDED, feedback_dataset, require_enough
+from training.log_replay.reading import read_log
 
 STREETS = NEEDED // 2 + 5
 ONLY_HOPS = {"type": "ne", "key": "kind", "value": "gate"}
@@ -203,3 +207,31 @@ def test_the_readmes_commands_do_what_they_say(
 
     perform(readme("wye tune --from-log"), wye, monkeypatch)
     assert read_policy(checkout / "thresholds.json")
+
+
+Make = Callable[..., dict[str, Any]]
+
+
+def test_what_was_marked_is_what_is_relevant(
+    asked: Make, said: Make, write_log: Callable[..., Path], hand: Stated
+) -> None:
+    only = {"type": "eq", "key": "y", "value": 1}
+    path = write_log(
+        asked("1"), asked("2", filter=only), asked("3"), asked("4"),
+        said("1", "a", "gone"), said("2", "b"), said("3", "gone"),
+    )  # fmt: skip
+    log = read_log([path], hand)
+    found = feedback_dataset(log, {"a", "b"})
+    first, second = found.questions
+    assert (first.text, second.text) == ("question 1?", "question 2?")
+    assert isinstance(first, Question)
+    assert found.judgements == {first.id: {"a": 1}, second.id: {"b": 1}}
+    assert found.filters == {second.id: only}
+    assert (found.name, found.split) == ("log-default", "dev")
+    assert len(found.without_gold) == 1
+
+
+def test_too_few_are_refused() -> None:
+    require_enough(NEEDED, "questions are judged")
+    with pytest.raises(LogError, match=rf"^{NEEDED - 1} questions are judged, and thresholds need"):
+        require_enough(NEEDED - 1, "questions are judged")
