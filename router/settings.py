@@ -11,7 +11,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from inspect import getdoc
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -158,7 +158,7 @@ class Settings(BaseSettings):
     retired: ClassVar[Mapping[str, str]] = RETIRED
 
     index: Path | None = None
-    preset: Literal["default", "published"] = "default"
+    preset: str = "default"
     analyser: AnalyserSettings = Field(default_factory=AnalyserSettings)
     ingest: IngestSettings = Field(default_factory=IngestSettings)
     dense: DenseSettings = Field(default_factory=DenseSettings)
@@ -172,12 +172,13 @@ class Settings(BaseSettings):
     def _start_from_preset(cls, values: dict[str, Any]) -> dict[str, Any]:
         """What is said in particular goes on top of the preset, and so does not undo it."""
         preset = values.get("preset", "default")
-        if preset in PRESETS:
-            bases = {"graph": asdict(PRESETS[preset]), **_INGEST_PRESETS[preset]}
-            for name, base in bases.items():
-                given = values.get(name, {})
-                if isinstance(given, Mapping):
-                    values[name] = _merged(base, given)
+        if preset not in PRESETS:
+            raise SettingsError(f"There is no preset '{preset}'; take {' or '.join(PRESETS)}.")
+        bases = {"graph": asdict(PRESETS[preset]), **_INGEST_PRESETS[preset]}
+        for name, base in bases.items():
+            given = values.get(name, {})
+            if isinstance(given, Mapping):
+                values[name] = _merged(base, given)
         return {name: _with_lists(value, cls._default(name)) for name, value in values.items()}
 
     @classmethod
@@ -252,7 +253,7 @@ def _sentence(fault: Mapping[str, Any]) -> str:
     context = fault.get("ctx", {})
     if isinstance(context.get("error"), Exception):
         said = str(context["error"])
-        return said if PREFIX in said else f"{variable}{SEPARATOR}…: {said}"
+        return said if PREFIX in said or not fault["loc"] else f"{variable}{SEPARATOR}…: {said}"
     if fault["type"] in _BOUNDS:
         advice = _BOUNDS[fault["type"]].format(**context).replace("'", "")
         return f"{variable} is {fault['input']!r}; {advice}."

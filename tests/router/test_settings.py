@@ -79,7 +79,7 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
         ("WYE_FUSION__LISTS", "dense,dense", "each once"),
         ("WYE_FUSION__LISTS", "", "is empty"),
         ("WYE_LEXICAL__B", "2", "WYE_LEXICAL__…: .*0 <= b <= 1"),
-        ("WYE_PRESET", "paper", "WYE_PRESET is 'paper'; take default or published"),
+        ("WYE_PRESET", "paper", "no preset 'paper'; take default or published"),
     ],
 )
 def test_mistakes_name_the_variable(
