@@ -54,12 +54,12 @@ def build(table: Table, name: str, make: Callable[[], Snapshot]) -> Snapshot:
 def builds(folder: Path, changes: int) -> None:
     """The first table."""
     settings = load_settings()
-    container = Session(settings, folder)
+    container = Session.open(settings, folder)
     index = container.index
     table = Table(["version built", "corpus ms", *(f"{part} ms" for part in PARTS), "all ms"])
     snapshot = build(table, "from nothing", lambda: Snapshot(index, settings))
     for number in range(changes):
-        ingest(Index.open(folder), [document(number)], container.reader)
+        ingest(Index.open(folder), [document(number)], container.passage_analyser)
         index.refresh()
         before = snapshot
         snapshot = build(table, "after one more", lambda: Snapshot(index, settings, before))  # noqa: B023

@@ -15,25 +15,25 @@ from pathlib import Path
 
 import numpy as np
 
-from backends.store.index import Index
 from backends.types import Float64, Ranking
 from benchmarks import report
 from benchmarks.listwise import fit_listwise, fuse_listwise
-from router.blend import blend
-from router.fusing import blend_text, fuse_all
-from router.fusion import fuse
-from router.fusion_settings import ARMS, FusionSettings
+from router.fusion import (
+    GRAPH_WEIGHT_SIGNALS,
+    FusionSettings,
+    combine_scores,
+    fuse,
+    fuse_all,
+    fuse_text,
+    graph_weights,
+)
 from router.query_performance import signals
-from router.seeding import start_mass
-from router.session import Snapshot
-from router.settings import load_settings
-from router.trust import TRUST_SIGNALS, trust
-from router.types import ArmResults, Route
+from router.types import ARMS, ArmResults, Route
 from training.data.replay import Replayed, TrainingReplay, file_name, read_training
 from training.evaluation.bootstrap import interval, resampled_means
 from training.evaluation.measures import MEASURES, score
 from training.fit.baselines import Questions, embedding_lr
-from training.fit.graph_weight import Gains, fit_trust
+from training.fit.graph_weight import Gains, fit_graph_weight
 
 K = 10
 SHOWN = ("nDCG@10", "R@5", "Success@1")
@@ -61,7 +61,7 @@ def by_settings(settings: FusionSettings) -> Form:
 
 def text_arms(_: Sequence[Replayed]) -> Fused:
     """The hybrid route."""
-    return lambda asked: blend_text(_evidence(asked), SETTINGS, K)
+    return lambda asked: fuse_text(_evidence(asked), SETTINGS, K)
 
 
 def best_rrf(fit: Sequence[Replayed]) -> Fused:
@@ -77,20 +77,20 @@ def best_rrf(fit: Sequence[Replayed]) -> Fused:
     return _best(grid, fit)
 
 
-def best_blend(fit: Sequence[Replayed]) -> Fused:
+def best_convex(fit: Sequence[Replayed]) -> Fused:
     """Scores in log-PageRank space with the best two weights of a grid, the same for all."""
 
     def with_(scale: float, share: float) -> Fused:
         weights = (1.0, share, scale)
-        return lambda asked: [blend(_lists(one.evidence), weights, k=K) for one in asked]
+        return lambda asked: [combine_scores(_lists(one.evidence), weights, k=K) for one in asked]
 
     return _best([with_(*pair) for pair in product(BLEND_SCALES, LEXICAL_SHARES)], fit)
 
 
-def blend_by_embedding(fit: Sequence[Replayed]) -> Fused:
-    """Blend with s from logistic regression on the question's vector."""
+def convex_by_embedding(fit: Sequence[Replayed]) -> Fused:
+    """Convex combination with s from logistic regression on the question's vector."""
     scored = _embedding_scores(fit)
-    settings = replace(SETTINGS, method="blend")
+    settings = replace(SETTINGS, method="convex")
     return lambda asked: fuse_all(_evidence(asked), settings, scored(asked), K)
 
 
@@ -104,20 +104,20 @@ def route_by_embedding(fit: Sequence[Replayed]) -> Fused:
     return answer
 
 
-def route_by_trust(fit: Sequence[Replayed]) -> Fused:
-    """Hybrid or graph, by trust."""
-    weights = fit_trust(_gains(fit))
+def route_by_graph_weight(fit: Sequence[Replayed]) -> Fused:
+    """Hybrid or graph, by the graph weight."""
+    weights = fit_graph_weight(_gains(fit))
 
     def answer(asked: Sequence[Replayed]) -> list[Ranking]:
-        trusted = trust(_evidence(asked), weights, [None] * len(asked))
-        return _routed(asked, (trusted >= 0.5).tolist())
+        found = graph_weights(_evidence(asked), weights)
+        return _routed(asked, (found >= 0.5).tolist())
 
     return answer
 
 
-def fitted_trust(fit: Sequence[Replayed]) -> Fused:
-    """Trust with its weights fitted here."""
-    settings = replace(SETTINGS, trust=fit_trust(_gains(fit)))
+def fitted_adaptive(fit: Sequence[Replayed]) -> Fused:
+    """The adaptive method with its weights fitted here."""
+    settings = replace(SETTINGS, graph_weight=fit_graph_weight(_gains(fit)))
     return lambda asked: fuse_all(_evidence(asked), settings, [None] * len(asked), K)
 
 
@@ -141,13 +141,13 @@ FORMS: Mapping[str, Form] = {
     "hybrid": text_arms,
     "rrf, as published": by_settings(replace(SETTINGS, method="rrf")),
     "rrf, best of grid": best_rrf,
-    "blend, best of grid": best_blend,
+    "convex, best of grid": best_convex,
     "listwise": listwise,
     "route by embedding": route_by_embedding,
-    "blend by embedding": blend_by_embedding,
-    "route by trust": route_by_trust,
-    "trust, fitted": fitted_trust,
-    "trust, default": by_settings(SETTINGS),
+    "convex by embedding": convex_by_embedding,
+    "route by graph weight": route_by_graph_weight,
+    "adaptive, fitted": fitted_adaptive,
+    "adaptive, default": by_settings(SETTINGS),
     "oracle": oracle,
 }
 
@@ -158,7 +158,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("replays", type=Path, help="folder of replays")
     parser.add_argument("--fit", required=True, help="dataset to fit on; a union")
     parser.add_argument("--dataset", action="append", default=[], help="further ones to score")
-    parser.add_argument("--index", type=Path, help="of --fit, to walk from other arms' passages")
     arguments = parser.parse_args(argv)
     fit = _read(arguments.replays, arguments.fit)
     report.print_header(
@@ -167,8 +166,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         data=", ".join(f"{r.dataset} ({r.split}, {len(r)})" for r in fit),
     )
     tables = _Tables(arguments.seed)
-    walked = {} if arguments.index is None else seeded(arguments.index)
-    made = {name: form(fit[0].questions) for name, form in {**FORMS, **walked}.items()}
+    made = {name: form(fit[0].questions) for name, form in FORMS.items()}
     dev = fit[1].questions
     tables.print(f"{arguments.fit}, dev", dev, {name: fused(dev) for name, fused in made.items()})
     for name in dict.fromkeys(arguments.dataset):
@@ -180,16 +178,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         everything,
         {name: _transferred(form, everything) for name, form in FORMS.items()},
     )
-
-
-def seeded(index: Path) -> dict[str, Form]:
-    """Walks from the best passages of the text arms, over the index that was replayed."""
-    graph = Snapshot(Index.open(index), load_settings()).graph
-
-    def from_(arm: Route) -> Form:
-        return fixed(lambda one: graph.spread([start_mass(one.rankings[arm])], K)[0])
-
-    return {f"seeded by {arm}": from_(arm) for arm in (Route.DENSE, Route.LEXICAL)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +227,7 @@ def _best(grid: Sequence[Fused], fit: Sequence[Replayed]) -> Fused:
 
 
 def _routed(asked: Sequence[Replayed], to_graph: Sequence[bool]) -> list[Ranking]:
-    text = blend_text(_evidence(asked), SETTINGS, K)
+    text = fuse_text(_evidence(asked), SETTINGS, K)
     return [
         one.evidence.rankings[Route.GRAPH] if graph else hybrid
         for one, graph, hybrid in zip(asked, to_graph, text, strict=True)
@@ -250,8 +238,8 @@ def _gains(asked: Sequence[Replayed]) -> Gains:
     """What the graph gains over the hybrid route, in the first of the measures."""
     evidence = _evidence(asked)
     graph = _measure(asked, [one.rankings[Route.GRAPH] for one in evidence])
-    text = _measure(asked, blend_text(evidence, SETTINGS, K))
-    return Gains(signals(evidence, TRUST_SIGNALS), (graph - text)[:, COLUMNS[0]])
+    text = _measure(asked, fuse_text(evidence, SETTINGS, K))
+    return Gains(signals(evidence, GRAPH_WEIGHT_SIGNALS), (graph - text)[:, COLUMNS[0]])
 
 
 def _embedding_scores(fit: Sequence[Replayed]) -> Callable[[Sequence[Replayed]], list[float]]:

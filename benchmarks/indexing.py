@@ -24,7 +24,7 @@ from backends.documents import read_passages
 from backends.store.ingest import ingest
 from benchmarks import report
 from benchmarks.rival_driver import CallTimer
-from router.session import Ingestion, Session, Snapshot
+from router.session import Session, Snapshot
 from router.settings import load_settings
 from router.types import Route
 
@@ -97,7 +97,7 @@ def _run(dataset: Path, folder: Path, mode: str) -> Result:
 def _index(dataset: Path, folder: Path, mode: str) -> Result:
     """Index a dataset; wall and processor seconds by stage."""
     settings = load_settings(index=folder, analyser=dict(MODES[mode][0]))
-    target = Ingestion(settings, folder)
+    target = Session.create(settings, folder)
     parsing, encoding = CallTimer(), CallTimer()
     parsing.wrap(target.analyser.parser, "parse_many")
     encoding.wrap(target.analyser.encoder, "encode_spans")
@@ -105,7 +105,7 @@ def _index(dataset: Path, folder: Path, mode: str) -> Result:
     done = ingest(
         target.index,
         read_passages(dataset),
-        target.passages,
+        target.passage_analyser,
         batch_passages=settings.ingest.batch_passages,
         entity_vectors=settings.ingest.entity_vectors,
     )
@@ -124,7 +124,7 @@ def _index(dataset: Path, folder: Path, mode: str) -> Result:
 def _open(dataset: Path, folder: Path, mode: str) -> Result:
     """Open an index and build every arm; resident bytes and seconds of each step."""
     del mode
-    container = Session(load_settings(), folder)
+    container = Session.open(load_settings(), folder)
     resident, start = report.resident_bytes(), perf_counter()
     snapshot = Snapshot(container.index, container.settings)
     steps = {"read": (report.resident_bytes() - resident, perf_counter() - start)}
@@ -136,7 +136,7 @@ def _open(dataset: Path, folder: Path, mode: str) -> Result:
     analyser.questions([question])  # models load their last parts with their first text
 
     def open_and_answer() -> None:
-        fresh = Session(container.settings, folder)
+        fresh = Session.open(container.settings, folder)
         fresh.__dict__["analyser"] = analyser  # in the place of the cached property: loaded already
         fresh.gateway.search([question], Route.FUSION, 5)
 

@@ -13,9 +13,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from backends.types import Float64, Hit, Ranking
-from router.blend import scaled
-from router.fusion_settings import ARMS
-from router.types import ArmResults
+from router.fusion import scaled
+from router.types import ARMS, ArmResults
 from training.data.replay import Replayed
 from training.errors import FitError
 

@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = options.parse_args(argv)
     settings = load_settings()
     try:
-        container = Session(settings, given.index)
+        container = Session.open(settings, given.index)
         questions = Questions(container.analyser)
     except (BackendError, FeaturizerError) as error:
         print(error, file=sys.stderr)

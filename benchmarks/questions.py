@@ -20,7 +20,7 @@ def with_models(index: Path, texts: Sequence[str]) -> list[Query]:
         IndexNotFoundError: There is no index.
         IndexMismatchError: It was written with other models.
     """
-    container = Session(load_settings(), index)
+    container = Session.open(load_settings(), index)
     try:
         return list(Questions(container.analyser).analyse(texts, lambda _: True).queries)
     finally:

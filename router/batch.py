@@ -13,7 +13,6 @@ from backends.trigraph.retriever import TriGraphRetriever
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Mask, Query, Ranking, Retriever
 from featurizer.constituency.tree import Tree
-from router.errors import FusionError
 from router.types import ArmResults, Route
 
 
@@ -172,20 +171,6 @@ class Batch:
             ArmResults(self._queries[place], seeds[row], {Route.DENSE: found[row]})
             for row, place in enumerate(places)
         ]
-
-    def spread(
-        self, masses: Sequence[Mapping[str, float]], places: Sequence[int], k: int
-    ) -> list[Ranking]:
-        """Walk the graph from passages instead of seeds, for some of the questions.
-
-        Raises:
-            FusionError: The graph arm cannot.
-        """
-        arm = self.arms.retriever(Route.GRAPH)
-        if not isinstance(arm, TriGraphRetriever):
-            raise FusionError("This graph arm cannot walk from passages; take another method.")
-        with self.stage(Route.GRAPH, places):
-            return arm.spread(masses, k, self._allowed)
 
     def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         """Where the graph's walk starts for some of the questions, known without walking."""

@@ -1,13 +1,29 @@
-"""Weighted reciprocal rank fusion: several rankings of one question become one."""
+"""Fusion: several rankings of one question become one, by rank or by score.
+
+`fuse` adds up reciprocal ranks. Ranks say that one passage stands before another and not by how
+much, so a list that knows nothing weighs as much as one that knows. `combine_scores` adds up the
+scores themselves, on scales that can be added. How much the graph counts is the router's score, a
+constant, or `graph_weights`, which looks at each question's seeds and walk.
+"""
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from backends.types import Hit, Ranking
-from router.errors import FusionError
-from router.types import FusedHit, Source
+import numpy as np
+
+from backends.types import Float64, Hit, Ranking
+from router.errors import FusionError, SettingsError
+from router.query_performance import log_share, signals
+from router.scorer import sigmoid
+from router.types import ARMS, ArmResults, FusedHit, Route, Source
+
+GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = ("seed_title_uniqueness", "graph_margin_5")
+"""What a `GraphWeightModel` weighs, in order; more of either never speaks against the graph."""
+
+METHODS = ("adaptive", "convex", "rrf")
+_FORMER_METHODS = {"trust": "adaptive", "blend": "convex"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +63,99 @@ def fuse(
         FusionError: Weights that do not fit, a passage twice in one list, or ranks that are not
             1, 2, 3, …
     """
-    kept = weighted(rankings, weights)
+    kept = _weighted(rankings, weights)
     if not (math.isfinite(rrf_k) and rrf_k >= 0):
         raise FusionError(f"rrf_k is {rrf_k}; use a finite number, 0 or more (60 is usual).")
-    return combine(
+    return _added_up(
         [Part(ranking, [w / (rrf_k + hit.rank) for hit in ranking.hits]) for ranking, w in kept], k
     )
 
 
-def combine(parts: Sequence[Part], k: int) -> Ranking:
+def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: int) -> Ranking:
+    """Fuse rankings of one question: score(p) = Σ_i w_i · (v_i(p) - f_i).
+
+    v_i is the arm's score on its scale: cosine, BM25 / best, ln(mass / best), since the walk's mass
+    falls off like a power of the rank. No scale depends on the corpus. f_i is the last value of a
+    list that was cut off: of a passage that is not in it, it is known only that it has no more, so
+    the list adds nothing. (The exact scores of such passages were no better on the train and dev
+    questions of three datasets.) A list that has all there is adds BM25 / best from 0 on.
+
+    As with `fuse`, the order of the rankings changes no bit, and ties break by id.
+
+    Source: Bruch, Gai and Ingber (TOIS 2023) on convex combinations of normalised scores.
+
+    Args:
+        rankings: One for each arm.
+        weights: One for each ranking, finite and at least 0; at least one above 0.
+        k: Most hits to return, at least 1.
+
+    Returns:
+        A ranking named "fusion" of `FusedHit`s. It is degraded when any list in it is.
+
+    Raises:
+        FusionError: Weights that do not fit, a ranking that is of no arm known here, or one that
+            `fuse` would refuse.
+    """
+    parts = []
+    for ranking, weight in _weighted(rankings, weights):
+        values = scaled(ranking)
+        floor = _floor(ranking, values)
+        parts.append(Part(ranking, [weight * (value - floor) for value in values]))
+    return _added_up(parts, k)
+
+
+def score_weights(
+    graph_weight: float, *, lexical_share: float, graph_scale: float
+) -> dict[Route, float]:
+    """Weight of each arm's values in a convex combination of text and graph.
+
+    Args:
+        graph_weight: t, from 0 (text alone) to 1 (graph alone).
+        lexical_share: Weight b of BM25 beside cosine.
+        graph_scale: Weight c: how much of a cosine a unit of log mass is worth.
+
+    Returns:
+        dense 1 - t, lexical b·(1 - t), graph c·t.
+    """
+    text = 1 - graph_weight
+    return {
+        Route.DENSE: text,
+        Route.LEXICAL: lexical_share * text,
+        Route.GRAPH: graph_scale * graph_weight,
+    }
+
+
+def scaled(ranking: Ranking) -> list[float]:
+    """Scores of a ranking on the scale of its arm, in order.
+
+    Raises:
+        FusionError: The ranking is of no arm known here.
+    """
+    scale = _SCALES.get(ranking.retriever)
+    if scale is None:
+        raise FusionError(
+            f"There is no scale for the scores of '{ranking.retriever}'; "
+            f"combine {', '.join(_SCALES)}, or fuse by rank."
+        )
+    return scale([hit.score for hit in ranking.hits])
+
+
+_SCALES: Mapping[str, Callable[[Sequence[float]], list[float]]] = {
+    Route.DENSE: list,
+    Route.LEXICAL: lambda scores: [s / scores[0] if scores[0] > 0 else 0.0 for s in scores],
+    Route.GRAPH: lambda scores: [log_share(score, scores[0]) for score in scores],
+}
+
+
+def _floor(ranking: Ranking, values: Sequence[float]) -> float:
+    """What a passage has that the list lacks, at most."""
+    if not values:
+        return 0.0
+    whole = len(ranking.hits) >= ranking.candidates
+    return 0.0 if whole and ranking.retriever == Route.LEXICAL else values[-1]
+
+
+def _added_up(parts: Sequence[Part], k: int) -> Ranking:
     """Order passages by the sum of what each list adds to them, equal sums by id.
 
     Args:
@@ -73,6 +173,7 @@ def combine(parts: Sequence[Part], k: int) -> Ranking:
             found[hit.id].append((part.ranking, hit, share))
     scored = [(math.fsum(share for _, _, share in own), id_) for id_, own in found.items()]
     scored.sort(key=lambda item: (-item[0], item[1]))
+    degraded = {f"{p.ranking.retriever}: {p.ranking.degraded}" for p in parts if p.ranking.degraded}
     return Ranking(
         retriever="fusion",
         hits=tuple(
@@ -80,15 +181,19 @@ def combine(parts: Sequence[Part], k: int) -> Ranking:
             for rank, (score, id_) in enumerate(scored[:k], start=1)
         ),
         candidates=max(part.ranking.candidates for part in parts),
-        degraded="; ".join(
-            sorted(
-                {f"{r.retriever}: {r.degraded}" for r in (p.ranking for p in parts) if r.degraded}
-            )
-        ),
+        degraded="; ".join(sorted(degraded)),
     )
 
 
-def weighted(rankings: Sequence[Ranking], weights: Sequence[float]) -> list[tuple[Ranking, float]]:
+def _sources(found: Sequence[tuple[Ranking, Hit, float]]) -> tuple[Source, ...]:
+    return tuple(
+        sorted(
+            Source(ranking.retriever, hit.rank, hit.score, share) for ranking, hit, share in found
+        )
+    )
+
+
+def _weighted(rankings: Sequence[Ranking], weights: Sequence[float]) -> list[tuple[Ranking, float]]:
     """Rankings with their weights, without those that weigh nothing.
 
     Raises:
@@ -110,14 +215,6 @@ def weighted(rankings: Sequence[Ranking], weights: Sequence[float]) -> list[tupl
     return [(ranking, w) for ranking, w in zip(rankings, weights, strict=True) if w > 0]
 
 
-def _sources(found: Sequence[tuple[Ranking, Hit, float]]) -> tuple[Source, ...]:
-    return tuple(
-        sorted(
-            Source(ranking.retriever, hit.rank, hit.score, share) for ranking, hit, share in found
-        )
-    )
-
-
 def _check_list(ranking: Ranking) -> None:
     seen: set[str] = set()
     for place, hit in enumerate(ranking.hits, start=1):
@@ -131,3 +228,175 @@ def _check_list(ranking: Ranking) -> None:
                 f"Passage '{hit.id}' is twice in '{ranking.retriever}'; a ranking lists it once."
             )
         seen.add(hit.id)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphWeightModel:
+    """A logistic model of whether the graph's list is the better one, with few numbers to know.
+
+    A walk from a title that stands over one passage finds it, and its mass falls off steeply; a
+    walk from words that many passages share spreads, and cannot tell these passages apart. That is
+    so whatever the corpus is about and however its questions are spelt, so what is fitted on some
+    datasets holds on others, where a score of the question's words does not.
+
+    `training.fit.graph_weight` fits it. The defaults lie on the plateau around what it finds for
+    the train and dev questions of 2wiki, popqa and nq over one corpus; `benchmarks.fusion` prints
+    both.
+
+    Attributes:
+        bias: Logit of a question without a title among its seeds whose walk tells nothing apart.
+        seed_title_uniqueness: Of a seed's value over the passages that have it for a title, best.
+        graph_margin_5: Of the logarithm of the first passage's mass over the fifth's.
+    """
+
+    bias: float = -4.5
+    seed_title_uniqueness: float = 3.0
+    graph_margin_5: float = 1.1
+
+    def __post_init__(self) -> None:
+        numbers = {"bias": self.bias} | {name: getattr(self, name) for name in GRAPH_WEIGHT_SIGNALS}
+        for name, number in numbers.items():
+            if not math.isfinite(number) or (name != "bias" and number < 0):
+                raise SettingsError(
+                    f"WYE_FUSION__GRAPH_WEIGHT__{name.upper()} is {number}; "
+                    "use a finite number, 0 or more for a weight."
+                )
+
+
+def graph_weights(results: Sequence[ArmResults], model: GraphWeightModel) -> Float64:
+    """(n,) weight t of each question's graph list, from 0 (text alone) to 1 (the graph alone).
+
+    Args:
+        results: One for each question, of all arms.
+        model: Fitted.
+    """
+    slopes = np.array([getattr(model, name) for name in GRAPH_WEIGHT_SIGNALS])
+    return sigmoid(model.bias + signals(results, GRAPH_WEIGHT_SIGNALS) @ slopes)
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSettings:
+    """How rankings become one.
+
+    Attributes:
+        method: "adaptive" adds up scores of all arms, the graph's by how far seeds and walk speak
+            for it; "convex" does so by s alone; "rrf" adds up reciprocal ranks, as EA-GraphRAG
+            does.
+        lists: Arms that "rrf" fuses, with commas between them.
+        s: How complex a question is taken to be while nothing scores it, from 0 to 1: the graph
+            list weighs s and every other list 1 - s.
+        rrf_k: How slowly a list's say falls with rank; 0 or more.
+        depth: Hits that each list brings in, at least as many as are asked for.
+        lexical_share: Weight of a passage's share of the best BM25 beside its cosine.
+        graph_scale: Weight of the logarithm of its share of the largest mass.
+        graph_weight: What "adaptive" goes by.
+    """
+
+    method: str = "adaptive"
+    lists: tuple[str, ...] = (Route.DENSE, Route.GRAPH)
+    s: float = 0.5
+    rrf_k: float = 60.0
+    depth: int = 100
+    lexical_share: float = 0.2
+    graph_scale: float = 0.3
+    graph_weight: GraphWeightModel = field(default_factory=GraphWeightModel)
+
+    def __post_init__(self) -> None:
+        if self.method in _FORMER_METHODS:
+            raise SettingsError(
+                f"WYE_FUSION__METHOD is {self.method}, which was renamed; "
+                f"take {_FORMER_METHODS[self.method]}."
+            )
+        if self.method not in METHODS:
+            raise SettingsError(f"WYE_FUSION__METHOD is {self.method}; take {', '.join(METHODS)}.")
+        unknown = [name for name in self.lists if name not in ARMS]
+        if unknown or not self.lists or len(set(self.lists)) < len(self.lists):
+            raise SettingsError(
+                f"WYE_FUSION__LISTS is {', '.join(self.lists) or 'empty'}; "
+                f"name some of {', '.join(ARMS)}, each once."
+            )
+        if not 0 <= self.s <= 1:
+            raise SettingsError(f"WYE_FUSION__S is {self.s}; use a number from 0 to 1.")
+        if self.depth < 1:
+            raise SettingsError(f"WYE_FUSION__DEPTH is {self.depth}; use 1 or more.")
+        for name in ("lexical_share", "graph_scale"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise SettingsError(
+                    f"WYE_FUSION__{name.upper()} is {getattr(self, name)}; use 0 or more."
+                )
+
+    def rank_weight(self, arm: str, score: float | None = None) -> float:
+        """Weight of an arm's list where lists are fused by rank.
+
+        Source: EA-GraphRAG, equation 8: w_graph = s, w_dense = 1 - s.
+
+        Args:
+            arm: By name.
+            score: The question's s; the setting's where nothing scored it.
+        """
+        s = self.s if score is None else score
+        return s if arm == Route.GRAPH else 1 - s
+
+    def arms(self) -> tuple[Route, ...]:
+        """The arms whose lists are fused; one that weighs nothing need not be asked.
+
+        Raises:
+            FusionError: Every list weighs 0.
+        """
+        if self.method != "rrf":
+            return ARMS
+        arms = tuple(Route(name) for name in self.lists if self.rank_weight(name) != 0)
+        if not arms:
+            raise FusionError(
+                "Nothing is left to fuse: every list of WYE_FUSION__LISTS weighs 0. "
+                "Give them a weight with WYE_FUSION__S."
+            )
+        return arms
+
+
+def fuse_all(
+    results: Sequence[ArmResults],
+    settings: FusionSettings,
+    scores: Sequence[float | None],
+    k: int,
+) -> list[Ranking]:
+    """One ranking for each question, by the method of the settings.
+
+    Args:
+        results: Of the arms that `FusionSettings.arms` names, of which more may be there.
+        settings: Name the method.
+        scores: s of each question; None where nothing scored it.
+        k: Most hits to return, at least 1.
+
+    Raises:
+        FusionError: Every list weighs 0.
+    """
+    if settings.method == "rrf":
+        return [_by_rank(one, settings, s, k) for one, s in zip(results, scores, strict=True)]
+    if settings.method == "adaptive":
+        weights = graph_weights(results, settings.graph_weight).tolist()
+    else:
+        weights = [settings.s if score is None else score for score in scores]
+    return [_by_score(one, settings, t, k) for one, t in zip(results, weights, strict=True)]
+
+
+def fuse_text(results: Sequence[ArmResults], settings: FusionSettings, k: int) -> list[Ranking]:
+    """The text arms without the graph: dense and lexical scores, added up."""
+    return [_by_score(one, settings, 0.0, k) for one in results]
+
+
+def _by_rank(results: ArmResults, settings: FusionSettings, score: float | None, k: int) -> Ranking:
+    # A replay has every arm's list, also those that the gateway would not have asked for.
+    lists = {arm: results.rankings[arm] for arm in settings.arms() if arm in results.rankings}
+    weights = [settings.rank_weight(arm, score) for arm in lists]
+    return fuse(list(lists.values()), weights, rrf_k=settings.rrf_k, k=k)
+
+
+def _by_score(
+    results: ArmResults, settings: FusionSettings, graph_weight: float, k: int
+) -> Ranking:
+    weights = score_weights(
+        graph_weight, lexical_share=settings.lexical_share, graph_scale=settings.graph_scale
+    )
+    lists = results.rankings
+    return combine_scores(list(lists.values()), [weights[Route(arm)] for arm in lists], k=k)

@@ -5,12 +5,10 @@ from typing import Protocol
 
 from backends.types import Float64, Ranking
 from router.batch import Analyses, Arms, Batch
-from router.errors import FusionError, ModelFileError, QuestionError
-from router.fusing import blend_text, fuse_all
-from router.fusion_settings import ARMS, FusionSettings
+from router.errors import ModelFileError, QuestionError
+from router.fusion import FusionSettings, fuse_all, fuse_text
 from router.query_performance import with_corpus, without_corpus
-from router.seeding import as_fusion, start_mass
-from router.types import Decision, Reply, Route, TimedArmResults, with_trees
+from router.types import ARMS, Decision, Reply, Route, TimedArmResults, with_trees
 
 EMPTY_INDEX = "the index is empty"
 SEEN = 5
@@ -215,7 +213,7 @@ class Gateway:
                 scores = [_score(decisions[place]) for place in places]
                 rankings = self._fuse(batch, places, scores, k)
             elif route == Route.HYBRID:
-                rankings = self._blend_text(batch, places, k)
+                rankings = self._fuse_text(batch, places, k)
             else:
                 rankings = batch.rankings(route, places, k)
             found.update(zip(places, rankings, strict=True))
@@ -226,17 +224,14 @@ class Gateway:
     ) -> list[Ranking]:
         depth = max(k, self._fusion.depth)
         evidence = batch.evidence(self._lists(Route.FUSION), places, depth)
-        if self._fusion.method == "seeded":
-            starts = [start_mass(one.rankings[arm]) for one in evidence for arm in one.rankings]
-            return [as_fusion(ranking) for ranking in batch.spread(starts, places, k)]
         with batch.stage("fusing", places):
             return fuse_all(evidence, self._fusion, scores, k)
 
-    def _blend_text(self, batch: Batch, places: Sequence[int], k: int) -> list[Ranking]:
+    def _fuse_text(self, batch: Batch, places: Sequence[int], k: int) -> list[Ranking]:
         depth = max(k, self._fusion.depth)
         evidence = batch.evidence(self._lists(Route.HYBRID), places, depth)
         with batch.stage("fusing", places):
-            return blend_text(evidence, self._fusion, k)
+            return fuse_text(evidence, self._fusion, k)
 
     def _lists(self, route: Route) -> list[Route]:
         """The arms that a route runs."""
@@ -244,13 +239,7 @@ class Gateway:
             return [Route.DENSE, Route.LEXICAL]
         if route != Route.FUSION:
             return [route]
-        arms = self._fusion.arms()
-        if not arms:
-            raise FusionError(
-                "Nothing is left to fuse: every list of WYE_FUSION__LISTS weighs 0. "
-                "Give one a weight with WYE_FUSION__S or WYE_FUSION__WEIGHTS__<ARM>."
-            )
-        return arms
+        return list(self._fusion.arms())
 
 
 def decide_without_index(

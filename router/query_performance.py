@@ -17,13 +17,14 @@ from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Query, Ranking
 from featurizer import registry as featurizer
 from featurizer.registry import FEATURE_NAMES
-from router.blend import log_share
 from router.types import ArmResults, Route
 
 _STOPWORDS = frozenset(STOPWORDS)
 _NOTHING = Ranking("", ())
 SIGNALS_VERSION = 1
 """Raised when the value of some signal changes."""
+LEAST_SHARE = 1e-6
+"""Of the best passage's mass: less counts as so much."""
 TOP = 5
 """How many passages of a list margins and agreement look at: what a reader is given."""
 
@@ -85,6 +86,11 @@ def signals(evidence: Sequence[ArmResults], names: Sequence[str] = SIGNAL_NAMES)
             found.update(zip(own, of(one), strict=True))
         matrix[row] = [found[name] for name in names]
     return matrix
+
+
+def log_share(score: float, best: float) -> float:
+    """ln(score / best), at least ln(LEAST_SHARE); 0 where the best is not above 0."""
+    return math.log(max(score / best, LEAST_SHARE)) if best > 0 else 0.0
 
 
 def _groups() -> list[tuple[tuple[str, ...], Callable[[ArmResults], Sequence[float]]]]:

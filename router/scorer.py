@@ -65,28 +65,28 @@ class Weights:
 
 def logits(weights: Weights, x: Float64) -> Floats:
     """(d,) z-scores to (…) logits; `router.scorer` has the equations."""
-    hidden = x * _sigmoid(weights.features.of_one(x))
+    hidden = x * sigmoid(weights.features.of_one(x))
     for layer in weights.hidden:
         sums = layer.of_one(hidden)
-        made = sums * _sigmoid(sums)
+        made = sums * sigmoid(sums)
         hidden = made + hidden if made.shape == hidden.shape else made
-    attended = hidden * _sigmoid(weights.output.of_one(hidden))
+    attended = hidden * sigmoid(weights.output.of_one(hidden))
     result: Floats = weights.head.of_one(attended)[..., 0]
     return result
 
 
 def gradients(weights: Weights, points: Floats) -> Floats:
     """(…, p, d) of ∂logit/∂x at (p, d) points, by the chain rule written out."""
-    gate = _sigmoid(weights.features.of_rows(points))
+    gate = sigmoid(weights.features.of_rows(points))
     hidden = points * gate
     slopes: list[Floats] = []
     for layer in weights.hidden:
         sums = layer.of_rows(hidden)
-        squashed = _sigmoid(sums)
+        squashed = sigmoid(sums)
         slopes.append(squashed * (1 + sums * (1 - squashed)))
         made = sums * squashed
         hidden = made + hidden if made.shape == hidden.shape else made
-    attention = _sigmoid(weights.output.of_rows(hidden))
+    attention = sigmoid(weights.output.of_rows(hidden))
     back = _through_gate(weights.head.weight, hidden, attention, weights.output.weight)
     for layer, slope in zip(reversed(weights.hidden), reversed(slopes), strict=True):
         below: Floats = (back * slope) @ layer.weight
@@ -102,7 +102,7 @@ def _through_gate(back: Floats, x: Floats, gate: Floats, weight: Floats) -> Floa
     return result
 
 
-def _sigmoid(x: Floats) -> Floats:
+def sigmoid(x: Floats) -> Floats:
     """1 / (1 + exp(-x)), without overflow."""
     result: Floats = np.tanh(x * 0.5)
     result += 1

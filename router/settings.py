@@ -18,7 +18,7 @@ from backends.lexical import LexicalSettings
 from backends.trigraph.retriever import PRESETS, TriGraphSettings
 from featurizer.analyser import AnalyserSettings
 from router.errors import ModelFileError, SettingsError
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 
 # The repository's folder of models: Wye runs from a checkout.
 MODELS = Path(__file__).resolve().parents[1] / "models"

@@ -28,6 +28,10 @@ class Route(StrEnum):
     FUSION = "fusion"
 
 
+ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)
+"""The single arms."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Source:
     """Why one list put a passage into a fused ranking.

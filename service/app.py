@@ -6,13 +6,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from router.session import ModelCache, Session
-from service.collections import Collection, Engine, places, routings
+from service.collections import Collection, places, routings
 from service.http import problems
 from service.http.auth import refuse_open_server
 from service.http.console import CONSOLE, mount
@@ -57,7 +56,7 @@ ROUTERS = (
 # Python's own 5 ms, a question that is refused would wait for that many times over.
 _SWITCH_SECONDS = 0.0005
 
-Opener = Callable[[], Engine]
+Opener = Callable[[], Session]
 
 
 def from_environment() -> FastAPI:
@@ -166,17 +165,13 @@ def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
     routers = routings(settings, [place.name for place in found])
     return {
         place.name: partial(
-            _open,
+            Session.open,
             settings.model_copy(update={"router": routers[place.name]}),
             place.folder,
             models,
         )
         for place in found
     }
-
-
-def _open(settings: ServiceSettings, folder: Path, models: ModelCache) -> Engine:
-    return Session(settings, folder, models)
 
 
 @asynccontextmanager

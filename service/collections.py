@@ -5,15 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
 
-from backends.types import Passage, PassageAnalyser
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.model_files import read_policy, title_of
 from router.policy import Policy
+from router.session import Session
 from router.settings import RoutingSettings
-from router.types import Decision, Reply, Route
+from router.types import Route
 from service.errors import ServiceError
 from service.http.problems import Problem
 from service.logs import LOG
@@ -75,96 +74,6 @@ def places(named: Iterable[str], fallback: Path | None) -> list[Place]:
     return list(found.values())
 
 
-class Searching(Protocol):
-    """What answers questions; `router.gateway.Gateway` is the real one."""
-
-    def search(
-        self,
-        questions: Sequence[str],
-        route: Route,
-        k: int,
-        filter: object | None = None,  # noqa: A002 - the word that vector stores use
-        *,
-        max_latency_ms: float | None = None,
-        explain: bool = False,
-    ) -> list[Reply]:
-        """One reply per question, in order."""
-        ...
-
-    def decide(
-        self,
-        questions: Sequence[str],
-        *,
-        max_latency_ms: float | None = None,
-        explain: bool = False,
-    ) -> list[Decision]:
-        """Which route each question would take, in order."""
-        ...
-
-
-class Engine(Protocol):
-    """One version of an index with all that searching it takes."""
-
-    @property
-    def gateway(self) -> Searching:
-        """What answers questions."""
-        ...
-
-    @property
-    def folder(self) -> Path:
-        """Of the index."""
-        ...
-
-    @property
-    def reader(self) -> PassageAnalyser:
-        """The models for passages that are to be added; asked in the thread that searches."""
-        ...
-
-    @property
-    def version(self) -> int:
-        """Of the index, that is searched."""
-        ...
-
-    @property
-    def count(self) -> int:
-        """How many passages that version has."""
-        ...
-
-    @property
-    def router_name(self) -> str:
-        """Name and version of the router; "" without one."""
-        ...
-
-    @property
-    def policy(self) -> Policy | None:
-        """What becomes of scores; None without a router."""
-        ...
-
-    def build(self) -> None:
-        """Build all arms now rather than when a question first needs one."""
-        ...
-
-    def passages(self, ids: Sequence[str]) -> Mapping[str, Passage]:
-        """Id -> passage in the version that is searched."""
-        ...
-
-    def successor(self) -> "Engine | None":
-        """The newest version, or None when this is it."""
-        ...
-
-    def retuned(self) -> "Engine | None":
-        """The same version under the newest thresholds, or None when these are they."""
-        ...
-
-    def release(self) -> None:
-        """Let go of the version and its arms at once; nothing may be asked any more."""
-        ...
-
-    def close(self) -> None:
-        """End what the models started."""
-        ...
-
-
 INDEX = "index"
 THRESHOLDS = "thresholds"
 WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
@@ -181,7 +90,7 @@ class Collection:
         faults: What is wrong with `INDEX` and with `THRESHOLDS`; "" while nothing is.
     """
 
-    def __init__(self, name: str, open_: Callable[[], Engine]) -> None:
+    def __init__(self, name: str, open_: Callable[[], Session]) -> None:
         """Open nothing yet.
 
         Args:
@@ -192,8 +101,8 @@ class Collection:
         self.faults = {INDEX: "", THRESHOLDS: ""}
         self.unavailable: dict[Route, str] = {}
         self._open = open_
-        self._engine: Engine | None = None
-        self._former: list[Engine] = []
+        self._engine: Session | None = None
+        self._former: list[Session] = []
 
     @property
     def is_ready(self) -> bool:
@@ -201,7 +110,7 @@ class Collection:
         return self._engine is not None
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> Session:
         """What answers questions at this moment; hold on to it for the length of a batch.
 
         Raises:
@@ -261,15 +170,14 @@ class Collection:
         """
         if self._engine is None:
             return False
-        retuned = self._move(THRESHOLDS, self._engine.retuned)
+        retuned = self._move(THRESHOLDS, self._engine.reload_thresholds)
         if retuned:  # it may be the first that can be used
             self.unavailable.pop(Route.AUTO, None)
-        return self._move(INDEX, self._engine.successor) or retuned
+        return self._move(INDEX, self._engine.reload) or retuned
 
     def forget(self) -> None:
         """Let go of engines that are asked no longer, now that no batch is under way."""
-        while self._former:
-            self._former.pop().release()
+        self._former.clear()
 
     def facts(self) -> dict[str, object]:
         """Name, version, passages, router, thresholds and what is wrong, as plain values."""
@@ -289,7 +197,7 @@ class Collection:
         if self._engine is not None:
             self._engine.close()
 
-    def _move(self, what: str, newer: Callable[[], Engine | None]) -> bool:
+    def _move(self, what: str, newer: Callable[[], Session | None]) -> bool:
         """Put a newer engine in the place of this one, if there is one."""
         started = perf_counter()
         former = self._engine
@@ -312,7 +220,7 @@ class Collection:
         LOG.info("refreshed", extra={**self.facts(), "of": what, "seconds": spent})
         return True
 
-    def _warm(self, engine: Engine, route: Route) -> None:
+    def _warm(self, engine: Session, route: Route) -> None:
         try:
             engine.gateway.search([WARM_UP], route, 1)
         except (RouterError, FeaturizerError) as error:

@@ -19,7 +19,7 @@ from backends.errors import BackendError
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.request_log import RequestLog
-from router.session import Deciding, ModelCache, Session
+from router.session import ModelCache, Session, decide, load_router
 from router.settings import RoutingSettings
 from router.types import Route
 from service.collections import WARM_UP, Place, check, places, routings
@@ -117,19 +117,19 @@ def _machine() -> str:
 
 
 def _router(settings: ServiceSettings, models: ModelCache) -> str:
-    deciding = Deciding(settings, models)
-    if deciding.router.asks_corpus:
-        return f"{deciding.router.name} is sound; it decides with an index."
-    (decision,) = deciding.decide([WARM_UP])
+    router = load_router(settings, models)
+    if router.asks_corpus:
+        return f"{router.name} is sound; it decides with an index."
+    (decision,) = decide([WARM_UP], settings, models)
     return f"{decision.model} decides; the route auto works."
 
 
 def _router_of(settings: ServiceSettings, place: Place, models: ModelCache) -> str:
     check(place.name, settings.router)
-    container = Session(settings, place.folder, models)
-    if not container.count:
+    session = Session.open(settings, place.folder, models)
+    if not session.count:
         return f"! {settings.router.model} was not asked: {place.folder} is empty."
-    (decision,) = container.decide([WARM_UP])
+    (decision,) = session.gateway.decide([WARM_UP])
     if decision.thresholds is None:
         raise ServiceError(f"{decision.model} did not score a question ({decision.reason}).")
     low, high = decision.thresholds.low, decision.thresholds.high
@@ -139,12 +139,12 @@ def _router_of(settings: ServiceSettings, place: Place, models: ModelCache) -> s
 
 def _index(settings: ServiceSettings, place: Place, models: ModelCache) -> str:
     started = perf_counter()
-    container = Session(settings, place.folder, models)
-    container.build()
+    session = Session.open(settings, place.folder, models)
+    session.build()
     for route in Route:
         if route != Route.AUTO:  # looked at by itself
-            container.gateway.search([WARM_UP], route, 1)
-    count, number = container.count, container.version
+            session.gateway.search([WARM_UP], route, 1)
+    count, number = session.count, session.version
     free = shutil.disk_usage(place.folder).free
     said = (
         f"{place.folder}, version {number}, {count:,} passages; every route answers "

@@ -2,18 +2,17 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 
 from backends.errors import FilterError
 from backends.types import Passage
 from router.errors import QuestionError
+from router.session import Session
 from router.types import Decision, Reply, Route
 from service.batching import Entry
-from service.collections import Collection, Engine
+from service.collections import Collection
 from service.logs import LOG
-
-DEGRADED = "degraded: "
 
 # How fast what was learned about a route's speed loses its say, so that a route that was left out
 # for being slow is tried again.
@@ -23,15 +22,10 @@ _NEWEST = 0.3
 
 @dataclass(frozen=True, slots=True)
 class SearchParams:
-    """What requests have in common that are worked on together.
+    """How to search; questions with equal parameters are worked on together.
 
     Attributes:
-        collection: Name.
-        route: Asked for.
-        k: Passages wanted.
         filter: Metadata filter as parsed JSON.
-        explain: Whether to say how the router and the graph came to what they did.
-        max_latency_ms: Most time for an answer, where the router chooses.
         canonical: The filter as text. It is this that is compared: to `==`, 1 and true are one.
     """
 
@@ -50,13 +44,7 @@ class SearchParams:
 
 @dataclass(frozen=True, slots=True)
 class RouteParams:
-    """The same for requests that only want to know which route a question would take.
-
-    Attributes:
-        collection: Name.
-        max_latency_ms: Most time for an answer.
-        explain: Whether to say how the router came to its choice.
-    """
+    """The same where only the route is wanted."""
 
     collection: str
     max_latency_ms: float | None = None
@@ -65,12 +53,7 @@ class RouteParams:
 
 @dataclass(frozen=True, slots=True)
 class QueuedQuestion:
-    """One question of one request.
-
-    Attributes:
-        text: As asked.
-        request_id: For logs.
-    """
+    """One question of one request; the id is for logs."""
 
     text: str
     request_id: str
@@ -81,16 +64,34 @@ class SearchResult:
     """The answer to one question.
 
     Attributes:
-        reply: Of the gateway.
+        params: How it was searched for. `params.route` is the route that was asked for.
+        entry: When it waited and began, and how many were in its batch.
+        reply: What the gateway says.
         passages: Id -> passage, of every hit, and of each arm's first k where they are explained.
-        degraded: Why another route answered than the one that was asked for, or "".
-        fetching: Seconds that reading the passages took, shared by the batch.
+        fallback: Why dense search answered in place of the route that was asked for, or "".
+        seconds: By stage, waiting first. Questions of one batch share its time equally.
+        total: Seconds from queueing to the answer.
     """
 
+    params: SearchParams
+    entry: Entry[QueuedQuestion]
     reply: Reply
     passages: Mapping[str, Passage]
-    degraded: str
-    fetching: float
+    fallback: str
+    seconds: Mapping[str, float]
+    total: float = 0.0
+
+    @property
+    def degraded(self) -> str:
+        """Why this is not what was asked for, or ""."""
+        return self.fallback or self.reply.ranking.degraded
+
+    @property
+    def degradation(self) -> str:
+        """The kind of it: failed, late, arm or ""."""
+        if not self.fallback:
+            return "arm" if self.reply.ranking.degraded else ""
+        return "failed" if " failed (" in self.fallback else "late"
 
 
 class Searcher:
@@ -99,140 +100,149 @@ class Searcher:
     def __init__(
         self, collections: Mapping[str, Collection], clock: Callable[[], float] = monotonic
     ) -> None:
-        """Take the collections.
-
-        Args:
-            collections: By name.
-            clock: That deadlines are told in.
-        """
+        """Take the collections by name, and the clock that deadlines are told in."""
         self._collections = collections
         self._clock = clock
         self._paces: dict[tuple[str, Route], _Pace] = {}
 
     def work(
-        self, ask: SearchParams | RouteParams, entries: Sequence[Entry[QueuedQuestion]]
+        self, params: SearchParams | RouteParams, entries: Sequence[Entry[QueuedQuestion]]
     ) -> Sequence[SearchResult | Decision | Exception]:
-        """One result or error per entry, in order."""
-        if isinstance(ask, RouteParams):
-            engine = self._collections[ask.collection].engine
-            return self._decide(engine, ask, [entry.item.text for entry in entries])
-        return self.find(ask, entries)
-
-    def find(
-        self, ask: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
-    ) -> list[SearchResult | Exception]:
-        """Passages or an error per entry, in order.
+        """One result or error for each entry, in order.
 
         Entries whose time will not suffice for their route, as far as one can tell, go first and
         over the dense route. All of a batch see one version of the index and one of the thresholds.
         """
-        engine = self._collections[ask.collection].engine
-        results: dict[int, SearchResult | Exception] = {}
-        for why, places in self._by_haste(ask, entries).items():
-            asked = replace(ask, route=Route.DENSE) if why else ask
-            found = self._search(engine, asked, [entries[place].item for place in places], why)
-            results.update(zip(places, found, strict=True))
-        return [results[place] for place in range(len(entries))]
+        engine = self._collections[params.collection].engine
+        if isinstance(params, RouteParams):
+            return self._decide(engine, params, [entry.item.text for entry in entries])
+        late, why = self._late(params, entries)
+        if not late:
+            return self._search(engine, params, entries)
+        patient = [entry for entry in entries if entry not in late]
+        found = [
+            *self._search(engine, params, late, why),
+            *self._search(engine, params, patient),
+        ]
+        results = dict(zip([*late, *patient], found, strict=True))
+        return [results[entry] for entry in entries]
 
     def _decide(
-        self, engine: Engine, ask: RouteParams, questions: Sequence[str]
+        self, engine: Session, params: RouteParams, questions: Sequence[str]
     ) -> list[Decision | Exception]:
         try:
             return list(
                 engine.gateway.decide(
-                    questions, max_latency_ms=ask.max_latency_ms, explain=ask.explain
+                    questions, max_latency_ms=params.max_latency_ms, explain=params.explain
                 )
             )
         except Exception as error:  # noqa: BLE001 - one bad question must not fail the others
             if len(questions) == 1:
                 return [error]
-        return [found for question in questions for found in self._decide(engine, ask, [question])]
+        return [found for one in questions for found in self._decide(engine, params, [one])]
 
-    def _by_haste(
-        self, ask: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
-    ) -> dict[str, list[int]]:
-        """Why some places cannot take the route asked for -> those places; "" -> the others."""
-        pace = self._paces.get((ask.collection, ask.route))
-        if pace is None or ask.route == Route.DENSE:
-            return {"": list(range(len(entries)))}
+    def _late(
+        self, params: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
+    ) -> tuple[list[Entry[QueuedQuestion]], str]:
+        """Entries for which the route takes too long at the moment, and that in words."""
+        pace = self._paces.get((params.collection, params.route))
+        if pace is None or params.route == Route.DENSE:
+            return [], ""
         now = self._clock()
         expected = pace.seconds(now) * len(entries)
-        late = [n for n, entry in enumerate(entries) if entry.deadline - now < expected]
-        if not late:
-            return {"": list(range(len(entries)))}
-        why = (
-            f"{ask.route} takes about {1000 * expected:.0f} ms at the moment, more than the "
-            "deadline leaves; dense instead"
+        return [entry for entry in entries if entry.deadline - now < expected], (
+            f"degraded: {params.route} takes about {1000 * expected:.0f} ms at the moment, more "
+            "than the deadline leaves; dense instead"
         )
-        kept = [n for n in range(len(entries)) if n not in set(late)]
-        return {why: late, "": kept} if kept else {why: late}
 
     def _search(
-        self, engine: Engine, ask: SearchParams, questions: Sequence[QueuedQuestion], why: str
+        self,
+        engine: Session,
+        params: SearchParams,
+        entries: Sequence[Entry[QueuedQuestion]],
+        fallback: str = "",
     ) -> list[SearchResult | Exception]:
-        """Search over one route.
+        """Search over the route that was asked for, or over dense where `fallback` says why.
 
         A question that fails does not take its neighbours with it, and dense search answers it
         where it can.
         """
+        if not entries:
+            return []
+        route = Route.DENSE if fallback else params.route
+        started = perf_counter()
         try:
-            return list(self._ask(engine, ask, questions, why))
-        except (FilterError, QuestionError) as error:
-            if len(questions) == 1:
-                return [error]
+            replies = engine.gateway.search(
+                [entry.item.text for entry in entries],
+                route,
+                params.k,
+                params.filter,
+                max_latency_ms=params.max_latency_ms,
+                explain=params.explain,
+            )
+            searched = perf_counter()
+            shown = [_shown(reply, params) for reply in replies]
+            passages = engine.passages(sorted(set().union(*shown)))
         except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
-            ids = [question.request_id for question in questions]
+            return self._search_apart(engine, params, entries, fallback, error)
+        ended = perf_counter()
+        pace = self._paces.setdefault((params.collection, route), _Pace())
+        pace.learn((ended - started) / len(entries), self._clock())
+        return [
+            SearchResult(
+                params,
+                entry,
+                reply,
+                {id_: passages[id_] for id_ in ids},
+                fallback,
+                {
+                    "queue": max(0.0, entry.started - entry.entered),
+                    **reply.seconds,
+                    "fetching": (ended - searched) / len(entries),
+                },
+            )
+            for entry, reply, ids in zip(entries, replies, shown, strict=True)
+        ]
+
+    def _search_apart(
+        self,
+        engine: Session,
+        params: SearchParams,
+        entries: Sequence[Entry[QueuedQuestion]],
+        fallback: str,
+        error: Exception,
+    ) -> list[SearchResult | Exception]:
+        """After an error: each half by itself, and a single question over dense."""
+        route = Route.DENSE if fallback else params.route
+        mistaken = isinstance(error, FilterError | QuestionError)
+        if not mistaken:
             LOG.error(
                 "arm failed",
                 exc_info=error,
-                extra={"route": str(ask.route), "collection": ask.collection, "request_ids": ids},
+                extra={
+                    "route": str(route),
+                    "collection": params.collection,
+                    "request_ids": [entry.item.request_id for entry in entries],
+                },
             )
-            if len(questions) == 1:
-                if ask.route == Route.DENSE:
-                    return [error]
-                why = f"{ask.route} failed ({type(error).__name__}); dense instead"
-                return self._search(engine, replace(ask, route=Route.DENSE), questions, why)
-        half = len(questions) // 2
+        if len(entries) == 1 and (mistaken or route == Route.DENSE):
+            return [error]
+        if len(entries) == 1:
+            fallback = f"degraded: {route} failed ({type(error).__name__}); dense instead"
+            return self._search(engine, params, entries, fallback)
+        half = len(entries) // 2
         return [
-            *self._search(engine, ask, questions[:half], why),
-            *self._search(engine, ask, questions[half:], why),
-        ]
-
-    def _ask(
-        self, engine: Engine, ask: SearchParams, questions: Sequence[QueuedQuestion], why: str
-    ) -> list[SearchResult]:
-        started = perf_counter()
-        replies = engine.gateway.search(
-            [question.text for question in questions],
-            ask.route,
-            ask.k,
-            ask.filter,
-            max_latency_ms=ask.max_latency_ms,
-            explain=ask.explain,
-        )
-        searched = perf_counter()
-        shown = [_shown(reply, ask) for reply in replies]
-        passages = engine.passages(sorted(set().union(*shown)))
-        fetching = (perf_counter() - searched) / len(questions)
-        pace = self._paces.setdefault((ask.collection, ask.route), _Pace())
-        pace.learn((perf_counter() - started) / len(questions), self._clock())
-        return [
-            SearchResult(
-                reply,
-                {id_: passages[id_] for id_ in ids},
-                DEGRADED + why if why else "",
-                fetching,
-            )
-            for reply, ids in zip(replies, shown, strict=True)
+            *self._search(engine, params, entries[:half], fallback),
+            *self._search(engine, params, entries[half:], fallback),
         ]
 
 
-def _shown(reply: Reply, ask: SearchParams) -> set[str]:
+def _shown(reply: Reply, params: SearchParams) -> set[str]:
     """Ids of the passages that a reply needs: its own, and what each arm had where that is told."""
     own = {hit.id for hit in reply.ranking.hits}
-    if not ask.explain:
+    if not params.explain:
         return own
-    return own.union(hit.id for arm in reply.arms.values() for hit in arm.hits[: ask.k])
+    return own.union(hit.id for arm in reply.arms.values() for hit in arm.hits[: params.k])
 
 
 @dataclass(slots=True)

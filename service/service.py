@@ -1,9 +1,10 @@
 """The running service: collections, the batcher in front of them, and what watches over both."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from dataclasses import replace
 from time import perf_counter, time
 from typing import cast
 
@@ -12,21 +13,25 @@ from opentelemetry.trace import Tracer
 
 from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
-from service.answers.answering import Writer
+from service.answers.generate import AnswerGenerator
 from service.batching import Batcher, unless_gone
-from service.collections import INDEX, Collection, pick
-from service.errors import ServiceError
+from service.collections import Collection, pick
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import Problem, request_id_of
-from service.http.replies import Answered
 from service.http.tracing import record_retrieval
-from service.ingest.desk import Desk
-from service.logs import LOG
-from service.recent import Recent, Sample
+from service.ingest.job_runner import JobRunner
+from service.ingest.sandbox import Sandbox
+from service.ingest.writer import CollectionWriter
+from service.refresh import Refresher
 from service.render import plain
+from service.schemas.stats import RecentQuestion
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
 from service.settings import ServiceSettings
+
+_THREADS = 4
+REMEMBERED = 1000
+"""Answers that `/v1/stats` is about; older ones are forgotten."""
 
 
 class Service:
@@ -58,26 +63,31 @@ class Service:
         self.ring = ring
         self.metrics = metrics
         self.tracer = tracer
-        self._loaded = loaded
         self.started = int(time())
-        self.writer = Writer(settings.generator, metrics)
-        self.journal = RequestLog(serve.request_log) if serve.request_log is not None else None
+        self.generator = AnswerGenerator(settings.generator, metrics)
+        self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         self.batcher: Batcher[
             SearchParams | RouteParams, QueuedQuestion, SearchResult | Decision
         ] = Batcher(Searcher(collections).work, batch=serve.batch, queue=serve.queue)
-        self.desk = Desk(
-            collections,
-            settings.documents,
-            call=self.batcher.call,
-            catch_up=self.catch_up,
-            written=self._written,
-            entity_vectors=settings.ingest.entity_vectors,
-            metrics=metrics.documents,
+        self.refresher = Refresher(
+            settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
         )
-        self._is_written = asyncio.Event()
-        self.recent = Recent()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
+        self.sandbox = Sandbox(settings.documents.limits)
+        self.writers = {
+            name: CollectionWriter(
+                collection,
+                settings,
+                models=self.batcher,
+                refresher=self.refresher,
+                threads=self._threads,
+                metrics=metrics.documents,
+            )
+            for name, collection in collections.items()
+        }
+        self.jobs = JobRunner(self.writers, settings.documents, metrics.documents)
+        self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
+        self.answered = 0
         metrics.queue_depth.set(0)
 
     @property
@@ -94,59 +104,36 @@ class Service:
         return pick(self.collections, name)
 
     async def start(self) -> None:
-        """Begin to load, and return; `is_ready` says when it is done.
-
-        One of several workers loads first: they share an address, so /ready of one says nothing of
-        the others, and none may answer before it can.
-        """
-        if self.settings.serve.workers > 1:
-            await self._load()
-            if not self.is_ready:
-                raise ServiceError("A collection could not be loaded; see the log above for why.")
-        self._tasks.add(asyncio.create_task(self._load_and_follow(), name="wye-collections"))
-        self.desk.start()
+        """Begin to load, and return; `is_ready` says when it is done."""
+        await self.refresher.start()
+        self.jobs.start()
 
     async def stop(self) -> None:
         """Finish what was accepted, then end every thread."""
-        await self.desk.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.jobs.stop()
+        await self.refresher.stop()
         await self.batcher.close()
-        await self.writer.close()
-        self._beside.shutdown()
+        await self.generator.close()
+        self._threads.shutdown()
         for collection in self.collections.values():
             collection.close()
-        if self.journal is not None:
-            self.journal.close()
+        if self.request_log is not None:
+            self.request_log.close()
 
-    async def catch_up(self, collection: Collection, version: int) -> None:
-        """Return when every question that comes from now on sees a version, or a newer one.
-
-        Raises:
-            Problem: 503 when it cannot be opened; that it was written stays so.
-        """
-        while collection.engine.version < version:
-            before = collection.engine.version
-            await self._renew(collection)
-            if collection.engine.version == before:
-                why = collection.faults[INDEX] or "the newer one is not in sight"
-                raise Problem(
-                    503,
-                    "not-searched-yet",
-                    f"Version {version} of '{collection.name}' is written, but version {before} is "
-                    f"still searched here ({why}). Ask again.",
-                    retry_after=2,
-                )
-
-    async def find(
-        self, request: Request, ask: SearchParams, questions: Sequence[str], deadline_ms: int | None
-    ) -> list[Answered]:
+    async def search(
+        self,
+        request: Request,
+        params: SearchParams,
+        questions: Sequence[str],
+        deadline_ms: int | None,
+    ) -> list[SearchResult]:
         """Passages for each question of a request, in order.
 
+        With the first error the other questions leave the queue; all do when the client goes away.
+
         Args:
-            request: That asks; when its client goes away, the questions leave the queue.
-            ask: How to search.
+            request: That asks.
+            params: How to search.
             questions: What for.
             deadline_ms: Time for it; None takes the settings'.
 
@@ -154,30 +141,32 @@ class Service:
             Problem: 503 when there is too much to do or nothing is loaded, 504 when time ran out,
                 422 for a request that cannot be answered, 499 when the client went away.
         """
-        self._check(ask.collection, ask.route)
-        request_id = request_id_of(request.scope)
-        seconds = self._seconds(deadline_ms)
-        answers = await unless_gone(
-            gone(request),
-            _together(
-                [self._find(ask, QueuedQuestion(text, request_id), seconds) for text in questions]
-            ),
-        )
-        for answered in answers:
-            self._record(answered)
-        return answers
+        self._check(params.collection, params.route)
+        request_id, seconds = request_id_of(request.scope), self._seconds(deadline_ms)
+        tasks = [
+            asyncio.ensure_future(self._submit(params, QueuedQuestion(text, request_id), seconds))
+            for text in questions
+        ]
+        try:
+            results = await unless_gone(gone(request), asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+        for result in results:
+            self._record(result)
+        return results
 
     async def decide(
-        self, request: Request, ask: RouteParams, question: str, deadline_ms: int | None
+        self, request: Request, params: RouteParams, question: str, deadline_ms: int | None
     ) -> Decision:
         """Which route a question would take.
 
         Raises:
-            Problem: As of `find`.
+            Problem: As of `search`.
         """
-        self._check(ask.collection, Route.AUTO)
+        self._check(params.collection, Route.AUTO)
         item = QueuedQuestion(question, request_id_of(request.scope))
-        work = self.batcher.submit(ask, item, self._seconds(deadline_ms))
+        work = self.batcher.submit(params, item, self._seconds(deadline_ms))
         decision, _ = await unless_gone(gone(request), work)
         return cast("Decision", decision)
 
@@ -187,7 +176,7 @@ class Service:
         Raises:
             Problem: 503 while the collection loads, 409 for a route that it lacks.
         """
-        collection = self.collection(name)
+        collection = self.collections[name]
         _ = collection.engine
         lacking = collection.unavailable.get(route)
         if lacking is not None:
@@ -201,134 +190,77 @@ class Service:
         serve = self.settings.serve
         return min(deadline_ms or serve.deadline_ms, serve.longest_deadline_ms) / 1000
 
-    async def _find(self, ask: SearchParams, question: QueuedQuestion, seconds: float) -> Answered:
+    async def _submit(
+        self, params: SearchParams, question: QueuedQuestion, seconds: float
+    ) -> SearchResult:
         started = perf_counter()
         self.metrics.queue_depth.set(self.batcher.depth + 1)
         try:
-            found, entry = await self.batcher.submit(ask, question, seconds)
+            result, _ = await self.batcher.submit(params, question, seconds)
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)
-        return Answered(ask, cast("SearchResult", found), entry, perf_counter() - started)
+        return replace(cast("SearchResult", result), total=perf_counter() - started)
 
-    def _record(self, answered: Answered) -> None:
+    def _record(self, result: SearchResult) -> None:
         """Count it, trace it, and write it to the request log."""
-        ask, reply, metrics = answered.ask, answered.found.reply, self.metrics
-        decision = reply.decision
-        score = None if decision is None else decision.score
-        metrics.stages(answered.seconds)
-        metrics.retrieval_seconds.labels(str(reply.route)).observe(answered.total)
-        metrics.routes.labels(ask.collection, str(ask.route), str(reply.route)).inc()
-        metrics.batch_size.observe(answered.entry.size)
+        params, reply, metrics = result.params, result.reply, self.metrics
+        score = None if reply.decision is None else reply.decision.score
+        for stage, spent in result.seconds.items():
+            metrics.stage_seconds.labels(stage).observe(spent)
+        metrics.retrieval_seconds.labels(str(reply.route)).observe(result.total)
+        metrics.routes.labels(params.collection, str(params.route), str(reply.route)).inc()
+        metrics.batch_size.observe(result.entry.size)
         if score is not None:
-            metrics.scores.labels(ask.collection).observe(score)
-        kind = _kind_of_degradation(answered)
-        if kind:
-            metrics.degraded.labels(ask.collection, kind).inc()
-        self.recent.add(
-            Sample(
-                time(),
-                ask.collection,
-                ask.route,
-                reply.route,
-                score,
-                round(1000 * answered.total, 3),
-                kind,
-                reply.question if self.journal is not None else None,
+            metrics.scores.labels(params.collection).observe(score)
+        if result.degradation:
+            metrics.degraded.labels(params.collection, result.degradation).inc()
+        self.answered += 1
+        self.recent.append(
+            RecentQuestion(
+                time=time(),
+                question=reply.question if self.request_log is not None else "",
+                collection=params.collection,
+                asked=params.route,
+                route=reply.route,
+                score=score,
+                ms=round(1000 * result.total, 3),
+                degraded=result.degradation,
             )
         )
         record_retrieval(
             self.tracer,
-            answered.seconds,
-            answered.total,
+            result.seconds,
+            result.total,
             {
-                "wye.request_id": answered.entry.item.request_id,
-                "wye.collection": ask.collection,
-                "wye.asked": str(ask.route),
+                "wye.request_id": result.entry.item.request_id,
+                "wye.collection": params.collection,
+                "wye.asked": str(params.route),
                 "wye.route": str(reply.route),
                 "wye.index_version": reply.version,
-                "wye.batch": answered.entry.size,
-                "wye.degraded": answered.degraded,
+                "wye.batch": result.entry.size,
+                "wye.degraded": result.degraded,
                 **({"wye.score": float(score)} if score is not None else {}),
             },
         )
-        if self.journal is not None:
-            self.journal.write(
+        if self.request_log is not None:
+            self.request_log.write(
                 RETRIEVAL,
-                answered.entry.item.request_id,
+                result.entry.item.request_id,
                 {
                     "question": reply.question,
-                    "collection": ask.collection,
-                    "asked": str(ask.route),
+                    "collection": params.collection,
+                    "asked": str(params.route),
                     "route": str(reply.route),
-                    "k": ask.k,
-                    "filter": ask.filter,
-                    "max_latency_ms": ask.max_latency_ms,
-                    "decision": plain(decision),
+                    "k": params.k,
+                    "filter": params.filter,
+                    "max_latency_ms": params.max_latency_ms,
+                    "decision": plain(reply.decision),
                     "passages": [hit.id for hit in reply.ranking.hits],
                     "index_version": reply.version,
-                    "degraded": answered.degraded,
-                    "seconds": {**answered.seconds, "total": answered.total},
+                    "degraded": result.degraded,
+                    "seconds": {**result.seconds, "total": result.total},
                 },
             )
-
-    async def _load(self) -> None:
-        """Load each collection in the thread that searches."""
-        waiting = [each for each in self.collections.values() if not each.is_ready]
-        for collection in waiting:
-            try:
-                await self.batcher.call(collection.load)
-            except Exception as error:  # noqa: BLE001 - /ready tells, and the others load on
-                extra = {"collection": collection.name, "error": str(error)}
-                LOG.error("load failed", exc_info=error, extra=extra)
-            self._show(collection)
-            # What was deleted between opening the index and saying so was deleted without us.
-            await self._renew(collection)
-        if waiting:
-            await self.batcher.call(self._loaded)
-
-    async def _load_and_follow(self) -> None:
-        """Load what is not loaded yet, then look for newer versions, thresholds and keys."""
-        await self._load()
-        while True:
-            started = perf_counter()
-            self._is_written.clear()
-            for collection in self.collections.values():
-                await self._renew(collection)
-            self._reload_keys()
-            # Following an index that is written to all the time takes at most half of the time, and
-            # a fifth where that leaves nobody waiting longer than without writes of its own.
-            spent = perf_counter() - started
-            usual = self.settings.serve.refresh_seconds
-            pause = max(spent, min(4 * spent, usual))
-            await asyncio.sleep(pause)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(usual - pause):
-                    await self._is_written.wait()
-
-    def _written(self) -> None:
-        """This process has written: what it wrote is to be found soon."""
-        self._is_written.set()
-
-    async def _renew(self, collection: Collection) -> None:
-        """Move to the newest version and thresholds, if there are newer ones."""
-        loop = asyncio.get_running_loop()
-        if await loop.run_in_executor(self._beside, collection.renew):
-            await self.batcher.call(collection.forget)
-            self._show(collection)
-
-    def _show(self, collection: Collection) -> None:
-        self.desk.announce(collection)
-        facts = collection.facts()
-        if collection.is_ready:
-            gauges = self.metrics
-            gauges.index_version.labels(collection.name).set(cast("int", facts["index_version"]))
-            gauges.index_passages.labels(collection.name).set(cast("int", facts["passages"]))
-
-    def _reload_keys(self) -> None:
-        try:
-            self.ring.reload()
-        except Exception as error:  # noqa: BLE001 - the keys stay as they were
-            LOG.error("keys not reloaded", extra={"error": str(error)})
 
 
 async def service_of(request: Request) -> Service:
@@ -344,21 +276,3 @@ async def gone(request: Request) -> None:
     """Ends when the client goes away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-async def _together(finding: Sequence[Coroutine[None, None, Answered]]) -> list[Answered]:
-    """All results; with the first error, or when cancelled, the others are cancelled as well."""
-    tasks = [asyncio.ensure_future(each) for each in finding]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-def _kind_of_degradation(answered: Answered) -> str:
-    if not answered.degraded:
-        return ""
-    if not answered.found.degraded:
-        return "arm"
-    return "failed" if " failed (" in answered.found.degraded else "late"

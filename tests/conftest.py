@@ -101,6 +101,12 @@ def _syntax_parser(settings: AnalyserSettings) -> SyntaxParser:
     return open_syntax_parser(settings.pipeline, settings.constituency)
 
 
+@pytest.fixture(scope="session")
+def fake_analyser() -> type[FakeAnalyser]:
+    """Stands where the models would be: nothing is loaded, and its features are nobody's."""
+    return FakeAnalyser
+
+
 @pytest.fixture
 def fake_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """No models are loaded, wherever the composition root is asked to."""

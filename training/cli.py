@@ -88,7 +88,7 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
         source = Source(dataset, settings.index)
-        container = Session(settings, settings.index)
+        container = Session.open(settings, settings.index)
         try:
             systems = {}
             if names:

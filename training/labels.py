@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.types import Int64, Mask, Ranking
-from router.fusing import blend_text
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings, fuse_text
 from router.types import Route
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed, TrainingReplay
@@ -245,5 +244,5 @@ def labels_of(found: Disagreement, count: int) -> Int64:
 
 def _answerer(route: Route, fusion: FusionSettings) -> Answerer:
     if route == Route.HYBRID:
-        return lambda replay: blend_text(replay.evidence, fusion, DEPTH)
+        return lambda replay: fuse_text(replay.evidence, fusion, DEPTH)
     return lambda replay: replay.rankings(route)

@@ -4,7 +4,7 @@ LinearRAG (arXiv 2510.10114) with what was measured to help on top of it. Every 
 is kept in a `Trace`, so a ranking explains itself from the very numbers that made it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -49,8 +49,6 @@ DOUBT = 4
 CELLS = 16_000_000
 """Passages times questions that are walked for together, to bound memory: 128 MB an array."""
 NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
-
-NO_START = "none of the passages to walk from is in this version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,47 +195,6 @@ class TriGraphRetriever:
                 self._rank(trace, scores[:, column], k, allowed)
                 for column, trace in enumerate(traces)
             ]
-        return rankings
-
-    def spread(
-        self, masses: Sequence[Mapping[str, float]], k: int, allowed: Mask | None = None
-    ) -> list[Ranking]:
-        """At most k passages for each walk that restarts at given passages and nowhere else.
-
-        Args:
-            masses: Passage id -> restart mass, at least 0; ids that this version lacks and those
-                that are not allowed are left out.
-            k: At least 1.
-            allowed: (n,) mask.
-
-        Returns:
-            Rankings by the mass that settles on passages; degraded where no mass was left.
-        """
-        require_k(k)
-        require_mask(allowed, len(self.corpus))
-        view = self._view_of(allowed)
-        row_of = {id_: row for row, id_ in enumerate(self.corpus.ids)}
-        eligible = np.arange(len(self.corpus)) if allowed is None else np.flatnonzero(allowed)
-        rankings = []
-        for mass in masses:
-            prior = np.zeros(len(self.corpus))
-            for id_, value in mass.items():
-                if id_ in row_of and (allowed is None or allowed[row_of[id_]]):
-                    prior[row_of[id_]] = value
-            settled = self._settle([_walk_from(prior)], view)
-            score = settled.passages[eligible, 0]
-            best = top_rows(score, k)
-            best = best[score[best] > 0]
-            rankings.append(
-                make_ranking(
-                    self.name,
-                    self.corpus.ids,
-                    eligible[best],
-                    score[best],
-                    candidates=int((score > 0).sum()),
-                    degraded="" if prior.any() else NO_START,
-                )
-            )
         return rankings
 
     def trace(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Trace]:
@@ -468,12 +425,6 @@ class TriGraphRetriever:
                 share = self.settings.title_weight * weight**2 / len(passages)
                 closeness = near[passages]
                 prior[passages] += share * closeness ** (DOUBT if entity in doubtful else 1)
-
-
-def _walk_from(prior: Float64) -> Trace:
-    """A walk that no entity of the question has a part in."""
-    none = np.empty(0, np.int64)
-    return Trace((), Activation(none, np.empty(0), np.empty(0), none), prior, np.empty(0))
 
 
 def _scaled(similarity: Float32, allowed: Mask | None) -> Float64:

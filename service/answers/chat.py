@@ -1,102 +1,90 @@
-"""Chores that a chat client has a model do beside a conversation: titles, tags, what to ask next.
+"""Chat completions in OpenAI's protocol."""
 
-Open WebUI sends each as a message of its own to the model that the conversation is with: it begins
-with "### Task:", says what to write, and ends with the conversation in `<chat_history>`. To search
-for that would find what the conversation is about over again, and a title with citations is none.
-"""
-
+import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from service.answers.answering import EXTRACTIVE, AnswerParams, GeneratedAnswer, Writer
-from service.answers.generate import Message
-from service.http.problems import Problem
-from service.http.replies import Answered, answer_value, retrieve_reply
-from service.http.sse import event
+from fastapi.sse import format_sse_event
 
-_BEGINS = "### Task:"
-_HOLDS = "<chat_history>"
+from service.answers.generate import (
+    EXTRACTIVE,
+    AnswerGenerator,
+    AnswerParams,
+    GeneratedAnswer,
+    Message,
+)
+from service.http.problems import Problem
+from service.http.replies import answer_value, retrieve_reply
+from service.search import SearchResult
+
+_USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 def is_chore(turns: Sequence[Message]) -> bool:
-    """Whether the turns of a conversation are a chore and no question.
+    """Whether the turns of user and assistant are no question but a chore: a title, tags, ….
 
-    A prompt by which a client puts passages of its own before a question has no `<chat_history>`,
-    and stays a question.
-
-    Args:
-        turns: Of user and assistant, those with text; the last is the user's.
+    Open WebUI sends each as a message of its own to the model that the conversation is with: it
+    begins with "### Task:", says what to write, and ends with the conversation in `<chat_history>`.
+    To search for that would find what the conversation is about over again, and a title with
+    citations is none. A prompt by which a client puts passages of its own before a question has no
+    `<chat_history>`, and stays a question.
     """
     if len(turns) != 1:
         return False
     text = turns[0].content.lstrip()
-    return text.startswith(_BEGINS) and _HOLDS in text
-
-
-_USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")
+    return text.startswith("### Task:") and "<chat_history>" in text
 
 
 class Completion:
     """One completion; all pieces of it have an id, a time and a model in common."""
 
     def __init__(
-        self, request_id: str, model: str, wanted: AnswerParams, answered: Answered | None
+        self, request_id: str, model: str, params: AnswerParams, result: SearchResult | None
     ) -> None:
-        """Begin one.
+        """Begin one, of a model as the client named it.
 
-        Args:
-            request_id: Of the request.
-            model: As the client named it.
-            wanted: What to answer.
-            answered: What was found for it; None where nothing was searched for.
+        There is no result where nothing was searched for.
         """
         self._request_id = request_id
         self._model = model
-        self._wanted = wanted
+        self._params = params
         self._created = int(time.time())
-        self._found = None if answered is None else retrieve_reply(answered).model_dump(mode="json")
+        self._found = None if result is None else retrieve_reply(result).model_dump(mode="json")
 
-    def whole(self, written: GeneratedAnswer) -> dict[str, Any]:
-        """An answer that has been written to its end, in one piece."""
+    def whole(self, answer: GeneratedAnswer) -> dict[str, Any]:
+        """An answer that has come to its end, in one piece."""
         message = {
             "role": "assistant",
-            "content": _preface(written) + written.text,
+            "content": _preface(answer) + answer.text,
             "refusal": None,
         }
         choice = {"index": 0, "message": message, "logprobs": None}
         return {
             **self._head("chat.completion"),
-            "choices": [{**choice, "finish_reason": written.ending.reason}],
-            "usage": _usage(written),
-            **self._extras(written),
+            "choices": [{**choice, "finish_reason": answer.finish_reason}],
+            "usage": _usage(answer),
+            **self._extras(answer),
             "wye": self._found,
         }
 
-    async def chunks(
-        self, writer: Writer, written: GeneratedAnswer, *, usage: bool
-    ) -> AsyncIterator[str]:
-        """An answer as server-sent events while it is written.
-
-        Args:
-            writer: Writes it.
-            written: Filled in on the way.
-            usage: Whether to tell tokens at the end.
-        """
-        yield event({**self._chunk({"role": "assistant", "content": ""}), "wye": self._found})
+    async def chunks(self, generator: AnswerGenerator, *, usage: bool) -> AsyncIterator[bytes]:
+        """An answer as server-sent events while it is written, with its tokens if wanted."""
+        answer = GeneratedAnswer()
+        yield _event({**self._chunk({"role": "assistant", "content": ""}), "wye": self._found})
         started = False
-        async for piece in writer.write(self._wanted, written):
-            text = piece if started else _preface(written) + piece
+        async for piece in generator.stream(self._params, answer):
+            text = piece if started else _preface(answer) + piece
             started = True
-            yield event(self._chunk({"content": text}))
-        if written.error:
-            yield event({"error": broken_off(written).body(self._request_id)["error"]})
+            yield _event(self._chunk({"content": text}))
+        if answer.error:
+            yield _event({"error": broken_off(answer).body(self._request_id)["error"]})
             return
-        yield event({**self._chunk({}, written.ending.reason), **self._extras(written)})
+        yield _event({**self._chunk({}, answer.finish_reason), **self._extras(answer)})
         if usage:
             head = self._head("chat.completion.chunk")
-            yield event({**head, "choices": [], "usage": _usage(written)})
-        yield event("[DONE]")
+            yield _event({**head, "choices": [], "usage": _usage(answer)})
+        yield format_sse_event(data_str="[DONE]")
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {
@@ -110,21 +98,25 @@ class Completion:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return {**self._head("chat.completion.chunk"), "choices": [choice]}
 
-    def _extras(self, written: GeneratedAnswer) -> dict[str, Any]:
-        value = answer_value(written, self._wanted.passages)
+    def _extras(self, answer: GeneratedAnswer) -> dict[str, Any]:
+        value = answer_value(answer, self._params.passages)
         citations = [citation.model_dump() for citation in value.citations]
         return {"citations": citations, "generator": value.generator, "note": value.note}
 
 
-def broken_off(written: GeneratedAnswer) -> Problem:
+def _event(data: dict[str, Any]) -> bytes:
+    return format_sse_event(data_str=json.dumps(data))
+
+
+def broken_off(answer: GeneratedAnswer) -> Problem:
     """What to say of an answer that ended before its end."""
-    return Problem(502, "generator", f"{written.error} Ask again.")
+    return Problem(502, "generator", f"{answer.error} Ask again.")
 
 
-def _preface(written: GeneratedAnswer) -> str:
+def _preface(answer: GeneratedAnswer) -> str:
     """What a reader has to know first; a chat shows nothing but text."""
-    return f"({written.note})\n\n" if written.generator == EXTRACTIVE else ""
+    return f"({answer.note})\n\n" if answer.generator == EXTRACTIVE else ""
 
 
-def _usage(written: GeneratedAnswer) -> dict[str, int]:
-    return {name: written.ending.usage.get(name, 0) for name in _USAGE}
+def _usage(answer: GeneratedAnswer) -> dict[str, int]:
+    return {name: answer.usage.get(name, 0) for name in _USAGE}

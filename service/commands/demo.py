@@ -52,13 +52,10 @@ def demo(
             _serve(index, port)
             return
         questions = _one_of_each_kind(corpus)
-        container = Session(settings, index)
-        try:
+        with Session.open(settings, index) as session:
             for kind, question, gold in questions:
                 console.rule(f"a question of kind {kind}", style="dim")
-                _ask(container.gateway, container.index.fetch, console, question, gold)
-        finally:
-            container.close()
+                _ask(session.gateway, session.index.fetch, console, question, gold)
     console.print(
         f"* marks a passage that answers the question. Ask your own:\n"
         f'  wye search "Who ...?" --index {index} --route graph --explain\n'

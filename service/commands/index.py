@@ -91,8 +91,7 @@ def ingest_files(
         FeaturizerError: The models cannot be loaded.
     """
     from backends.documents import read_passages
-    from backends.store.ingest import ingest
-    from router.session import Ingestion
+    from router.session import Session
 
     folder = folder_of(settings)
     # First what fails at once; the models take seconds to load.
@@ -100,18 +99,13 @@ def ingest_files(
         read_passages(source, chunk_words=chunk_words, on_bad=on_bad) for source in sources
     ]
     with messages().status("Loading the models"):
-        target = Ingestion(settings, folder)
-    try:
-        return ingest(
-            target.index,
+        session = Session.create(settings, folder)
+    with session:
+        return session.ingest(
             chain.from_iterable(streams),
-            target.passages,
-            batch_passages=settings.ingest.batch_passages,
-            entity_vectors=entity_vectors or settings.ingest.entity_vectors,
+            entity_vectors=entity_vectors,
             progress=Bar(expected_passages(sources)),
         )
-    finally:
-        target.close()
 
 
 def expected_passages(sources: Sequence[Path]) -> int | None:

@@ -31,19 +31,23 @@ def route(
 
     from router.gateway import check
     from router.model_files import stable_json
-    from router.session import Deciding, Session
+    from router.session import ModelCache, Session, decide
     from service.render import plain, show_decision
     from service.settings import load_settings
 
     questions = questions_of(question)
     check(questions, k=1)
     settings = load_settings(index=index)
-    with messages().status("Loading the models"):
-        router = Session(settings, settings.index) if settings.index else Deciding(settings)
-    try:
-        decisions = router.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
-    finally:
-        router.close()
+    with messages().status("Loading the models"), ModelCache() as models:
+        if settings.index is None:
+            decisions = decide(
+                questions, settings, models, max_latency_ms=max_latency_ms, explain=explain
+            )
+        else:
+            session = Session.open(settings, settings.index, models)
+            decisions = session.gateway.decide(
+                questions, max_latency_ms=max_latency_ms, explain=explain
+            )
     if as_json:
         rows = zip(questions, decisions, strict=True)
         typer.echo(stable_json([{"question": text, "decision": plain(d)} for text, d in rows]))

@@ -50,20 +50,19 @@ def search(
     check(questions, k)
     filter_ = parse_json(filter)
     settings = load_settings(index=index)
-    container = Session(settings, folder_of(settings))
-    try:
-        with messages().status("Opening the index"):
-            replies = container.gateway.search(
-                questions, route, k, filter_, max_latency_ms=max_latency_ms, explain=explain
-            )
-    finally:
-        container.close()
+    with (
+        messages().status("Opening the index"),
+        Session.open(settings, folder_of(settings)) as session,
+    ):
+        replies = session.gateway.search(
+            questions, route, k, filter_, max_latency_ms=max_latency_ms, explain=explain
+        )
     if any(reply.ranking.degraded == EMPTY_INDEX for reply in replies):
         raise ServiceError(
             f"Index {folder_of(settings)} is empty. Fill it with `wye index SOURCE --index DIR`."
         )
     ids = sorted({hit.id for reply in replies for hit in reply.ranking.hits})
-    passages = {passage.id: passage for passage in container.index.fetch(ids)}
+    passages = {passage.id: passage for passage in session.index.fetch(ids)}
     if as_json:
         typer.echo(replies_json(replies, passages))
         return

@@ -1,13 +1,13 @@
 """What was found, as replies over HTTP."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from fastapi.sse import EventSourceResponse
 
 from backends.types import Ranking
 from router.policy import FORCED
 from router.types import Decision, FusedHit, Route
-from service.answers.answering import GeneratedAnswer
-from service.batching import Entry
+from service.answers.generate import GeneratedAnswer
 from service.render import plain
 from service.schemas.answer import AnswerValue, Citation
 from service.schemas.explain import ArmHitValue, ExplanationValue
@@ -19,7 +19,7 @@ from service.schemas.retrieve import (
     RouteValue,
     SourceValue,
 )
-from service.search import QueuedQuestion, SearchParams, SearchResult
+from service.search import SearchResult
 
 HEADERS = (
     "x-wye-route",
@@ -32,51 +32,25 @@ HEADERS = (
 """What `headers` may set."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """One question with its answer and the time that took.
-
-    Attributes:
-        ask: How it was asked.
-        found: The answer.
-        entry: When it waited and began.
-        total: Seconds from queueing to the answer.
-        seconds: By stage, waiting first.
-    """
-
-    ask: SearchParams
-    found: SearchResult
-    entry: Entry[QueuedQuestion]
-    total: float
-    seconds: Mapping[str, float] = field(init=False)
-
-    def __post_init__(self) -> None:
-        stages = {
-            "queue": max(0.0, self.entry.started - self.entry.entered),
-            **self.found.reply.seconds,
-            "fetching": self.found.fetching,
-        }
-        object.__setattr__(self, "seconds", stages)
-
-    @property
-    def degraded(self) -> str:
-        """Why this is not what was asked for, or ""."""
-        return self.found.degraded or self.found.reply.ranking.degraded
-
-
-def retrieve_reply(answered: Answered) -> RetrieveReply:
+def retrieve_reply(result: SearchResult) -> RetrieveReply:
     """One answer in full."""
-    found, reply = answered.found, answered.found.reply
+    params, reply = result.params, result.reply
     return RetrieveReply(
-        request_id=answered.entry.item.request_id,
+        request_id=result.entry.item.request_id,
         question=reply.question,
-        passages=passages(found),
-        route=route_value(answered),
-        arms={name: _arm(ranking, found, answered.ask) for name, ranking in reply.arms.items()},
-        timings_ms=timings(answered),
-        batch=answered.entry.size,
-        index=IndexValue(collection=answered.ask.collection, version=reply.version),
-        degraded=answered.degraded,
+        passages=passages(result),
+        route=route_value(
+            reply.decision,
+            path=reply.route,
+            asked=params.route,
+            explain=params.explain,
+            fallback=result.fallback,
+        ),
+        arms={name: _arm(ranking, result) for name, ranking in reply.arms.items()},
+        timings_ms=timings(result),
+        batch=result.entry.size,
+        index=IndexValue(collection=params.collection, version=reply.version),
+        degraded=result.degraded,
         explanation=(
             None
             if reply.explanation is None
@@ -85,34 +59,33 @@ def retrieve_reply(answered: Answered) -> RetrieveReply:
     )
 
 
-def _arm(ranking: Ranking, found: SearchResult, ask: SearchParams) -> ArmValue:
+def _arm(ranking: Ranking, result: SearchResult) -> ArmValue:
     value = ArmValue(
         candidates=ranking.candidates, returned=len(ranking.hits), degraded=ranking.degraded
     )
-    if ask.explain:
+    if result.params.explain:
         value.hits = [
             ArmHitValue(
-                id=hit.id, title=found.passages[hit.id].title, rank=hit.rank, score=hit.score
+                id=hit.id, title=result.passages[hit.id].title, rank=hit.rank, score=hit.score
             )
-            for hit in ranking.hits[: ask.k]
+            for hit in ranking.hits[: result.params.k]
         ]
     return value
 
 
-def passages(found: SearchResult) -> list[PassageValue]:
+def passages(result: SearchResult) -> list[PassageValue]:
     """The passages of an answer, best first."""
+    ranking = result.reply.ranking
     values = []
-    for hit in found.reply.ranking.hits:
-        passage = found.passages[hit.id]
+    for hit in ranking.hits:
+        passage = result.passages[hit.id]
         sources = (
             [
                 SourceValue(arm=s.retriever, rank=s.rank, score=s.score, share=s.share)
                 for s in hit.sources
             ]
             if isinstance(hit, FusedHit)
-            else [
-                SourceValue(arm=str(found.reply.ranking.retriever), rank=hit.rank, score=hit.score)
-            ]
+            else [SourceValue(arm=str(ranking.retriever), rank=hit.rank, score=hit.score)]
         )
         values.append(
             PassageValue(
@@ -129,71 +102,77 @@ def passages(found: SearchResult) -> list[PassageValue]:
     return values
 
 
-def route_value(answered: Answered) -> RouteValue:
-    """Which way a question took; a route that the request forced has no decision."""
-    reply = answered.found.reply
-    if reply.decision is None:
-        value = RouteValue(path=reply.route, asked=answered.ask.route, reason=FORCED)
-    else:
-        value = decided(reply.decision, asked=answered.ask.route, explain=answered.ask.explain)
-    if answered.found.degraded:
-        value.reason = answered.found.degraded
-    return value
+def route_value(
+    decision: Decision | None, *, path: Route, asked: Route, explain: bool, fallback: str = ""
+) -> RouteValue:
+    """Which way a question took, and why.
 
-
-def decided(decision: Decision, *, asked: Route, explain: bool) -> RouteValue:
-    """A decision of the router."""
-    contributions = [plain(part) for part in decision.contributions] if explain else None
+    Args:
+        decision: The router's; None where the request named the route.
+        path: The route that answered.
+        asked: The route that was asked for.
+        explain: Whether contributions and trees are told.
+        fallback: Why dense search answered instead, or "".
+    """
+    if decision is None:
+        return RouteValue(path=path, asked=asked, reason=fallback or FORCED)
     return RouteValue.model_validate(
         {
             "path": decision.route,
             "asked": asked,
-            "reason": decision.reason,
+            "reason": fallback or decision.reason,
             "score": decision.score,
             "thresholds": plain(decision.thresholds),
             "model": decision.model,
-            "contributions": contributions,
+            "contributions": [plain(c) for c in decision.contributions] if explain else None,
             "nearest_change": plain(decision.nearest_change),
             "trees": list(decision.trees) if explain else None,
         }
     )
 
 
-def answer_value(written: GeneratedAnswer, passages: Sequence[PassageValue]) -> AnswerValue:
-    """An answer that has been written to its end."""
+def answer_value(answer: GeneratedAnswer, passages: Sequence[PassageValue]) -> AnswerValue:
+    """An answer that has come to its end."""
     return AnswerValue(
-        answer=written.text,
+        answer=answer.text,
         citations=[
             Citation(index=number, id=passage.id, title=passage.title, document=passage.document)
-            for number, passage in written.cited(passages)
+            for number, passage in answer.cited(passages)
         ],
-        generator=written.generator,
-        note=written.note or written.error,
-        finish_reason="error" if written.error else written.ending.reason,
-        usage=dict(written.ending.usage),
+        generator=answer.generator,
+        note=answer.note or answer.error,
+        finish_reason="error" if answer.error else answer.finish_reason,
+        usage=answer.usage,
     )
 
 
-def timings(answered: Answered) -> dict[str, float]:
+def timings(result: SearchResult) -> dict[str, float]:
     """Milliseconds by stage, and in all."""
-    stages = {name: round(1000 * spent, 3) for name, spent in answered.seconds.items()}
-    return {**stages, "total": round(1000 * answered.total, 3)}
+    stages = {name: round(1000 * spent, 3) for name, spent in result.seconds.items()}
+    return {**stages, "total": round(1000 * result.total, 3)}
 
 
-def headers(answered: Answered) -> dict[str, str]:
+def headers(result: SearchResult) -> dict[str, str]:
     """The facts that proxies and logs can use without reading a body."""
-    reply = answered.found.reply
+    reply = result.reply
     found = {
         "x-wye-route": str(reply.route),
-        "x-wye-collection": answered.ask.collection,
+        "x-wye-collection": result.params.collection,
         "x-wye-index-version": str(reply.version),
         "server-timing": ", ".join(
-            f"{stage};dur={spent:.1f}" for stage, spent in timings(answered).items()
+            f"{stage};dur={spent:.1f}" for stage, spent in timings(result).items()
         ),
     }
     if reply.decision is not None and reply.decision.score is not None:
         found["x-wye-score"] = f"{reply.decision.score:.4f}"
-    if answered.degraded:
-        line = " ".join(answered.degraded.split())
+    if result.degraded:
+        line = " ".join(result.degraded.split())
         found["x-wye-degraded"] = line.encode("ascii", "replace").decode()[:200]
     return found
+
+
+def event_stream(events: AsyncIterator[bytes], headers: Mapping[str, str]) -> EventSourceResponse:
+    """A reply that sends events as they come; when the client goes away, they stop."""
+    # Proxies that collect a reply before they pass it on would undo the streaming.
+    direct = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return EventSourceResponse(events, headers={**headers, **direct})

@@ -1,16 +1,17 @@
 """Answers with citations."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.sse import format_sse_event
 
-from service.answers.answering import AnswerParams, GeneratedAnswer
+from service.answers.generate import AnswerParams, GeneratedAnswer
 from service.http.auth import needs
 from service.http.keys import Scope
-from service.http.replies import answer_value, headers, retrieve_reply
-from service.http.sse import event, reply
-from service.routes.retrieve import ask_of
+from service.http.replies import answer_value, event_stream, headers, retrieve_reply
+from service.routes.retrieve import search_params
 from service.schemas.answer import AnswerReply, AnswerRequest
 from service.schemas.retrieve import RetrieveReply
 from service.service import Service, service_of
@@ -37,28 +38,28 @@ async def answer(
     Without a language model the answer is made of the sentences that bear most on the question, and
     `note` says so. When one is configured but fails, the same happens, and `note` says why.
     """
-    ask = ask_of(service, asked)
-    (answered,) = await service.find(request, ask, [asked.question], asked.deadline_ms)
-    retrieval = retrieve_reply(answered)
+    params = search_params(service, asked)
+    (result,) = await service.search(request, params, [asked.question], asked.deadline_ms)
+    retrieval = retrieve_reply(result)
     options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
-    wanted = AnswerParams(asked.question, retrieval.passages, ask.collection, options=options)
+    answering = AnswerParams(asked.question, retrieval.passages, params.collection, options=options)
     if asked.stream:
-        return reply(_events(service, wanted, retrieval), headers(answered))
-    response.headers.update(headers(answered))
-    written = GeneratedAnswer()
-    async for _ in service.writer.write(wanted, written):
-        pass
-    value = answer_value(written, retrieval.passages)
+        return event_stream(_events(service, answering, retrieval), headers(result))
+    response.headers.update(headers(result))
+    generated = await service.generator.complete(answering)
+    value = answer_value(generated, retrieval.passages)
     return AnswerReply(**value.model_dump(), retrieval=retrieval)
 
 
 async def _events(
-    service: Service, wanted: AnswerParams, retrieval: RetrieveReply
-) -> AsyncIterator[str]:
-    yield event(retrieval, "retrieval")
-    written = GeneratedAnswer()
-    async for piece in service.writer.write(wanted, written):
-        yield event({"text": piece}, "delta")
-    if written.error:
-        yield event({"detail": written.error, "request_id": retrieval.request_id}, "error")
-    yield event(answer_value(written, retrieval.passages), "done")
+    service: Service, params: AnswerParams, retrieval: RetrieveReply
+) -> AsyncIterator[bytes]:
+    yield format_sse_event(data_str=retrieval.model_dump_json(), event="retrieval")
+    generated = GeneratedAnswer()
+    async for piece in service.generator.stream(params, generated):
+        yield format_sse_event(data_str=json.dumps({"text": piece}), event="delta")
+    if generated.error:
+        error = {"detail": generated.error, "request_id": retrieval.request_id}
+        yield format_sse_event(data_str=json.dumps(error), event="error")
+    value = answer_value(generated, retrieval.passages)
+    yield format_sse_event(data_str=value.model_dump_json(), event="done")

@@ -7,17 +7,15 @@ from fastapi import APIRouter, Depends, Request, Response
 from starlette.responses import JSONResponse
 
 from router.types import Route
-from service.answers.answering import AnswerParams, GeneratedAnswer
 from service.answers.chat import Completion, broken_off, is_chore
-from service.answers.generate import Message
+from service.answers.generate import AnswerParams, Message
 from service.http.auth import needs
 from service.http.keys import Scope
 from service.http.problems import Problem, request_id_of
-from service.http.replies import Answered, headers, passages
-from service.http.sse import reply
+from service.http.replies import event_stream, headers, passages
 from service.schemas.chat import ChatMessage, ChatRequest
 from service.schemas.common import LONGEST_QUESTION
-from service.search import SearchParams
+from service.search import SearchParams, SearchResult
 from service.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=[Depends(needs(Scope.READ))])
@@ -78,7 +76,7 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     """
     route, collection = _route_of(service, asked.model)
     turns = _turns(asked.messages)
-    wanted = AnswerParams(
+    answering = AnswerParams(
         turns[-1].content,
         (),
         collection,
@@ -87,24 +85,22 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
         options=asked.sampling(),
         is_chore=is_chore(turns),
     )
-    answered: Answered | None = None
-    if not wanted.is_chore:
-        question = wanted.question.strip()[-LONGEST_QUESTION:]
+    result: SearchResult | None = None
+    if not answering.is_chore:
+        question = answering.question.strip()[-LONGEST_QUESTION:]
         own = asked.wye
-        ask = SearchParams(collection, route, own.k, own.filter, own.explain, own.max_latency_ms)
-        (answered,) = await service.find(request, ask, [question], own.deadline_ms)
-        wanted = replace(wanted, question=question, passages=passages(answered.found))
-    completion = Completion(request_id_of(request.scope), asked.model, wanted, answered)
-    told = {} if answered is None else headers(answered)
-    written = GeneratedAnswer()
+        params = SearchParams(collection, route, own.k, own.filter, own.explain, own.max_latency_ms)
+        (result,) = await service.search(request, params, [question], own.deadline_ms)
+        answering = replace(answering, question=question, passages=passages(result))
+    completion = Completion(request_id_of(request.scope), asked.model, answering, result)
+    told = {} if result is None else headers(result)
     if asked.stream:
         usage = asked.stream_options is not None and asked.stream_options.include_usage
-        return reply(completion.chunks(service.writer, written, usage=usage), told)
-    async for _ in service.writer.write(wanted, written):
-        pass
-    if written.error:
-        raise broken_off(written)
-    return JSONResponse(completion.whole(written), headers=told)
+        return event_stream(completion.chunks(service.generator, usage=usage), told)
+    generated = await service.generator.complete(answering)
+    if generated.error:
+        raise broken_off(generated)
+    return JSONResponse(completion.whole(generated), headers=told)
 
 
 def _turns(messages: list[ChatMessage]) -> list[Message]:

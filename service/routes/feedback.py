@@ -28,13 +28,13 @@ async def feedback(
 
     The reply may be any worker's, or of yesterday, so nothing checks here that the id exists.
     """
-    if service.journal is None:
+    if service.request_log is None:
         raise Problem(
             409,
             "no-log",
             "This server keeps no request log, so feedback would be lost. Set "
             "WYE_SERVE__REQUEST_LOG to a file.",
         )
-    service.journal.write(FEEDBACK, said.request_id, said.model_dump(exclude={"request_id"}))
+    service.request_log.write(FEEDBACK, said.request_id, said.model_dump(exclude={"request_id"}))
     service.metrics.feedback.labels(said.rating).inc()
     return FeedbackReply(request_id=said.request_id)

@@ -8,7 +8,7 @@ from router.types import Route
 from service.http.auth import needs
 from service.http.keys import Scope
 from service.http.problems import request_id_of
-from service.http.replies import decided, headers, retrieve_reply
+from service.http.replies import headers, retrieve_reply, route_value
 from service.schemas.common import SearchRequest
 from service.schemas.retrieve import RetrieveReply, RetrieveRequest, RouteReply, RouteRequest
 from service.search import RouteParams, SearchParams
@@ -39,10 +39,10 @@ async def retrieve(
       '{"question": "Into which sea does the river beneath the Old Bridge of Mostar flow?"}'
     ```
     """
-    ask = ask_of(service, wanted)
-    (answered,) = await service.find(request, ask, [wanted.question], wanted.deadline_ms)
-    response.headers.update(headers(answered))
-    return retrieve_reply(answered)
+    params = search_params(service, wanted)
+    (result,) = await service.search(request, params, [wanted.question], wanted.deadline_ms)
+    response.headers.update(headers(result))
+    return retrieve_reply(result)
 
 
 @router.post("/route", summary="Say which route a question would take", operation_id="route")
@@ -54,17 +54,17 @@ async def route(
 ) -> RouteReply:
     """Scores a question and stops there; nothing is searched."""
     name = service.collection(wanted.collection).name
-    choice = RouteParams(name, wanted.max_latency_ms, wanted.explain)
-    decision = await service.decide(request, choice, wanted.question, wanted.deadline_ms)
+    params = RouteParams(name, wanted.max_latency_ms, wanted.explain)
+    decision = await service.decide(request, params, wanted.question, wanted.deadline_ms)
     response.headers["x-wye-route"] = str(decision.route)
     return RouteReply(
         request_id=request_id_of(request.scope),
         question=wanted.question,
-        route=decided(decision, asked=Route.AUTO, explain=wanted.explain),
+        route=route_value(decision, path=decision.route, asked=Route.AUTO, explain=wanted.explain),
     )
 
 
-def ask_of(service: Service, wanted: SearchRequest) -> SearchParams:
+def search_params(service: Service, wanted: SearchRequest) -> SearchParams:
     """How a request wants its question searched.
 
     Raises:

@@ -1,7 +1,9 @@
 """What happened lately, for the console."""
 
+import math
 import os
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
@@ -13,7 +15,6 @@ from service.collections import Collection
 from service.http.auth import needs
 from service.http.keys import Scope
 from service.http.problems import key_of
-from service.recent import Sample, degradations_of, routes_of, scores_of
 from service.schemas.stats import RecentQuestion, RouteTimesValue, ScoresValue, StatsReply
 from service.service import Service, service_of
 
@@ -33,32 +34,32 @@ async def stats(request: Request, service: Annotated[Service, Depends(service_of
     With several workers these are the figures of whichever answers; `/metrics` adds all up.
     Questions are told only where they are written to a request log anyway, and to admins.
     """
-    samples, now = service.recent.samples, time.time()
+    recent, now = tuple(service.recent), time.time()
     key = key_of(request.scope)
-    trusted = service.journal is not None and key is not None and key.may(Scope.ADMIN)
+    trusted = service.request_log is not None and key is not None and key.may(Scope.ADMIN)
     return StatsReply(
         worker=os.getpid(),
         workers=service.settings.serve.workers,
         uptime_seconds=int(now) - service.started,
-        answered=service.recent.total,
-        remembered=len(samples),
-        last_minute=sum(now - sample.time <= _MINUTE for sample in samples),
+        answered=service.answered,
+        remembered=len(recent),
+        last_minute=sum(now - one.time <= _MINUTE for one in recent),
         queue_depth=service.batcher.depth,
-        routes=_routes(samples),
-        degraded=degradations_of(samples),
-        collections=[_scores(each, samples) for each in service.collections.values()],
-        questions=_questions(samples) if trusted else None,
+        routes=route_times(recent),
+        degraded=Counter(one.degraded for one in recent if one.degraded),
+        collections=[_scores(each, recent) for each in service.collections.values()],
+        questions=list(recent[: -QUESTIONS - 1 : -1]) if trusted else None,
     )
 
 
-def _scores(collection: Collection, samples: Sequence[Sample]) -> ScoresValue:
+def _scores(collection: Collection, recent: Sequence[RecentQuestion]) -> ScoresValue:
     policy = collection.policy
-    own = [sample for sample in samples if sample.collection == collection.name]
+    own = [one for one in recent if one.collection == collection.name]
     return ScoresValue(
         collection=collection.name,
         router=collection.router,
-        routes=_routes(own),
-        scores=scores_of(samples, collection.name),
+        routes=route_times(own),
+        scores=[one.score for one in own if one.score is not None],
         thresholds=None if policy is None else asdict(policy.thresholds),
         simple=None if policy is None else policy.simple,
         latency_ms={} if policy is None else {str(r): ms for r, ms in policy.latency_ms.items()},
@@ -66,10 +67,23 @@ def _scores(collection: Collection, samples: Sequence[Sample]) -> ScoresValue:
     )
 
 
-def _routes(samples: Sequence[Sample]) -> dict[Route, RouteTimesValue]:
-    return {route: RouteTimesValue(**asdict(times)) for route, times in routes_of(samples).items()}
+def route_times(recent: Sequence[RecentQuestion]) -> dict[Route, RouteTimesValue]:
+    """Shares and times by the route that answered, in the order of `Route`."""
+    times: dict[Route, list[float]] = {}
+    for one in recent:
+        times.setdefault(one.route, []).append(one.ms)
+    return {
+        route: RouteTimesValue(
+            count=len(own),
+            share=len(own) / len(recent),
+            p50_ms=percentile(own, 0.5),
+            p95_ms=percentile(own, 0.95),
+        )
+        for route in Route
+        if (own := times.get(route))
+    }
 
 
-def _questions(samples: tuple[Sample, ...]) -> list[RecentQuestion]:
-    asked = [sample for sample in samples if sample.question is not None]
-    return [RecentQuestion(**asdict(sample)) for sample in asked[: -QUESTIONS - 1 : -1]]
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of the values, from 0 to 1, does not exceed."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]

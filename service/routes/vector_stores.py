@@ -11,7 +11,7 @@ from router.types import Route
 from service.collections import Collection
 from service.http.auth import needs
 from service.http.keys import Scope
-from service.http.replies import Answered, headers, passages
+from service.http.replies import headers, passages
 from service.schemas.common import DEFAULT_ROUTE, ROUTES
 from service.schemas.retrieve import PassageValue
 from service.schemas.vector_stores import (
@@ -23,7 +23,7 @@ from service.schemas.vector_stores import (
     StoreSearchRequest,
     StoreText,
 )
-from service.search import SearchParams
+from service.search import SearchParams, SearchResult
 from service.service import Service, service_of
 
 router = APIRouter(
@@ -60,28 +60,28 @@ async def search(
     options = wanted.ranking_options
     ranker = (options.ranker or "" if options else "").removeprefix("wye-")
     route = Route(ranker) if ranker in ROUTES else DEFAULT_ROUTE
-    ask = SearchParams(
+    params = SearchParams(
         service.collection(store).name, route, wanted.max_num_results, wanted.filters
     )
-    answers = await service.find(request, ask, queries, None)
-    response.headers.update(headers(answers[0]))
+    results = await service.search(request, params, queries, None)
+    response.headers.update(headers(results[0]))
     threshold = options.score_threshold if options else None
     return StorePage(
         search_query=queries,
         data=[
             _result(passage)
-            for passage in _merged(answers, wanted.max_num_results)
+            for passage in _merged(results, wanted.max_num_results)
             if threshold is None or passage.score >= threshold
         ],
     )
 
 
-def _merged(answers: Sequence[Answered], most: int) -> list[PassageValue]:
+def _merged(results: Sequence[SearchResult], most: int) -> list[PassageValue]:
     """Passages of one query, or of several fused by rank."""
-    if len(answers) == 1:
-        return passages(answers[0].found)
-    known = {passage.id: passage for each in answers for passage in passages(each.found)}
-    rankings = [answered.found.reply.ranking for answered in answers]
+    if len(results) == 1:
+        return passages(results[0])
+    known = {passage.id: passage for each in results for passage in passages(each)}
+    rankings = [each.reply.ranking for each in results]
     fused = fuse(rankings, [1.0] * len(rankings), k=most)
     return [
         known[hit.id].model_copy(update={"rank": hit.rank, "score": hit.score})

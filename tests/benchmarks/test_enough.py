@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.enough import as_feedback, changes
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.policy import Policy
 from router.scorer import Linear, Scorer, Standard

@@ -62,9 +62,9 @@ def test_every_form_is_in_every_table(
     assert "nDCG@10 one  nDCG@10 two" in out
 
 
-def test_trust_learns_here_what_it_is_for(folder: Path, replayed: MakeQuestion) -> None:
+def test_the_graph_weight_learns_here_what_it_is_for(folder: Path, replayed: MakeQuestion) -> None:
     fit, asked = questions(replayed, 80, 0), questions(replayed, 80, 1)
-    found = fusion.fitted_trust(fit)(asked)
+    found = fusion.fitted_adaptive(fit)(asked)
     assert [ranking.hits[0].id for ranking in found] == ["a"] * 80
 
 

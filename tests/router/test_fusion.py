@@ -1,20 +1,38 @@
+"""Fusion by rank and by score against slow versions that look at every passage and every list."""
+
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.types import Hit, Ranking
+from backends.trigraph.seeds import SeedStats
+from backends.types import Hit, Query, Ranking
 from router.errors import FusionError
-from router.fusion import fuse
-from router.types import FusedHit
+from router.fusion import (
+    GRAPH_WEIGHT_SIGNALS,
+    FusionSettings,
+    GraphWeightModel,
+    combine_scores,
+    fuse,
+    fuse_all,
+    fuse_text,
+    graph_weights,
+    scaled,
+    score_weights,
+)
+from router.query_performance import LEAST_SHARE, log_share
+from router.types import ARMS, ArmResults, FusedHit, Route
 
 IDS = [f"p{number}" for number in range(8)]
 
 
-def ranking(name: str, *ids: str, degraded: str = "", candidates: int = 0) -> Ranking:
+def ranked(name: str, *ids: str, degraded: str = "", candidates: int = 0) -> Ranking:
     hits = tuple(Hit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
     return Ranking(name, hits, candidates, degraded)
 
@@ -44,7 +62,7 @@ lists_of_ids = st.lists(
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[list[list[str]], list[float]]:
+def rank_problems(draw: st.DrawFn) -> tuple[list[list[str]], list[float]]:
     lists = draw(lists_of_ids)
     weight = st.one_of(st.just(0.0), st.floats(0.001, 10))
     weights = draw(st.lists(weight, min_size=len(lists), max_size=len(lists)))
@@ -55,7 +73,7 @@ def problems(draw: st.DrawFn) -> tuple[list[list[str]], list[float]]:
 
 def test_the_formula_by_hand() -> None:
     result = fuse(
-        [ranking("dense", "a", "b"), ranking("graph", "b", "c")], [0.25, 0.75], rrf_k=60, k=10
+        [ranked("dense", "a", "b"), ranked("graph", "b", "c")], [0.25, 0.75], rrf_k=60, k=10
     )
     assert fused_ids(result) == ["b", "c", "a"]
     scores = [hit.score for hit in result.hits]
@@ -63,13 +81,13 @@ def test_the_formula_by_hand() -> None:
     assert [hit.rank for hit in result.hits] == [1, 2, 3]
 
 
-@given(problems(), st.sampled_from([0.0, 1.0, 60.0]))
+@given(rank_problems(), st.sampled_from([0.0, 1.0, 60.0]))
 def test_agrees_with_the_slow_reference(
     problem: tuple[list[list[str]], list[float]], rrf_k: float
 ) -> None:
     lists, weights = problem
     expected = reference(lists, weights, rrf_k)
-    named = [ranking(f"arm{place}", *ids) for place, ids in enumerate(lists)]
+    named = [ranked(f"arm{place}", *ids) for place, ids in enumerate(lists)]
     result = fuse(named, weights, rrf_k=rrf_k, k=len(IDS))
     assert {hit.id: hit.score for hit in result.hits} == {
         id_: float(total) for id_, total in expected.items()
@@ -78,13 +96,13 @@ def test_agrees_with_the_slow_reference(
     assert fused_ids(result) == order
 
 
-@given(problems(), st.randoms(use_true_random=False))
+@given(rank_problems(), st.randoms(use_true_random=False))
 def test_the_order_of_the_lists_changes_nothing(
     problem: tuple[list[list[str]], list[float]], random: Random
 ) -> None:
     lists, weights = problem
     pairs = [
-        (ranking(f"arm{place}", *ids, degraded="why" * (place % 2)), weight)
+        (ranked(f"arm{place}", *ids, degraded="why" * (place % 2)), weight)
         for place, (ids, weight) in enumerate(zip(lists, weights, strict=True))
     ]
     first = fuse([part for part, _ in pairs], [weight for _, weight in pairs], k=5)
@@ -93,34 +111,34 @@ def test_the_order_of_the_lists_changes_nothing(
     assert repr(first) == repr(again)
 
 
-@given(problems())
+@given(rank_problems())
 def test_a_weight_of_zero_removes_a_list(problem: tuple[list[list[str]], list[float]]) -> None:
     lists, weights = problem
-    named = [ranking(f"arm{place}", *ids) for place, ids in enumerate(lists)]
-    extra = ranking("removed", *reversed(IDS), degraded="never shown", candidates=99)
+    named = [ranked(f"arm{place}", *ids) for place, ids in enumerate(lists)]
+    extra = ranked("removed", *reversed(IDS), degraded="never shown", candidates=99)
     with_it = fuse([*named, extra], [*weights, 0.0], k=8)
     assert with_it == fuse(named, weights, k=8)
 
 
-@given(problems(), st.integers(1, 8))
+@given(rank_problems(), st.integers(1, 8))
 def test_a_smaller_k_is_a_prefix(problem: tuple[list[list[str]], list[float]], k: int) -> None:
     lists, weights = problem
-    named = [ranking(f"arm{place}", *ids) for place, ids in enumerate(lists)]
+    named = [ranked(f"arm{place}", *ids) for place, ids in enumerate(lists)]
     assert fuse(named, weights, k=k).hits == fuse(named, weights, k=8).hits[:k]
 
 
 def test_ties_break_by_id() -> None:
-    result = fuse([ranking("dense", "b"), ranking("graph", "a")], [1, 1], k=2)
+    result = fuse([ranked("dense", "b"), ranked("graph", "a")], [1, 1], k=2)
     assert fused_ids(result) == ["a", "b"]
 
 
 def test_one_list_keeps_its_order() -> None:
-    result = fuse([ranking("dense", "c", "a", "b")], [0.5], k=3)
+    result = fuse([ranked("dense", "c", "a", "b")], [0.5], k=3)
     assert fused_ids(result) == ["c", "a", "b"]
 
 
 def test_a_hit_says_where_it_came_from() -> None:
-    result = fuse([ranking("graph", "b", "a"), ranking("dense", "a")], [0.5, 0.5], rrf_k=60, k=1)
+    result = fuse([ranked("graph", "b", "a"), ranked("dense", "a")], [0.5, 0.5], rrf_k=60, k=1)
     hit = result.hits[0]
     assert isinstance(hit, FusedHit)
     assert [(s.retriever, s.rank) for s in hit.sources] == [("dense", 1), ("graph", 2)]
@@ -128,27 +146,27 @@ def test_a_hit_says_where_it_came_from() -> None:
 
 
 def test_a_degraded_list_shows() -> None:
-    lists = [ranking("graph", "a", degraded="no seed"), ranking("dense", "a", candidates=7)]
+    lists = [ranked("graph", "a", degraded="no seed"), ranked("dense", "a", candidates=7)]
     result = fuse(lists, [1, 1], k=1)
     assert result.degraded == "graph: no seed"
     assert result.candidates == 7
 
 
 def test_empty_lists_give_an_empty_ranking() -> None:
-    assert fuse([ranking("dense"), ranking("graph")], [1, 1], k=3).hits == ()
+    assert fuse([ranked("dense"), ranked("graph")], [1, 1], k=3).hits == ()
 
 
 @pytest.mark.parametrize(
     ("lists", "weights", "options", "says"),
     [
-        ([ranking("dense", "a")], [1, 1], {}, "1 rankings came with 2 weights"),
-        ([ranking("dense", "a")], [0], {}, "Nothing is left to fuse"),
+        ([ranked("dense", "a")], [1, 1], {}, "1 rankings came with 2 weights"),
+        ([ranked("dense", "a")], [0], {}, "Nothing is left to fuse"),
         ([], [], {}, "Nothing is left to fuse"),
-        ([ranking("dense", "a")], [-1], {}, "weight of 'dense' is -1"),
-        ([ranking("dense", "a")], [float("nan")], {}, "weight of 'dense' is nan"),
-        ([ranking("dense", "a", "a")], [1], {}, "Passage 'a' is twice in 'dense'"),
-        ([ranking("dense", "a")], [1], {"k": 0}, "k is 0"),
-        ([ranking("dense", "a")], [1], {"rrf_k": -1.0}, "rrf_k is -1"),
+        ([ranked("dense", "a")], [-1], {}, "weight of 'dense' is -1"),
+        ([ranked("dense", "a")], [float("nan")], {}, "weight of 'dense' is nan"),
+        ([ranked("dense", "a", "a")], [1], {}, "Passage 'a' is twice in 'dense'"),
+        ([ranked("dense", "a")], [1], {"k": 0}, "k is 0"),
+        ([ranked("dense", "a")], [1], {"rrf_k": -1.0}, "rrf_k is -1"),
         ([Ranking("dense", (Hit("a", 1, 0),))], [1], {}, "says rank 0"),
     ],
 )
@@ -164,3 +182,209 @@ def test_a_concatenation_is_refused() -> None:
     run_together = Ranking("both", (Hit("a", 1, 1), Hit("b", 1, 1)))
     with pytest.raises(FusionError, match="fuse whole rankings"):
         fuse([run_together], [1], k=2)
+
+
+def scored(name: str, scores: dict[str, float], candidates: int = 100) -> Ranking:
+    order = sorted(scores, key=lambda id_: (-scores[id_], id_))
+    hits = tuple(Hit(id_, scores[id_], rank) for rank, id_ in enumerate(order, start=1))
+    return Ranking(name, hits, candidates)
+
+
+def value(name: str, score: float, best: float) -> float:
+    if name == "dense":
+        return score
+    if best <= 0:
+        return 0.0
+    return score / best if name == "lexical" else math.log(max(score / best, LEAST_SHARE))
+
+
+def added_up(rankings: Sequence[Ranking], weights: Sequence[float]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for id_ in IDS:
+        held = False
+        score = 0.0
+        for one, weight in zip(rankings, weights, strict=True):
+            scores = {hit.id: hit.score for hit in one.hits}
+            if weight == 0 or id_ not in scores:
+                continue
+            held = True
+            best = max(scores.values())
+            least = min(value(one.retriever, s, best) for s in scores.values())
+            if one.retriever == "lexical" and one.candidates == len(scores):
+                least = 0.0
+            score += weight * (value(one.retriever, scores[id_], best) - least)
+        if held:
+            total[id_] = score
+    return total
+
+
+@st.composite
+def score_problems(draw: st.DrawFn) -> tuple[list[Ranking], list[float]]:
+    rankings = []
+    for name in draw(st.lists(st.sampled_from(ARMS), min_size=1, unique=True)):
+        score = st.floats(-1, 1) if name == "dense" else st.floats(0.001, 30)
+        scores = draw(st.dictionaries(st.sampled_from(IDS), score, max_size=8))
+        rankings.append(scored(name, scores, draw(st.sampled_from([len(scores), 100]))))
+    weights = [draw(st.one_of(st.just(0.0), st.floats(0.01, 5))) for _ in rankings]
+    return rankings, weights if any(weights) else [1.0, *weights[1:]]
+
+
+@given(score_problems())
+def test_scores_add_up_as_in_the_slow_version(problem: tuple[list[Ranking], list[float]]) -> None:
+    rankings, weights = problem
+    expected = added_up(rankings, weights)
+    hits = combine_scores(rankings, weights, k=100).hits
+    assert {hit.id: hit.score for hit in hits} == pytest.approx(expected, abs=1e-9)
+    assert list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.id))
+    assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
+
+
+@given(score_problems(), st.randoms(use_true_random=False))
+def test_the_order_of_the_scored_lists_changes_no_bit(
+    problem: tuple[list[Ranking], list[float]], random: Random
+) -> None:
+    pairs = list(zip(*problem, strict=True))
+    random.shuffle(pairs)
+    shuffled = combine_scores([one for one, _ in pairs], [weight for _, weight in pairs], k=5)
+    assert shuffled.hits == combine_scores(*problem, k=5).hits
+
+
+def test_scores_by_hand() -> None:
+    found = combine_scores(
+        [
+            scored("dense", {"a": 0.9, "b": 0.5}),
+            scored("lexical", {"b": 8.0, "c": 4.0}),
+            scored("graph", {"c": 0.4, "a": 0.1}),
+        ],
+        [1.0, 0.2, 0.3],
+        k=3,
+    )
+    scores = {hit.id: hit.score for hit in found.hits}
+    assert scores == pytest.approx({"a": 0.4, "b": 0.2 * 0.5, "c": 0.3 * math.log(4)})
+    assert found.retriever == "fusion"
+    first = found.hits[0]
+    assert isinstance(first, FusedHit)
+    assert [(s.retriever, s.rank) for s in first.sources] == [("graph", 1), ("lexical", 2)]
+    assert sum(source.share for source in first.sources) == pytest.approx(first.score)
+
+
+def test_a_list_that_has_all_matches_counts_from_nothing() -> None:
+    whole = combine_scores([scored("lexical", {"a": 4.0, "b": 2.0}, 2)], [1.0], k=2)
+    assert [hit.score for hit in whole.hits] == [1.0, 0.5]
+    cut = combine_scores([scored("lexical", {"a": 4.0, "b": 2.0}, 3)], [1.0], k=2)
+    assert [hit.score for hit in cut.hits] == [0.5, 0.0]
+
+
+def test_an_empty_list_says_nothing() -> None:
+    dense = scored("dense", {"a": 0.3, "b": 0.2})
+    with_empty = combine_scores([dense, scored("lexical", {})], [1.0, 1.0], k=2)
+    assert with_empty.hits == combine_scores([dense], [1.0], k=2).hits
+
+
+def test_the_walk_s_scale_does_not_matter() -> None:
+    masses = {"a": 0.3, "b": 0.02, "c": 0.001}
+    small = {id_: mass * 1e-5 for id_, mass in masses.items()}
+    assert scaled(scored("graph", small)) == pytest.approx(scaled(scored("graph", masses)))
+
+
+def test_shares_have_a_least_one_and_nothing_has_none() -> None:
+    assert log_share(0.0, 0.5) == pytest.approx(math.log(LEAST_SHARE))
+    assert log_share(0.0, 0.0) == 0.0
+    assert scaled(scored("lexical", {})) == []
+
+
+def test_weights_go_from_text_to_graph() -> None:
+    assert score_weights(0.0, lexical_share=0.2, graph_scale=0.3) == {
+        "dense": 1.0,
+        "lexical": 0.2,
+        "graph": 0.0,
+    }
+    assert score_weights(1.0, lexical_share=0.2, graph_scale=0.3)[Route.GRAPH] == 0.3
+
+
+def test_scores_that_cannot_be_combined() -> None:
+    dense = scored("dense", {"a": 1.0})
+    with pytest.raises(FusionError, match="no scale for the scores of 'clue'"):
+        combine_scores([scored("clue", {"a": 1.0})], [1.0], k=1)
+    with pytest.raises(FusionError, match="Nothing is left to fuse"):
+        combine_scores([dense], [0.0], k=1)
+    with pytest.raises(FusionError, match="k is 0"):
+        combine_scores([dense], [1.0], k=0)
+    with pytest.raises(FusionError, match="says rank 2"):
+        combine_scores([Ranking("dense", (Hit("a", 1.0, 2),), 9)], [1.0], k=1)
+
+
+LISTS = {
+    Route.DENSE: scored("dense", {"a": 0.9, "b": 0.7, "c": 0.4}),
+    Route.LEXICAL: scored("lexical", {"b": 9.0, "c": 6.0, "a": 1.0}),
+    Route.GRAPH: scored("graph", {"c": 0.5, "d": 0.1, "a": 0.01}),
+}
+ONE = ArmResults(
+    Query("Who?", np.ones(2, np.float32)), (SeedStats("Ada", 1.0, "name", 4, 2),), LISTS
+)
+ADAPTIVE = FusionSettings()
+CONVEX = FusionSettings("convex")
+RRF = FusionSettings("rrf")
+
+
+def test_rrf_is_fusion_by_rank_of_the_lists_that_are_named() -> None:
+    assert RRF.arms() == (Route.DENSE, Route.GRAPH)
+    named = {arm: LISTS[arm] for arm in RRF.arms()}
+    found = fuse_all([replace(ONE, rankings=named)], RRF, [0.3], 4)
+    assert found == [fuse(list(named.values()), [0.7, 0.3], rrf_k=60, k=4)]
+    # A replay also has the lists that are not named.
+    assert fuse_all([ONE], RRF, [0.3], 4) == found
+
+
+def test_a_list_that_weighs_nothing_is_not_needed() -> None:
+    assert FusionSettings("rrf", s=0.0).arms() == (Route.DENSE,)
+    with pytest.raises(FusionError, match="every list of WYE_FUSION__LISTS weighs 0"):
+        FusionSettings("rrf", lists=("dense", "lexical"), s=1.0).arms()
+
+
+def test_convex_goes_from_text_to_graph_with_s() -> None:
+    text, graph, given = fuse_all([ONE] * 3, CONVEX, [0.0, 1.0, None], 3)
+    assert text == fuse_text([ONE], CONVEX, 3)[0]
+    by_hand = combine_scores(list(LISTS.values())[:2], [1.0, 0.2], k=3)
+    assert fused_ids(text) == fused_ids(by_hand)
+    assert fused_ids(graph) == fused_ids(LISTS[Route.GRAPH])
+    assert given == fuse_all([ONE], CONVEX, [CONVEX.s], 3)[0]
+
+
+def test_adaptive_is_convex_with_the_graph_weight_for_s() -> None:
+    (weight,) = graph_weights([ONE], ADAPTIVE.graph_weight).tolist()
+    assert fuse_all([ONE], ADAPTIVE, [None], 4) == fuse_all([ONE], CONVEX, [weight], 4)
+    assert ADAPTIVE.arms() == CONVEX.arms() == ARMS
+
+
+def test_the_batch_changes_nothing() -> None:
+    other = replace(ONE, seeds=())
+    together = fuse_all([ONE, other], ADAPTIVE, [None, None], 4)
+    assert together == [fuse_all([one], ADAPTIVE, [None], 4)[0] for one in (ONE, other)]
+
+
+def walked(titles: int, fifth: float) -> ArmResults:
+    masses = {"a": 1.0, "b": fifth, "c": fifth, "d": fifth, "e": fifth}
+    seeds = (SeedStats("Ada", 1.0, "name", 9, titles),) if titles else ()
+    query = Query("Who is Ada?", np.ones(2, np.float32))
+    return ArmResults(query, seeds, {Route.GRAPH: scored("graph", masses)})
+
+
+def test_the_graph_weight_by_hand() -> None:
+    found = graph_weights([walked(2, 0.25)], GraphWeightModel(-1.0, 2.0, 0.5))
+    assert found.tolist() == pytest.approx([1 / (1 + math.exp(1 - 1 - 0.5 * math.log(4)))])
+
+
+@given(st.integers(1, 9), st.floats(0.01, 1))
+def test_nothing_that_speaks_for_the_graph_lowers_its_weight(titles: int, fifth: float) -> None:
+    cases = [walked(titles, fifth), walked(max(titles - 1, 1), fifth), walked(titles, fifth / 2)]
+    base, *higher = graph_weights(cases, GraphWeightModel()).tolist()
+    assert 0 <= base <= min(higher)
+    assert max(higher) <= 1
+    assert all(getattr(GraphWeightModel(), name) > 0 for name in GRAPH_WEIGHT_SIGNALS)
+
+
+def test_without_seeds_and_with_a_flat_walk_the_text_arms_answer() -> None:
+    flat, steep = graph_weights([walked(0, 0.9), walked(1, 0.02)], GraphWeightModel())
+    assert flat < 0.05
+    assert steep > 0.8

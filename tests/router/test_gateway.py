@@ -9,7 +9,7 @@ from featurizer.constituency.tree import Tree
 from featurizer.registry import FEATURE_NAMES
 from router.batch import Asked
 from router.errors import FusionError, ModelFileError, QuestionError
-from router.fusion_settings import FusionSettings, ListWeights
+from router.fusion import FusionSettings
 from router.gateway import EMPTY_INDEX, SEEN, Gateway, decide_without_index
 from router.policy import decide
 from router.query_performance import NAMES
@@ -195,7 +195,7 @@ def test_a_list_without_weight_is_not_searched() -> None:
 
 
 def test_no_weight_at_all_is_refused() -> None:
-    nothing = FusionSettings("rrf", weights=ListWeights(dense=0, graph=0))
+    nothing = FusionSettings("rrf", lists=("dense",), s=1.0)
     with pytest.raises(FusionError, match="Nothing is left to fuse"):
         gateway(Four(), fusion=nothing).search(["one"], Route.FUSION, 2)
 
@@ -244,12 +244,12 @@ def test_what_no_route_can_answer(questions: list[str], k: int, says: str) -> No
         gateway(Four()).search(questions, Route.DENSE, k)
 
 
-def test_trust_asks_every_arm_and_hybrid_all_but_the_graph() -> None:
+def test_adaptive_fusion_asks_every_arm_and_hybrid_all_but_the_graph() -> None:
     arms = Four()
-    by_trust = gateway(arms, fusion=FusionSettings())
-    assert {*by_trust.search(["one"], Route.FUSION, 2)[0].arms} == {"dense", "lexical", "graph"}
+    adaptive = gateway(arms, fusion=FusionSettings())
+    assert {*adaptive.search(["one"], Route.FUSION, 2)[0].arms} == {"dense", "lexical", "graph"}
     arms.log.clear()
-    reply = by_trust.search(["one"], Route.HYBRID, 2)[0]
+    reply = adaptive.search(["one"], Route.HYBRID, 2)[0]
     assert reply.route == Route.HYBRID
     assert [name for name, _, _ in arms.log] == ["dense", "lexical"]
     assert len(reply.ranking.hits) == 2
@@ -269,12 +269,6 @@ def test_consulting_asks_every_arm_and_chooses_nothing() -> None:
     assert gateway(arms).retrieve_all([], 3) == []
     with pytest.raises(QuestionError, match="k is 0"):
         gateway(arms).retrieve_all(["one"], 0)
-
-
-def test_only_a_real_graph_walks_from_passages() -> None:
-    seeded = gateway(Four(), fusion=FusionSettings("seeded"))
-    with pytest.raises(FusionError, match="cannot walk from passages"):
-        seeded.search(["one"], Route.FUSION, 2)
 
 
 class Parsing(Words):

@@ -7,7 +7,7 @@ from backends.store.index import Index
 from backends.store.ingest import ingest
 from backends.store.snapshot import read_corpus
 from backends.types import Passage
-from router.session import Ingestion
+from router.session import Session
 from router.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("fake_models")
@@ -19,10 +19,10 @@ def passage(number: int) -> Passage:
 
 
 def test_it_counts_what_reading_the_whole_corpus_counts(tmp_path: Path) -> None:
-    target = Ingestion(load_settings(), tmp_path)
+    target = Session.create(load_settings(), tmp_path)
     for start in range(0, 12, 4):  # several commits, so several fragments
         rows = [passage(number) for number in range(start, start + 4)]
-        ingest(target.index, rows, target.passages)
+        ingest(target.index, rows, target.passage_analyser)
     with Index.open(tmp_path).writer() as writer:
         writer.delete(["p3#1", "p4#1"])
     found, corpus = take_inventory(tmp_path), read_corpus(Index.open(tmp_path))
@@ -36,7 +36,7 @@ def test_it_counts_what_reading_the_whole_corpus_counts(tmp_path: Path) -> None:
 
 
 def test_an_empty_index_holds_nothing(tmp_path: Path) -> None:
-    Ingestion(load_settings(), tmp_path)
+    Session.create(load_settings(), tmp_path)
     found = take_inventory(tmp_path)
     names = ("passages", "documents", "sentences", "entities", "entity mentions", "noun phrases")
     assert [found[name] for name in names] == [0] * 6

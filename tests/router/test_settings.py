@@ -60,6 +60,16 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
         ("WYE_FUSION__DEPTH", "many", "WYE_FUSION__DEPTH is 'many'"),
         ("WYE_FUSION__DEPTH", "0", "WYE_FUSION__DEPTH is 0; use 1 or more"),
         ("WYE_FUSION__S", "2", "from 0 to 1"),
+        ("WYE_FUSION__METHOD", "borda", "take adaptive, convex, rrf"),
+        ("WYE_FUSION__METHOD", "trust", "is trust, which was renamed; take adaptive"),
+        ("WYE_FUSION__METHOD", "blend", "is blend, which was renamed; take convex"),
+        ("WYE_FUSION__GRAPH_SCALE", "-1", "WYE_FUSION__GRAPH_SCALE is -1"),
+        ("WYE_FUSION__GRAPH_WEIGHT__BIAS", "inf", "WYE_FUSION__GRAPH_WEIGHT__BIAS is inf"),
+        (
+            "WYE_FUSION__GRAPH_WEIGHT__GRAPH_MARGIN_5",
+            "-0.1",
+            "GRAPH_MARGIN_5 is -0.1; .* 0 or more",
+        ),
         ("WYE_FUSION__LISTS", "dense,fusion", "name some of dense, lexical, graph"),
         ("WYE_FUSION__LISTS", "dense,dense", "each once"),
         ("WYE_FUSION__LISTS", "", "is empty"),
@@ -74,14 +84,6 @@ def test_mistakes_name_the_variable(
     monkeypatch.setenv(variable, value)
     with pytest.raises(SettingsError, match=says):
         load_settings()
-
-
-def test_weights_follow_s_unless_they_are_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WYE_FUSION__S", "0.75")
-    monkeypatch.setenv("WYE_FUSION__WEIGHTS__LEXICAL", "0.1")
-    fusion = load_settings().fusion
-    weights = [fusion.weight(arm) for arm in ("dense", "lexical", "graph")]
-    assert weights == [0.25, 0.1, 0.75]
 
 
 def test_settings_cannot_be_changed() -> None:

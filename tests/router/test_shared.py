@@ -22,50 +22,45 @@ class Counted(Analyser):
         self.closed += 1
 
 
-class Maker:
-    """Makes them, and remembers."""
-
-    def __init__(self) -> None:
-        self.made: list[Counted] = []
-
-    def __call__(self, settings: AnalyserSettings) -> Counted:
-        self.made.append(Counted(settings))
-        return self.made[-1]
-
-
 @pytest.fixture
-def make() -> Maker:
-    return Maker()
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
+    """Every analyser that is loaded."""
+    found: list[Counted] = []
+
+    def make(settings: AnalyserSettings) -> Counted:
+        found.append(Counted(settings))
+        return found[-1]
+
+    monkeypatch.setattr("router.session.Analyser", make)
+    return found
 
 
-def test_equal_settings_are_loaded_once(make: Maker) -> None:
+def test_equal_settings_are_loaded_once(made: list[Counted]) -> None:
     models = ModelCache()
-    first = models.analyser(AnalyserSettings(), make)
-    second = models.analyser(replace(AnalyserSettings()), make)
-    other = models.analyser(AnalyserSettings(title_in_text=True), make)
-    assert first is second
-    assert other is not first
-    assert len(make.made) == 2
+    first = models.analyser(AnalyserSettings())
+    assert models.analyser(replace(AnalyserSettings())) is first
+    assert models.analyser(AnalyserSettings(title_in_text=True)) is not first
+    assert len(made) == 2
 
 
-def test_what_is_shared_is_closed_once(make: Maker) -> None:
-    models = ModelCache()
-    for title_in_text in (False, True, False):
-        models.analyser(AnalyserSettings(title_in_text=title_in_text), make)
+def test_what_is_shared_is_closed_once(made: list[Counted]) -> None:
+    with ModelCache() as models:
+        for title_in_text in (False, True, False):
+            models.analyser(AnalyserSettings(title_in_text=title_in_text))
     models.close()
-    models.close()
-    assert [each.closed for each in make.made] == [1, 1]
+    assert [each.closed for each in made] == [1, 1]
 
 
-def test_what_cannot_be_loaded_is_tried_again(make: Maker) -> None:
+def test_what_cannot_be_loaded_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(settings: AnalyserSettings) -> Analyser:
         raise OSError("the disk is gone")
 
     models = ModelCache()
+    monkeypatch.setattr("router.session.Analyser", broken)
     with pytest.raises(OSError, match="gone"):
-        models.analyser(AnalyserSettings(), broken)
-    models.analyser(AnalyserSettings(), make)
-    assert len(make.made) == 1
+        models.analyser(AnalyserSettings())
+    monkeypatch.setattr("router.session.Analyser", Counted)
+    assert isinstance(models.analyser(AnalyserSettings()), Counted)
 
 
 def test_a_router_is_loaded_once_for_equal_folders_and_schemas(

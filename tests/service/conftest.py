@@ -22,7 +22,9 @@ from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, P
 from backends.types import Hit, Passage, PassageAnalyser, Ranking
 from benchmarks.hashing import HashAnalyser
 from router.errors import ModelFileError
+from router.gateway import Gateway
 from router.policy import Policy
+from router.session import Session
 from router.types import Change, Contribution, Decision, FusedHit, Reply, Route, Source, Thresholds
 from service.app import build
 from service.settings import DocumentSettings, GeneratorSettings, ServeSettings, ServiceSettings
@@ -39,8 +41,10 @@ LIBRARY = (
 TREE = "(ROOT (SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (PRP it))) (. ?)))"
 
 
-class Library:
-    """An engine and gateway in one: ranks passages by how many words they share with a question.
+class Library(Session, Gateway):
+    """A session and its gateway in one, with nothing loaded.
+
+    It ranks passages by how many words they share with a question.
 
     Attributes:
         failing: Routes that raise.
@@ -48,13 +52,13 @@ class Library:
         seconds: Route -> how long a batch over it takes.
         batches: Route and questions of every search since it was loaded.
         has_no_router: Whether nothing here can choose a route.
-        newer: What `successor` gives next.
+        newer: What `reload` gives next.
         thresholds: That scores are held against.
-        tuned: The thresholds of what `retuned` gives next, or what it raises from now on.
+        tuned: The thresholds of what `reload_thresholds` gives next, or what it raises from now on.
     """
 
     def __init__(self, passages: Sequence[Passage] = LIBRARY, version: int = 1) -> None:
-        self.version = version
+        self._version = version
         self.failing: set[Route] = set()
         self.poison = ""
         self.seconds: dict[Route, float] = {}
@@ -64,15 +68,18 @@ class Library:
         self.thresholds = Thresholds(0.4, 0.7)
         self.with_thresholds: Thresholds | Exception | None = None
         self.closed = False
-        self.released = False
         self._passages = {passage.id: passage for passage in passages}
+
+    @property
+    def version(self) -> int:
+        return self._version
 
     @property
     def folder(self) -> Path:
         return Path("/nonexistent/library")
 
     @property
-    def reader(self) -> PassageAnalyser:
+    def passage_analyser(self) -> PassageAnalyser:
         return HashAnalyser()
 
     @property
@@ -94,14 +101,14 @@ class Library:
     def build(self) -> None:
         self.batches = []
 
-    def passages(self, ids: Sequence[str]) -> Mapping[str, Passage]:
+    def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         return {id_: self._passages[id_] for id_ in ids}
 
-    def successor(self) -> "Library | None":
+    def reload(self) -> "Library | None":
         newer, self.newer = self.newer, None
         return newer
 
-    def retuned(self) -> "Library | None":
+    def reload_thresholds(self) -> "Library | None":
         if isinstance(self.with_thresholds, Exception):
             raise self.with_thresholds
         if self.with_thresholds is None:
@@ -113,9 +120,6 @@ class Library:
             None,
         )
         return later
-
-    def release(self) -> None:
-        self.released = True
 
     def close(self) -> None:
         self.closed = True
@@ -151,6 +155,7 @@ class Library:
     def decide(
         self,
         questions: Sequence[str],
+        filter: object | None = None,  # noqa: A002 - the gateway's word
         *,
         max_latency_ms: float | None = None,
         explain: bool = False,
@@ -237,10 +242,14 @@ class Shelf(Library):
         super().__init__(index.fetch(ids), index.version)
 
     @property
+    def version(self) -> int:
+        return self._version
+
+    @property
     def folder(self) -> Path:
         return self._folder
 
-    def successor(self) -> "Library | None":
+    def reload(self) -> "Library | None":
         return None if self._index.is_newest else Shelf(self._folder)
 
 
@@ -317,8 +326,8 @@ class Endpoint:
 
     Attributes:
         script: What each further request gets: "answer", "json", "slow", "stall", "break",
-            "break early", "garbage", "error", "empty", "hang up", or a status with its headers.
-            After the last, "answer".
+            "break early", "garbage", "number", "error", "empty", "hang up", "half a refusal", or
+            a status with its headers. After the last, "answer".
         seen: Body and headers of each request.
         text: The answer, in words that are sent one by one.
     """
@@ -362,6 +371,11 @@ class Endpoint:
             self.reply(request, 200, json.dumps({"choices": [message]}), {})
         elif step == "hang up":
             request.connection.close()
+        elif step == "half a refusal":
+            request.send_response(500)
+            request.send_header("content-length", "100")
+            request.end_headers()
+            self.release.wait(10)
         else:
             self._stream(request, step)
 
@@ -392,8 +406,8 @@ class Endpoint:
         if step in ("break early", "empty"):
             send(piece("" if step == "empty" else None, "stop" if step == "empty" else None))
             return
-        if step == "garbage":
-            send("{nonsense")
+        if step in ("garbage", "number"):
+            send("{nonsense" if step == "garbage" else 3)
             return
         if step == "error":
             send({"error": {"message": "out of memory", "code": 500}})

@@ -16,7 +16,7 @@ from backends.types import Passage
 from featurizer.analyser import AnalyserSettings
 from router.model_files import save_policy
 from router.policy import Policy
-from router.session import Ingestion
+from router.session import Session
 from router.settings import load_settings
 from router.types import Route, Thresholds
 from service.app import build
@@ -57,8 +57,8 @@ def settings(
 ) -> ServiceSettings:
     """Three collections: two share a router, one of them with thresholds of its own."""
     for name in "abc":
-        target = Ingestion(load_settings(), tmp_path / name)
-        ingest(target.index, [Passage(name, "Ada", "Ada met Babbage.")], target.passages)
+        target = Session.create(load_settings(), tmp_path / name)
+        ingest(target.index, [Passage(name, "Ada", "Ada met Babbage.")], target.passage_analyser)
         target.close()
     life.made = life.closed = 0
     models = tmp_path / "models"

@@ -250,14 +250,14 @@ def test_control_c_keeps_what_was_committed(
     def interrupted(*_: object, **__: object) -> IngestReport:
         return IngestReport(added=1, interrupted=True, version=2)
 
-    monkeypatch.setattr("backends.store.ingest.ingest", interrupted)
+    monkeypatch.setattr("router.session.ingest", interrupted)
     code, out, err = wye("index", corpus, "--index", tmp_path / "new")
     assert (code, "1 added" in out, "is kept" in err) == (130, True, True)
 
     def too_early(*_: object, **__: object) -> IngestReport:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("backends.store.ingest.ingest", too_early)
+    monkeypatch.setattr("router.session.ingest", too_early)
     code, _, err = wye("index", corpus, "--index", tmp_path / "new")
     assert (code, "Interrupted." in err) == (130, True)
 

@@ -9,7 +9,7 @@ import pytest
 from backends.store.ingest import ingest
 from backends.types import Passage
 from router.errors import ModelFileError
-from router.session import Ingestion, Session
+from router.session import Session
 from router.settings import load_settings
 from router.types import Route, Thresholds
 from service.collections import INDEX, THRESHOLDS, Collection
@@ -41,7 +41,7 @@ def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
     def broken() -> None:
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(library, "successor", broken)
+    monkeypatch.setattr(library, "reload", broken)
     assert not collection.renew()
     assert collection.engine is library
     assert collection.facts()["error"] == "the disk is gone"
@@ -65,7 +65,6 @@ def test_thresholds_that_were_replaced_are_those_of_later_questions(library: "Li
         (reply,) = engine.gateway.search(["What river?"], Route.AUTO, 1)
         assert reply.route == route
     collection.forget()
-    assert library.released
     assert not collection.renew()
 
 
@@ -106,12 +105,12 @@ def test_a_real_index_is_followed_while_it_is_searched(tmp_path: Path) -> None:
     settings = load_settings()
 
     def add(*passages: Passage) -> None:
-        target = Ingestion(settings, folder)
-        ingest(target.index, passages, target.passages)
+        target = Session.create(settings, folder)
+        ingest(target.index, passages, target.passage_analyser)
         target.close()
 
     add(Passage("a", "Ada", "Ada met Babbage."))
-    collection = Collection("c", lambda: Session(settings, folder))
+    collection = Collection("c", lambda: Session.open(settings, folder))
     collection.load()
     before = collection.engine
     assert not collection.renew()
@@ -132,15 +131,15 @@ def test_a_real_index_is_followed_while_it_is_searched(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("fake_models")
 def test_a_version_that_is_searched_no_longer_takes_no_memory(tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    target = Ingestion(load_settings(), folder)
-    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passages)
-    collection = Collection("c", lambda: Session(load_settings(), folder))
+    target = Session.create(load_settings(), folder)
+    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passage_analyser)
+    collection = Collection("c", lambda: Session.open(load_settings(), folder))
     collection.load()
     engine = collection.engine
     assert isinstance(engine, Session)
     former = [weakref.ref(part) for part in (engine.snapshot, engine.snapshot.graph)]
     del engine
-    ingest(target.index, [Passage("b", "Babbage", "He built engines.")], target.passages)
+    ingest(target.index, [Passage("b", "Babbage", "He built engines.")], target.passage_analyser)
     assert collection.renew()
     gc.disable()
     try:
@@ -156,11 +155,11 @@ def test_a_version_that_is_searched_no_longer_takes_no_memory(tmp_path: Path) ->
 def test_an_empty_index_is_served_and_filled_later(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     settings = load_settings()
-    target = Ingestion(settings, folder)
-    collection = Collection("c", lambda: Session(settings, folder))
+    target = Session.create(settings, folder)
+    collection = Collection("c", lambda: Session.open(settings, folder))
     collection.load()
     assert collection.facts()["passages"] == 0
-    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passages)
+    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passage_analyser)
     assert collection.renew()
     (reply,) = collection.engine.gateway.search(["Ada"], Route.GRAPH, 9)
     assert [hit.id for hit in reply.ranking.hits] == ["a"]

@@ -11,7 +11,7 @@ from backends.store.ingest import ingest
 from backends.types import Passage
 from router.model_files import save_policy
 from router.policy import Policy
-from router.session import Ingestion
+from router.session import Session
 from router.settings import load_settings as load_routers
 from router.types import Thresholds
 from service.cli import run
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.usefixtures("fake_models")
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     place = tmp_path / "index"
-    target = Ingestion(load_routers(), place)
-    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passages)
+    target = Session.create(load_routers(), place)
+    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passage_analyser)
     return place
 
 
@@ -56,7 +56,7 @@ def test_a_server_that_would_work(index: Path, tmp_path: Path) -> None:
 
 
 def test_an_index_that_is_not_there_and_one_that_is_empty(tmp_path: Path) -> None:
-    Ingestion(load_routers(), tmp_path / "empty")
+    Session.create(load_routers(), tmp_path / "empty")
     wanted = (f"a={tmp_path / 'missing'}", f"b={tmp_path / 'empty'}")
     found = looked_at(replace(free(), indexes=wanted))
     assert (found["index a"].state, "There is no index" in found["index a"].says) == ("bad", True)

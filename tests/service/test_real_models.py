@@ -99,7 +99,7 @@ def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:
     settings = load_settings(index=tmp_path / "index")
     corpus = write_corpus(tmp_path / "corpus.jsonl", seed=3)
     ingest_files(settings, [corpus], refuse)
-    container = Session(settings, tmp_path / "index")
+    container = Session.open(settings, tmp_path / "index")
     try:
         for route in Route:
             together = container.gateway.search([MACHINE, MEETING], route, 5)

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.replay import Replayed, TrainingReplay

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.types import Route
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed, TrainingReplay
@@ -78,8 +78,3 @@ def test_the_latency_of_a_route_is_that_of_its_stages(material: EvaluationSet) -
 def test_features_of_other_questions_do_not_fit(material: EvaluationSet) -> None:
     with pytest.raises(TrainingError, match="3 questions and features of 2 do not fit"):
         EvaluationSet(material.replays, np.zeros((2, 2)))
-
-
-def test_fusion_that_walks_anew_cannot_be_replayed(material: EvaluationSet) -> None:
-    with pytest.raises(TrainingError, match=r"METHOD is seeded, .* take trust, blend or rrf"):
-        material.rankings(Route.FUSION, replace(FUSION, method="seeded"))

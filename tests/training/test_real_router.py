@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.model_files import DIGITS, Draft, save
 from router.policy import Policy
@@ -60,7 +60,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     draft = Draft(scorer, policy, schema_of(settings), "# A router\n", {}, {})
     place = save(folder / "models", "demo", draft)
     own = settings.model_copy(update={"router": RoutingSettings(str(place))})
-    container = Session(own, folder / "index")
+    container = Session.open(own, folder / "index")
     yield Trained(folder, material, container.router, container)
     container.close()
 

@@ -13,8 +13,8 @@ import pytest
 
 from backends.documents import read_passages
 from backends.store.ingest import ingest
-from router.fusing import blend_text, fuse_all
-from router.session import Ingestion, Session
+from router.fusion import fuse_all, fuse_text
+from router.session import Session
 from router.settings import load_settings
 from router.types import Route
 from training.data import replaying
@@ -30,15 +30,15 @@ pytestmark = pytest.mark.usefixtures("fake_models")
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     folder = tmp_path / "index"
-    ingestion = Ingestion(load_settings(), folder)
-    ingest(ingestion.index, read_passages(DEMO), ingestion.passages)
+    ingestion = Session.create(load_settings(), folder)
+    ingest(ingestion.index, read_passages(DEMO), ingestion.passage_analyser)
     ingestion.close()
     return folder
 
 
 @pytest.fixture
 def container(index: Path) -> Session:
-    return Session(load_settings(), index)
+    return Session.open(load_settings(), index)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_fusion_of_a_replay_is_the_fusion_that_serves(
     served = container.gateway.search(texts, Route.FUSION, 10)
     assert fused == [reply.ranking for reply in served]
     text_alone = container.gateway.search(texts, Route.HYBRID, 10)
-    assert blend_text(replay.evidence, settings, 10) == [reply.ranking for reply in text_alone]
+    assert fuse_text(replay.evidence, settings, 10) == [reply.ranking for reply in text_alone]
 
 
 def test_answers_are_looked_up_in_title_and_text(
@@ -132,7 +132,7 @@ def test_it_is_made_again_only_when_it_would_be_another(
     assert replay_dataset(container, dataset, tmp_path).stat().st_mtime_ns == written
     key = key_of(container, dataset)
     other = load_settings(graph={"steps": 2})
-    assert key_of(Session(other, index), dataset) != key
+    assert key_of(Session.open(other, index), dataset) != key
     assert key_of(container, dataset, depth=7) != key
     assert key_of(container, read_dataset(DEMO, "train", limit=9)) != key
     replay_dataset(container, dataset, tmp_path, depth=7)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.policy import Policy
 from router.scorer import Linear, Scorer, Standard

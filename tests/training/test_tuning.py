@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from featurizer.constituency.parser import open_syntax_parser
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.model_files import Draft, read_policy, save
 from router.policy import Policy

@@ -4,8 +4,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from backends.documents import read_passages
-from backends.store.ingest import ingest
-from router.session import Ingestion, Session
+from router.session import Session
 from router.settings import Settings, load_settings
 from training.data.dataset import read_dataset
 from training.data.replay import TRAINING_SPLITS
@@ -25,16 +24,10 @@ def replay_demo(folder: Path, settings: Settings | None = None) -> list[Path]:
     own = settings or load_settings()
     index = folder / "index"
     with as_file(files("service") / "demo") as corpus:
-        ingestion = Ingestion(own, index)
-        try:
-            ingest(ingestion.index, read_passages(corpus), ingestion.passages)
-        finally:
-            ingestion.close()
-        container = Session(own, index)
-        try:
+        with Session.create(own, index) as session:
+            session.ingest(read_passages(corpus))
+        with Session.open(own, index) as session:
             return [
-                replay_dataset(container, read_dataset(corpus, split), folder / "replays")
+                replay_dataset(session, read_dataset(corpus, split), folder / "replays")
                 for split in sorted(TRAINING_SPLITS)
             ]
-        finally:
-            container.close()

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from backends.types import Float32, Float64, Ranking
 from featurizer.analyser import AnalyserSettings
-from router.fusing import blend_text, fuse_all
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings, fuse_all, fuse_text
 from router.query_performance import with_corpus
 from router.types import Route
 from training.data.feature_cache import cached_features
@@ -132,6 +131,13 @@ class EvaluationSet:
             [1000 * sum(one.seconds.get(s, 0.0) for s in _STAGES[route]) for one in questions]
         )
 
+    def median_latency_ms(self, simple: Route) -> dict[Route, float]:
+        """Median milliseconds of the three routes, as replayed one question at a time."""
+        return {
+            route: round(float(np.median(self.latency_ms(route))), 2)
+            for route in (simple, Route.FUSION, Route.GRAPH)
+        }
+
     def outcomes(
         self, scores: Float64, simple: Route, fusion: FusionSettings, measure: str
     ) -> RouteOutcomes:
@@ -184,12 +190,7 @@ def _rankings(
     replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
 ) -> list[Ranking]:
     if route == Route.FUSION:
-        if fusion.method == "seeded":
-            raise TrainingError(
-                "WYE_FUSION__METHOD is seeded, which walks the graph anew for each question, and a "
-                "replay cannot; take trust, blend or rrf."
-            )
         return fuse_all(replay.evidence, fusion, scores, DEPTH)
     if route == Route.HYBRID:
-        return blend_text(replay.evidence, fusion, DEPTH)
+        return fuse_text(replay.evidence, fusion, DEPTH)
     return replay.rankings(route)

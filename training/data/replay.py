@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from backends.files import write_atomically
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Hit, Mention, Query, Ranking
-from router.fusion_settings import ARMS
 from router.query_performance import SIGNAL_NAMES, signals
-from router.types import ArmResults, Route
+from router.types import ARMS, ArmResults, Route
 from training.data.dataset import Judgements, Question
 from training.errors import ReplayError, SplitError
 from training.evaluation.measures import score

@@ -187,7 +187,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the replays")
     parser.add_argument("--split", action="append", required=True, help="may be repeated")
     arguments = parser.parse_args(argv)
-    container = Session(load_settings(), arguments.index)
+    container = Session.open(load_settings(), arguments.index)
     try:
         for folder in arguments.datasets:
             for split in arguments.split:

@@ -83,7 +83,7 @@ class Replays:
 
     def texts(self, replay: Replay, ids: Sequence[str]) -> dict[str, str]:
         """Title and text of passages of the index that a replay is of, by id."""
-        container = Session(self._settings, self._indexes[replay.key.index])
+        container = Session.open(self._settings, self._indexes[replay.key.index])
         try:
             found = container.passages(ids)
         finally:
@@ -121,7 +121,7 @@ class Replays:
         return replay
 
     def _made(self, source: Source, split: str) -> Path:
-        container = Session(self._settings, source.index)
+        container = Session.open(self._settings, source.index)
         try:
             return replay_dataset(
                 container,

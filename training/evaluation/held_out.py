@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from backends.types import Float64, Int64, Mask
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.policy import Policy, routes
 from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet

@@ -11,9 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from backends.types import Float32, Float64, Int64
-from router.fusion_settings import FusionSettings
+from router.fusion import FusionSettings
 from router.policy import Policy
-from router.trust import logistic
+from router.scorer import sigmoid
 from training.data.evaluation_set import EvaluationSet
 from training.errors import FitError
 from training.evaluation.held_out import RouterScores
@@ -65,7 +65,7 @@ def tfidf_svm(questions: Questions, labels: Int64) -> Scores:
         questions.texts,
         labels,
     )
-    return lambda asked: logistic(np.asarray(model.decision_function(asked.texts), np.float64))
+    return lambda asked: sigmoid(np.asarray(model.decision_function(asked.texts), np.float64))
 
 
 def embedding_lr(questions: Questions, labels: Int64) -> Scores:

@@ -1,4 +1,4 @@
-"""Fitting how far the graph is to be trusted: a logistic model with few and monotone weights."""
+"""Fitting how much the graph's list weighs: a logistic model with few and monotone weights."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from backends.types import Float64
-from router.trust import TRUST_SIGNALS, GraphWeightModel, bounded_logit, logistic
+from router.fusion import GraphWeightModel
+from router.scorer import sigmoid
 from training.errors import FitError
 
 SHRINKAGE = 1e-3
@@ -18,17 +19,15 @@ class Gains:
     """What the graph is worth on questions that it and the text arms answer differently.
 
     Attributes:
-        signals: (n, m) float64 in the order of `TRUST_SIGNALS`.
+        signals: (n, m) float64 in the order of `GRAPH_WEIGHT_SIGNALS`.
         gains: (n,) measure of the graph's answer minus that of the text arms'; 0 says nothing.
-        scores: (n,) s of a router that has not seen the question, or None to leave s out.
     """
 
     signals: Float64
     gains: Float64
-    scores: Float64 | None = None
 
 
-def fit_trust(found: Gains, *, shrinkage: float = SHRINKAGE) -> GraphWeightModel:
+def fit_graph_weight(found: Gains, *, shrinkage: float = SHRINKAGE) -> GraphWeightModel:
     """The weights under which t is likeliest to say which of the two is better.
 
     Each question counts by how much is at stake, |gain|. The questions that speak for the graph
@@ -48,20 +47,14 @@ def fit_trust(found: Gains, *, shrinkage: float = SHRINKAGE) -> GraphWeightModel
     if for_graph.all() or not for_graph.any():
         raise FitError(
             "On every question the same arm is the better one, or there is no difference; "
-            "trust needs questions of both kinds. Add a dataset on which the other arm wins."
+            "the graph weight needs questions of both kinds. Add a dataset on which the other "
+            "arm wins."
         )
-    columns = found.signals if found.scores is None else _with_scores(found.signals, found.scores)
-    scale = np.maximum(columns[told].std(axis=0), 1e-9)
+    columns = found.signals[told]
+    scale = np.maximum(columns.std(axis=0), 1e-9)
     weights = _balanced(np.abs(found.gains[told]), for_graph)
-    fitted = _fit(columns[told] / scale, for_graph, weights, shrinkage)
-    named = dict(zip((*TRUST_SIGNALS, "score"), fitted[1:] / scale, strict=False))
-    return GraphWeightModel(
-        float(fitted[0]), **{name: float(value) for name, value in named.items()}
-    )
-
-
-def _with_scores(signals: Float64, scores: Float64) -> Float64:
-    return np.column_stack([signals, bounded_logit(scores)])
+    fitted = _fit(columns / scale, for_graph, weights, shrinkage)
+    return GraphWeightModel(*map(float, [fitted[0], *(fitted[1:] / scale)]))
 
 
 def _balanced(stakes: Float64, for_graph: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Float64:
@@ -83,7 +76,7 @@ def _fit(
 
     def loss(parameters: Float64) -> tuple[float, Float64]:
         margin = sign * (parameters[0] + columns @ parameters[1:])
-        slope = -sign * logistic(-margin) * weights
+        slope = -sign * sigmoid(-margin) * weights
         value = weights @ np.logaddexp(0, -margin) + shrinkage * parameters[1:] @ parameters[1:]
         gradient = columns.T @ slope + 2 * shrinkage * parameters[1:]
         return float(value), np.concatenate([[slope.sum()], gradient])

@@ -8,7 +8,7 @@ import pytest
 
 from backends.store.ingest import ingest
 from backends.types import Passage
-from router.session import Ingestion
+from router.session import Session
 from router.settings import load_settings
 from router.types import BASELINE
 
@@ -26,12 +26,12 @@ def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     place = tmp_path / "index"
-    target = Ingestion(load_settings(), place)
+    target = Session.create(load_settings(), place)
     rows = [
         Passage("a", "Ada", "Ada met Babbage in London."),
         Passage("b", "Babbage", "Babbage built two engines."),
     ]
-    ingest(target.index, rows, target.passages)
+    ingest(target.index, rows, target.passage_analyser)
     return place
 
 

@@ -18,7 +18,7 @@ from backends.documents import refuse
 from router.model_files import save_policy
 from router.policy import Policy
 from router.request_log import read_journal
-from router.session import Ingestion
+from router.session import Session
 from router.settings import DEFAULT_ROUTER
 from router.types import Thresholds
 from service.cli import run
@@ -217,7 +217,7 @@ def test_mistakes_are_told_before_anything_is_served(
 def test_a_router_or_thresholds_that_cannot_be_used_are_told_before_anything_is_served(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str, value: str, says: str
 ) -> None:
-    Ingestion(load_settings(), tmp_path / "index").close()
+    Session.create(load_settings(), tmp_path / "index").close()
     other = Policy(Thresholds(0.1, 0.2), router="another/v1")
     save_policy(tmp_path / "other.json", other, {})
     given = [option, value.format(folder=tmp_path)]

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from backends.store.ingest import ingest
 from backends.types import Passage
-from router.session import Ingestion, Session
+from router.session import Session
 from service.app import build
 from service.settings import DocumentSettings, ServeSettings, ServiceSettings
 from tests.live import PATIENCE
@@ -30,8 +30,8 @@ Start = Callable[..., TestClient]
 @pytest.fixture
 def folder(tmp_path: Path, fake_models: None) -> Path:
     """An index with two documents."""
-    target = Ingestion(ServiceSettings(), tmp_path / "index")
-    ingest(target.index, BRIDGES, target.passages)
+    target = Session.create(ServiceSettings(), tmp_path / "index")
+    ingest(target.index, BRIDGES, target.passage_analyser)
     return tmp_path / "index"
 
 
@@ -45,7 +45,7 @@ def start(folder: Path) -> Iterator[Start]:
                 serve=serve or ServeSettings(refresh_seconds=0.05),
                 documents=DocumentSettings(**options),
             )
-            app = build(settings, {"default": partial(Session, settings, folder)})
+            app = build(settings, {"default": partial(Session.open, settings, folder)})
             client = stack.enter_context(TestClient(app, base_url="http://localhost"))
             while client.get("/ready").status_code != 200:
                 time.sleep(0.005)

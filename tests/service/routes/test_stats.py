@@ -9,13 +9,42 @@ from starlette.testclient import TestClient
 from router.errors import ModelFileError
 from router.types import Route, Thresholds
 from service.http.keys import Scope, append_key, new_key
-from service.service import Service
+from service.routes.stats import percentile, route_times
+from service.schemas.stats import RecentQuestion, RouteTimesValue
+from service.service import REMEMBERED, Service
 
 if TYPE_CHECKING:
     from tests.service.conftest import Library
 
 Serve = Callable[..., TestClient]
 QUESTION = "Into which sea does the river beneath the bridge flow?"
+
+
+def one(ms: float, route: Route = Route.DENSE) -> RecentQuestion:
+    return RecentQuestion(
+        time=0.0,
+        question="",
+        collection="default",
+        asked=Route.AUTO,
+        route=route,
+        score=None,
+        ms=ms,
+        degraded="",
+    )
+
+
+def test_percentiles_are_values_that_occurred() -> None:
+    assert percentile([3, 1, 2], 0.5) == 2
+    assert percentile([3, 1, 2, 4], 0.5) == 2
+    assert percentile(list(range(1, 101)), 0.95) == 95
+    assert percentile([7], 0.95) == percentile([7], 0) == 7
+
+
+def test_routes_stand_in_their_order_with_shares() -> None:
+    found = route_times([one(5, Route.GRAPH), one(1), one(3), one(9, Route.GRAPH)])
+    assert list(found) == [Route.DENSE, Route.GRAPH]
+    assert found[Route.GRAPH] == RouteTimesValue(count=2, share=0.5, p50_ms=5, p95_ms=9)
+    assert route_times([]) == {}
 
 
 def read(client: TestClient) -> dict[str, Any]:
@@ -130,3 +159,15 @@ def test_readers_are_not_told_what_others_ask(
     client.headers["authorization"] = f"Bearer {secret}"
     client.post("/v1/retrieve", json={"question": QUESTION})
     assert (read(client)["questions"] is not None) == told
+
+
+def test_the_oldest_are_forgotten(client: TestClient) -> None:
+    service: Service = client.app.state.service  # type: ignore[attr-defined]
+    service.recent.extend([one(7, Route.GRAPH)] * REMEMBERED)
+    client.post("/v1/retrieve", json={"question": "What river?"})
+    body = read(client)
+    assert (body["answered"], body["remembered"]) == (1, REMEMBERED)
+    assert {route: times["count"] for route, times in body["routes"].items()} == {
+        "dense": 1,
+        "graph": REMEMBERED - 1,
+    }

@@ -1,0 +1,316 @@
+"""What is frozen: each collector asks the product, and gives the golden files by name.
+
+    python -m tests.golden.collect COLLECTOR INDEX FOLDER
+
+runs one of them over an index of the demo corpus and writes its files to a folder. Values that no
+two runs have in common stand there as LEFT_OUT, so that it still shows when one is missing.
+"""
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors.numpy import load_file
+from starlette.testclient import TestClient
+
+from tests.golden.product import DEMO, SETTINGS, app, served, wye
+from tests.golden.store import write
+
+QUESTIONS = Path(__file__).parent / "questions.jsonl"
+ROUTES = ("auto", "dense", "lexical", "graph", "hybrid", "fusion")
+LEFT_OUT = "(left out)"
+AS_IN_CORPUS = "(as in the corpus)"
+DESCRIBED = 20
+
+# Request ids are random, and these are wall times or dates.
+_VOLATILE = ("request_id", "created", "created_at")
+_TIMES = (
+    *("timings_ms", "latency", "latency_ms", "mean_ms", "p95_ms", "p50_ms", "p99_ms"),
+    *("seconds", "stages_ms", "versions"),
+)
+
+Files = Mapping[str, object]
+
+
+def read_questions() -> list[dict[str, str]]:
+    """Rows with id, text, and where the question is from."""
+    return [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
+
+
+def index_demo(folder: Path) -> Path:
+    """Index the demo corpus in a folder."""
+    wye(folder, ("index", str(DEMO / "corpus.jsonl"), "--index", "index"))
+    return folder / "index"
+
+
+def masked(value: Any, keys: Sequence[str] = (*_VOLATILE, *_TIMES)) -> Any:  # noqa: ANN401
+    """A value with every number and text below these keys left out; what keys there are stays."""
+    if isinstance(value, dict):
+        return {
+            key: _blank(item) if key in keys else masked(item, keys) for key, item in value.items()
+        }
+    return [masked(item, keys) for item in value] if isinstance(value, list) else value
+
+
+def _blank(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, dict):
+        return {key: _blank(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_blank(item) for item in value]
+    return value if value is None else LEFT_OUT
+
+
+class Asked:
+    """A client whose replies come without what is volatile, and without the corpus's own texts."""
+
+    def __init__(self, client: TestClient) -> None:
+        lines = (DEMO / "corpus.jsonl").read_text("utf-8").splitlines()
+        self._corpus = {row["_id"]: row for row in map(json.loads, lines)}
+        self._client = client
+
+    def post(self, path: str, body: object) -> dict[str, Any]:
+        """Status and body of a reply."""
+        reply = self._client.post(path, json=body)
+        value = masked(reply.json())
+        own = reply.headers.get("x-request-id", "")
+        text = json.dumps(value)
+        value = json.loads(text.replace(own, LEFT_OUT) if own else text)
+        return {"status": reply.status_code, "body": self._shortened(value)}
+
+    def _shortened(self, value: Any) -> Any:  # noqa: ANN401
+        if isinstance(value, list):
+            return [self._shortened(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        short = {key: self._shortened(item) for key, item in value.items()}
+        row = self._corpus.get(str(value.get("id")), {})
+        for key in ("title", "text", "metadata"):
+            if key in value and value[key] == row.get(key):
+                short[key] = AS_IN_CORPUS
+        return short
+
+
+def answers(index: Path) -> Files:
+    """Every question over every route, and requests of other kinds."""
+    questions = read_questions()
+    with served(index) as client:
+        asked = Asked(client)
+        found = {
+            row["id"]: {
+                route: asked.post(
+                    "/v1/retrieve", {"question": row["text"], "route": route, "explain": True}
+                )
+                for route in ROUTES
+            }
+            for row in questions
+        }
+        others = {
+            name: {"path": path, "asked": body, "reply": asked.post(path, body)}
+            for name, path, body in requests(questions)
+        }
+    return {"answers.json.gz": found, "requests.json.gz": others}
+
+
+def requests(questions: Sequence[Mapping[str, str]]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Name, address and body: filters, numbers of passages, budgets, answers, and mistakes."""
+    opens = "Which bridge opened first?"
+    sea = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
+    year = {"type": "lt", "key": "year", "value": 1850}
+    bridges = {"type": "eq", "key": "topic", "value": "bridges"}
+    both = {"type": "and", "filters": [year, bridges]}
+    filters = {
+        "lt": year,
+        "eq": bridges,
+        "ne": {**bridges, "type": "ne"},
+        "in": {"type": "in", "key": "topic", "value": ["opera", "railways"]},
+        "nin": {"type": "nin", "key": "topic", "value": ["opera", "railways"]},
+        "gte": {"type": "gte", "key": "year", "value": 1957},
+        "and": both,
+        "or": {"type": "or", "filters": [both, {"type": "gt", "key": "year", "value": 2000}]},
+        "nothing": {"type": "eq", "key": "topic", "value": "cookery"},
+        "unknown key": {"type": "eq", "key": "colour", "value": "red"},
+    }
+    made: list[tuple[str, str, dict[str, Any]]] = []
+
+    def ask(name: str, path: str, **body: Any) -> None:  # noqa: ANN401
+        made.append((name, f"/v1/{path}", body))
+
+    for name, one in filters.items():
+        for route in ROUTES:
+            ask(
+                f"filter {name}, {route}",
+                "retrieve",
+                question=opens,
+                route=route,
+                filter=one,
+                explain=True,
+            )
+    for route in ROUTES:
+        for k in (1, 50, 100):
+            ask(f"k {k}, {route}", "retrieve", question=sea, route=route, k=k)
+        ask(
+            f"k 100 of fewer, {route}", "retrieve", question=sea, route=route, k=100, filter=bridges
+        )
+        ask(f"answer, {route}", "answer", question=sea, route=route)
+        ask(f"not explained, {route}", "retrieve", question=opens, route=route)
+    for limit in (0.001, 30, 40, 3_600_000):
+        ask(f"max_latency_ms {limit}", "retrieve", question=sea, max_latency_ms=limit, explain=True)
+        ask(f"route in {limit}", "route", question=opens, max_latency_ms=limit, explain=True)
+    for row in questions[::10]:
+        ask(f"answer {row['id']}", "answer", question=row["text"])
+        ask(f"route {row['id']}", "route", question=row["text"])
+    ask("vector store", "vector_stores/default/search", query=sea, max_num_results=3)
+    ask(
+        "chat",
+        "chat/completions",
+        model="wye-auto",
+        messages=[{"role": "user", "content": "Who built La Scala?"}],
+    )
+    ask("blank", "retrieve", question=" ")
+    ask("too long", "retrieve", question="why " * 1100)
+    ask("no passages", "retrieve", question=sea, k=0)
+    ask("too many passages", "retrieve", question=sea, k=101)
+    ask("no such route", "retrieve", question=sea, route="sideways")
+    ask("misspelt", "retrieve", question=sea, rout="dense")
+    ask("no such filter", "retrieve", question=sea, filter={"type": "like", "key": "topic"})
+    ask("no such collection", "retrieve", question=sea, collection="elsewhere")
+    ask("no time", "retrieve", question=sea, max_latency_ms=0)
+    return made
+
+
+def openapi(index: Path) -> Files:
+    """The description of the API as served."""
+    reply = TestClient(app(index), base_url="http://localhost").get("/openapi.json")
+    return {"openapi.json.gz": reply.json()}
+
+
+def evaluation(index: Path) -> Files:
+    """The numbers of `wye eval` over every route."""
+    with _workplace(index) as folder:
+        words = f"eval demo --index index --routes {','.join(ROUTES)} --json found.json"
+        wye(Path(folder), words.split())
+        return {"eval.json.gz": masked(_json(Path(folder) / "found.json"))}
+
+
+def training(index: Path) -> Files:
+    """What `wye train` writes for a linear router, and then `wye tune` for two routers."""
+    with _workplace(index) as name:
+        folder = Path(name)
+        wye(folder, _train("linear"))
+        (replay,) = folder.glob("cache/replays/*/replay-demo-dev.parquet")
+        tune = f"tune {replay.relative_to(folder)} --cache cache --router"
+        wye(
+            folder,
+            f"{tune} models/demo/v1 --out own.json".split(),
+            f"{tune} router-en/v1 --out bound.json --max-graph-share 0.3".split(),
+        )
+        tuned = {path: masked(_json(folder / path)) for path in ("own.json", "bound.json")}
+        return {"train.json.gz": _written(folder / "models/demo/v1"), "tune.json": tuned}
+
+
+def training_network(index: Path) -> Files:
+    """The same for a network, by statistics of its weights."""
+    with _workplace(index) as folder:
+        wye(Path(folder), _train("attention-mlp"))
+        return {"train-network.json.gz": _written(Path(folder) / "models/demo/v1")}
+
+
+def features(index: Path) -> Files:
+    """Every feature of some questions, as `wye features` prints them, and the list of them all."""
+    del index
+    rows = read_questions()
+    rows = [*rows[: DESCRIBED // 2], *rows[-(DESCRIBED - DESCRIBED // 2) :]]
+    with tempfile.TemporaryDirectory() as folder:
+        listed, *printed = wye(
+            Path(folder),
+            ("features", "--json"),
+            *(("features", "--json", "--", row["text"]) for row in rows),
+        )
+    found = {row["id"]: json.loads(text) for row, text in zip(rows, printed, strict=True)}
+    return {"features.json.gz": {"listed": json.loads(listed), "questions": found}}
+
+
+def settings(index: Path) -> Files:
+    """Every setting with its default, from SETTINGS.md."""
+    del index
+    rows = re.findall(r"^\| `(WYE_\w+)` \| (.*?) \| ", SETTINGS.read_text("utf-8"), re.MULTILINE)
+    return {"settings.json": dict(rows)}
+
+
+COLLECTORS: Mapping[str, Callable[[Path], Files]] = {
+    "answers": answers,
+    "features": features,
+    "training": training,
+    "evaluation": evaluation,
+    "openapi": openapi,
+    "settings": settings,
+    "training_network": training_network,
+}
+SLOW = ("training_network",)
+
+
+def _train(kind: str) -> list[str]:
+    words = "train --questions demo --index index --models models --cache cache --name demo"
+    return [*words.split(), *f"--success better-ndcg@10 --simple dense --kind {kind}".split()]
+
+
+def _workplace(index: Path) -> "tempfile.TemporaryDirectory[str]":
+    """A folder where the demo and its index have the same names every time."""
+    made = tempfile.TemporaryDirectory()
+    shutil.copytree(index, Path(made.name) / "index")
+    shutil.copytree(DEMO, Path(made.name) / "demo")
+    return made
+
+
+def _written(folder: Path) -> dict[str, object]:
+    """Files of a router: numbers, the card's lines, what weights there are; else only names."""
+    found: dict[str, object] = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder).as_posix()
+        if path.suffix == ".json":
+            # Digests cover latencies, which are in the thresholds; the front is made of them.
+            value = masked(_json(path), (*_TIMES, "digest", "files"))
+            found[name] = {**value, "front": LEFT_OUT} if "front" in value else value
+        elif path.suffix == ".safetensors":
+            found[name] = _weights(path)
+        elif name == "CARD.md":
+            found[name] = path.read_text("utf-8").splitlines()
+        else:
+            found[name] = LEFT_OUT
+    return found
+
+
+def _weights(path: Path) -> dict[str, object]:
+    """Each tensor in numbers, with all of its values if they are few.
+
+    There is no digest: the last bits are not the same on all processors.
+    """
+    return {
+        name: {
+            "shape": list(tensor.shape),
+            "dtype": str(tensor.dtype),
+            "sum": float(tensor.astype("float64").sum()),
+            "norm": float((tensor.astype("float64") ** 2).sum() ** 0.5),
+            "values": [float(value) for value in tensor.ravel()[:200]],
+        }
+        for name, tensor in load_file(path).items()
+    }
+
+
+def _json(path: Path) -> Any:  # noqa: ANN401
+    return json.loads(path.read_text("utf-8"))
+
+
+def main(collector: str, index: str, folder: str) -> None:
+    """Write the files of one collector to a folder."""
+    for name, value in COLLECTORS[collector](Path(index)).items():
+        write(name, value, Path(folder))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,154 @@
+"""Says where a value differs from the one that was frozen.
+
+Numbers with a fraction may differ by a tolerance, since processors and their libraries add up in
+different orders. Everything else is equal or it is a difference: texts, whole numbers, which keys
+there are, how long lists are, and their order. Two neighbours in a ranking whose frozen scores are
+the same within the tolerance may have changed places.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far two numbers may be apart.
+
+    Attributes:
+        relative: Share of the larger one.
+        absolute: For numbers near zero.
+    """
+
+    relative: float = 1e-4
+    absolute: float = 1e-6
+
+    def allows(self, was: float, now: float) -> bool:
+        """Whether two numbers count as the same."""
+        return math.isclose(was, now, rel_tol=self.relative, abs_tol=self.absolute)
+
+
+TOLERANCE = Tolerance()
+MISSING = "(missing)"
+
+# What names an item of a ranked list, and what the list is sorted by.
+_RANKED = (("id", "score"), ("entity", "weight"), ("name", "logit"))
+_SHOWN = 160
+
+
+def differences(was: object, now: object, tolerance: Tolerance = TOLERANCE) -> list[str]:
+    """One line for each difference: where it is, what was frozen, and what is there now."""
+    return [
+        f"{' > '.join(path) or '(all)'}: was {old}, is {new}"
+        for path, old, new in _walk((), was, now, tolerance)
+    ]
+
+
+def report(name: str, found: Sequence[str], most: int = 40) -> str:
+    """The differences of one file as a text for people."""
+    lines = [f"{name} differs from what was frozen in {len(found)} places:", *found[:most]]
+    if len(found) > most:
+        lines.append(f"... and {len(found) - most} more")
+    return "\n".join(lines)
+
+
+Path = tuple[str, ...]
+Difference = tuple[Path, str, str]
+
+
+def _walk(path: Path, was: object, now: object, tolerance: Tolerance) -> Iterator[Difference]:
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in [*was, *(key for key in now if key not in was)]:
+            below = (*path, str(key))
+            if key not in now:
+                yield below, _shown(was[key]), MISSING
+            elif key not in was:
+                yield below, MISSING, _shown(now[key])
+            else:
+                yield from _walk(below, was[key], now[key], tolerance)
+    elif isinstance(was, list) and isinstance(now, list):
+        if len(was) != len(now):
+            yield (*path, "(length)"), str(len(was)), str(len(now))
+        ordered = _ties_as_they_were(was, now, tolerance)
+        for place, (old, new) in enumerate(zip(was, ordered, strict=False)):
+            yield from _walk((*path, _place(place, old)), old, new, tolerance)
+        for place in range(min(len(was), len(now)), max(len(was), len(now))):
+            old = _shown(was[place]) if place < len(was) else MISSING
+            new = _shown(now[place]) if place < len(now) else MISSING
+            yield (*path, str(place)), old, new
+    elif not _same(was, now, tolerance):
+        yield path, _shown(was), _shown(now)
+
+
+def _same(was: object, now: object, tolerance: Tolerance) -> bool:
+    if type(was) is not type(now):
+        return False
+    if isinstance(was, float) and isinstance(now, float):
+        return tolerance.allows(was, now)
+    return was == now
+
+
+def _ties_as_they_were(
+    was: Sequence[object], now: Sequence[object], tolerance: Tolerance
+) -> Sequence[object]:
+    """Items now, with those put back in order that only changed places with their equals."""
+    for name, value in _RANKED:
+        old, new = _column(was, name), _column(now, name)
+        scores = _column(was, value)
+        if old is None or new is None or scores is None or len(old) != len(new):
+            continue
+        ordered = list(now)
+        start = 0
+        for end in range(1, len(old) + 1):
+            if end < len(old) and _close(scores[end - 1], scores[end], tolerance):
+                continue
+            here = slice(start, end)
+            if old[here] != new[here] and sorted(map(str, old[here])) == sorted(
+                map(str, new[here])
+            ):
+                ordered[here] = _put_back(old[here], now[here], name)
+            start = end
+        return ordered
+    return now
+
+
+def _put_back(names: Sequence[object], items: Sequence[object], name: str) -> list[object]:
+    """Items by the given names; each takes the rank of its new place."""
+    rows = [item for item in items if isinstance(item, dict)]
+    chosen = [next(row for row in rows if row[name] == wanted) for wanted in names]
+    return [
+        {**row, "rank": place["rank"]} if "rank" in row and "rank" in place else row
+        for row, place in zip(chosen, rows, strict=True)
+    ]
+
+
+def _column(items: Sequence[object], key: str) -> list[object] | None:
+    if not items:
+        return None
+    found: list[object] = []
+    for item in items:
+        if not isinstance(item, Mapping) or key not in item:
+            return None
+        found.append(item[key])
+    return found
+
+
+def _close(one: object, other: object, tolerance: Tolerance) -> bool:
+    return (
+        isinstance(one, int | float)
+        and isinstance(other, int | float)
+        and tolerance.allows(one, other)
+    )
+
+
+def _place(place: int, item: object) -> str:
+    if isinstance(item, Mapping):
+        for name, _ in _RANKED:
+            if name in item:
+                return f"{place} ({item[name]})"
+    return str(place)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

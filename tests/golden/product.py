@@ -1,0 +1,101 @@
+"""The one place where the golden test touches the product.
+
+Everything else here goes through HTTP, through the command line, or through files that it wrote.
+If the app moves, only the import below moves with it. Where the command is, pyproject.toml says.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "service" / "demo"
+SETTINGS = ROOT / "SETTINGS.md"
+
+# The default takes bfloat16 on some processors and float32 on others; this is float32 on all. The
+# long deadline is there because a slow machine must not change an answer.
+ENVIRONMENT = {
+    "WYE_ANALYSER__ENCODER__DTYPE": "float32",
+    "WYE_SERVE__DEADLINE_MS": "60000",
+}
+
+_PATIENCE = 120.0
+# Runs the command several times in one process, since loading it is most of what it takes.
+_PROGRAM = """
+import contextlib, io, json, sys
+from {module} import {function} as main
+printed = []
+for words in json.loads(sys.stdin.read()):
+    sys.argv = ["wye", *words]
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        try:
+            main()
+        except SystemExit as end:
+            if end.code:
+                sys.exit(f"{{words}} ended with {{end.code}}")
+    printed.append(out.getvalue())
+print(json.dumps(printed))
+"""
+
+
+def environment(**more: str) -> dict[str, str]:
+    """That of this process, without its own settings of Wye.
+
+    One thread for each process: several tests run at once, and more threads only wait for others.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith("WYE_")}
+    return {"OMP_NUM_THREADS": "1", **own, **ENVIRONMENT, **more, "PYTHONPATH": str(ROOT)}
+
+
+def wye(folder: Path, *commands: Sequence[str]) -> list[str]:
+    """Run `wye` commands in a folder; what each of them printed.
+
+    Raises:
+        RuntimeError: One of them failed.
+    """
+    script = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    module, function = script["wye"].split(":")
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM.format(module=module, function=function)],
+        cwd=folder,
+        env=environment(),
+        input=json.dumps([list(words) for words in commands]),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{done.stdout}\n{done.stderr}")
+    printed: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return printed
+
+
+def app(index: Path) -> FastAPI:
+    """The app over one index, as `wye serve` runs it."""
+    with patch.dict(os.environ, environment(WYE_INDEX=str(index)), clear=True):
+        from service.app import from_environment  # noqa: PLC0415 - imports take seconds
+
+        return from_environment()
+
+
+@contextmanager
+def served(index: Path) -> Iterator[TestClient]:
+    """A client of the app, when it is ready."""
+    with TestClient(app(index), base_url="http://localhost") as client:
+        give_up = time.monotonic() + _PATIENCE
+        while client.get("/ready").status_code != 200:
+            if time.monotonic() > give_up:
+                raise RuntimeError("The app did not become ready.")
+            time.sleep(0.05)
+        yield client
