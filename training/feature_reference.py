@@ -60,7 +60,7 @@ def own_questions() -> dict[str, list[str]]:
     found = {}
     for place, name in (
         (files("service") / "demo", "service/demo/queries.jsonl"),
-        (files("benchmarks.technical"), "benchmarks/technical/queries.jsonl"),
+        (files("benchmarks") / "technical", "benchmarks/technical/queries.jsonl"),
         (ROOT / "tests" / "featurizer", "tests/featurizer/questions.txt"),
     ):
         try:

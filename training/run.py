@@ -23,8 +23,8 @@ from training.evaluation.held_out import HeldOutOutcomes, RouterScores, judge, n
 from training.fit.baselines import fit_baselines
 from training.judge import JUDGED, Judge, JudgeSettings, Reader
 from training.labels import Disagreement, compared, disagreement_of, disagreements, labels_of
-from training.pipeline import Choices, Fitted, fit, inside
-from training.thresholds.outcomes import taken
+from training.pipeline import Choices, Fitted, fit
+from training.thresholds.outcomes import scores_of, taken
 
 TEST = "test"
 _SPLITS = ("train", "dev")
@@ -220,7 +220,7 @@ class Run:
         choices, policy = self._choices, fitted.policy
         return judge(
             asked,
-            RouterScores(inside(fitted.scorer.logits(asked.features)), policy),
+            RouterScores(scores_of(fitted.scorer.logits(asked.features)), policy),
             self._compared(asked, choices.simple or Route.DENSE),
             fusion=self.fusion,
             baselines=fit_baselines(

@@ -131,6 +131,13 @@ class EvaluationSet:
             [1000 * sum(one.seconds.get(s, 0.0) for s in _STAGES[route]) for one in questions]
         )
 
+    def median_latency_ms(self, simple: Route) -> dict[Route, float]:
+        """Median milliseconds of the three routes, as replayed one question at a time."""
+        return {
+            route: round(float(np.median(self.latency_ms(route))), 2)
+            for route in (simple, Route.FUSION, Route.GRAPH)
+        }
+
     def outcomes(
         self, scores: Float64, simple: Route, fusion: FusionSettings, measure: str
     ) -> RouteOutcomes:

@@ -1,1 +1,0 @@
-"""A technical benchmark with hardly any named entity, built from docstrings."""
