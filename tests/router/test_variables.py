@@ -1,3 +1,5 @@
+from inspect import getdoc
+
 from router.settings import Settings, attribute_docs, markdown, variables
 
 
@@ -26,7 +28,7 @@ def test_docs_come_from_the_attributes_section() -> None:
             two_words: And that.
         """
 
-    assert attribute_docs(Owner) == {"one": "Says this.", "two_words": "And that."}
+    assert attribute_docs(getdoc(Owner)) == {"one": "Says this.", "two_words": "And that."}
 
 
 def test_the_page_has_a_table_for_each_part() -> None:
