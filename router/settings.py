@@ -303,7 +303,7 @@ def variables(model: type[S]) -> list[Variable]:
     """Every variable of a settings model, its own first, then those of each part in order."""
     docs: dict[str, str] = {}
     for owner in reversed(model.__mro__):
-        docs |= attribute_docs(owner)  # what a layer above adds to a model is on top
+        docs |= attribute_docs(getdoc(owner))  # what a layer above adds to a model is on top
     own: list[Variable] = []
     parts: list[Variable] = []
     for name, info in model.model_fields.items():
@@ -316,9 +316,10 @@ def variables(model: type[S]) -> list[Variable]:
     return own + [variable for variable in parts if variable.name not in model.retired]
 
 
-def attribute_docs(owner: type) -> dict[str, str]:
+def attribute_docs(docstring: str | None) -> dict[str, str]:
     """Attribute -> text of its entry under "Attributes:" in a class's docstring, on one line."""
-    _, _, section = (getdoc(owner) or "").partition("Attributes:\n")
+    _, _, section = (docstring or "").partition("Attributes:
+")
     found = list(_ATTRIBUTE.finditer(section))
     ends = [*(match.start() for match in found), len(section)][1:]
     return {
@@ -348,7 +349,7 @@ def markdown(model: type[S]) -> str:
 
 def _of_part(prefix: str, value: Any) -> Iterator[Variable]:  # noqa: ANN401 - any dataclass
     """The variables of a settings dataclass, parts within it last."""
-    docs = attribute_docs(type(value))
+    docs = attribute_docs(getdoc(type(value)))
     nested: list[Variable] = []
     for entry in fields(value):
         variable = prefix + SEPARATOR + entry.name.upper()

@@ -1,3 +1,4 @@
+from inspect import getdoc
 from pathlib import Path
 
 import pytest
@@ -120,7 +121,7 @@ def test_docs_come_from_the_attributes_section() -> None:
             two_words: And that.
         """
 
-    assert attribute_docs(Owner) == {"one": "Says this.", "two_words": "And that."}
+    assert attribute_docs(getdoc(Owner)) == {"one": "Says this.", "two_words": "And that."}
 
 
 def test_the_page_has_a_table_for_each_part() -> None:
