@@ -318,8 +318,7 @@ def variables(model: type[S]) -> list[Variable]:
 
 def attribute_docs(docstring: str | None) -> dict[str, str]:
     """Attribute -> text of its entry under "Attributes:" in a class's docstring, on one line."""
-    _, _, section = (docstring or "").partition("Attributes:
-")
+    _, _, section = (docstring or "").partition("Attributes:\n")
     found = list(_ATTRIBUTE.finditer(section))
     ends = [*(match.start() for match in found), len(section)][1:]
     return {
