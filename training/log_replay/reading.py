@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.types import Float32, Float64
-from router.model_files import Stated
+from router.model_files import RouterInfo
 from router.request_log import FEEDBACK, RETRIEVAL, parse_line, read_texts
 from router.types import Route
 from training.errors import LogError
@@ -153,7 +153,7 @@ class DecisionLog:
     feedback: LoggedFeedback
 
 
-def read_log(paths: Sequence[Path], router: Stated, collection: str = "") -> DecisionLog:
+def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") -> DecisionLog:
     """Read request logs, such as a log with those that it was rotated to.
 
     Memory is some 120 bytes for each request that counts, and the text of those questions alone
@@ -311,7 +311,7 @@ class _Reader:
     """Counts line by line."""
 
     def __init__(
-        self, router: Stated, collection: str, feedback: Mapping[str, dict[str, None]]
+        self, router: RouterInfo, collection: str, feedback: Mapping[str, dict[str, None]]
     ) -> None:
         self._router = router
         self._named = collection
