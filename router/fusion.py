@@ -354,6 +354,31 @@ class FusionSettings:
         return arms
 
 
+def lists_of(route: Route, fusion: FusionSettings) -> tuple[Route, ...]:
+    """The arms whose rankings a route is made of.
+
+    Raises:
+        FusionError: Every list of fusion weighs 0.
+    """
+    if route == Route.HYBRID:
+        return Route.DENSE, Route.LEXICAL
+    return fusion.arms() if route == Route.FUSION else (route,)
+
+
+def stages_of(route: Route, fusion: FusionSettings) -> frozenset[str]:
+    """The stages of `Reply.seconds` that a route takes beside reading the question and deciding.
+
+    The graph's prior takes the scores of the text arms, whichever route asks for it: where their
+    lists are wanted as well, the time of the scores is theirs, else it is part of the graph's.
+
+    Raises:
+        FusionError: Every list of fusion weighs 0.
+    """
+    lists = lists_of(route, fusion)
+    stages = {*map(str, lists), *(("fusing",) if len(lists) > 1 or route == Route.FUSION else ())}
+    return frozenset(stages | {*map(str, ARMS), "seeds"} if Route.GRAPH in lists else stages)
+
+
 def fuse_all(
     results: Sequence[ArmResults],
     settings: FusionSettings,

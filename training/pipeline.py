@@ -187,7 +187,7 @@ def fit(
         for route, of_route in outcomes.items()
     }
     best = max(simple, key=lambda route: solutions[route].outcome.objective(choices.goal))
-    policy = Policy(solutions[best].thresholds, best, latencies(material, best))
+    policy = Policy(solutions[best].thresholds, best, latencies(material, best, choices.fusion))
     return Fitted(
         choices,
         trained,
@@ -233,9 +233,9 @@ def examples_of(
     return Examples(features[kept], labels[kept], groups[kept])
 
 
-def latencies(material: EvaluationSet, simple: Route) -> dict[Route, float]:
+def latencies(material: EvaluationSet, simple: Route, fusion: FusionSettings) -> dict[Route, float]:
     """Median milliseconds of each route, as replayed one question at a time."""
     return {
-        route: round(float(np.median(material.latency_ms(route))), 2)
+        route: round(float(np.median(material.latency_ms(route, fusion))), 2)
         for route in (simple, Route.FUSION, Route.GRAPH)
     }

@@ -55,7 +55,7 @@ def test_the_simple_route_is_the_one_that_thresholds_make_most_of(
     assert found.solutions[found.policy.simple].outcome.quality == best
     assert found.solution is found.solutions[found.policy.simple]
     assert found.policy.thresholds == found.solution.thresholds
-    assert found.policy.latency_ms == latencies(material, found.policy.simple)
+    assert found.policy.latency_ms == latencies(material, found.policy.simple, found.choices.fusion)
     assert found.comparison is None
     assert found.trained.recipe.kind == Linear.kind
 

@@ -218,7 +218,7 @@ class _Answers:
         return SystemOutcomes(
             name,
             values,
-            material.latency_ms(route),
+            material.latency_ms(route, fusion),
             _shares(np.full(len(material), place)),
         )
 

@@ -179,7 +179,9 @@ class Tuning:
     def policy(self, thresholds: Thresholds) -> Policy:
         """Thresholds with the latencies of these replays."""
         simple = self.model.policy.simple
-        return Policy(thresholds, simple, latencies(self.material, simple), self.model.name)
+        return Policy(
+            thresholds, simple, latencies(self.material, simple, self.fusion), self.model.name
+        )
 
     def save(
         self, path: Path, thresholds: Thresholds, notes: Mapping[str, Any] | None = None

@@ -8,19 +8,13 @@ then takes.
 import math
 from collections.abc import Mapping
 
+from router.fusion import FusionSettings, lists_of, stages_of
 from router.types import Route
 
 ROUTES: tuple[Route, ...] = tuple(Route)
 """Routes by their codes in a column."""
-_NEEDS: Mapping[Route, frozenset[str]] = {
-    Route.DENSE: frozenset({"dense"}),
-    Route.LEXICAL: frozenset({"lexical"}),
-    Route.HYBRID: frozenset({"dense", "lexical"}),
-    Route.GRAPH: frozenset({"graph"}),
-}
 _FORECAST = frozenset({"dense", "seeds"})
-_CHOSEN = frozenset({"dense", "lexical", "graph", "seeds", "fusing"})
-"""Stages that are run for some routes only."""
+_FUSION = FusionSettings()  # what others than fusion take does not depend on it
 
 
 def times_of_routes(stages: Mapping[str, float], taken: Route, *, asks_corpus: bool) -> list[float]:
@@ -35,15 +29,17 @@ def times_of_routes(stages: Mapping[str, float], taken: Route, *, asks_corpus: b
     Returns:
         NaN for a route whose arms were not all run.
     """
-    whole = sum(stages.values())
-    spared = {name: time for name, time in stages.items() if name in _CHOSEN}
+    spared = {at: time for at, time in stages.items() if at in stages_of(Route.FUSION, _FUSION)}
     if asks_corpus:
-        spared = {name: time for name, time in spared.items() if name not in _FORECAST}
-    return [
-        1000 * whole
-        if route == taken
-        else 1000 * (whole - sum(time for at, time in spared.items() if at not in needs))
-        if (needs := _NEEDS.get(route)) and needs <= stages.keys()
-        else math.nan
-        for route in ROUTES
-    ]
+        spared = {at: time for at, time in spared.items() if at not in _FORECAST}
+
+    def milliseconds(route: Route) -> float:
+        if route == taken:
+            return 1000 * sum(stages.values())
+        if route in (Route.AUTO, Route.FUSION) or not {*lists_of(route, _FUSION)} <= {*stages}:
+            return math.nan
+        own = stages_of(route, _FUSION)
+        left_out = sum(time for at, time in spared.items() if at not in own)
+        return 1000 * (sum(stages.values()) - left_out)
+
+    return [milliseconds(route) for route in ROUTES]
