@@ -15,7 +15,7 @@ from training.reporting.contents import RouterReport
 from training.reporting.write import write_report
 from training.run import HeldOutEvaluation, Learned, Run
 
-_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "bm25s", "pylance")
+_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "pylance")
 
 
 def publish(
