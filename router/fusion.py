@@ -365,18 +365,21 @@ def lists_of(route: Route, fusion: FusionSettings) -> tuple[Route, ...]:
     return fusion.arms() if route == Route.FUSION else (route,)
 
 
-def stages_of(route: Route, fusion: FusionSettings) -> frozenset[str]:
+def stages_of(route: Route) -> tuple[str, ...]:
     """The stages of `Reply.seconds` that a route takes beside reading the question and deciding.
 
-    The graph's prior takes the scores of the text arms, whichever route asks for it: where their
-    lists are wanted as well, the time of the scores is theirs, else it is part of the graph's.
-
-    Raises:
-        FusionError: Every list of fusion weighs 0.
+    Fusion is taken to run every arm. The graph's prior takes the scores of the text arms, whichever
+    route asks for it: where their lists are wanted as well, the time of the scores is theirs, else
+    it is part of the graph's.
     """
-    lists = lists_of(route, fusion)
-    stages = {*map(str, lists), *(("fusing",) if len(lists) > 1 or route == Route.FUSION else ())}
-    return frozenset(stages | {*map(str, ARMS), "seeds"} if Route.GRAPH in lists else stages)
+    match route:
+        case Route.HYBRID:
+            return "dense", "lexical", "fusing"
+        case Route.GRAPH:
+            return "dense", "lexical", "seeds", "graph"
+        case Route.FUSION:
+            return "dense", "lexical", "seeds", "graph", "fusing"
+    return (str(route),)
 
 
 def fuse_all(

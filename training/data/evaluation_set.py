@@ -20,7 +20,7 @@ from training.thresholds.outcomes import RouteOutcomes
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """What the simple route can be: no graph is walked for it."""
-_READING = frozenset({"parsing", "encoding"})
+_READING = ("parsing", "encoding")
 
 
 @dataclass(frozen=True)
@@ -118,16 +118,20 @@ class EvaluationSet:
             ]
         )
 
-    def latency_ms(self, route: Route, fusion: FusionSettings) -> Float64:
+    def latency_ms(self, route: Route) -> Float64:
         """(n,) milliseconds that the stages of a route took."""
         questions = [one for replay in self.replays for one in replay.questions]
-        stages = _READING | stages_of(route, fusion)
+        stages = (*_READING, *stages_of(route))
         return np.array(
-            [
-                1000 * sum(time for stage, time in one.seconds.items() if stage in stages)
-                for one in questions
-            ]
+            [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in questions]
         )
+
+    def median_latency_ms(self, simple: Route) -> dict[Route, float]:
+        """Median milliseconds of the three routes, as replayed one question at a time."""
+        return {
+            route: round(float(np.median(self.latency_ms(route))), 2)
+            for route in (simple, Route.FUSION, Route.GRAPH)
+        }
 
     def outcomes(
         self, scores: Float64, simple: Route, fusion: FusionSettings, measure: str
@@ -145,7 +149,7 @@ class EvaluationSet:
         quality = [
             self.measured(self.rankings(route, fusion, scores))[:, column] for route in routes
         ]
-        latency = [self.latency_ms(route, fusion) for route in routes]
+        latency = [self.latency_ms(route) for route in routes]
         return RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
 
 

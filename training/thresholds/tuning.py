@@ -22,13 +22,13 @@ from training.data.replay import read_training
 from training.errors import FitError, ReplayError
 from training.evaluation.measures import MEASURES
 from training.labels import compared
-from training.pipeline import inside, latencies
 from training.thresholds.outcomes import (
     Outcome,
     RouteOutcomes,
     ThresholdObjective,
     names,
     outcome,
+    scores_of,
     taken,
 )
 from training.thresholds.pareto import Front, front
@@ -117,7 +117,7 @@ class Tuning:
     @cached_property
     def outcomes(self) -> RouteOutcomes:
         """Every question with the outcome of every route."""
-        scores = inside(self.model.scorer.logits(self.material.features))
+        scores = scores_of(self.model.scorer.logits(self.material.features))
         simple = self.model.policy.simple
         return self.material.outcomes(scores, simple, self.fusion, self.measure)
 
@@ -179,9 +179,7 @@ class Tuning:
     def policy(self, thresholds: Thresholds) -> Policy:
         """Thresholds with the latencies of these replays."""
         simple = self.model.policy.simple
-        return Policy(
-            thresholds, simple, latencies(self.material, simple, self.fusion), self.model.name
-        )
+        return Policy(thresholds, simple, self.material.median_latency_ms(simple), self.model.name)
 
     def save(
         self, path: Path, thresholds: Thresholds, notes: Mapping[str, Any] | None = None
