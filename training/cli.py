@@ -28,7 +28,6 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
     Returns:
         The base of the errors that are the user's to put right.
     """
-
     _add_eval(app, progress)
     _add_train(app, progress)
     register_tuning(app, progress)
