@@ -115,6 +115,8 @@ class Service:
         await self.batcher.close()
         await self.generator.close()
         self._threads.shutdown()
+        for writer in self.writers.values():
+            writer.close()
         for collection in self.collections.values():
             collection.close()
         if self.request_log is not None:
