@@ -27,7 +27,7 @@ from service.refresh import Refresher
 from service.render import plain
 from service.schemas.stats import RecentQuestion
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
-from service.settings import ServiceSettings
+from service.settings import LONGEST_DEADLINE_MS, ServiceSettings
 
 _THREADS = 4
 REMEMBERED = 1000
@@ -123,6 +123,8 @@ class Service:
         await self.batcher.close()
         await self.generator.close()
         self._threads.shutdown()
+        for writer in self.writers.values():
+            writer.close()
         for collection in self.collections.values():
             collection.close()
         if self.request_log is not None:
@@ -196,7 +198,7 @@ class Service:
 
     def _seconds(self, deadline_ms: int | None) -> float:
         serve = self.settings.serve
-        return min(deadline_ms or serve.deadline_ms, serve.longest_deadline_ms) / 1000
+        return min(deadline_ms or serve.deadline_ms, LONGEST_DEADLINE_MS) / 1000
 
     async def _submit(
         self, params: SearchParams, question: QueuedQuestion, seconds: float

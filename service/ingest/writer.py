@@ -210,6 +210,11 @@ class CollectionWriter:
         """End what is under way at the next slice."""
         self._stopping.set()
 
+    def close(self) -> None:
+        """Let go of what is open."""
+        if self._jobs is not None:
+            self._jobs.close()
+
     async def _submit(self, passages: Iterable[Passage]) -> Job:
         """Accept a job."""
 
@@ -368,7 +373,7 @@ class InterleavedAnalyser:
             StoppedError: It is to end.
         """
         for part in self._slices(passages):
-            self.check()
+            await asyncio.to_thread(self.check)
             analysed = await self._models.call(partial(self._analyser.analyse, part))
             self._found.update(zip((passage.id for passage in part), analysed, strict=True))
 

@@ -1,11 +1,11 @@
 """Jobs: what was accepted is written, once, whoever is killed or in the way."""
 
 import errno
-import json
 import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from backends.store.index import Index
 from router.session import Session
+from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
 from tests.conftest import FakeAnalyser
 from tests.live import PATIENCE, Live
@@ -175,8 +176,14 @@ class Slow(FakeAnalyser):
         return super().passages(items)
 
 router.session.Analyser = Slow
-from service.app import from_environment
-uvicorn.run(from_environment(), port=0, log_config=None)
+import service.app
+from dataclasses import replace
+from service.settings import load_settings
+
+settings = load_settings()
+small = replace(settings.documents, group_passages=8, slice_words=20)
+service.app.load_settings = lambda: settings.model_copy(update={"documents": small})
+uvicorn.run(service.app.from_environment(), port=0, log_config=None)
 """
 
 
@@ -185,8 +192,6 @@ def serve(folder: Path) -> tuple[Live, httpx.Client]:
     settings = {
         "WYE_SERVE__INDEXES": str(folder),
         "WYE_DOCUMENTS__DIRECT_PASSAGES": "4",
-        "WYE_DOCUMENTS__GROUP_PASSAGES": "8",
-        "WYE_DOCUMENTS__SLICE_WORDS": "20",
     }
     server = Live([], settings, program=SERVER)
     return server, httpx.Client(base_url=server.url, timeout=PATIENCE)
@@ -232,8 +237,10 @@ def test_a_server_that_stops_leaves_its_job_to_the_next(
         server.stop()
         client.close()
     assert time.monotonic() - started < 10
-    stored = json.loads((folder / "jobs" / job / "job.json").read_text())
-    assert (stored["state"], stored["done"] < 120) == ("running", True)
+    with closing(JobStore(folder, "default")) as store:
+        stored = store.job(job)
+    assert stored is not None
+    assert (stored.state, stored.done < 120) == ("running", True)
     later = start()
     until(lambda: later.get(f"/v1/jobs/{job}").json()["state"] == "done")
     assert later.get("/v1/documents").json()["total"] == 122
