@@ -12,8 +12,7 @@ from training.data.evaluation_set import EvaluationSet
 from training.evaluation.held_out import HeldOutOutcomes
 from training.pipeline import Fitted
 from training.run import HeldOutEvaluation, Learned
-from training.thresholds.pareto import Front, front
-from training.thresholds.solve import Stability, stability
+from training.thresholds.solve import Front, Stability, front, stability
 
 PERCENTILES = (50, 95, 99)
 Percentiles = tuple[float, float, float]

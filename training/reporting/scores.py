@@ -22,7 +22,7 @@ def calibrations(report: RouterReport) -> dict[str, Reliability]:
     """By the questions that were scored."""
     fitted = report.fitted
     known = fitted.labels >= 0
-    logits = fitted.crossfits[fitted.trained.recipe.kind].logits
+    logits = fitted.crossfits[fitted.trained.recipe.kind]
     found = {
         CROSSFIT: reliability(logits[known], fitted.labels[known]),
         "dev, on which it was calibrated": fitted.trained.dev,
@@ -35,7 +35,7 @@ def calibrations(report: RouterReport) -> dict[str, Reliability]:
 def histograms(report: RouterReport) -> dict[str, dict[str, Int64]]:
     """Questions by score, in `BINS` groups of equal width, by what was scored and outcome."""
     fitted = report.fitted
-    scores = to_scores(fitted.crossfits[fitted.trained.recipe.kind].logits)
+    scores = to_scores(fitted.crossfits[fitted.trained.recipe.kind])
     found = {CROSSFIT: histogram(scores, fitted.labels)}
     if report.judged is not None:
         found[TEST] = histogram(report.judged.scores, report.judged.labels)

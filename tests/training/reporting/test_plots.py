@@ -5,7 +5,7 @@ from router.types import Thresholds
 from training.reporting.plots import front_plot, importance_plot, score_plot
 from training.reporting.scores import histogram
 from training.thresholds.outcomes import Outcome
-from training.thresholds.pareto import Front
+from training.thresholds.solve import Front
 
 SCORES = np.array([0.1, 0.4, 0.62, 0.92, 1.0])
 LABELS = np.array([0, -1, 1, 1, 1])
