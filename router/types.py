@@ -143,10 +143,10 @@ class Contribution:
     """What one feature adds to the logit.
 
     Attributes:
-        name: Of the feature, or `BASELINE` for the logit of a question whose features are all
+        name: Of the feature. The first is `(average question)`: a question whose features are all
             at their training mean.
-        logit: Added to the logit; above 0 speaks for the graph.
-        value: Of the feature, as extracted; None for the baseline.
+        logit: Above 0 speaks for the graph. All of them add up to the score's logit.
+        value: Of the feature, as extracted; None for the average question.
     """
 
     name: str

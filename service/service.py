@@ -27,7 +27,7 @@ from service.refresh import Refresher
 from service.render import plain
 from service.schemas.stats import RecentQuestion
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
-from service.settings import ServiceSettings
+from service.settings import LONGEST_DEADLINE_MS, ServiceSettings
 
 _THREADS = 4
 REMEMBERED = 1000
@@ -188,7 +188,7 @@ class Service:
 
     def _seconds(self, deadline_ms: int | None) -> float:
         serve = self.settings.serve
-        return min(deadline_ms or serve.deadline_ms, serve.longest_deadline_ms) / 1000
+        return min(deadline_ms or serve.deadline_ms, LONGEST_DEADLINE_MS) / 1000
 
     async def _submit(
         self, params: SearchParams, question: QueuedQuestion, seconds: float

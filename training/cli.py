@@ -74,37 +74,41 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
         from router.settings import load_settings
         from training.data.dataset import read_dataset
         from training.data.sources import Source
+        from training.evaluation.evaluate import as_markdown, latency, metrics, write_runs
         from training.evaluation.evaluate import evaluate as evaluate_routes
         from training.evaluation.measures import write_json
-        from training.evaluation.systems import Chooser
-        from training.evaluation.tables import latency, metrics, show, wide_console, write_run
+        from training.evaluation.systems import choose_routes
+        from training.markdown import show
+        from training.pipeline import Choices
+        from training.run import Run
 
         asked, names = parse_routes(routes)
         questions = read_dataset(dataset, split, limit)
         settings = load_settings(index=index)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
+        source = Source(dataset, settings.index)
         container = Session.open(settings, settings.index)
         try:
-            contenders = {}
+            systems = {}
             if names:
-                chooser = Chooser(
+                policy = container.router.policy
+                choices = Choices(simple=policy.simple, fusion=settings.fusion)
+                run = Run(settings, [source], choices, cache, progress)
+                systems = choose_routes(
+                    names,
                     container.gateway,
-                    container.router.policy,
+                    policy,
                     questions,
-                    Source(dataset, settings.index),
-                    settings,
-                    cache,
-                    progress,
-                    batch,
-                    seed,
+                    lambda: run.baselines(split, policy),
+                    batch=batch,
+                    seed=seed,
                 )
-                contenders = {name: chooser.of(name) for name in names}
             found = evaluate_routes(
                 container.gateway,
                 questions,
                 asked,
-                contenders=contenders,
+                systems=systems,
                 k=k,
                 batch=batch,
                 seed=seed,
@@ -112,9 +116,9 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
             )
         finally:
             container.close()
-        show(wide_console(), found)
+        show(as_markdown(found))
         if run_dir is not None:
-            write_run(run_dir, found)
+            write_runs(run_dir, found)
         if json is not None:
             write_json(json, {**metrics(found), "latency": latency(found)})
         if found.unanswered:
@@ -128,21 +132,21 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
 
 
 def parse_routes(text: str) -> "tuple[list[Route], list[str]]":
-    """Routes, and contenders, by name, each once, in the order given.
+    """Routes, and other systems, by name, each once, in the order given.
 
     Raises:
         EvaluationError: A name is neither, or there is none.
     """
     from router.types import Route
-    from training.evaluation.systems import CONTENDERS
+    from training.evaluation.systems import CHOSEN
 
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    known = [*map(str, Route), *CONTENDERS]
+    known = [*map(str, Route), *CHOSEN]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         said = f"There is no route '{unknown[0]}'" if unknown else "No route was named"
         raise EvaluationError(f"{said}; choose among {', '.join(known)}.")
     return (
-        [Route(name) for name in names if name not in CONTENDERS],
-        [name for name in names if name in CONTENDERS],
+        [Route(name) for name in names if name not in CHOSEN],
+        [name for name in names if name in CHOSEN],
     )

@@ -85,11 +85,11 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         """Train a router on judged questions, and write it with its report."""
         from router.settings import load_settings
         from training.data.sources import parse_source
-        from training.evaluation.tables import wide_console
         from training.judge import JudgeSettings
+        from training.markdown import show
         from training.pipeline import Choices
         from training.publishing import publish
-        from training.reporting.terminal import show
+        from training.report import overall_markdown
         from training.run import Run
         from training.thresholds.outcomes import ThresholdObjective
 
@@ -113,11 +113,11 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         for warning in learned.warnings:
             typer.echo(f"Warning: {warning}", err=True)
         verdict = run.judge(learned)
-        folder, _ = publish(run, learned, verdict, models, name)
-        if verdict is None:
+        folder, report = publish(run, learned, verdict, models, name)
+        if report.evaluation is None:
             typer.echo("No dataset has a test split, so the router was not judged.", err=True)
         else:
-            show(wide_console(), verdict.judged)
+            show(overall_markdown(report.evaluation, narrow=True))
         typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
 
 

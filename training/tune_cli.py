@@ -92,7 +92,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         A bound finds the ones that keep it with the fewest changes of route.
         With --index too, feedback that names passages stands for judgements.
         """
-        from training.evaluation.tables import wide_console
+        from training.markdown import wide_console
         from training.thresholds.outcomes import ThresholdObjective
         from training.thresholds.tuning import Tuning, retune, show_retuned
 

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from backends.filters import Columns, parse_filter
 from backends.store.index import Index
-from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, to_passages
-from backends.store.writer import any_of
+from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
 from backends.types import Passage
 
 

@@ -6,10 +6,11 @@ is kept in a `Trace`, so a ranking explains itself from the very numbers that ma
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy import sparse
 
 from backends.numerics import (
@@ -80,8 +81,8 @@ class TriGraphSettings:
 
     assembly: AssemblySettings = field(default_factory=AssemblySettings)
     seeds: SeedSettings = field(default_factory=SeedSettings)
-    steps: int = 3
-    threshold: float = 0.35
+    steps: Annotated[int, Field(ge=1)] = 3
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.35
     sentences_per_entity: int = 1
     summed: bool = True
     similarity_weight: float = 4.0
@@ -90,7 +91,7 @@ class TriGraphSettings:
     passage_weight: float = 0.05
     degree_power: float = 1.0
     title_weight: float = 4.0
-    damping: float = 0.5
+    damping: Annotated[float, Field(ge=0, lt=1)] = 0.5
     tolerance: float = 1e-6
     walk: Literal["auto", "full", "local"] = "auto"
     local_from: int = 20_000

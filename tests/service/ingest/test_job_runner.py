@@ -175,8 +175,14 @@ class Slow(FakeAnalyser):
         return super().passages(items)
 
 router.session.Analyser = Slow
-from service.app import from_environment
-uvicorn.run(from_environment(), port=0, log_config=None)
+import service.app
+from dataclasses import replace
+from service.settings import load_settings
+
+settings = load_settings()
+small = replace(settings.documents, group_passages=8, slice_words=20)
+service.app.load_settings = lambda: settings.model_copy(update={"documents": small})
+uvicorn.run(service.app.from_environment(), port=0, log_config=None)
 """
 
 
@@ -185,8 +191,6 @@ def serve(folder: Path) -> tuple[Live, httpx.Client]:
     settings = {
         "WYE_SERVE__INDEXES": str(folder),
         "WYE_DOCUMENTS__DIRECT_PASSAGES": "4",
-        "WYE_DOCUMENTS__GROUP_PASSAGES": "8",
-        "WYE_DOCUMENTS__SLICE_WORDS": "20",
     }
     server = Live([], settings, program=SERVER)
     return server, httpx.Client(base_url=server.url, timeout=PATIENCE)

@@ -2,8 +2,7 @@ import matplotlib as mpl
 import numpy as np
 
 from router.types import Thresholds
-from training.reporting.plots import front_plot, importance_plot, score_plot
-from training.reporting.scores import histogram
+from training.plots import front_plot, histogram, importance_plot, score_plot
 from training.thresholds.outcomes import Outcome
 from training.thresholds.solve import Front
 

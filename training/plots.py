@@ -11,15 +11,20 @@ from matplotlib.figure import Figure
 from backends.types import Float64, Int64
 from router.types import Thresholds
 from training.fit.calibration import Reliability
-from training.reporting.scores import BINS, OUTCOMES
+from training.markdown import INK
 from training.thresholds.outcomes import Outcome
 from training.thresholds.solve import Front
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INK = "#7f7f80"
-"""Of lines and letters: a grey that both grounds carry; a page may put its own colour for it."""
+BINS = 20
+OUTCOMES: Mapping[str, int] = {
+    "only the simple arm succeeds": 0,
+    "both or neither": -1,
+    "only the graph succeeds": 1,
+}
+"""By label."""
 BLUE, GREY, ORANGE, GREEN = "#3d7fc1", "#a9a9a9", "#d97f26", "#5c9a55"
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "wye",
@@ -37,12 +42,16 @@ _BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 """Neither a date nor a version: only numbers change the bytes."""
 
 
-def reliability_plot(found: Mapping[str, Reliability]) -> str:
-    """Share of questions that the graph wins against the score, in groups of equal size.
+def histogram(scores: Float64, labels: Int64) -> dict[str, Int64]:
+    """(BINS,) questions by score, in groups of equal width, for each outcome."""
+    return {
+        outcome: np.histogram(scores[labels == label], bins=BINS, range=(0, 1))[0]
+        for outcome, label in OUTCOMES.items()
+    }
 
-    Args:
-        found: By the questions that were scored.
-    """
+
+def reliability_plot(found: Mapping[str, Reliability]) -> str:
+    """Share of questions that the graph wins against the score, in groups of equal size."""
     with mpl.rc_context(_STYLE):
         figure, (axes,) = _figure(1, 4.2, 3.8)
         axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
@@ -62,7 +71,7 @@ def score_plot(
     """Questions by score and outcome, one panel for each set of questions.
 
     Args:
-        found: Title -> outcome -> (BINS,) questions, as `training.reporting.scores` counts them.
+        found: Title -> outcome -> (BINS,) questions, as `histogram` counts them.
         thresholds: Drawn as lines; None for none.
     """
     edges = np.linspace(0, 1, BINS + 1)
@@ -92,14 +101,7 @@ def score_plot(
 def front_plot(
     front: Front, chosen: Outcome, fixed: Mapping[str, Outcome], measure: str = "quality"
 ) -> str:
-    """The Pareto front of quality and latency, with the point that was chosen.
-
-    Args:
-        front: Over pairs of thresholds.
-        chosen: What the chosen pair gives.
-        fixed: What always taking one route gives, by its name.
-        measure: What quality is.
-    """
+    """The Pareto front, with what the chosen thresholds give and what always one route gives."""
     with mpl.rc_context(_STYLE):
         figure, (axes,) = _figure(1, 5.6, 3.6)
         axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
@@ -119,13 +121,7 @@ def front_plot(
 
 
 def importance_plot(names: Sequence[str], importances: Float64, most: int = 20) -> str:
-    """The most important features.
-
-    Args:
-        names: (d,) of the features.
-        importances: (d,) mean |contribution| to the logit.
-        most: How many to show.
-    """
+    """The most important of (d,) features."""
     order = np.argsort(-importances, kind="stable")[:most][::-1].tolist()
     with mpl.rc_context(_STYLE):
         figure, (axes,) = _figure(1, 6.2, 0.6 + 0.2 * len(order))
