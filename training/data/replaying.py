@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from backends.documents import read_passages
 from backends.progress import Progress, Silent
 from backends.types import Ranking
-from router.gateway import Gateway
 from router.session import Session
 from router.settings import Settings, load_settings
 from router.types import TimedArmResults
@@ -43,7 +42,7 @@ BLOCK = 64
 
 
 def replay_dataset(
-    container: Session,
+    session: Session,
     dataset: Dataset,
     folder: Path,
     *,
@@ -53,7 +52,7 @@ def replay_dataset(
     """Make the replay of a split, unless it is there already and would come out the same.
 
     Args:
-        container: The index to ask, with its settings.
+        session: The index to ask, with its settings.
         dataset: Questions with judgements.
         folder: For the file.
         depth: Hits of each arm.
@@ -65,12 +64,12 @@ def replay_dataset(
     Raises:
         QuestionError: A question is empty.
     """
-    key = key_of(container, dataset, depth)
+    key = key_of(session, dataset, depth)
     path = folder / file_name(dataset.name, dataset.split)
     if read_key(path) == key:
         return path
     parts = path.with_suffix(".parts") / _digest(json.dumps(asdict(key), sort_keys=True))
-    asking = _Asking(container, dataset, key, parts)
+    asking = _Asking(session, dataset, key, parts)
     progress = progress or Silent()
     progress.start(len(dataset.questions), f"replaying {dataset.name}, {dataset.split}")
     try:
@@ -85,10 +84,10 @@ def replay_dataset(
     return path
 
 
-def key_of(container: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
+def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     """What a replay depends on."""
-    settings = container.settings
-    rows = container.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
+    settings = session.settings
+    rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
     arms = [asdict(part) for part in (settings.dense, settings.lexical, settings.graph)]
     asked: list[object] = [
@@ -99,8 +98,8 @@ def key_of(container: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKe
     return ReplayKey(
         schema=SCHEMA,
         index=_digest(json.dumps(passages)),
-        version=container.index.version,
-        settings=_digest(json.dumps([container.index.fingerprint, arms], sort_keys=True)),
+        version=session.index.version,
+        settings=_digest(json.dumps([session.index.fingerprint, arms], sort_keys=True)),
         questions=_digest(json.dumps(asked)),
         depth=depth,
     )
@@ -109,8 +108,9 @@ def key_of(container: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKe
 class _Asking:
     """Asks block by block, or finds the answers of an earlier run."""
 
-    def __init__(self, container: Session, dataset: Dataset, key: ReplayKey, parts: Path) -> None:
-        self._container = container
+    def __init__(self, session: Session, dataset: Dataset, key: ReplayKey, parts: Path) -> None:
+        self._corpus = session.snapshot.corpus
+        self._gateway = session.gateway
         self._dataset = dataset
         self._key = key
         self._parts = parts
@@ -127,14 +127,15 @@ class _Asking:
         return replayed
 
     def _ask(self, questions: Sequence[Question]) -> list[Replayed]:
-        gateway: Gateway = self._container.gateway
         if not self._warm:
             # What is built on first use should not count as the first question's time.
-            gateway.retrieve_all([questions[0].text], 1)
+            self._gateway.retrieve_all([questions[0].text], 1)
             self._warm = True
         # One by one, so that times are those of a question that comes alone.
         found = [
-            gateway.retrieve_all([one.text], self._key.depth, self._dataset.filters.get(one.id))[0]
+            self._gateway.retrieve_all(
+                [one.text], self._key.depth, self._dataset.filters.get(one.id)
+            )[0]
             for one in questions
         ]
         texts = self._texts(found)
@@ -161,17 +162,15 @@ class _Asking:
 
     def _texts(self, found: Sequence[TimedArmResults]) -> dict[str, str]:
         """Title and text of every passage that was found, as words, by id."""
-        corpus = self._container.snapshot.corpus
-        ids = sorted({hit.id for one in found for r in _rankings(one) for hit in r.hits})
+        corpus = self._corpus
+        ids = sorted(
+            {hit.id for one in found for r in one.evidence.rankings.values() for hit in r.hits}
+        )
         rows = np.searchsorted(np.array(corpus.ids, dtype=object), np.array(ids, dtype=object))
         return {
             id_: words(f"{corpus.titles[row]}\n{text}")
             for id_, row, text in zip(ids, rows.tolist(), corpus.texts(rows), strict=True)
         }
-
-
-def _rankings(found: TimedArmResults) -> Sequence[Ranking]:
-    return list(found.evidence.rankings.values())
 
 
 def _answered(ranking: Ranking, answers: Sequence[str], texts: dict[str, str]) -> NDArray[np.bool_]:
@@ -190,14 +189,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the replays")
     parser.add_argument("--split", action="append", required=True, help="may be repeated")
     arguments = parser.parse_args(argv)
-    container = Session.open(load_settings(), arguments.index)
-    try:
+    with Session.open(load_settings(), arguments.index) as session:
         for folder in arguments.datasets:
             for split in arguments.split:
-                path = replay_dataset(container, read_dataset(folder, split), arguments.out)
+                path = replay_dataset(session, read_dataset(folder, split), arguments.out)
                 print(path, flush=True)  # noqa: T201 - a program's output
-    finally:
-        container.close()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,3 @@
-"""Replays: what they hold, and that nothing learns from a test split."""
-
 import ast
 import inspect
 from collections.abc import Callable
