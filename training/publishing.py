@@ -7,14 +7,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from featurizer.constituency.parser import open_syntax_parser
-from router.model_files import Draft, save
+from router.model_files import TrainedRouter, save_router
 from router.query_performance import NAMES, schema_id
 from router.settings import Settings
 from training.card import card
 from training.report import Report, make_report, write_report
 from training.run import HeldOutEvaluation, Learned, Run
 
-_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "bm25s", "pylance")
+_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "pylance")
 
 
 def publish(
@@ -47,10 +47,10 @@ def publish(
     )
     fitted = learned.fitted
     choices = fitted.choices
-    folder = save(
+    folder = save_router(
         models,
         name,
-        Draft(
+        TrainedRouter(
             scorer=fitted.scorer,
             policy=fitted.policy,
             schema_id=schema,

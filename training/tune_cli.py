@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from training.errors import LogError, ReplayError
-from training.train_cli import CACHE, LatencyOption, QualityOption, ShareOption
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,6 +16,17 @@ if TYPE_CHECKING:
     from training.thresholds.outcomes import ThresholdObjective
 
 OUT = Path("thresholds.json")
+CACHE = Path(".cache/wye")
+
+QualityOption = Annotated[str, typer.Option(help="The measure that thresholds are solved for.")]
+LatencyOption = Annotated[
+    float | None,
+    typer.Option(help="Highest mean latency, in milliseconds.", show_default=False),
+]
+ShareOption = Annotated[
+    float | None,
+    typer.Option(help="Highest share of questions that walk the graph.", show_default=False),
+]
 _WROTE = "Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}"
 
 

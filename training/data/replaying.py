@@ -8,7 +8,9 @@ moment, it loses at most one block of questions: the next run takes up where it 
 import argparse
 import hashlib
 import json
+import re
 import shutil
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.resources import as_file, files
@@ -34,11 +36,11 @@ from training.data.replay import (
     read_replay,
     write_rows,
 )
-from training.judge import contains_any, words
 
 DEPTH = 100
 BLOCK = 64
 """Questions to a part file."""
+_WORD = re.compile(r"\w+")
 
 
 def replay_dataset(
@@ -152,10 +154,10 @@ class _Asking:
         return Replayed(
             question=Question(question.id, question.text, question.answers, group),
             gold=self._dataset.judgements[question.id],
-            evidence=found.evidence,
+            evidence=found.results,
             answered={
                 arm: _answered(ranking, answers, texts)
-                for arm, ranking in found.evidence.rankings.items()
+                for arm, ranking in found.results.rankings.items()
             },
             seconds=found.seconds,
         )
@@ -164,7 +166,7 @@ class _Asking:
         """Title and text of every passage that was found, as words, by id."""
         corpus = self._corpus
         ids = sorted(
-            {hit.id for one in found for r in one.evidence.rankings.values() for hit in r.hits}
+            {hit.id for one in found for r in one.results.rankings.values() for hit in r.hits}
         )
         rows = np.searchsorted(np.array(corpus.ids, dtype=object), np.array(ids, dtype=object))
         return {
@@ -175,6 +177,28 @@ class _Asking:
 
 def _answered(ranking: Ranking, answers: Sequence[str], texts: dict[str, str]) -> NDArray[np.bool_]:
     return np.array([contains_any(texts[hit.id], answers) for hit in ranking.hits], dtype=bool)
+
+
+def words(text: str) -> str:
+    """Words of a text in order, without case, with a blank around each.
+
+    Words rather than characters: "Ur" is no part of "Uruguay".
+    """
+    found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return f" {' '.join(found)} "
+
+
+def contains_any(text: str, answers: Sequence[str]) -> bool:
+    """Whether one of the answers stands in a text, word for word, whatever the case.
+
+    The measure that retrieval for open-domain questions is judged by: Karpukhin et al., Dense
+    Passage Retrieval (EMNLP 2020), section 5.1. An answer without a word is in no text.
+
+    Args:
+        text: Prepared by `words`.
+        answers: Prepared by `words`.
+    """
+    return any(answer.strip() and answer in text for answer in answers)
 
 
 def _digest(text: str) -> str:

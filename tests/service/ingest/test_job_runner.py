@@ -1,11 +1,11 @@
 """Jobs: what was accepted is written, once, whoever is killed or in the way."""
 
 import errno
-import json
 import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from backends.store.index import Index
 from router.session import Session
+from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
 from tests.conftest import FakeAnalyser
 from tests.live import PATIENCE, Live
@@ -236,8 +237,10 @@ def test_a_server_that_stops_leaves_its_job_to_the_next(
         server.stop()
         client.close()
     assert time.monotonic() - started < 10
-    stored = json.loads((folder / "jobs" / job / "job.json").read_text())
-    assert (stored["state"], stored["done"] < 120) == ("running", True)
+    with closing(JobStore(folder, "default")) as store:
+        stored = store.job(job)
+    assert stored is not None
+    assert (stored.state, stored.done < 120) == ("running", True)
     later = start()
     until(lambda: later.get(f"/v1/jobs/{job}").json()["state"] == "done")
     assert later.get("/v1/documents").json()["total"] == 122

@@ -19,7 +19,7 @@ from router.types import Route
 from training.data import replaying
 from training.data.dataset import Dataset, read_dataset
 from training.data.replay import read_replay, read_training
-from training.data.replaying import key_of, main, replay_dataset, replay_demo
+from training.data.replaying import contains_any, key_of, main, replay_dataset, replay_demo, words
 
 DEMO = Path(str(files("service"))) / "demo"
 
@@ -176,6 +176,24 @@ def test_what_was_answered_is_not_asked_again(
     assert found.judgements == whole.judgements
     for arm in (Route.DENSE, Route.GRAPH):
         assert found.rankings(arm) == whole.rankings(arm)
+
+
+@pytest.mark.parametrize(
+    ("text", "answers", "holds"),
+    [
+        ("He was born in Ur.", ["UR"], True),
+        ("He was born in Uruguay.", ["Ur"], False),
+        ("the 1st of May, 1901", ["May 1901"], True),
+        ("May and 1901", ["May 1901"], False),
+        ("anything", [""], False),
+        ("anything", ["?!"], False),
+        ("anything", [], False),
+        ("A\N{NO-BREAK SPACE}B", ["a b"], True),
+        ("Straße", ["STRASSE"], True),
+    ],
+)
+def test_word_for_word(text: str, answers: list[str], holds: bool) -> None:
+    assert contains_any(words(text), [words(answer) for answer in answers]) is holds
 
 
 SCRIPT = """
