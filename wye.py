@@ -259,7 +259,7 @@ class Index:
         Raises:
             Error: Someone else is writing, or the filter is not well formed.
         """
-        deleted = remove(self.path, Removal(tuple(ids), tuple(documents), filter))
+        deleted, _ = remove(self.path, Removal(tuple(ids), tuple(documents), filter))
         self.refresh()
         return deleted
 
