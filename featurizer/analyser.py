@@ -16,7 +16,7 @@ from featurizer.constituency.parser import (
 )
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
-from featurizer.spacy_parser import DEFAULT_PIPELINE, Parser, SpacyParser
+from featurizer.spacy_parser import DEFAULT_PIPELINE, SpacyParser
 from featurizer.stopwatch import Stopwatch
 from featurizer.types import (
     Analysis,
@@ -68,7 +68,7 @@ class Analyser:
         self,
         settings: AnalyserSettings,
         *,
-        parser: Parser | None = None,
+        parser: SpacyParser | None = None,
         encoder: Encoder | None = None,
         trees: TreeParser | None = None,
     ) -> None:
@@ -228,8 +228,7 @@ class Analyser:
     def close(self) -> None:
         """End helper processes."""
         self._beside.shutdown()
-        if isinstance(self.parser, SpacyParser):
-            self.parser.close()
+        self.parser.close()
 
     def _build(self, parses: Sequence[Parse]) -> list[Syntax | None]:
         builder = self.syntax
