@@ -9,9 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from backends.files import rounded_json
 from backends.trigraph.explanation import EntityNote, Explanation
 from backends.types import Hit, Passage
-from router.model_files import stable_json
 from router.types import Contribution, Decision, FusedHit, Reply, Route, Thresholds
 
 GAUGE = 40
@@ -190,7 +190,7 @@ def show_reply(console: Console, reply: Reply, passages: Mapping[str, Passage]) 
 
 def replies_json(replies: Sequence[Reply], passages: Mapping[str, Passage]) -> str:
     """Replies as JSON: the same bytes for the same index and questions, so without timings."""
-    return stable_json([_reply_value(reply, passages) for reply in replies])
+    return rounded_json([_reply_value(reply, passages) for reply in replies])
 
 
 def show_hits(
