@@ -60,9 +60,9 @@ def weigh(model: bm25s.BM25, terms: Int32, lengths: Int32, vocabulary: int) -> b
 
 # Lexical retrieval: passages by BM25, through bm25s.
 #
-# `benchmarks/lexical.py` compares bm25s with Lance's own full-text index. Lance takes in a small
-# change three times sooner, but answers twenty times later, and its scores depend on how the rows
-# came in: the same content, written in another order, would not give the same answer.
+# Lance's own full-text index would be the other choice. It takes in a small change three times
+# sooner, but answers twenty times later, and its scores depend on how the rows came in: the same
+# content, written in another order, would not give the same answer.
 
 
 # Chinese characters and Japanese kana are written without spaces: each is a word of its own.

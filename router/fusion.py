@@ -240,8 +240,8 @@ class GraphWeightModel:
     datasets holds on others, where a score of the question's words does not.
 
     `training.fit.graph_weight` fits it. The defaults lie on the plateau around what it finds for
-    the train and dev questions of 2wiki, popqa and nq over one corpus; `benchmarks.fusion` prints
-    both.
+    the train and dev questions of 2wiki, popqa and nq over one corpus; `python -m benchmarks
+    fusion` prints both.
 
     Attributes:
         bias: Logit of a question without a title among its seeds whose walk tells nothing apart.

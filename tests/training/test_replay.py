@@ -33,7 +33,6 @@ LEARNING = (
     "training.fit.baselines",
     "training.labels",
     "training.fit.graph_weight",
-    "benchmarks.listwise",
     "benchmarks.fusion",
 )
 """Modules that fit or tune something on replays."""
