@@ -74,12 +74,7 @@ class AnalysedPassage:
 
 
 class PassageAnalyser(Protocol):
-    """What `build` needs to turn passages into rows; the featurizer has the real one."""
-
-    @property
-    def dimension(self) -> int:
-        """Length d of every vector."""
-        ...
+    """What `ingest` needs to turn passages into rows; the featurizer has the real one."""
 
     @property
     def fingerprint(self) -> Mapping[str, str]:

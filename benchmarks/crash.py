@@ -124,7 +124,7 @@ def delete(folder: Path, delay: float, keep: timedelta) -> None:
     index = Index.open(folder)
     with index.writer() as writer:
         for document in range(0, DOCUMENTS, 2):
-            writer.delete_documents([f"d{document}"])
+            writer.delete([f"d{document}#{chunk}" for chunk in range(CHUNKS)])
             time.sleep(delay)
         writer.compact(keep)
 

@@ -28,7 +28,7 @@ DEMO = Path(str(files("service"))) / "demo"
 WYE = (sys.executable, "-c", "from service.cli import main; main()")
 """The command `wye` of this environment."""
 
-_LIBRARIES = ("numpy", "scipy", "faiss-cpu", "bm25s", "pylance", "torch", "spacy")
+_LIBRARIES = ("numpy", "scipy", "faiss-cpu", "pylance", "torch", "spacy")
 _CPUINFO = Path("/proc/cpuinfo")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks import harness
 from benchmarks.harness import WYE, Table, timed
-from router.model_files import Stated, read_stated
+from router.model_files import RouterInfo, read_info
 from router.policy import decide
 from router.request_log import FEEDBACK, RETRIEVAL, RequestLog
 from router.settings import RoutingSettings
@@ -46,7 +46,7 @@ def run(given: argparse.Namespace) -> int:
     """Write a log, and run the command on it; returns its exit code."""
     data = f"{given.lines:,} made-up requests"
     harness.print_header("wye tune --from-log", seed=given.seed, data=data)
-    router = read_stated(RoutingSettings().folder())
+    router = read_info(RoutingSettings().folder())
     with tempfile.TemporaryDirectory(prefix="wye-bench-") as folder:
         path = Path(folder) / "requests.jsonl"
         writing = timed(lambda: write(path, given.lines, router, seed=given.seed))
@@ -62,7 +62,7 @@ def run(given: argparse.Namespace) -> int:
     return codes[0]
 
 
-def write(path: Path, lines: int, router: Stated, *, seed: int = 0) -> None:
+def write(path: Path, lines: int, router: RouterInfo, *, seed: int = 0) -> None:
     """Write a log of so many requests as the service does, with a router's decisions."""
     policy = router.policy
     draw = np.random.default_rng(seed)

@@ -155,8 +155,7 @@ def print_ablation(
     table = Table(["variant", *(name.rjust(20) for name in ABLATION)], width=30)
     baseline: Float64 | None = None
     for name, settings in variants:
-        weighs_text = settings.lexical_weight or settings.lexical_weight_titled
-        lexical = snapshot.lexical.scores if weighs_text else None
+        lexical = snapshot.lexical.scores if settings.weighs_lexical else None
         try:
             graph = TriGraphRetriever(snapshot.corpus, settings, lexical)
             values = measure(graph, dataset, queries, ABLATION)

@@ -22,7 +22,7 @@ from featurizer.analyser import Analyser, AnalyserSettings
 from router.adapters import Passages, Questions
 from router.gateway import Gateway, decide_without_index
 from router.model import RoutingModel
-from router.model_files import load, read_policy
+from router.model_files import load_router, read_policy
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.settings import RoutingSettings, Settings
@@ -76,7 +76,7 @@ class ModelCache:
         key = folder.resolve(), schema
         with self._loading:
             if key not in self._routers:
-                self._routers[key] = load(folder, schema_id=schema, names=NAMES)
+                self._routers[key] = load_router(folder, schema_id=schema, names=NAMES)
             return self._routers[key]
 
     def close(self) -> None:
@@ -161,11 +161,10 @@ class Snapshot:
             if self._graph is None:
                 settings = self._settings.graph
                 # Building the lexical arm takes time and memory, so only where its scores count.
-                wanted = settings.lexical_weight or settings.lexical_weight_titled
                 self._graph = TriGraphRetriever(
                     self.corpus,
                     settings,
-                    self.lexical.scores if wanted else None,
+                    self.lexical.scores if settings.weighs_lexical else None,
                     self._before._graph if self._before else None,
                 )
             return self._graph
@@ -319,7 +318,7 @@ class Session:
         """What answers questions; a new one at each call, so that none keeps a version alive."""
         return Gateway(
             arms=lambda: self.snapshot,
-            analyses=lambda: Questions(self.analyser),
+            analyser=lambda: Questions(self.analyser),
             fusion=self.settings.fusion,
             model=lambda: self.router,
         )
@@ -427,7 +426,7 @@ class Session:
             self._models.close()
 
 
-def load_router(settings: Settings, models: ModelCache) -> RoutingModel:
+def open_router(settings: Settings, models: ModelCache) -> RoutingModel:
     """The router of the settings for work without an index.
 
     Raises:
@@ -458,7 +457,7 @@ def decide(
     return decide_without_index(
         questions,
         Questions(models.analyser(settings.analyser)),
-        load_router(settings, models),
+        open_router(settings, models),
         max_latency_ms=max_latency_ms,
         explain=explain,
     )

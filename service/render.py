@@ -1,19 +1,17 @@
 """A router's decision, for people."""
 
-import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Collection, Mapping, Sequence
 
-import numpy as np
+from pydantic_core import to_jsonable_python
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from backends.files import rounded_json
 from backends.trigraph.explanation import EntityNote, Explanation
 from backends.types import Hit, Passage
-from router.model_files import stable_json
 from router.types import Contribution, Decision, FusedHit, Reply, Route, Thresholds
 
 GAUGE = 40
@@ -192,7 +190,7 @@ def show_reply(console: Console, reply: Reply, passages: Mapping[str, Passage]) 
 
 def replies_json(replies: Sequence[Reply], passages: Mapping[str, Passage]) -> str:
     """Replies as JSON: the same bytes for the same index and questions, so without timings."""
-    return stable_json([_reply_value(reply, passages) for reply in replies])
+    return rounded_json([_reply_value(reply, passages) for reply in replies])
 
 
 def show_hits(
@@ -264,20 +262,4 @@ def _hit_value(hit: Hit, passage: Passage) -> dict[str, object]:
 
 def plain(value: object) -> object:
     """Dataclasses, arrays and enumerations as what JSON has."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(item) for name, item in _fields(value)}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, Enum):
-        return str(value.value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
-
-
-def _fields(value: object) -> Iterator[tuple[str, object]]:
-    if dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield field.name, getattr(value, field.name)
+    return to_jsonable_python(value, fallback=lambda array: array.tolist())

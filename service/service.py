@@ -4,7 +4,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter, time
 from typing import cast
@@ -16,19 +15,21 @@ from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
 from service.batching import Batcher, unless_gone
-from service.collections import INDEX, Collection, pick
-from service.errors import ServiceError
+from service.collections import Collection
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import Problem, request_id_of
 from service.http.tracing import record_retrieval
-from service.ingest.desk import Desk
-from service.logs import LOG
+from service.ingest.job_runner import JobRunner
+from service.ingest.sandbox import Sandbox
+from service.ingest.writer import CollectionWriter
+from service.refresh import Refresher
 from service.render import plain
 from service.schemas.stats import RecentQuestion
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
-from service.settings import ServiceSettings
+from service.settings import LONGEST_DEADLINE_MS, ServiceSettings
 
+_THREADS = 4
 REMEMBERED = 1000
 """Answers that `/v1/stats` is about; older ones are forgotten."""
 
@@ -54,7 +55,7 @@ class Service:
             ring: Keys, to be read again when their file changes.
             metrics: To count in.
             tracer: To record retrievals with.
-            loaded: Called when all collections are.
+            loaded: Called when all collections are loaded.
         """
         serve = settings.serve
         self.settings = settings
@@ -62,27 +63,31 @@ class Service:
         self.ring = ring
         self.metrics = metrics
         self.tracer = tracer
-        self._loaded = loaded
         self.started = int(time())
         self.generator = AnswerGenerator(settings.generator, metrics)
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         self.batcher: Batcher[
             SearchParams | RouteParams, QueuedQuestion, SearchResult | Decision
         ] = Batcher(Searcher(collections).work, batch=serve.batch, queue=serve.queue)
-        self.desk = Desk(
-            collections,
-            settings.documents,
-            call=self.batcher.call,
-            catch_up=self.catch_up,
-            written=self._written,
-            entity_vectors=settings.ingest.entity_vectors,
-            metrics=metrics.documents,
+        self.refresher = Refresher(
+            settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
         )
-        self._is_written = asyncio.Event()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
+        self.sandbox = Sandbox(settings.documents.limits)
+        self.writers = {
+            name: CollectionWriter(
+                collection,
+                settings,
+                models=self.batcher,
+                refresher=self.refresher,
+                threads=self._threads,
+                metrics=metrics.documents,
+            )
+            for name, collection in collections.items()
+        }
+        self.jobs = JobRunner(self.writers, settings.documents, metrics.documents)
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
         self.answered = 0
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
         metrics.queue_depth.set(0)
 
     @property
@@ -96,53 +101,34 @@ class Service:
         Raises:
             Problem: 404.
         """
-        return pick(self.collections, name)
+        if name is None:
+            return next(iter(self.collections.values()))
+        if name not in self.collections:
+            raise Problem(
+                404,
+                "no-such-collection",
+                f"There is no collection '{name:.80}'; there is {', '.join(self.collections)}.",
+            )
+        return self.collections[name]
 
     async def start(self) -> None:
-        """Begin to load, and return; `is_ready` says when it is done.
-
-        One of several workers loads first: they share an address, so /ready of one says nothing of
-        the others, and none may answer before it can.
-        """
-        if self.settings.serve.workers > 1:
-            await self._load()
-            if not self.is_ready:
-                raise ServiceError("A collection could not be loaded; see the log above for why.")
-        self._tasks.add(asyncio.create_task(self._load_and_follow(), name="wye-collections"))
-        self.desk.start()
+        """Begin to load, and return; `is_ready` says when it is done."""
+        await self.refresher.start()
+        self.jobs.start()
 
     async def stop(self) -> None:
         """Finish what was accepted, then end every thread."""
-        await self.desk.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.jobs.stop()
+        await self.refresher.stop()
         await self.batcher.close()
         await self.generator.close()
-        self._beside.shutdown()
+        self._threads.shutdown()
+        for writer in self.writers.values():
+            writer.close()
         for collection in self.collections.values():
             collection.close()
         if self.request_log is not None:
             self.request_log.close()
-
-    async def catch_up(self, collection: Collection, version: int) -> None:
-        """Return when every question that comes from now on sees a version, or a newer one.
-
-        Raises:
-            Problem: 503 when it cannot be opened; that it was written stays so.
-        """
-        while collection.engine.version < version:
-            before = collection.engine.version
-            await self._renew(collection)
-            if collection.engine.version == before:
-                why = collection.faults[INDEX] or "the newer one is not in sight"
-                raise Problem(
-                    503,
-                    "not-searched-yet",
-                    f"Version {version} of '{collection.name}' is written, but version {before} is "
-                    f"still searched here ({why}). Ask again.",
-                    retry_after=2,
-                )
 
     async def search(
         self,
@@ -201,7 +187,7 @@ class Service:
             Problem: 503 while the collection loads, 409 for a route that it lacks.
         """
         collection = self.collections[name]
-        _ = collection.engine
+        _ = collection.session
         lacking = collection.unavailable.get(route)
         if lacking is not None:
             raise Problem(
@@ -212,7 +198,7 @@ class Service:
 
     def _seconds(self, deadline_ms: int | None) -> float:
         serve = self.settings.serve
-        return min(deadline_ms or serve.deadline_ms, serve.longest_deadline_ms) / 1000
+        return min(deadline_ms or serve.deadline_ms, LONGEST_DEADLINE_MS) / 1000
 
     async def _submit(
         self, params: SearchParams, question: QueuedQuestion, seconds: float
@@ -285,65 +271,6 @@ class Service:
                     "seconds": {**result.seconds, "total": result.total},
                 },
             )
-
-    async def _load(self) -> None:
-        """Load each collection in the thread that searches."""
-        waiting = [each for each in self.collections.values() if not each.is_ready]
-        for collection in waiting:
-            try:
-                await self.batcher.call(collection.load)
-            except Exception as error:  # noqa: BLE001 - /ready tells, and the others load on
-                extra = {"collection": collection.name, "error": str(error)}
-                LOG.error("load failed", exc_info=error, extra=extra)
-            self._show(collection)
-            # What was deleted between opening the index and saying so was deleted without us.
-            await self._renew(collection)
-        if waiting:
-            await self.batcher.call(self._loaded)
-
-    async def _load_and_follow(self) -> None:
-        """Load what is not loaded yet, then look for newer versions, thresholds and keys."""
-        await self._load()
-        while True:
-            started = perf_counter()
-            self._is_written.clear()
-            for collection in self.collections.values():
-                await self._renew(collection)
-            self._reload_keys()
-            # Following an index that is written to all the time takes at most half of the time, and
-            # a fifth where that leaves nobody waiting longer than without writes of its own.
-            spent = perf_counter() - started
-            usual = self.settings.serve.refresh_seconds
-            pause = max(spent, min(4 * spent, usual))
-            await asyncio.sleep(pause)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(usual - pause):
-                    await self._is_written.wait()
-
-    def _written(self) -> None:
-        """This process has written: what it wrote is to be found soon."""
-        self._is_written.set()
-
-    async def _renew(self, collection: Collection) -> None:
-        """Move to the newest version and thresholds, if there are newer ones."""
-        loop = asyncio.get_running_loop()
-        if await loop.run_in_executor(self._beside, collection.renew):
-            await self.batcher.call(collection.forget)
-            self._show(collection)
-
-    def _show(self, collection: Collection) -> None:
-        self.desk.announce(collection)
-        facts = collection.facts()
-        if collection.is_ready:
-            gauges = self.metrics
-            gauges.index_version.labels(collection.name).set(cast("int", facts["index_version"]))
-            gauges.index_passages.labels(collection.name).set(cast("int", facts["passages"]))
-
-    def _reload_keys(self) -> None:
-        try:
-            self.ring.reload()
-        except Exception as error:  # noqa: BLE001 - the keys stay as they were
-            LOG.error("keys not reloaded", extra={"error": str(error)})
 
 
 async def service_of(request: Request) -> Service:

@@ -16,7 +16,7 @@ from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import AnalyserSettings
 from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
 from featurizer.types import Analysis, Parse, QuestionMention, Syntax
-from router.model_files import Draft, save
+from router.model_files import TrainedRouter, save_router
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.scorer import Linear, Scorer, Standard
@@ -137,7 +137,9 @@ def handmade_router() -> Callable[[Path, str, float], Path]:
         )
         schema = schema_id(_syntax_parser(own).fingerprint)
         policy = Policy(Thresholds(0.4, 0.6), Route.LEXICAL)
-        return save(models, "handmade", Draft(scorer, policy, schema, "# By hand\n", {}, {}))
+        return save_router(
+            models, "handmade", TrainedRouter(scorer, policy, schema, "# By hand\n", {}, {})
+        )
 
     return write
 

@@ -10,7 +10,7 @@ from backends.progress import Progress
 from backends.types import Float64, Int64
 from router.fusion import FusionSettings
 from router.policy import Policy
-from router.scorer import AttentionMlp, Linear, Scorer, to_scores
+from router.scorer import AttentionMlp, Linear, Scorer
 from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Examples
@@ -22,12 +22,9 @@ from training.fit.recipe import Recipe
 from training.fit.trainer import Trained, train
 from training.judge import JUDGED
 from training.labels import CHOICES
-from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective
-from training.thresholds.solve import Solution, solve
+from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, scores_of
+from training.thresholds.solve import Solution, solve, standard_errors
 from training.thresholds.sweep import CUTS
-
-MOST_LOGIT = 30.0
-"""Scores of surer logits are 0 or 1 in float64, which no threshold tells apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +53,8 @@ class Choices:
 
     @property
     def errors(self) -> float:
-        """Standard errors within which thresholds count as equally good.
-
-        One chooses well for these questions; to leave fusion for questions unlike these takes
-        surer signs.
-        """
-        return 2.0 if self.elsewhere else 1.0
+        """See `training.thresholds.solve.standard_errors`."""
+        return standard_errors(elsewhere=self.elsewhere)
 
     def __post_init__(self) -> None:
         if self.kind not in ("auto", AttentionMlp.kind, Linear.kind):
@@ -187,7 +180,7 @@ def fit(
         for route, of_route in outcomes.items()
     }
     best = max(simple, key=lambda route: solutions[route].outcome.objective(choices.goal))
-    policy = Policy(solutions[best].thresholds, best, latencies(material, best))
+    policy = Policy(solutions[best].thresholds, best, material.median_latency_ms(best))
     return Fitted(
         choices,
         trained,
@@ -207,22 +200,17 @@ def _outcomes(
 ) -> RouteOutcomes:
     """Every question as it is met at home, and once more as it is met elsewhere."""
     fusion, quality = choices.fusion, choices.quality
-    home = material.outcomes(inside(known.logits), simple, fusion, quality)
+    home = material.outcomes(scores_of(known.logits), simple, fusion, quality)
     if unseen is None or not len(unseen.rows):
         return home
     rows = np.zeros(len(material), np.bool_)
     rows[unseen.rows] = True
-    away = material.only(rows).outcomes(inside(unseen.logits), simple, fusion, quality)
+    away = material.only(rows).outcomes(scores_of(unseen.logits), simple, fusion, quality)
     return RouteOutcomes(
         np.concatenate([home.scores, away.scores]),
         np.concatenate([home.quality, away.quality]),
         np.concatenate([home.latency_ms, away.latency_ms]),
     )
-
-
-def inside(logits: Float64) -> Float64:
-    """Scores that are above 0 and below 1, as thresholds take them."""
-    return to_scores(np.clip(logits, -MOST_LOGIT, MOST_LOGIT))
 
 
 def examples_of(
@@ -231,11 +219,3 @@ def examples_of(
     """The disagreements among some rows."""
     kept = rows & (labels >= 0)
     return Examples(features[kept], labels[kept], groups[kept])
-
-
-def latencies(material: EvaluationSet, simple: Route) -> dict[Route, float]:
-    """Median milliseconds of each route, as replayed one question at a time."""
-    return {
-        route: round(float(np.median(material.latency_ms(route))), 2)
-        for route in (simple, Route.FUSION, Route.GRAPH)
-    }

@@ -7,20 +7,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 from featurizer.constituency.parser import open_syntax_parser
-from router.model_files import Draft, save
+from router.model_files import TrainedRouter, save_router
 from router.query_performance import NAMES, schema_id
 from router.settings import Settings
-from training.reporting.card import card
-from training.reporting.contents import RouterReport
-from training.reporting.write import write_report
+from training.card import card
+from training.report import Report, make_report, write_report
 from training.run import HeldOutEvaluation, Learned, Run
 
-_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "bm25s", "pylance")
+_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "pylance")
 
 
 def publish(
     run: Run, learned: Learned, verdict: HeldOutEvaluation | None, models: Path, name: str
-) -> tuple[Path, RouterReport]:
+) -> tuple[Path, Report]:
     """Write a version of a router, and its report beside it.
 
     Args:
@@ -37,24 +36,25 @@ def publish(
         ModelFileError: A name that cannot be a folder.
     """
     schema = schema_of(run.settings)
-    report = RouterReport.of(
+    report = make_report(
         learned,
         verdict,
         title=name,
+        schema_id=schema,
         command=command_line(sys.argv),
         seconds=run.clock.seconds,
         versions=versions(),
     )
     fitted = learned.fitted
     choices = fitted.choices
-    folder = save(
+    folder = save_router(
         models,
         name,
-        Draft(
+        TrainedRouter(
             scorer=fitted.scorer,
             policy=fitted.policy,
             schema_id=schema,
-            card=card(name, report, schema),
+            card=card(name, report),
             training={
                 "command": report.command,
                 "success": choices.success,

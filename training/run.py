@@ -19,12 +19,12 @@ from training.data.evaluation_set import EvaluationSet, gather, texts_of
 from training.data.replay import Replay, TrainingReplay
 from training.data.sources import Replays, Source
 from training.errors import FitError
-from training.evaluation.held_out import HeldOutOutcomes, RouterScores, judge, near_duplicates
+from training.evaluation.held_out import HeldOutOutcomes, RouterScores, near_duplicates, run_systems
 from training.fit.baselines import fit_baselines
 from training.judge import JUDGED, Judge, JudgeSettings, Reader
 from training.labels import Disagreement, compared, disagreement_of, disagreements, labels_of
-from training.pipeline import Choices, Fitted, fit, inside
-from training.thresholds.outcomes import taken
+from training.pipeline import Choices, Fitted, fit
+from training.thresholds.outcomes import scores_of, taken
 
 TEST = "test"
 _SPLITS = ("train", "dev")
@@ -54,16 +54,16 @@ class HeldOutEvaluation:
     """What the test splits say, read once.
 
     Attributes:
-        material: Questions of test.
-        judged: Every contender on them.
-        transfer: Dataset -> every contender on its questions, with routers that learned from the
+        questions: Of test.
+        outcomes: Every system on them.
+        transfer: Dataset -> every system on its questions, with routers that learned from the
             other datasets alone.
         untried: Dataset -> why the other datasets teach nothing that could be tried on it.
         duplicates: Test questions that a training question nearly repeats, with that question.
     """
 
-    material: EvaluationSet
-    judged: HeldOutOutcomes
+    questions: EvaluationSet
+    outcomes: HeldOutOutcomes
     transfer: Mapping[str, HeldOutOutcomes]
     untried: Mapping[str, str]
     duplicates: Sequence[tuple[str, str]]
@@ -218,9 +218,9 @@ class Run:
         self, known: EvaluationSet, labels: Int64, fitted: Fitted, asked: EvaluationSet
     ) -> HeldOutOutcomes:
         choices, policy = self._choices, fitted.policy
-        return judge(
+        return run_systems(
             asked,
-            RouterScores(inside(fitted.scorer.logits(asked.features)), policy),
+            RouterScores(scores_of(fitted.scorer.logits(asked.features)), policy),
             self._compared(asked, choices.simple or Route.DENSE),
             fusion=self.fusion,
             baselines=fit_baselines(

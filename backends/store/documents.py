@@ -3,15 +3,16 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.filters import Columns, parse_filter
 from backends.store.index import Index
-from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, to_passages
-from backends.store.writer import any_of
+from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
 from backends.types import Passage
 
 
@@ -87,9 +88,6 @@ def _read(index: Index, ids: Sequence[str]) -> list[Document]:
     ]
 
 
-_COLUMNS = ["id", "document", "metadata"]
-
-
 @dataclass(frozen=True, slots=True)
 class Removal:
     """Passages to be deleted: those that any of the three names.
@@ -110,21 +108,22 @@ class Removal:
         return not self.ids and not self.documents and self.filter is None
 
 
-def matching(folder: Path, wanted: Removal) -> list[str]:
-    """Ids of the passages that a removal would delete, ascending; nothing is changed.
+def matching(folder: Path, wanted: Removal) -> tuple[list[str], int]:
+    """Ids of the passages that a removal would delete, ascending, and the version that has them.
 
     Raises:
         IndexNotFoundError: There is no index.
         FilterError: The filter is not well formed.
     """
-    return _select(Index.open(folder).snapshot().to_table(columns=_COLUMNS), wanted)
+    index = Index.open(folder)
+    return _select(index.snapshot(), wanted), index.version
 
 
-def remove(folder: Path, wanted: Removal) -> list[str]:
+def remove(folder: Path, wanted: Removal) -> tuple[list[str], int]:
     """Delete passages in one commit.
 
     Returns:
-        Their ids, ascending.
+        Their ids, ascending, and a version that has none of them.
 
     Raises:
         IndexNotFoundError: There is no index.
@@ -132,23 +131,23 @@ def remove(folder: Path, wanted: Removal) -> list[str]:
         FilterError: The filter is not well formed.
     """
     with Index.open(folder).writer() as writer:
-        ids = _select(writer.columns(_COLUMNS), wanted)
+        ids = _select(writer.dataset, wanted)
         writer.delete(ids)
-    return ids
+        return ids, writer.version
 
 
-def _select(table: pa.Table, wanted: Removal) -> list[str]:
-    ids = table["id"].to_pylist()
-    named, documents = set(wanted.ids), set(wanted.documents)
-    chosen = {
-        id_
-        for id_, document in zip(ids, table["document"].to_pylist(), strict=True)
-        if id_ in named or document in documents
-    }
+def _select(dataset: lance.LanceDataset, wanted: Removal) -> list[str]:
+    """Ids of what is to go, ascending; metadata are read only where there is a filter."""
+    chosen: set[str] = set()
+    for column, values in (("id", wanted.ids), ("document", wanted.documents)):
+        if values:
+            rows = dataset.to_table(columns=["id"], filter=any_of(column, values))
+            chosen.update(rows["id"].to_pylist())
     if wanted.filter is not None:
-        columns = Columns([json.loads(text) for text in table["metadata"].to_pylist()])
-        mask = parse_filter(wanted.filter).mask(columns)
-        chosen.update(id_ for id_, keep in zip(ids, mask.tolist(), strict=True) if keep)
+        parsed = parse_filter(wanted.filter)
+        rows = dataset.to_table(columns=["id", "metadata"])
+        columns = Columns([json.loads(text) for text in rows["metadata"].to_pylist()])
+        chosen.update(compress(rows["id"].to_pylist(), parsed.mask(columns)))
     return sorted(chosen)
 
 

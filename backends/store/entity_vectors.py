@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from backends.store.schema import (
     SCHEMA_VERSION,
+    any_of,
     fingerprint_of,
     surface_schema,
     vector_array,
@@ -41,12 +42,19 @@ class EntityVectorCache:
         self._dimension = dimension
         self._fingerprint = dict(fingerprint)
 
-    def known(self) -> set[str]:
-        """Every surface that has a vector."""
+    def count(self) -> int:
+        """How many surfaces have a vector."""
         dataset = self._open()
-        if dataset is None:
-            return set()
-        return set(dataset.to_table(columns=["surface"])["surface"].to_pylist())
+        return 0 if dataset is None else int(dataset.count_rows())
+
+    def missing(self, surfaces: Sequence[str]) -> list[str]:
+        """Those that have no vector, in order."""
+        dataset = self._open()
+        if dataset is None or not surfaces:
+            return list(surfaces)
+        found = dataset.to_table(columns=["surface"], filter=any_of("surface", surfaces))
+        known = set(found["surface"].to_pylist())
+        return [surface for surface in surfaces if surface not in known]
 
     def vectors(self, surfaces: Sequence[str]) -> Float32:
         """Vectors of surfaces, in order, repeats allowed.
@@ -72,7 +80,7 @@ class EntityVectorCache:
         """Remember the vectors of surfaces; only a holder of the index's write lock may.
 
         Args:
-            surfaces: n surfaces that are not `known`.
+            surfaces: n surfaces that are `missing`.
             vectors: (n, d) float32.
         """
         if not surfaces:

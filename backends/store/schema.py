@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -135,25 +135,12 @@ def to_passages(rows: pa.Table | pa.RecordBatch) -> list[Passage]:
     ]
 
 
-def to_analysed(rows: pa.Table | pa.RecordBatch) -> list[AnalysedPassage]:
-    """Analyses of rows that have `vector` and `sentences`, in order; for tests and inspection."""
-    return [
-        AnalysedPassage(
-            vector=np.array(vector, np.float32),
-            sentences=tuple(
-                AnalysedSentence(
-                    text=sentence["text"],
-                    entities=tuple(sentence["entities"]),
-                    phrases=tuple(sentence["phrases"]),
-                    vector=np.array(sentence["vector"], np.float32),
-                )
-                for sentence in sentences
-            ),
-        )
-        for vector, sentences in zip(
-            rows.column("vector").to_pylist(), rows.column("sentences").to_pylist(), strict=True
-        )
-    ]
+def any_of(column: str, values: Collection[str]) -> str:
+    """SQL for "column is one of values"; only a quote needs escaping in DataFusion's strings."""
+    if not values:
+        return "FALSE"
+    quoted = ("'" + value.replace("'", "''") + "'" for value in values)
+    return f"{column} IN ({', '.join(quoted)})"
 
 
 def _sentence_lists(

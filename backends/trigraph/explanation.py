@@ -48,7 +48,7 @@ class BridgeNote:
 
 @dataclass(frozen=True, slots=True)
 class EntityNote:
-    """An active entity.
+    """An entity that became active.
 
     Attributes:
         entity: Its name.
@@ -86,7 +86,13 @@ class PassageNote:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """From the question's words to the passages."""
+    """How the graph arm came to its ranking, from the question's words to the passages.
+
+    Attributes:
+        seeds: What the question names.
+        entities: By level, then by falling weight.
+        passages: Those of the ranking, in its order.
+    """
 
     seeds: tuple[SeedNote, ...]
     entities: tuple[EntityNote, ...]

@@ -35,7 +35,7 @@ def delete(
     wanted = Removal(tuple(ids or ()), tuple(document or ()), parse_json(filter))
     if wanted.is_empty:
         raise ServiceError("Delete what? Give ids, --document or --filter.")
-    found = matching(folder, wanted) if dry_run else remove(folder, wanted)
+    found, _ = matching(folder, wanted) if dry_run else remove(folder, wanted)
     if missing := sorted({*wanted.ids} - {*found}):
         say(f"Not in the index: {_listed(missing)}.")
     verb = "Would delete" if dry_run else "Deleted"

@@ -157,10 +157,10 @@ class BadLines:
 
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:
-    from router.model_files import stable_json
+    from backends.files import rounded_json
 
     if as_json:
-        typer.echo(stable_json({**asdict(report), "skipped": skipped, "index": str(folder)}))
+        typer.echo(rounded_json({**asdict(report), "skipped": skipped, "index": str(folder)}))
         return
     counts = {
         "added": report.added,

@@ -29,8 +29,8 @@ def route(
     """
     from rich.text import Text
 
+    from backends.files import rounded_json
     from router.gateway import check
-    from router.model_files import stable_json
     from router.session import ModelCache, Session, decide
     from service.render import plain, show_decision
     from service.settings import load_settings
@@ -50,7 +50,7 @@ def route(
             )
     if as_json:
         rows = zip(questions, decisions, strict=True)
-        typer.echo(stable_json([{"question": text, "decision": plain(d)} for text, d in rows]))
+        typer.echo(rounded_json([{"question": text, "decision": plain(d)} for text, d in rows]))
         return
     console = output()
     for text, decision in zip(questions, decisions, strict=True):

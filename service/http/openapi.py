@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
+from router.settings import attribute_docs
 from service.http.metrics import Metrics
 from service.http.problems import MEDIA_TYPE
 
@@ -92,6 +93,8 @@ def _schema(
             parts |= {**own.pop("$defs", {}), model.__name__: own}
         for name in ("HTTPValidationError", "ValidationError"):
             parts.pop(name, None)
+        for part in parts.values():
+            _describe_fields(part)
         for operation in _operations(schema):
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = {
@@ -102,6 +105,15 @@ def _schema(
         metrics["description"] += _listed(app.state.service.metrics)
         app.openapi_schema = schema
     return app.openapi_schema
+
+
+def _describe_fields(part: dict[str, Any]) -> None:
+    """Give each field of a dataclass the text that its docstring has for it."""
+    docs = attribute_docs(part.get("description"))
+    if docs:
+        part["description"] = part["description"].partition("\n\nAttributes:")[0]
+        for name, text in docs.items():
+            part["properties"][name]["description"] = text.replace("None", "null")
 
 
 def _listed(metrics: Metrics) -> str:

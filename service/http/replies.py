@@ -1,6 +1,7 @@
 """What was found, as replies over HTTP."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict
 
 from fastapi.sse import EventSourceResponse
 
@@ -8,10 +9,9 @@ from backends.types import Ranking
 from router.policy import FORCED
 from router.types import Decision, FusedHit, Route
 from service.answers.generate import GeneratedAnswer
-from service.render import plain
 from service.schemas.answer import AnswerValue, Citation
-from service.schemas.explain import ArmHitValue, ExplanationValue
 from service.schemas.retrieve import (
+    ArmHitValue,
     ArmValue,
     IndexValue,
     PassageValue,
@@ -51,11 +51,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         batch=result.entry.size,
         index=IndexValue(collection=params.collection, version=reply.version),
         degraded=result.degraded,
-        explanation=(
-            None
-            if reply.explanation is None
-            else ExplanationValue.model_validate(plain(reply.explanation))
-        ),
+        explanation=reply.explanation,
     )
 
 
@@ -116,18 +112,16 @@ def route_value(
     """
     if decision is None:
         return RouteValue(path=path, asked=asked, reason=fallback or FORCED)
-    return RouteValue.model_validate(
-        {
-            "path": decision.route,
-            "asked": asked,
-            "reason": fallback or decision.reason,
-            "score": decision.score,
-            "thresholds": plain(decision.thresholds),
-            "model": decision.model,
-            "contributions": [plain(c) for c in decision.contributions] if explain else None,
-            "nearest_change": plain(decision.nearest_change),
-            "trees": list(decision.trees) if explain else None,
-        }
+    return RouteValue(
+        path=decision.route,
+        asked=asked,
+        reason=fallback or decision.reason,
+        score=decision.score,
+        thresholds=None if decision.thresholds is None else asdict(decision.thresholds),
+        model=decision.model,
+        contributions=list(decision.contributions) if explain else None,
+        nearest_change=decision.nearest_change,
+        trees=list(decision.trees) if explain else None,
     )
 
 

@@ -19,7 +19,14 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from backends.documents import BadLine, parse_record, read_passages, text_document
+from backends.documents import (
+    CHUNK_WORDS,
+    BadLine,
+    chunk_passage,
+    parse_record,
+    read_passages,
+    text_document,
+)
 from backends.errors import SourceError
 from backends.types import Passage
 from service.http.problems import Problem
@@ -78,6 +85,7 @@ class _Whole(MultiPartParser):
             )
 
 
+LONGEST_ID = 512
 LONGEST_NAME = 255
 # Names of files whose lines are documents each.
 LINES = (".jsonl", ".ndjson")
@@ -346,3 +354,46 @@ def _chunk_words(text: str | None) -> int | None:
         raise Problem(
             422, "form", "The field `chunk_words` is a whole number from 20 to 2000."
         ) from error
+
+
+def cut(
+    documents: Iterable[Passage], words: int | None, settings: DocumentSettings
+) -> Iterator[Passage]:
+    """Passages of documents, each of which may come once and not be too long.
+
+    Args:
+        documents: Whole ones.
+        words: Longest passage, in words; None for the default.
+        settings: Bound the length of a document.
+
+    Raises:
+        Problem: 422 for a document that cannot be stored.
+    """
+    characters = settings.characters
+    met: set[str] = set()
+    try:
+        for document in documents:
+            if len(document.id) > LONGEST_ID:
+                raise _refused(document, f"has an id of more than {LONGEST_ID} characters")
+            # Among them passages: a document may be called as a part of another is.
+            if document.id in met:
+                raise _refused(document, "comes twice in the request; send it once")
+            met.add(document.id)
+            if len(document.text) > characters:
+                raise _refused(
+                    document,
+                    f"has {len(document.text):,} characters, and {characters:,} are stored; send "
+                    "it in parts",
+                )
+            for passage in chunk_passage(document, words or CHUNK_WORDS):
+                if passage.id != document.id:
+                    if passage.id in met:
+                        raise _refused(document, f"has a part called as '{passage.id:.80}' is")
+                    met.add(passage.id)
+                yield passage
+    except SourceError as error:
+        raise Problem(422, "bad-document", f"A document cannot be stored: {error}.") from error
+
+
+def _refused(document: Passage, reason: str) -> Problem:
+    return Problem(422, "bad-document", f"Document '{document.id:.80}' {reason}.")

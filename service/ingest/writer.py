@@ -1,38 +1,56 @@
-"""Writes to one collection: changes that somebody waits for, and jobs, in turns."""
+"""Writes to one collection: passages in, analysed between questions, committed in turns."""
 
 import asyncio
 import random
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from time import monotonic, perf_counter, time
-from typing import TypeVar
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from time import monotonic, perf_counter
+from typing import Any, TypeVar
+
+import numpy as np
 
 from backends.errors import IndexLockedError
 from backends.filters import parse_filter
 from backends.store.documents import Removal, matching, remove
 from backends.store.index import Index
 from backends.store.ingest import IngestReport, ingest
-from backends.types import Passage, PassageAnalyser
+from backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser
+from service.batching import Batcher
 from service.collections import Collection
-from service.errors import ServiceError
-from service.http.metrics import Tally
+from service.http.metrics import DocumentMetrics
 from service.http.problems import Problem
-from service.ingest.interleaved import Call, InterleavedAnalyser, Prepared, StoppedError
-from service.ingest.jobs import Job, JobStore, State
-from service.logs import LOG
-from service.settings import DocumentSettings
+from service.ingest.jobs import Job, JobStore
+from service.refresh import Refresher
+from service.settings import ServiceSettings
 
 T = TypeVar("T")
 
-# After a group of a job: time for other processes to take the lock.
-_PAUSE = 0.1
 # Between two tries for the lock; after a change, others have as long.
 _SOONEST, _LATEST = 0.005, 0.025
-# Of a job whose process ends each time before anything is written.
-_ATTEMPTS = 5
+# Surfaces to a slice.
+_SURFACES = 64
+
+
+class StoppedError(Exception):
+    """The work that this was part of is to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocuments:
+    """Documents that were stored while their sender waited.
+
+    Attributes:
+        documents: Their ids.
+        report: What storing them did.
+    """
+
+    documents: tuple[str, ...]
+    report: IngestReport
 
 
 class CollectionWriter:
@@ -41,64 +59,80 @@ class CollectionWriter:
     def __init__(
         self,
         collection: Collection,
-        settings: DocumentSettings,
+        settings: ServiceSettings,
         *,
-        call: Call,
-        thread: Executor,
-        written: Callable[[], None],
-        tally: Tally,
-        entity_vectors: bool,
+        models: Batcher[Any, Any, Any],
+        refresher: Refresher,
+        threads: Executor,
+        metrics: DocumentMetrics,
     ) -> None:
         """Wire it; the collection need not be loaded yet.
 
         Args:
             collection: To write to.
-            settings: Of documents.
-            call: Runs something in the thread of the models.
-            thread: For everything that waits for a disk.
-            written: Called after each commit, in the event loop's thread.
-            tally: Counts commits and jobs.
-            entity_vectors: See `backends.store.ingest.ingest`.
+            settings: Of the service.
+            models: Analyses passages between questions.
+            refresher: Told of each commit.
+            threads: For everything that waits for a disk.
+            metrics: Count commits and jobs.
         """
         self.collection = collection
-        self._settings = settings
-        self._call = call
-        self._thread = thread
-        self._written = written
-        self._tally = tally
-        self._entity_vectors = entity_vectors
+        self._settings = settings.documents
+        self._entity_vectors = settings.ingest.entity_vectors
+        self._models = models
+        self._refresher = refresher
+        self._threads = threads
+        self._metrics = metrics
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._stopping = threading.Event()
-        self._spool: JobStore | None = None
+        self._jobs: JobStore | None = None
+        metrics.begin(collection.name)
 
     @property
-    def spool(self) -> JobStore:
+    def jobs(self) -> JobStore:
         """The jobs of the collection.
 
         Raises:
             Problem: It is not loaded yet.
         """
-        if self._spool is None:
-            self._spool = JobStore(self.collection.engine.folder, self.collection.name)
-        return self._spool
+        if self._jobs is None:
+            self._jobs = JobStore(self.collection.session.folder, self.collection.name)
+        return self._jobs
 
-    async def upsert(self, passages: Sequence[Passage]) -> IngestReport:
-        """Store documents, all of them in one commit, on the disk when this returns.
+    async def store(self, passages: Iterator[Passage]) -> StoredDocuments | Job:
+        """Store documents in one commit, or make a job of them where they are many.
+
+        Either is on the disk when this returns.
+
+        Args:
+            passages: Of documents, those of one after another; read in another thread.
 
         Raises:
-            Problem: 409 when a job is about one of them, or 503 when too many changes wait.
+            Problem: Documents that cannot be stored, of which none is stored then; 409 when a job
+                is about one of them, or 503 when too many changes or jobs wait.
             IndexLockedError: Another process did not stop writing in time.
         """
-        documents = {passage.document for passage in passages}
-        async with self._place():
-            reader = await self._prepared(passages, self._stopping.is_set)
+        most = self._settings.direct_passages
+        first = await self.off_loop(lambda: list(islice(passages, most + 1)))
+        if not first:
+            raise Problem(
+                422, "no-documents", "There is no document in the request; send at least one."
+            )
+        if len(first) > most:
+            return await self._submit(chain(first, passages))
+        documents = tuple(dict.fromkeys(passage.document for passage in first))
+        async with self._change("write"):
+            index, analyser = await self.analyse(first, self._stopping.is_set)
 
-            def work() -> IngestReport:
+            def write() -> IngestReport:
                 self._leave_jobs_alone(documents)
-                return self._ingest(passages, len(passages), reader)
+                return self._ingest(index, first, len(first), analyser)
 
-            return await self._in_turn(work)
+            report = await self._in_turn(write)
+        self._metrics.stored(self.collection.name, len(documents))
+        self._metrics.wrote(self.collection.name, report)
+        return StoredDocuments(documents, report)
 
     async def delete(self, removal: Removal) -> tuple[list[str], int]:
         """Delete passages in one commit.
@@ -107,7 +141,7 @@ class CollectionWriter:
             Their ids, ascending, and a version that has none of them.
 
         Raises:
-            Problem: As of `upsert`.
+            Problem: 409 when a job is about one of them, or 503 when too many changes wait.
             FilterError: The filter is not well formed.
             IndexLockedError: Another process did not stop writing in time.
         """
@@ -115,27 +149,77 @@ class CollectionWriter:
         def work() -> tuple[list[str], int]:
             chunks = (id_.rpartition("#")[0] for id_ in removal.ids)
             self._leave_jobs_alone({*removal.documents, *removal.ids, *chunks}, removal.filter)
-            folder = self.collection.engine.folder
-            return remove(folder, removal), Index.open(folder).version
+            return remove(self.collection.session.folder, removal)
 
-        async with self._place():
-            return await self._in_turn(work)
+        async with self._change("delete"):
+            ids, version = await self._in_turn(work)
+        self._metrics.deleted(self.collection.name, len(ids))
+        return ids, version
 
     async def matching(self, removal: Removal) -> tuple[list[str], int]:
         """What `delete` would delete, and in which version; changes nothing."""
-        folder = self.collection.engine.folder
-        return await self.off_loop(lambda: (matching(folder, removal), Index.open(folder).version))
+        return await self.off_loop(lambda: matching(self.collection.session.folder, removal))
 
-    async def submit(self, passages: Iterable[Passage]) -> Job:
-        """Accept a job: when this returns, it is on the disk.
+    async def analyse(
+        self, passages: Sequence[Passage], is_stopped: Callable[[], bool]
+    ) -> "tuple[Index, InterleavedAnalyser]":
+        """Analyse the passages that are not stored like this already.
+
+        Returns:
+            The index as it is now, and the models with what they found.
 
         Raises:
-            Problem: 503 when as many wait as may.
+            StoppedError: It is to end.
+        """
+        index = await self.off_loop(lambda: Index.open(self.collection.session.folder))
+        analyser = InterleavedAnalyser(
+            self.collection.session.passage_analyser,
+            self._models,
+            words=self._settings.slice_words,
+            is_stopped=is_stopped,
+        )
+        await analyser.prepare(await self.off_loop(lambda: index.changed(passages)))
+        return index, analyser
+
+    async def write_group(
+        self, index: Index, passages: Sequence[Passage], analyser: "InterleavedAnalyser"
+    ) -> IngestReport:
+        """Write a part of a job, when it is its turn.
+
+        Raises:
+            StoppedError: It is to end.
+            IndexLockedError: Another process is writing.
         """
 
+        def work() -> IngestReport:
+            analyser.check()
+            return self._ingest(index, passages, self._settings.group_passages, analyser)
+
+        async with self._turn:
+            started = perf_counter()
+            report = await self.off_loop(work)
+        self._committed(started)
+        self._metrics.wrote(self.collection.name, report)
+        return report
+
+    async def off_loop(self, work: Callable[[], T]) -> T:
+        """Run something that waits for a disk."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def stop(self) -> None:
+        """End what is under way at the next slice."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        if self._jobs is not None:
+            self._jobs.close()
+
+    async def _submit(self, passages: Iterable[Passage]) -> Job:
+        """Accept a job."""
+
         def work() -> Job:
-            spool = self.spool
-            if len(spool.unfinished()) >= self._settings.jobs:
+            if len(self.jobs.unfinished()) >= self._settings.jobs:
                 raise Problem(
                     503,
                     "too-many-jobs",
@@ -143,125 +227,17 @@ class CollectionWriter:
                     "many as may. Try again when some are done; /v1/jobs tells.",
                     retry_after=10,
                 )
-            return spool.submit(passages)
+            return self.jobs.submit(passages)
 
         try:
-            return await self.off_loop(work)
+            job = await self.off_loop(work)
         except OSError as error:
-            raise unwritable(self.collection.name, error) from error
-
-    async def off_loop(self, work: Callable[[], T]) -> T:
-        """Run something that waits for a disk."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    async def work_off(self) -> None:
-        """Do all jobs that wait, unless another process is at it."""
-        spool = self.spool
-        if not await self.off_loop(spool.unfinished):
-            return
-        with spool.claim() as is_ours:
-            while is_ours and not self._stopping.is_set():
-                waiting = await self.off_loop(spool.unfinished)
-                if not waiting:
-                    break
-                await self._do(spool, waiting[0])
-
-    async def sweep(self) -> None:
-        """Forget jobs that ended long ago."""
-        spool = self.spool
-        if await self.off_loop(spool.jobs):
-            with spool.claim() as is_ours:
-                if is_ours:
-                    await self.off_loop(lambda: spool.sweep(self._settings.keep_seconds))
-
-    def stop(self) -> None:
-        """End what is under way at the next slice; a job goes on where the next process starts."""
-        self._stopping.set()
-
-    async def _do(self, spool: JobStore, job: Job) -> None:
-        """One job, from where it stands."""
-        job = replace(
-            job, state=State.RUNNING, started=job.started or time(), attempts=job.attempts + 1
-        )
-        await self.off_loop(lambda job=job: spool.save(job))  # type: ignore[misc]
-        try:
-            if job.attempts > _ATTEMPTS:
-                raise ServiceError(
-                    f"The process that wrote it ended {_ATTEMPTS} times at the same place; the log "
-                    "of the server may say why. Send it in smaller parts."
-                )
-            groups = self._groups(spool, job)
-            while group := await self.off_loop(lambda: next(groups, None)):
-                job = await self._commit(spool, job, group)
-                await asyncio.sleep(_PAUSE)
-            job = replace(job, state=State.DONE)
-        except StoppedError:
-            if self._stopping.is_set():
-                return
-            job = replace(job, state=State.CANCELLED)
-        except Exception as error:  # noqa: BLE001 - whoever asks about the job is told
-            LOG.error("job failed", exc_info=error, extra={"job": job.id})
-            job = replace(job, state=State.FAILED, error=f"{error}" or type(error).__name__)
-        job = replace(job, finished=time(), waits_for="")
-        await self.off_loop(lambda: spool.save(job))
-        self._tally.ended(job)
-        LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
-
-    async def _commit(self, spool: JobStore, job: Job, group: list[Passage]) -> Job:
-        """Write some documents of a job, when it is their turn, however long that takes."""
-
-        def is_stopped() -> bool:
-            return self._stopping.is_set() or spool.is_cancelled(job)
-
-        # Before the lock is taken, so that others wait for a disk at most, not for the models.
-        reader = await self._prepared(group, is_stopped)
-
-        def work() -> IngestReport:
-            if is_stopped():
-                raise StoppedError
-            return self._ingest(group, self._settings.group_passages, reader)
-
-        while True:
-            try:
-                async with self._turn:
-                    started = perf_counter()
-                    report = await self.off_loop(work)
-                self._committed(started)
-                self._tally.wrote(report)
-                break
-            except IndexLockedError as error:
-                if job.waits_for != str(error):
-                    job = replace(job, waits_for=str(error))
-                    await self.off_loop(lambda job=job: spool.save(job))  # type: ignore[misc]
-                await asyncio.sleep(_PAUSE)
-        job = replace(
-            job,
-            attempts=0,
-            waits_for="",
-            done=job.done + len(group),
-            added=job.added + report.added,
-            updated=job.updated + report.updated,
-            unchanged=job.unchanged + report.unchanged,
-            removed=job.removed + report.removed,
-            index_version=report.version,
-        )
-        await self.off_loop(lambda: spool.save(job))
+            raise self._unwritable(error) from error
+        self._metrics.accepted(job)
         return job
 
-    def _groups(self, spool: JobStore, job: Job) -> Iterator[list[Passage]]:
-        """Whole documents, as many as make a group."""
-        group: list[Passage] = []
-        for passage in spool.passages(job):
-            full = len(group) >= self._settings.group_passages
-            if full and passage.document != group[-1].document:
-                yield group
-                group = []
-            group.append(passage)
-        if group:
-            yield group
-
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
+    async def _change(self, kind: str) -> AsyncIterator[None]:
         """A place among the changes that wait.
 
         Raises:
@@ -277,9 +253,10 @@ class CollectionWriter:
             )
         self._waiting += 1
         try:
-            yield
+            with self._metrics.change(self.collection.name, kind):
+                yield
         except OSError as error:
-            raise unwritable(self.collection.name, error) from error
+            raise self._unwritable(error) from error
         except StoppedError:
             raise Problem(
                 503, "closing", "This server is stopping; ask again or another.", retry_after=1
@@ -296,7 +273,7 @@ class CollectionWriter:
                 started = perf_counter()
                 try:
                     done = await self.off_loop(work)
-                    self._tally.waited(started - asked)
+                    self._metrics.waited(self.collection.name, started - asked)
                     self._committed(started)
                     break
                 except IndexLockedError:
@@ -307,38 +284,18 @@ class CollectionWriter:
             return done
 
     def _committed(self, started: float) -> None:
-        self._tally.committed(perf_counter() - started)
-        self._written()
+        self._metrics.committed(self.collection.name, perf_counter() - started)
+        self._refresher.written()
 
     def _ingest(
-        self, passages: Sequence[Passage], window: int, reader: PassageAnalyser
+        self, index: Index, passages: Sequence[Passage], window: int, analyser: PassageAnalyser
     ) -> IngestReport:
         return ingest(
-            Index.open(self.collection.engine.folder),
+            index,
             passages,
-            reader,
+            analyser,
             batch_passages=max(1, window),
             entity_vectors=self._entity_vectors,
-        )
-
-    async def _prepared(
-        self, passages: Sequence[Passage], is_stopped: Callable[[], bool]
-    ) -> Prepared:
-        """The models, with those passages analysed that are not stored like this already.
-
-        Raises:
-            StoppedError: It is to end.
-        """
-        folder = self.collection.engine.folder
-        slices = InterleavedAnalyser(
-            self.collection.engine.passage_analyser,
-            self._call,
-            loop=asyncio.get_running_loop(),
-            words=self._settings.slice_words,
-            is_stopped=is_stopped,
-        )
-        return await slices.prepare(
-            await self.off_loop(lambda: Index.open(folder).changed(passages))
         )
 
     def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:
@@ -347,9 +304,9 @@ class CollectionWriter:
         Raises:
             Problem: 409.
         """
-        found = self.spool.writing(documents)
+        found = self.jobs.writing(documents)
         if found is None and filter_ is not None:
-            found = self.spool.matching(parse_filter(filter_))
+            found = self.jobs.matching(parse_filter(filter_))
         if found is not None:
             job, document = found
             raise Problem(
@@ -360,13 +317,112 @@ class CollectionWriter:
                 retry_after=1,
             )
 
+    def _unwritable(self, error: OSError) -> Problem:
+        """What to say when the disk refuses a change."""
+        return Problem(
+            503,
+            "not-writable",
+            f"The index of '{self.collection.name}' cannot be written here: "
+            f"{error.strerror or error}. Give the server a disk with room that it may write to.",
+            retry_after=30,
+        )
 
-def unwritable(collection: str, error: OSError) -> Problem:
-    """What to say when the disk refuses a change."""
-    return Problem(
-        503,
-        "not-writable",
-        f"The index of '{collection}' cannot be written here: {error.strerror or error}. Give the "
-        "server a disk with room that it may write to.",
-        retry_after=30,
-    )
+
+class InterleavedAnalyser:
+    """An analyser that takes its turn between two batches of questions, slice by slice.
+
+    The models are large and made for one thread. A second set of them in a process of its own would
+    double the memory of each worker, so ingest borrows them: a question waits for one slice at
+    most, and a slice is a few hundred words.
+    """
+
+    def __init__(
+        self,
+        analyser: PassageAnalyser,
+        models: Batcher[Any, Any, Any],
+        *,
+        words: int,
+        is_stopped: Callable[[], bool],
+    ) -> None:
+        """Wrap an analyser; in the event loop's thread.
+
+        Args:
+            analyser: With the models.
+            models: Runs something in their thread.
+            words: To a slice, except that a passage is never cut.
+            is_stopped: Asked before each slice.
+        """
+        self._analyser = analyser
+        self._models = models
+        self._loop = asyncio.get_running_loop()
+        self._words = words
+        self._is_stopped = is_stopped
+        self._found: dict[str, AnalysedPassage] = {}
+
+    @property
+    def fingerprint(self) -> Mapping[str, str]:
+        """What the stored rows depend on."""
+        return self._analyser.fingerprint
+
+    async def prepare(self, passages: Sequence[Passage]) -> None:
+        """Analyse passages ahead of writing them; in the event loop's thread.
+
+        Whoever holds the lock of an index then waits for a disk, not for the models.
+
+        Raises:
+            StoppedError: It is to end.
+        """
+        for part in self._slices(passages):
+            await asyncio.to_thread(self.check)
+            analysed = await self._models.call(partial(self._analyser.analyse, part))
+            self._found.update(zip((passage.id for passage in part), analysed, strict=True))
+
+    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
+        """One result per passage, in order; what was not prepared is analysed now.
+
+        In a thread that is neither the models' nor the event loop's.
+
+        Raises:
+            StoppedError: It is to end.
+        """
+        missing = [passage for passage in passages if passage.id not in self._found]
+        for part in self._slices(missing):
+            analysed = self._between(partial(self._analyser.analyse, part))
+            self._found.update(zip((passage.id for passage in part), analysed, strict=True))
+        return [self._found[passage.id] for passage in passages]
+
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
+        """(n, d) unit vectors of entity surfaces, in order; in a thread like that of `analyse`.
+
+        Raises:
+            StoppedError: It is to end.
+        """
+        parts = [surfaces[n : n + _SURFACES] for n in range(0, len(surfaces), _SURFACES)]
+        encode = self._analyser.encode_surfaces
+        return np.concatenate([self._between(partial(encode, part)) for part in parts])
+
+    def check(self) -> None:
+        """Go on only where it is not to end.
+
+        Raises:
+            StoppedError: It is.
+        """
+        if self._is_stopped():
+            raise StoppedError
+
+    def _between(self, function: Callable[[], T]) -> T:
+        self.check()
+        return asyncio.run_coroutine_threadsafe(self._models.call(function), self._loop).result()
+
+    def _slices(self, passages: Sequence[Passage]) -> Iterator[list[Passage]]:
+        part: list[Passage] = []
+        room = self._words
+        for passage in passages:
+            words = len(passage.text.split())
+            if part and words > room:
+                yield part
+                part, room = [], self._words
+            part.append(passage)
+            room -= words
+        if part:
+            yield part

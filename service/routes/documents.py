@@ -10,9 +10,9 @@ from service.collections import Collection
 from service.http.auth import from_our_pages, needs
 from service.http.keys import Scope
 from service.http.problems import Problem
-from service.ingest.bodies import documents_of, passage_of
-from service.ingest.ingest_request import WrittenDocuments, take
+from service.ingest.bodies import cut, documents_of, passage_of
 from service.ingest.jobs import Job
+from service.ingest.writer import StoredDocuments
 from service.routes.jobs import job_value
 from service.schemas.common import CollectionName
 from service.schemas.documents import (
@@ -114,12 +114,12 @@ async def add(
     curl http://127.0.0.1:8000/v1/documents -F file=@mostar.md -F 'metadata={"year": 1566}'
     ```
     """
-    desk = service.desk
-    async with documents_of(request, desk.settings, desk.sandbox) as sent:
+    settings = service.settings.documents
+    async with documents_of(request, settings, service.sandbox) as sent:
         target = service.collection(sent.collection or collection)
-        words = sent.chunk_words or chunk_words
-        done = await take(desk, desk.scribe(target), sent.documents, words)
-    return _told(target, done, 201)
+        passages = cut(sent.documents, sent.chunk_words or chunk_words, settings)
+        done = await service.writers[target.name].store(passages)
+    return _told(service, target, done, 201)
 
 
 @router.get("", dependencies=READ, summary="List documents", operation_id="list_documents")
@@ -133,8 +133,8 @@ async def listed(
 ) -> DocumentPage:
     """Documents of the newest version, ascending by id."""
     target = service.collection(collection)
-    folder = target.engine.folder
-    page = await service.desk.scribe(target).off_loop(lambda: list_documents(folder, after, limit))
+    folder = target.session.folder
+    page = await service.writers[target.name].off_loop(lambda: list_documents(folder, after, limit))
     return DocumentPage(
         collection=target.name,
         index_version=page.version,
@@ -160,7 +160,7 @@ async def delete_many(wanted: DeleteRequest, service: Served) -> DeletedReply:
     removal = Removal(tuple(wanted.ids), tuple(wanted.documents), wanted.filter)
     target = service.collection(wanted.collection)
     if wanted.dry_run:
-        ids, version = await service.desk.scribe(target).matching(removal)
+        ids, version = await service.writers[target.name].matching(removal)
         return _deleted(target, ids, version, dry_run=True)
     return await _delete(service, target, removal)
 
@@ -182,9 +182,9 @@ async def put(
 ) -> Response:
     """Stores a document under an id, in place of the one that was there (200) or anew (201)."""
     target = service.collection(collection)
-    desk = service.desk
-    done = await take(desk, desk.scribe(target), [passage_of(document, body)], chunk_words)
-    return _told(target, done, 200)
+    passages = cut([passage_of(document, body)], chunk_words, service.settings.documents)
+    done = await service.writers[target.name].store(passages)
+    return _told(service, target, done, 200)
 
 
 @router.get(
@@ -193,8 +193,8 @@ async def put(
 async def get(document: Id, service: Served, collection: Named = None) -> DocumentReply:
     """A document with its passages, as the newest version has it."""
     target = service.collection(collection)
-    folder = target.engine.folder
-    found = await service.desk.scribe(target).off_loop(lambda: read_document(folder, document))
+    folder = target.session.folder
+    found = await service.writers[target.name].off_loop(lambda: read_document(folder, document))
     if found is None:
         raise Problem(
             404,
@@ -226,11 +226,8 @@ async def delete(document: Id, service: Served, collection: Named = None) -> Del
 
 
 async def _delete(service: Service, target: Collection, removal: Removal) -> DeletedReply:
-    tally = service.desk.tally(target)
-    with tally.change("delete"):
-        ids, version = await service.desk.scribe(target).delete(removal)
-    tally.deleted(len(ids))
-    everywhere = await service.desk.settle(target, version)
+    ids, version = await service.writers[target.name].delete(removal)
+    everywhere = await service.refresher.catch_up_everywhere(target, version)
     return _deleted(target, ids, version, everywhere=everywhere)
 
 
@@ -252,9 +249,12 @@ def _deleted(
     )
 
 
-def _told(target: Collection, done: WrittenDocuments | Job, replaced: int) -> Response:
+def _told(
+    service: Service, target: Collection, done: StoredDocuments | Job, replaced: int
+) -> Response:
     """What became of documents; 201 where none was there before, else as said."""
     if isinstance(done, Job):
+        service.jobs.wake()
         headers = {"location": f"/v1/jobs/{done.id}"}
         return JSONResponse(job_value(done).model_dump(mode="json"), 202, headers)
     report = done.report

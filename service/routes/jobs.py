@@ -24,7 +24,7 @@ JobId = Annotated[str, Path(max_length=64)]
 async def listed(service: Served, collection: Annotated[CollectionName, Query()] = None) -> JobList:
     """Jobs that wait, run, or ended not long ago, newest first; of all collections or of one."""
     target = None if collection is None else service.collection(collection)
-    return JobList(data=[job_value(job) for job in await service.desk.jobs(target)])
+    return JobList(data=[job_value(job) for job in await service.jobs.jobs(target)])
 
 
 @router.get(
@@ -35,8 +35,7 @@ async def listed(service: Served, collection: Annotated[CollectionName, Query()]
 )
 async def get(job: JobId, service: Served) -> JobValue:
     """How far a job is, whichever process does it."""
-    found, _ = await service.desk.job(job)
-    return job_value(found)
+    return job_value(await service.jobs.job(job))
 
 
 @router.delete(
@@ -51,11 +50,7 @@ async def cancel(job: JobId, service: Served) -> JobValue:
 
     One that has ended is left as it is. The job's `state` says when it has stopped.
     """
-    found, scribe = await service.desk.job(job)
-    if not found.state.has_ended:
-        await scribe.off_loop(lambda: scribe.spool.cancel(found))
-        service.desk.wake()
-    return job_value(found)
+    return job_value(await service.jobs.cancel(job))
 
 
 def job_value(job: Job) -> JobValue:

@@ -15,5 +15,5 @@ router = APIRouter(tags=["operations"], dependencies=[Depends(needs(Scope.READ))
 @router.get("/metrics", summary="Metrics for Prometheus", operation_id="metrics")
 async def metrics(service: Annotated[Service, Depends(service_of)]) -> Response:
     """Counts and times of this server; with several workers, any of them tells those of all."""
-    await service.desk.count_jobs()
+    await service.jobs.count()
     return Response(service.metrics.text(), media_type=service.metrics.content_type)

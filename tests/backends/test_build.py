@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 import backends.store.ingest
 from backends.errors import IndexLockedError, IndexMismatchError
+from backends.store.documents import Removal, remove
 from backends.store.index import Index
 from backends.store.ingest import ingest, title_surfaces
 from backends.types import AnalysedPassage, Passage
@@ -64,6 +67,11 @@ def chunks(document: str, *texts: str) -> list[Passage]:
 def ids(index: Index) -> list[str]:
     index.refresh()
     return sorted(index.snapshot().to_table(columns=["id"])["id"].to_pylist())
+
+
+def known(index: Index) -> set[str]:
+    dataset = index.surfaces.dataset()
+    return set() if dataset is None else set(dataset.to_table()["surface"].to_pylist())
 
 
 def test_a_second_run_has_nothing_to_do(index: Index, analyser: Counting) -> None:
@@ -162,7 +170,7 @@ def test_nothing_at_all_is_fine(index: Index, analyser: Counting) -> None:
 def test_every_mentioned_surface_and_title_gets_a_vector(index: Index, analyser: Counting) -> None:
     ingest(index, corpus(2), analyser, entity_vectors=True)
     expected = {"Anna", "Bob0", "Bob1", "Title 0", "Title 0 (film)", "Title 1", "Title 1 (film)"}
-    assert index.surfaces.known() == expected
+    assert known(index) == expected
     assert analyser.encode_surfaces(["Bob1"]) == pytest.approx(
         index.surfaces.vectors(["Bob1"]), abs=1e-3
     )
@@ -170,18 +178,68 @@ def test_every_mentioned_surface_and_title_gets_a_vector(index: Index, analyser:
 
 def test_a_lost_surface_cache_is_filled_again(index: Index, analyser: Counting) -> None:
     ingest(index, corpus(3), analyser, entity_vectors=True)
-    known = index.surfaces.known()
+    before = known(index)
     lance.LanceDataset.drop(index.path / "entities.lance")
     report = ingest(index, corpus(3), analyser, entity_vectors=True)
     assert report.unchanged == 3
-    assert index.surfaces.known() == known
+    assert known(index) == before
+
+
+@pytest.mark.parametrize("entity_vectors", [False, True])
+def test_what_is_read_does_not_grow_with_the_index(
+    tmp_path: Path,
+    analyser: Counting,
+    monkeypatch: pytest.MonkeyPatch,
+    entity_vectors: bool,
+) -> None:
+    """A document is compared with what is stored of it, and its index opened once."""
+    read: list[int] = []
+    opened: list[Path] = []
+    to_table, to_batches = lance.LanceDataset.to_table, lance.LanceDataset.to_batches
+    open_dataset = lance.dataset
+
+    def noted(dataset: lance.LanceDataset, **options: Any) -> pa.Table:  # noqa: ANN401
+        table = to_table(dataset, **options)
+        read.append(table.num_rows * table.num_columns)
+        return table
+
+    def noted_batches(dataset: lance.LanceDataset, **options: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
+        for batch in to_batches(dataset, **options):
+            read.append(batch.num_rows * batch.num_columns)
+            yield batch
+
+    def noted_open(path: Path) -> lance.LanceDataset:
+        opened.append(path)
+        return open_dataset(path)
+
+    monkeypatch.setattr(lance.LanceDataset, "to_table", noted)
+    monkeypatch.setattr(lance.LanceDataset, "to_batches", noted_batches)
+    monkeypatch.setattr(lance, "dataset", noted_open)
+    costs = []
+    for number, size in enumerate((10, 300)):
+        folder = tmp_path / f"of{number}"
+        stored = Index.create(folder, analyser.dimension, analyser.fingerprint)
+        ingest(
+            stored, [*corpus(size), *chunks("a", "1", "2")], analyser, entity_vectors=entity_vectors
+        )
+        read.clear()
+        opened.clear()
+        changed = chunks("a", "one")
+        index = Index.open(folder)
+        assert index.changed(changed) == changed
+        report = ingest(index, changed, analyser, entity_vectors=entity_vectors)
+        assert (report.updated, report.removed) == (1, 1)
+        assert opened.count(folder / "passages.lance") == 1
+        remove(folder, Removal(ids=("p1",), documents=("a",)))
+        costs.append(sum(read))
+    assert costs[0] == costs[1] < 30
 
 
 def test_entity_vectors_are_made_on_demand_only(index: Index, analyser: Counting) -> None:
     ingest(index, corpus(2), analyser)
-    assert index.surfaces.known() == set()
+    assert known(index) == set()
     ingest(index, corpus(2), analyser, entity_vectors=True)
-    assert "Bob1" in index.surfaces.known()
+    assert "Bob1" in known(index)
 
 
 def test_ctrl_c_keeps_the_windows_that_were_stored(index: Index, analyser: Counting) -> None:

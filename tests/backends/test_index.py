@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import backends.store.writer
+import backends.store.index
 from backends.errors import IndexMismatchError, IndexNotFoundError
 from backends.store.index import Index
 from backends.store.schema import passage_schema, to_batch
@@ -81,7 +81,7 @@ def test_a_reader_keeps_its_version_until_it_refreshes(index: Index) -> None:
     assert [version.number for version in index.versions()] == list(range(1, index.version + 1))
 
 
-def test_deleting_by_id_and_by_document(index: Index) -> None:
+def test_deleting_by_id(index: Index) -> None:
     with index.writer() as writer:
         writer.upsert(
             rows(passage("a"), passage("b#0", document="b"), passage("b#1", document="b"))
@@ -90,10 +90,9 @@ def test_deleting_by_id_and_by_document(index: Index) -> None:
         assert writer.delete([]) == 0
         assert writer.delete(["nobody"]) == 0
         assert writer.version == before
-        assert writer.delete_documents(["b"]) == 2
-        assert writer.delete(["a", "nobody"]) == 1
+        assert writer.delete(["a", "b#1", "nobody"]) == 2
     index.refresh()
-    assert index.count() == 0
+    assert index.fetch(["a", "b#0", "b#1"]) == [passage("b#0", document="b")]
 
 
 def test_one_id_twice_in_a_commit_is_refused(index: Index) -> None:
@@ -131,7 +130,7 @@ def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: Index) -
     with index.writer() as writer:
         for number in range(5):
             writer.upsert(rows(passage(str(number))))
-        writer.add_surfaces(["Title"], ANALYSER.encode_surfaces(["Title"]))
+        writer.surfaces.add(["Title"], ANALYSER.encode_surfaces(["Title"]))
         assert writer.fragments == 5
         writer.compact(keep=timedelta(hours=1))
         assert writer.fragments == 1
@@ -167,10 +166,11 @@ def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: Index) -
     assert np.isnan(index.surfaces.vectors(["x"])).all()
     assert index.surfaces.vectors([]).shape == (0, ANALYSER.dimension)
     with index.writer() as writer:
-        writer.add_surfaces(["a", "b"], ANALYSER.encode_surfaces(["a", "b"]))
-        writer.add_surfaces(["c"], ANALYSER.encode_surfaces(["c"]))
-        writer.add_surfaces([], np.empty((0, ANALYSER.dimension), np.float32))
-    assert index.surfaces.known() == {"a", "b", "c"}
+        writer.surfaces.add(["a", "b"], ANALYSER.encode_surfaces(["a", "b"]))
+        writer.surfaces.add(["c"], ANALYSER.encode_surfaces(["c"]))
+        writer.surfaces.add([], np.empty((0, ANALYSER.dimension), np.float32))
+    assert index.surfaces.missing(["x", "c", "a", "b"]) == ["x"]
+    assert index.surfaces.count() == 3
     found = index.surfaces.vectors(["c", "x", "a", "c"])
     expected = ANALYSER.encode_surfaces(["c", "a", "c"]).astype(np.float16)
     np.testing.assert_array_equal(found[[0, 2, 3]], expected)
@@ -180,14 +180,14 @@ def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: Index) -
 def test_surfaces_of_another_analyser_do_not_count(tmp_path: Path) -> None:
     old = Index.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
     with old.writer() as writer:
-        writer.add_surfaces(["a"], ANALYSER.encode_surfaces(["a"]))
+        writer.surfaces.add(["a"], ANALYSER.encode_surfaces(["a"]))
     lance.LanceDataset.drop(tmp_path / "passages.lance")
     other = HashAnalyser(name="other")
     index = Index.create(tmp_path, other.dimension, other.fingerprint)
-    assert index.surfaces.known() == set()
+    assert (index.surfaces.count(), index.surfaces.missing(["a"])) == (0, ["a"])
     with index.writer() as writer:
-        writer.add_surfaces(["b"], other.encode_surfaces(["b"]))
-    assert index.surfaces.known() == {"b"}
+        writer.surfaces.add(["b"], other.encode_surfaces(["b"]))
+    assert index.surfaces.missing(["a", "b"]) == ["a"]
 
 
 def test_opening_nothing_says_so(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_many_versions_are_not_all_kept(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends.store.writer, "MOST_VERSIONS", 2)
+    monkeypatch.setattr(backends.store.index, "MOST_VERSIONS", 2)
     with index.writer() as writer:
         for number in range(5):
             writer.upsert(rows(passage(f"new {number}")))

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,6 @@ from backends.store.schema import (
     fingerprint_of,
     metadata_json,
     passage_schema,
-    to_analysed,
     to_batch,
     to_passages,
     version_of,
@@ -35,6 +35,26 @@ vectors = st.lists(st.floats(-1, 1, width=16), min_size=DIMENSION, max_size=DIME
 names = st.lists(text, max_size=3).map(tuple)
 sentences = st.builds(AnalysedSentence, text, names, names, vectors)
 analyses = st.builds(AnalysedPassage, vectors, st.lists(sentences, max_size=3).map(tuple))
+
+
+def to_analysed(rows: pa.RecordBatch) -> list[AnalysedPassage]:
+    return [
+        AnalysedPassage(
+            vector=np.array(vector, np.float32),
+            sentences=tuple(
+                AnalysedSentence(
+                    text=sentence["text"],
+                    entities=tuple(sentence["entities"]),
+                    phrases=tuple(sentence["phrases"]),
+                    vector=np.array(sentence["vector"], np.float32),
+                )
+                for sentence in sentences
+            ),
+        )
+        for vector, sentences in zip(
+            rows.column("vector").to_pylist(), rows.column("sentences").to_pylist(), strict=True
+        )
+    ]
 
 
 @given(st.lists(st.tuples(passages, analyses), max_size=4))

@@ -33,7 +33,7 @@ def runner_of(block: Block) -> str:
         return "make"
     assert programs <= {"wye", "curl"}, f"{block.place}: nothing here knows how to run {programs}"
     # They take judged questions by the hundred, for which tests/training has a small town:
-    # test_readme.py for the first, traffic/test_judging.py for a server's log.
+    # test_readme.py for the first, log_replay/test_feedback.py for a server's log.
     offline = {"train", "tune"} & {command.words[1] for command in block.commands}
     return "training" if offline else "here"
 

@@ -9,14 +9,19 @@ from service.http.metrics import SHARED, Metrics
 # What two workers do, each in a process of its own; the first is gone when the second is asked.
 WORKER = """
 import sys
+from contextlib import ExitStack
 from service.http.metrics import Metrics
+from service.ingest.jobs import Job
 metrics = Metrics()
 metrics.routes.labels("c", "auto", "graph").inc()
 metrics.stage_seconds.labels("queue").observe(0.5)
 metrics.queue_depth.set(int(sys.argv[1]))
-metrics.documents.changes_waiting.labels("c").set(int(sys.argv[1]))
-metrics.documents.jobs.labels("c", "queued").set(int(sys.argv[1]))
-print(metrics.text().decode())
+count = int(sys.argv[1])
+metrics.documents.unfinished("c", [Job(str(n), "c", 1, 1, 0.0) for n in range(count)])
+with ExitStack() as stack:
+    for _ in range(count):
+        stack.enter_context(metrics.documents.change("c", "write"))
+    print(metrics.text().decode())
 """
 
 

@@ -8,8 +8,8 @@ from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.errors import FitError
 from training.fit.crossfit import Pool, divide
-from training.pipeline import Choices, examples_of, fit, inside, latencies
-from training.thresholds.outcomes import ThresholdObjective, outcome
+from training.pipeline import Choices, examples_of, fit
+from training.thresholds.outcomes import ThresholdObjective, outcome, scores_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ def test_the_simple_route_is_the_one_that_thresholds_make_most_of(
     assert found.solutions[found.policy.simple].outcome.quality == best
     assert found.solution is found.solutions[found.policy.simple]
     assert found.policy.thresholds == found.solution.thresholds
-    assert found.policy.latency_ms == latencies(material, found.policy.simple)
+    assert found.policy.latency_ms == material.median_latency_ms(found.policy.simple)
     assert found.comparison is None
     assert found.trained.recipe.kind == Linear.kind
 
@@ -78,7 +78,7 @@ def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
     assert once.unseen is None
     assert (twice.outcomes[D].scores[:200] == once.outcomes[D].scores).all()
     assert (twice.outcomes[D].quality[:200] == twice.outcomes[D].quality[200:]).all()
-    assert twice.outcomes[D].scores[200:].tolist() == inside(twice.unseen.logits).tolist()
+    assert twice.outcomes[D].scores[200:].tolist() == scores_of(twice.unseen.logits).tolist()
     width = [f.solution.thresholds.high - f.solution.thresholds.low for f in (twice, once)]
     assert width[0] >= width[1]
     logits = [one.scorer.logits(material.features) for one in (twice, once)]
@@ -120,7 +120,7 @@ def test_a_question_asked_of_two_indexes_is_in_one_fold(
 
 
 def test_scores_are_never_quite_0_or_1() -> None:
-    found = inside(np.array([-1e9, 0.0, 1e9]))
+    found = scores_of(np.array([-1e9, 0.0, 1e9]))
     assert ((found > 0) & (found < 1)).all()
     assert found[1] == 0.5
 

@@ -83,11 +83,11 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
     choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)
     both = [source, replace(source, dataset=other)]
     own = Run(load_settings(), both, choices, tmp_path / "cache", Silent)
-    verdict = own.judge(own.learn())
-    assert verdict is not None
-    assert sorted(verdict.judged.groups.tolist()) == ["town"] * 12 + ["village"] * 12
-    assert {*verdict.transfer} == {"village"}
-    assert verdict.untried == {
+    held_out = own.judge(own.learn())
+    assert held_out is not None
+    assert sorted(held_out.outcomes.groups.tolist()) == ["town"] * 12 + ["village"] * 12
+    assert {*held_out.transfer} == {"village"}
+    assert held_out.untried == {
         "town": "No other dataset with a test split has questions to learn from."
     }
 

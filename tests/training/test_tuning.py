@@ -10,7 +10,7 @@ import pytest
 from featurizer.constituency.parser import open_syntax_parser
 from router.fusion import FusionSettings
 from router.model import RoutingModel
-from router.model_files import Draft, read_policy, save
+from router.model_files import TrainedRouter, read_policy, save_router
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.scorer import Linear, Scorer, Standard, to_scores
@@ -105,8 +105,8 @@ def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -
     schema = schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
     column = NAMES.index("words")
     scorer = linear("words", len(NAMES), column)
-    draft = Draft(scorer, Policy(Thresholds(0.5, 0.6), L), schema, "# card\n", {}, {})
-    folder = save(tmp_path / "models", "words", draft)
+    draft = TrainedRouter(scorer, Policy(Thresholds(0.5, 0.6), L), schema, "# card\n", {}, {})
+    folder = save_router(tmp_path / "models", "words", draft)
     path = tmp_path / "replay.parquet"
     write_rows(path, replay.questions, dataset="here", split="dev", key=replay.key)
     tuning = Tuning.load([path, path], folder, cache=tmp_path / "features")

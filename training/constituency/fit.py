@@ -21,7 +21,7 @@ from stanza.models.constituency.parse_tree import Tree as StanzaTree
 
 from featurizer.constituency.parser import from_stanza
 from featurizer.constituency.tree import Tree
-from training.constituency.brackets import score
+from training.constituency.evaluation import score
 from training.constituency.recipe import Recipe
 
 # What Stanza is made of has no types; these names mark the border.
@@ -37,19 +37,10 @@ def fit(
     pretrain: Path,
     out: Path,
     report: Callable[[str], None],
-) -> Trainer:
-    """Train, and save the epoch that is best on dev.
+) -> None:
+    """Train on trees with predicted tags, and write the epoch that is best on dev to `out`.
 
-    Args:
-        recipe: Hyper-parameters.
-        train: Trees with predicted tags.
-        dev: Trees with predicted tags; they choose the epoch.
-        pretrain: Word vectors in Stanza's format.
-        out: The checkpoint to write.
-        report: Is told a line an epoch.
-
-    Returns:
-        Stanza's trainer, holding the last epoch's weights.
+    `pretrain` holds word vectors in Stanza's format; `report` is told a line an epoch.
     """
     args = constituency_parser.parse_args(recipe.stanza_arguments(str(pretrain), str(out.parent)))
     set_random_seed(recipe.seed)
@@ -80,7 +71,6 @@ def fit(
                 trainer.save(str(out), save_optimizer=False)
         seconds = time.perf_counter() - started
         report(f"epoch {epoch:2}  loss {loss:9.1f}  dev F1 {f1:.2f}  {seconds:.0f} s")
-    return trainer
 
 
 def _epoch(
@@ -150,12 +140,8 @@ class RunningMean:
 
 def parse(model: Model, trees: Sequence[Tree]) -> list[Tree]:
     """The model's trees of the tagged words of given trees, by Stanza's own parser."""
-    return parse_tagged(model, [tree.tagged_words() for tree in trees])
-
-
-def parse_tagged(model: Model, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree]:
-    """Trees of (word, tag) sentences, by Stanza's own parser."""
-    return [from_stanza(tree) for tree in model.parse_tagged_words(list(sentences), 50)]
+    sentences = [tree.tagged_words() for tree in trees]
+    return [from_stanza(tree) for tree in model.parse_tagged_words(sentences, 50)]
 
 
 def to_stanza(tree: Tree) -> StanzaTree:

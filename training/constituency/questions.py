@@ -8,10 +8,9 @@ stands beside its subject under SQ.
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from featurizer.constituency.tree import Tree, parse_brackets
-from training.constituency.treebank import short_phrases
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -216,6 +215,17 @@ def make_questions(trees: Sequence[Tree], number: int, seed: int) -> list[Tree]:
     while len(made) < number:
         made[_expand("(ROOT <question>)", phrases, choose)] = None
     return [_flatten(parse_brackets(text)) for text in made]
+
+
+def short_phrases(trees: Sequence[Tree], label: str, most_words: int) -> Iterator[Tree]:
+    """Phrases of that label with at most so many words, none of them a clause or punctuation."""
+    for tree in trees:
+        for node in tree.nodes():
+            if node.label != label or len(node.words()) > most_words:
+                continue
+            below = list(node.nodes())
+            if all(n.label[0].isalpha() and n.label != "SBAR" for n in below if not n.is_leaf):
+                yield node
 
 
 def _expand(text: str, phrases: Sequence[str], choose: random.Random) -> str:

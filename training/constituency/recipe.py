@@ -62,12 +62,7 @@ class Recipe:
     seed: int = 7
 
     def stanza_arguments(self, pretrain: str, save_dir: str) -> list[str]:
-        """The same as Stanza's command line takes it.
-
-        Args:
-            pretrain: File of word vectors.
-            save_dir: Folder that Stanza may write to.
-        """
+        """The same as Stanza's command line takes it, with a folder that Stanza may write to."""
         values: dict[str, object] = {
             "--wordvec_pretrain_file": pretrain,
             "--save_dir": save_dir,

@@ -12,7 +12,7 @@ import typer
 
 from featurizer.constituency.parser import StanzaParser
 from featurizer.spacy_parser import DEFAULT_PIPELINE
-from training.constituency.judge import MODEL, VECTORS
+from training.constituency.model_files import MODEL, VECTORS
 
 
 def main(

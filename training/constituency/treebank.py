@@ -1,9 +1,12 @@
-"""Bracketed treebanks: reading, retagging, and the copies that make questions less rare."""
+"""Treebanks under predicted tags, with the copies and made questions that training adds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from featurizer.constituency.tree import Tree, parse_brackets
+from featurizer.spacy_parser import load_pipeline
+from training.constituency.questions import make_questions
+from training.constituency.recipe import Recipe
 from training.errors import TrainingError
 
 QUESTION_LABELS = frozenset({"SBARQ", "SQ"})
@@ -39,27 +42,77 @@ def retag(tree: Tree, tags: Sequence[str]) -> Tree:
 
 
 def as_typed(tree: Tree) -> Tree | None:
-    """The question as people type it into a search box: lower case, no question mark.
+    """The tree as people type its words into a search box: lower case, no question mark.
 
-    None when nothing but the question mark would be lost or left.
+    None when nothing is left.
     """
-    return _without_mark(tree)
+    if tree.is_preterminal:
+        word = tree.children[0].label
+        return None if word == "?" else Tree(tree.label, (Tree(word.lower()),))
+    kept = tuple(new for child in tree.children if (new := as_typed(child)) is not None)
+    return Tree(tree.label, kept) if kept else None
 
 
-def _without_mark(node: Tree) -> Tree | None:
-    if node.is_preterminal:
-        word = node.children[0].label
-        return None if word == "?" else Tree(node.label, (Tree(word.lower()),))
-    kept = tuple(new for child in node.children if (new := _without_mark(child)) is not None)
-    return Tree(node.label, kept) if kept else None
+class Tagger:
+    """A spaCy pipeline's tagger, fed with tokens instead of text."""
+
+    def __init__(self, pipeline: str) -> None:
+        """Load the pipeline of that package or folder.
+
+        Raises:
+            ModelError: There is no such pipeline.
+        """
+        self._nlp = load_pipeline(pipeline)
+        wanted = {"tok2vec", "transformer", "tagger"}
+        self._pipes = [pipe for name, pipe in self._nlp.pipeline if name in wanted]
+        meta = self._nlp.meta
+        self.name = f"{meta['lang']}_{meta['name']} {meta['version']}"
+
+    def tagged_words(self, texts: Sequence[str]) -> list[list[tuple[str, str]]]:
+        """The pipeline's own tokens of each text, with their tags."""
+        return [[(token.text, token.tag_) for token in doc] for doc in self._nlp.pipe(texts)]
+
+    def tag(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Penn tags, one for each token, in order."""
+        from spacy.tokens import Doc  # noqa: PLC0415 - a second that `--help` need not pay
+
+        docs = (Doc(self._nlp.vocab, words=list(words)) for words in sentences)
+        tags = []
+        for doc in docs:
+            for pipe in self._pipes:
+                pipe(doc)
+            tags.append([token.tag_ for token in doc])
+        return tags
 
 
-def short_phrases(trees: Sequence[Tree], label: str, most_words: int) -> Iterator[Tree]:
-    """Phrases of that label with at most so many words, none of them a clause or punctuation."""
-    for tree in trees:
-        for node in tree.nodes():
-            if node.label != label or len(node.words()) > most_words:
-                continue
-            below = list(node.nodes())
-            if all(n.label[0].isalpha() and n.label != "SBAR" for n in below if not n.is_leaf):
-                yield node
+def load_corpus(folder: Path, recipe: Recipe, tagger: Tagger) -> tuple[list[Tree], list[Tree]]:
+    """Training and dev trees of a folder with `train.mrg` and `dev.mrg`, under predicted tags.
+
+    Training gets the treebank's sentences, its questions as typed, and rule-made questions.
+
+    Raises:
+        TrainingError: A file is missing.
+    """
+    train = [
+        tree for tree in read_trees(folder / "train.mrg") if len(tree.words()) <= recipe.most_words
+    ]
+    made = make_questions(train, recipe.made_questions, recipe.seed)
+    typed = [
+        small
+        for tree in train + made
+        if is_question(tree) and (small := as_typed(tree)) is not None
+    ]
+    # Half of the rule-made questions as typed keeps prose in the majority.
+    whole = [tree for tree in train if is_question(tree)]
+    typed = typed[: len(whole)] + typed[len(whole) :: 2]
+    dev = read_trees(folder / "dev.mrg")
+    return (
+        with_predicted_tags(train + typed + made, tagger),
+        with_predicted_tags(dev, tagger),
+    )
+
+
+def with_predicted_tags(trees: Sequence[Tree], tagger: Tagger) -> list[Tree]:
+    """The trees over the tagger's tags of their own words."""
+    tags = tagger.tag([tree.words() for tree in trees])
+    return [retag(tree, row) for tree, row in zip(trees, tags, strict=True)]

@@ -6,11 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.types import Float64, Int64
+from router.scorer import to_scores
 from router.types import Route, Thresholds
 from training.errors import FitError
 
 SIMPLE, FUSION, GRAPH = 0, 1, 2
 """Columns of a replay, and codes of routes, in the order in which a rising score takes them."""
+
+
+_MOST_LOGIT = 30.0
+"""Scores of surer logits are 0 or 1 in float64, which no threshold tells apart."""
+
+
+def scores_of(logits: Float64) -> Float64:
+    """Scores that are above 0 and below 1, as thresholds take them."""
+    return to_scores(np.clip(logits, -_MOST_LOGIT, _MOST_LOGIT))
 
 
 @dataclass(frozen=True, slots=True)

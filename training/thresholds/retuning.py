@@ -10,9 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.pipeline import Choices
 from training.thresholds.outcomes import Moves, Outcome, ThresholdObjective, moves, names, outcome
-from training.thresholds.solve import Solution, Stability, solve, stability
+from training.thresholds.solve import Solution, Stability, solve, stability, standard_errors
 from training.thresholds.sweep import CUTS, keeps
 from training.thresholds.tuning import Tuning
 
@@ -67,14 +66,14 @@ def retune(
     Args:
         tuning: Questions and the router.
         goal: Bounds to keep.
-        elsewhere: As in `training.pipeline.Choices`.
+        elsewhere: Whether the thresholds have to hold for questions unlike these as well.
         seed: Of the bootstrap.
 
     Raises:
         FitError: No thresholds keep the bounds.
     """
     own = tuning.model.policy.thresholds
-    errors = Choices(elsewhere=elsewhere).errors
+    errors = standard_errors(elsewhere=elsewhere)
     solution = solve(tuning.outcomes, goal, errors=errors, most=CUTS, cautious=elsewhere)
     before = outcome(tuning.outcomes, own)
     stays = keeps(before, goal) and before.objective(goal) >= solution.outcome.objective(goal)

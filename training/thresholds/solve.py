@@ -35,6 +35,18 @@ class Solution:
     plateau: float
 
 
+def standard_errors(*, elsewhere: bool) -> float:
+    """Standard errors within which thresholds count as equally good.
+
+    One chooses well for these questions; to leave fusion for questions unlike these takes surer
+    signs.
+
+    Args:
+        elsewhere: Whether the thresholds have to hold for questions unlike these as well.
+    """
+    return 2.0 if elsewhere else 1.0
+
+
 def solve(
     replay: RouteOutcomes,
     goal: ThresholdObjective | None = None,

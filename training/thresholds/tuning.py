@@ -12,7 +12,7 @@ from backends.types import Int64
 from featurizer.constituency.parser import open_syntax_parser
 from router.fusion import FusionSettings
 from router.model import RoutingModel
-from router.model_files import load, save_policy
+from router.model_files import load_router, save_policy
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.settings import Settings, load_settings
@@ -22,13 +22,13 @@ from training.data.replay import read_training
 from training.errors import FitError, ReplayError
 from training.evaluation.measures import MEASURES
 from training.labels import compared
-from training.pipeline import inside, latencies
 from training.thresholds.outcomes import (
     Outcome,
     RouteOutcomes,
     ThresholdObjective,
     names,
     outcome,
+    scores_of,
     taken,
 )
 from training.thresholds.pareto import Front, front
@@ -111,13 +111,13 @@ class Tuning:
         own = settings or load_settings()
         router = replace(own.router, model=str(model)) if model else own.router
         parser = open_syntax_parser(own.analyser.pipeline, own.analyser.constituency)
-        found = load(router.folder(), schema_id=schema_id(parser.fingerprint), names=NAMES)
+        found = load_router(router.folder(), schema_id=schema_id(parser.fingerprint), names=NAMES)
         return cls(gather(read, cache, own.analyser), found, own.fusion, measure)
 
     @cached_property
     def outcomes(self) -> RouteOutcomes:
         """Every question with the outcome of every route."""
-        scores = inside(self.model.scorer.logits(self.material.features))
+        scores = scores_of(self.model.scorer.logits(self.material.features))
         simple = self.model.policy.simple
         return self.material.outcomes(scores, simple, self.fusion, self.measure)
 
@@ -179,7 +179,7 @@ class Tuning:
     def policy(self, thresholds: Thresholds) -> Policy:
         """Thresholds with the latencies of these replays."""
         simple = self.model.policy.simple
-        return Policy(thresholds, simple, latencies(self.material, simple), self.model.name)
+        return Policy(thresholds, simple, self.material.median_latency_ms(simple), self.model.name)
 
     def save(
         self, path: Path, thresholds: Thresholds, notes: Mapping[str, Any] | None = None

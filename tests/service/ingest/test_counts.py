@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from backends.store.index import Index
 from backends.store.ingest import IngestReport
-from service.http.metrics import DocumentMetrics, Tally
+from service.http.metrics import DocumentMetrics
 from service.ingest.jobs import Job, State
 from tests.live import PATIENCE
 
@@ -103,13 +103,13 @@ def test_a_change_that_fails_is_not_timed(client: TestClient) -> None:
 
 def test_what_whoever_writes_tells() -> None:
     registry = CollectorRegistry()
-    tally = Tally(DocumentMetrics(registry), "c")
-    tally.waited(0.2)
-    tally.committed(0.03)
-    tally.wrote(IngestReport(added=3, removed=1))
-    job = Job("job-1", "c", 2, 9, 0.0, state=State.FAILED)
-    tally.ended(job)
-    tally.unfinished([Job("job-2", "c", 1, 1, 0.0), Job("job-3", "c", 1, 1, 0.0)])
+    metrics = DocumentMetrics(registry)
+    metrics.begin("c")
+    metrics.waited("c", 0.2)
+    metrics.committed("c", 0.03)
+    metrics.wrote("c", IngestReport(added=3, removed=1))
+    metrics.ended(Job("job-1", "c", 2, 9, 0.0, state=State.FAILED))
+    metrics.unfinished("c", [Job(f"job-{n}", "c", 1, 1, 0.0) for n in (2, 3)])
 
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, {"collection": "c", **labels})
@@ -119,7 +119,7 @@ def test_what_whoever_writes_tells() -> None:
     assert (value("wye_passages_total", change="added"), value("wye_changes_waiting")) == (3, 0)
     assert value("wye_jobs_ended_total", state="failed") == 1
     assert (value("wye_jobs", state="queued"), value("wye_jobs", state="running")) == (2, 0)
-    tally.unfinished([])
+    metrics.unfinished("c", [])
     assert value("wye_jobs", state="queued") == 0
 
 

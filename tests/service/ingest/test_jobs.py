@@ -1,258 +1,218 @@
-"""Jobs: what was accepted is written, once, whoever is killed or in the way."""
+"""Jobs on the disk."""
 
-import errno
 import json
 import os
-import signal
+import shutil
+import sqlite3
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
-import httpx2 as httpx
 import pytest
-from starlette.testclient import TestClient
 
-from backends.store.index import Index
-from router.session import Session
-from service.settings import ServiceSettings
-from tests.conftest import FakeAnalyser
-from tests.live import PATIENCE, Live
+from backends.types import Passage
+from service.ingest.jobs import JobStore, State
 
-Start = Callable[..., TestClient]
-Lines = Callable[..., str]
-WaitFor = Callable[[TestClient, str], dict[str, Any]]
-KIND = {"content-type": "application/x-ndjson"}
-
-
-def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+PASSAGES = [
+    Passage(f"d{n}#{c:04d}", "T", f"{n}.{c}", {"y": n}, f"d{n}", c)
+    for n in range(3)
+    for c in range(2)
+]
 
 
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models that take a while for each slice."""
-    quick = FakeAnalyser.passages
-
-    def passages(self: FakeAnalyser, items: Any) -> Any:  # noqa: ANN401
-        time.sleep(0.05)
-        return quick(self, items)
-
-    monkeypatch.setattr(FakeAnalyser, "passages", passages)
+def store(tmp_path: Path) -> Iterator[JobStore]:
+    with closing(JobStore(tmp_path, "c")) as store:
+        yield store
 
 
-def test_another_writer_is_waited_for_and_then_named(start: Start, folder: Path) -> None:
-    client = start(wait_seconds=0.2)
-    with Index.open(folder).writer():
-        started = time.monotonic()
-        reply = client.put("/v1/documents/x", json={"text": "A bridge."})
-        assert reply.status_code == 409
-        assert time.monotonic() - started > 0.2
-        assert reply.headers["retry-after"] == "1"
-        assert f"being written by process {os.getpid()}" in reply.json()["detail"]
-        assert client.delete("/v1/documents/tower").status_code == 409
-    assert client.put("/v1/documents/x", json={"text": "A bridge."}).status_code == 201
+def rows(store: JobStore) -> int:
+    """Passages of all jobs."""
+    database = sqlite3.connect(store.folder / "jobs.sqlite3")
+    (count,) = database.execute("SELECT count(*) FROM passages").fetchone()
+    database.close()
+    assert isinstance(count, int)
+    return count
 
 
-def test_a_job_waits_for_another_writer_and_says_for_whom(
-    client: TestClient, folder: Path, make_lines: Lines, wait_for: WaitFor
-) -> None:
-    with Index.open(folder).writer():
-        job = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
-        until(lambda: bool(client.get(f"/v1/jobs/{job}").json()["waits_for"]))
-        said = client.get(f"/v1/jobs/{job}").json()
-        assert (said["state"], said["done"]) == ("running", 0)
-        assert f"process {os.getpid()}" in said["waits_for"]
-    ended = wait_for(client, job)
-    assert (ended["state"], ended["added"], ended["waits_for"]) == ("done", 20, "")
+def test_nothing_is_made_before_there_is_a_job(store: JobStore) -> None:
+    assert (store.jobs(), store.unfinished(), store.job("job-1")) == ([], [], None)
+    assert store.writing(["d1"]) is None
+    assert not store.folder.exists()
 
 
-@pytest.mark.usefixtures("slow")
-def test_small_changes_have_their_turn_between_the_groups_of_a_job(
-    client: TestClient, make_lines: Lines, wait_for: WaitFor
-) -> None:
-    job = client.post("/v1/documents", content=make_lines(80), headers=KIND).json()["id"]
-    until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] == "running")
-    assert client.put("/v1/documents/x", json={"text": "A bridge."}).status_code == 201
-    assert client.get(f"/v1/jobs/{job}").json()["state"] == "running"
-    # What the job is about to write may not be changed behind its back.
-    late = client.put("/v1/documents/d00079", json={"text": "Another bridge."})
-    assert (late.status_code, job in late.json()["detail"]) == (409, True)
-    assert client.delete("/v1/documents/d00079").status_code == 409
-    assert wait_for(client, job)["added"] == 80
-    assert client.delete("/v1/documents/d00079").json()["deleted"] == 1
+def test_a_job_holds_what_was_sent(store: JobStore) -> None:
+    job = store.submit(iter(PASSAGES))
+    assert (job.documents, job.passages, job.state) == (3, 6, State.QUEUED)
+    assert list(store.passages(job)) == PASSAGES
+    assert list(store.passages(replace(job, done=4))) == PASSAGES[4:]
+    with closing(JobStore(store.folder.parent, "c")) as other:
+        assert other.jobs() == [job]
+    later = store.submit(PASSAGES)
+    assert [each.id for each in store.unfinished()] == [job.id, later.id]
 
 
-@pytest.mark.usefixtures("slow")
-def test_a_job_can_be_cancelled_and_keeps_what_it_committed(
-    client: TestClient, make_lines: Lines, wait_for: WaitFor
-) -> None:
-    job = client.post("/v1/documents", content=make_lines(200), headers=KIND).json()["id"]
-    until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] > 0)
-    assert client.delete(f"/v1/jobs/{job}").status_code == 202
-    ended = wait_for(client, job)
-    assert ended["state"] == "cancelled"
-    assert 0 < ended["done"] < 200
-    assert client.get("/v1/documents").json()["total"] == 2 + ended["done"]
+def test_what_cannot_be_read_leaves_nothing_behind(store: JobStore) -> None:
+    def broken() -> Iterator[Passage]:
+        yield PASSAGES[0]
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        store.submit(broken())
+    assert (store.jobs(), rows(store)) == ([], 0)
 
 
-def test_what_a_job_will_write_is_not_deleted_by_filter(
-    client: TestClient, folder: Path, wait_for: WaitFor
-) -> None:
-    rows = "".join(
-        f'{{"_id": "t{n}", "text": "Bridge {n}.", "metadata": {{"tag": {n}}}}}\n' for n in range(20)
-    )
-    one = {"filter": {"type": "eq", "key": "tag", "value": 19}}
-    other = {"filter": {"type": "eq", "key": "tag", "value": 20}}
-    with Index.open(folder).writer():
-        job = client.post("/v1/documents", content=rows, headers=KIND).json()["id"]
-        refused = client.post("/v1/documents/delete", json=one)
-        assert (refused.status_code, "'t19'" in refused.json()["detail"]) == (409, True)
-    assert client.post("/v1/documents/delete", json=other).status_code == 200
-    assert wait_for(client, job)["added"] == 20
-    assert client.post("/v1/documents/delete", json=one).json()["ids"] == ["t19"]
+def test_it_knows_which_documents_are_on_their_way(store: JobStore) -> None:
+    job = store.submit(PASSAGES)
+    assert store.writing(["x", "d1"]) == (job, "d1")
+    assert store.writing(["x"]) is None
+    store.save(replace(job, state=State.DONE, finished=time.time()))
+    assert store.writing(["d1"]) is None
 
 
-def test_only_so_many_jobs_may_wait(start: Start, folder: Path, make_lines: Lines) -> None:
-    client = start(direct_passages=1, jobs=1)
-    with Index.open(folder).writer():
-        assert client.post("/v1/documents", content=make_lines(5), headers=KIND).status_code == 202
-        more = client.post("/v1/documents", content=make_lines(5, 10), headers=KIND)
-        assert (more.status_code, "retry-after" in more.headers) == (503, True)
+def test_what_ended_long_ago_and_what_was_abandoned_is_swept_away(store: JobStore) -> None:
+    old, new, waiting = (store.submit(PASSAGES) for _ in range(3))
+    store.save(replace(old, state=State.DONE, finished=time.time() - 100))
+    store.save(replace(new, state=State.FAILED, finished=time.time()))
+    for begun in (time.time() - 4_000, time.time()):
+        database = sqlite3.connect(store.folder / "jobs.sqlite3")
+        id_ = f"job-{int(begun * 1e6):014x}abcdef"
+        database.execute("INSERT INTO jobs (id) VALUES (?)", [id_])
+        database.execute("INSERT INTO passages VALUES (?, 0, 'd', '{}')", [id_])
+        database.commit()
+        database.close()
+    assert rows(store) == 3 * len(PASSAGES) + 2
+    store.sweep(50)
+    assert [job.id for job in store.jobs()] == [new.id, waiting.id]
+    assert rows(store) == 2 * len(PASSAGES) + 1
+    with pytest.raises(OSError, match="was taken away"):
+        store.save(old)
 
 
-def test_a_job_that_cannot_be_done_says_why(
-    client: TestClient,
-    make_lines: Lines,
-    wait_for: WaitFor,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def broken(self: FakeAnalyser, items: Any) -> Any:  # noqa: ANN401
-        raise RuntimeError("the parser is out of ink")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(FakeAnalyser, "passages", broken)
-        job = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
-        ended = wait_for(client, job)
-    assert (ended["state"], ended["error"]) == ("failed", "the parser is out of ink")
-    again = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
-    assert wait_for(client, again)["added"] == 20
+def test_a_job_is_asked_to_stop_in_whichever_process(store: JobStore) -> None:
+    job = store.submit(PASSAGES)
+    with closing(JobStore(store.folder.parent, "c")) as other:
+        assert not other.is_cancelled(job)
+        store.cancel(job)
+        assert other.is_cancelled(job)
+        store.save(replace(job, done=2))
+        assert other.is_cancelled(job)
 
 
-def test_two_servers_do_each_job_once_and_see_each_others(
-    start: Start, make_lines: Lines, wait_for: WaitFor
-) -> None:
-    servers = [start(direct_passages=4, group_passages=8) for _ in range(2)]
-    jobs = [
-        servers[n % 2].post("/v1/documents", content=make_lines(20, 20 * n), headers=KIND).json()
-        for n in range(6)
-    ]
-    for n, job in enumerate(jobs):
-        ended = wait_for(servers[(n + 1) % 2], job["id"])
-        assert (ended["state"], ended["added"], ended["unchanged"]) == ("done", 20, 0)
-    assert servers[0].get("/v1/documents").json()["total"] == 122
-    # A deletion by one is seen by the other when it is acknowledged.
-    for n in range(5):
-        gone = servers[0].delete(f"/v1/documents/d{n:05d}").json()
-        assert (gone["deleted"], gone["everywhere"]) == (1, True)
-        ask = {"question": f"Bridge number {n} Town{n}", "route": "dense", "k": 50}
-        reply = servers[1].post("/v1/retrieve", json=ask).json()
-        assert f"d{n:05d}" not in [passage["id"] for passage in reply["passages"]]
+def test_a_disk_that_refuses_is_an_os_error(store: JobStore) -> None:
+    store.folder.mkdir()
+    (store.folder / "jobs.sqlite3").write_bytes(b"no database" * 99)
+    with pytest.raises(OSError, match=r"jobs\.sqlite3: file is not a database"):
+        store.submit(PASSAGES)
 
 
-SERVER = """
-import time
-import uvicorn
-import router.session
-from tests.conftest import FakeAnalyser
+def test_an_index_that_was_deleted_takes_its_jobs_along(store: JobStore) -> None:
+    store.submit(PASSAGES)
+    shutil.rmtree(store.folder)
+    assert store.jobs() == []
+    assert [job.id for job in store.jobs()] == []
+    job = store.submit(PASSAGES)
+    with closing(JobStore(store.folder.parent, "c")) as other:
+        assert other.jobs() == [job]
 
-class Slow(FakeAnalyser):
-    def passages(self, items):
-        time.sleep(0.02)
-        return super().passages(items)
 
-router.session.Analyser = Slow
-from service.app import from_environment
-uvicorn.run(from_environment(), port=0, log_config=None)
+SUBMIT = """
+import sys
+from pathlib import Path
+from backends.types import Passage
+from service.ingest.jobs import JobStore
+store = JobStore(Path(sys.argv[1]), "c")
+for n in range(10_000):
+    passages = (Passage(f"{n}-{p}", "", "A bridge.") for p in range(1 + n % 5 * 600))
+    print(store.submit(passages).id, flush=True)
 """
 
 
-def serve(folder: Path) -> tuple[Live, httpx.Client]:
-    """A server in a process of its own, ready."""
-    settings = {
-        "WYE_SERVE__INDEXES": str(folder),
-        "WYE_DOCUMENTS__DIRECT_PASSAGES": "4",
-        "WYE_DOCUMENTS__GROUP_PASSAGES": "8",
-        "WYE_DOCUMENTS__SLICE_WORDS": "20",
-    }
-    server = Live([], settings, program=SERVER)
-    return server, httpx.Client(base_url=server.url, timeout=PATIENCE)
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.5])
+def test_what_was_accepted_outlives_kill_9(store: JobStore, seconds: float) -> None:
+    """Whatever is at hand when it comes: a block of passages, a commit, or a checkpoint."""
+    command = [sys.executable, "-c", SUBMIT, str(store.folder.parent)]
+    accepted = []
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    ) as process:
+        assert process.stdout is not None
+        accepted.append(process.stdout.readline().strip())
+        time.sleep(seconds)
+        process.kill()
+        accepted += process.stdout.read().split()
+    stored = store.unfinished()
+    # The last may have been accepted without anybody being told.
+    assert [job.id for job in stored][: len(accepted)] == accepted
+    assert len(stored) <= len(accepted) + 1
+    for number, job in enumerate(stored):
+        assert job.passages == 1 + number % 5 * 600
+        assert [each.id for each in store.passages(job)] == [
+            f"{number}-{p}" for p in range(job.passages)
+        ]
 
 
-def test_a_job_outlives_kill_9(folder: Path, make_lines: Lines) -> None:
-    server, client = serve(folder)
-    try:
-        accepted = client.post("/v1/documents", content=make_lines(120), headers=KIND)
-        assert accepted.status_code == 202
-        job = accepted.json()["id"]
-        direct = client.put("/v1/documents/direct", json={"text": "A bridge."})
-        assert direct.status_code == 201
-        until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] >= 16)
-    finally:
-        server.kill()
-        client.close()
-    stored = Index.open(folder).count()
-    assert 3 + 16 <= stored < 123
-    server, client = serve(folder)
-    try:
-        until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] == "done")
-        ended = client.get(f"/v1/jobs/{job}").json()
-        # The group at which it was killed may have been committed without being counted.
-        assert ended["added"] + ended["unchanged"] == 120
-        assert ended["unchanged"] <= 8
-        assert client.get("/v1/documents").json()["total"] == 123
-        assert client.get("/v1/documents/direct").status_code == 200
-    finally:
-        assert server.stop() in (0, -signal.SIGTERM)
-        client.close()
+def as_folder(jobs: Path, id_: str, *, cancelled: bool = False, **stands: object) -> None:
+    """A job as it used to be kept."""
+    (jobs / id_).mkdir(parents=True)
+    job = {"id": id_, "collection": "former", "documents": 3, "passages": 6, "created": 1.0}
+    job |= {"state": "queued", "done": 0, "added": 0, "updated": 0, "unchanged": 0, "removed": 0}
+    job |= {"started": None, "finished": None, "index_version": None, "attempts": 0}
+    job |= {"waits_for": "", "error": "", **stands}
+    (jobs / id_ / "job.json").write_text(json.dumps(job))
+    (jobs / id_ / "documents.json").write_text('["d0", "d1", "d2"]')
+    lines = "".join(json.dumps(asdict(passage)) + "\n" for passage in PASSAGES)
+    (jobs / id_ / "passages.jsonl").write_text(lines)
+    if cancelled:
+        (jobs / id_ / "cancel").touch()
 
 
-def test_a_server_that_stops_leaves_its_job_to_the_next(
-    start: Start, folder: Path, make_lines: Lines
-) -> None:
-    server, client = serve(folder)
-    try:
-        job = client.post("/v1/documents", content=make_lines(120), headers=KIND).json()["id"]
-        until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] > 0)
-    finally:
-        started = time.monotonic()
-        server.stop()
-        client.close()
-    assert time.monotonic() - started < 10
-    stored = json.loads((folder / "jobs" / job / "job.json").read_text())
-    assert (stored["state"], stored["done"] < 120) == ("running", True)
-    later = start()
-    until(lambda: later.get(f"/v1/jobs/{job}").json()["state"] == "done")
-    assert later.get("/v1/documents").json()["total"] == 122
+def test_jobs_that_are_folders_are_taken_over(store: JobStore) -> None:
+    ids = [f"job-{n:020x}" for n in range(4)]
+    as_folder(store.folder, ids[0], state="done", done=6, added=6, finished=time.time())
+    as_folder(store.folder, ids[1], state="running", done=2, started=2.0, index_version=7)
+    as_folder(store.folder, ids[2], cancelled=True)
+    as_folder(store.folder, f".{ids[3]}")  # its process was killed before it was accepted
+    (store.folder / "readers").mkdir()
+    ended, running, waiting = store.jobs()
+    assert [job.id for job in (ended, running, waiting)] == ids[:3]
+    assert (ended.collection, ended.state, ended.added) == ("c", State.DONE, 6)
+    assert (running.state, running.started, running.index_version) == (State.RUNNING, 2.0, 7)
+    assert list(store.passages(running)) == PASSAGES[2:]
+    assert store.writing(["d2"]) == (running, "d2")
+    assert (store.is_cancelled(running), store.is_cancelled(waiting)) == (False, True)
+    assert [path.name for path in store.folder.iterdir() if path.is_dir()] == ["readers"]
 
 
-def test_a_disk_that_cannot_be_written_is_said(
-    client: TestClient, make_lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*arguments: object, **options: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr("service.ingest.writer.ingest", refuse)
-    monkeypatch.setattr("service.ingest.jobs.Spool.submit", refuse)
-    for content in (make_lines(1), make_lines(50)):
-        reply = client.post("/v1/documents", content=content, headers=KIND)
-        assert reply.status_code == 503
-        assert "cannot be written here: Read-only file system" in reply.json()["detail"]
+def test_a_job_that_is_a_folder_still_stands_as_the_database_says(store: JobStore) -> None:
+    job = store.submit(PASSAGES)
+    store.save(replace(job, done=4))
+    store.close()
+    as_folder(store.folder, job.id)  # killed between the commit and the end of deleting it
+    assert store.jobs() == [replace(job, done=4)]
+    assert (rows(store), (store.folder / job.id).exists()) == (len(PASSAGES), False)
 
 
-def test_a_folder_with_jobs_is_still_an_index(client: TestClient, folder: Path) -> None:
-    assert (folder / "jobs" / "readers").is_dir()
-    assert Session.create(ServiceSettings(), folder).index.count() == 2
+def test_folders_are_left_to_a_process_that_works_on_them(store: JobStore) -> None:
+    as_folder(store.folder, "job-00000000000000000001")
+    with closing(JobStore(store.folder.parent, "c")) as other:
+        with other.claim():
+            assert store.jobs() == []
+        assert len(store.jobs()) == len(other.jobs()) == 1
+
+
+def test_one_process_claims_the_jobs(store: JobStore) -> None:
+    store.submit(PASSAGES)
+    with store.claim() as first:
+        assert first
+        with JobStore(store.folder.parent, "c").claim() as second:
+            assert not second
+    with store.claim() as again:
+        assert again

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from featurizer.constituency.tree import parse_brackets
-from training.constituency.treebank import as_typed, is_question, read_trees, retag, short_phrases
+from training.constituency.questions import short_phrases
+from training.constituency.treebank import as_typed, is_question, read_trees, retag
 from training.errors import TrainingError
 
 QUESTION = parse_brackets("(ROOT (SBARQ (WHADVP (WRB Where)) (SQ (VBZ is) (NP (NNP Oslo))) (. ?)))")

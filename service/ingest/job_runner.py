@@ -1,0 +1,225 @@
+"""Does the jobs of every collection, one after another, unless another process is at it."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from time import monotonic, time
+
+from backends.errors import BackendError, IndexLockedError
+from backends.types import Passage
+from service.collections import Collection
+from service.errors import ServiceError
+from service.http.metrics import DocumentMetrics
+from service.http.problems import Problem
+from service.ingest.jobs import Job, State
+from service.ingest.writer import CollectionWriter, StoppedError
+from service.logs import LOG
+from service.settings import DocumentSettings
+
+# Seconds between two looks for jobs that another process accepted and left behind.
+_LOOK = 1.0
+_SWEEP = 60.0
+# After a group of a job: time for other processes to take the lock.
+_PAUSE = 0.1
+# Of a job whose process ends each time before anything is written.
+_ATTEMPTS = 5
+
+
+class JobRunner:
+    """Does jobs, and knows those of every collection that is loaded."""
+
+    def __init__(
+        self,
+        writers: Mapping[str, CollectionWriter],
+        settings: DocumentSettings,
+        metrics: DocumentMetrics,
+    ) -> None:
+        """Wire it, with what writes to each collection; `start` begins to look for jobs."""
+        self._writers = writers
+        self._settings = settings
+        self._metrics = metrics
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """Begin to do jobs, those first that an earlier process left."""
+        self._task = asyncio.create_task(self._work(), name="wye-jobs")
+
+    async def stop(self) -> None:
+        """End at the next slice; jobs that are not done are left for the next process."""
+        self._stopping.set()
+        for writer in self._writers.values():
+            writer.stop()
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+
+    def wake(self) -> None:
+        """There is a new job."""
+        self._wake.set()
+
+    async def count(self) -> None:
+        """Have the metrics say how many jobs there are now, whichever process does them."""
+        for name, writer in self._loaded():
+            self._metrics.unfinished(name, await asyncio.to_thread(writer.jobs.unfinished))
+
+    async def jobs(self, collection: Collection | None) -> list[Job]:
+        """Jobs of a collection, or of all that are loaded; newest first."""
+        if collection is not None:
+            writers = [self._writers[collection.name]]
+        else:
+            writers = [writer for _, writer in self._loaded()]
+        found = [job for each in writers for job in await each.off_loop(each.jobs.jobs)]
+        return sorted(found, key=lambda job: job.id, reverse=True)
+
+    async def job(self, id_: str) -> Job:
+        """A job by id.
+
+        Raises:
+            Problem: 404.
+        """
+        return (await self._find(id_))[0]
+
+    async def cancel(self, id_: str) -> Job:
+        """Ask a job to end before its next commit; one that has ended is left as it is.
+
+        Raises:
+            Problem: 404.
+        """
+        job, writer = await self._find(id_)
+        if not job.state.has_ended:
+            await writer.off_loop(lambda: writer.jobs.cancel(job))
+            self._wake.set()
+        return job
+
+    async def _find(self, id_: str) -> tuple[Job, CollectionWriter]:
+        for _, writer in self._loaded():
+            job = await asyncio.to_thread(writer.jobs.job, id_)
+            if job is not None:
+                return job, writer
+        raise Problem(
+            404,
+            "no-such-job",
+            f"There is no job '{id_:.40}'. Jobs that ended are kept for "
+            f"{self._settings.keep_seconds / 3600:g} hours; /v1/jobs lists them.",
+        )
+
+    def _loaded(self) -> Iterator[tuple[str, CollectionWriter]]:
+        for name, writer in self._writers.items():
+            if writer.collection.is_ready:
+                yield name, writer
+
+    async def _work(self) -> None:
+        swept = monotonic() - _SWEEP
+        while not self._stopping.is_set():
+            is_time = monotonic() - swept >= _SWEEP
+            for name, writer in self._loaded():
+                try:
+                    await self._work_off(writer)
+                    if is_time:
+                        await self._sweep(writer)
+                except (OSError, ValueError, TypeError, BackendError) as error:
+                    LOG.error("jobs", exc_info=error, extra={"collection": name})
+            swept = monotonic() if is_time else swept
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK):
+                    await self._wake.wait()
+            if not self._stopping.is_set():
+                self._wake.clear()
+
+    async def _work_off(self, writer: CollectionWriter) -> None:
+        """Do all jobs of a collection that wait, unless another process is at it."""
+        if not await writer.off_loop(writer.jobs.unfinished):
+            return
+        with writer.jobs.claim() as is_ours:
+            while is_ours and not self._stopping.is_set():
+                waiting = await writer.off_loop(writer.jobs.unfinished)
+                if not waiting:
+                    break
+                await self._do(writer, waiting[0])
+
+    async def _sweep(self, writer: CollectionWriter) -> None:
+        """Forget jobs that ended long ago."""
+        if await writer.off_loop(writer.jobs.jobs):
+            with writer.jobs.claim() as is_ours:
+                if is_ours:
+                    keep = self._settings.keep_seconds
+                    await writer.off_loop(lambda: writer.jobs.sweep(keep))
+
+    async def _do(self, writer: CollectionWriter, job: Job) -> None:
+        """One job, from where it stands."""
+        started, attempts = job.started or time(), job.attempts + 1
+        job = await self._save(
+            writer, replace(job, state=State.RUNNING, started=started, attempts=attempts)
+        )
+        try:
+            if job.attempts > _ATTEMPTS:
+                raise ServiceError(
+                    f"The process that wrote it ended {_ATTEMPTS} times at the same place; the log "
+                    "of the server may say why. Send it in smaller parts."
+                )
+            groups = self._groups(writer.jobs.passages(job))
+            while group := await writer.off_loop(lambda: next(groups, None)):
+                job = await self._write(writer, job, group)
+                await asyncio.sleep(_PAUSE)
+            job = replace(job, state=State.DONE)
+        except StoppedError:
+            if self._stopping.is_set():
+                return
+            job = replace(job, state=State.CANCELLED)
+        except Exception as error:  # noqa: BLE001 - whoever asks about the job is told
+            LOG.error("job failed", exc_info=error, extra={"job": job.id})
+            job = replace(job, state=State.FAILED, error=f"{error}" or type(error).__name__)
+        job = await self._save(writer, replace(job, finished=time(), waits_for=""))
+        self._metrics.ended(job)
+        LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
+
+    async def _write(self, writer: CollectionWriter, job: Job, group: list[Passage]) -> Job:
+        """Write some documents of a job, when it is their turn, however long that takes."""
+
+        def is_stopped() -> bool:
+            return self._stopping.is_set() or writer.jobs.is_cancelled(job)
+
+        # Before the lock is taken, so that others wait for a disk at most, not for the models.
+        index, analyser = await writer.analyse(group, is_stopped)
+        while True:
+            try:
+                report = await writer.write_group(index, group, analyser)
+                break
+            except IndexLockedError as error:
+                if job.waits_for != str(error):
+                    job = await self._save(writer, replace(job, waits_for=str(error)))
+                await asyncio.sleep(_PAUSE)
+        return await self._save(
+            writer,
+            replace(
+                job,
+                attempts=0,
+                waits_for="",
+                done=job.done + len(group),
+                added=job.added + report.added,
+                updated=job.updated + report.updated,
+                unchanged=job.unchanged + report.unchanged,
+                removed=job.removed + report.removed,
+                index_version=report.version,
+            ),
+        )
+
+    async def _save(self, writer: CollectionWriter, job: Job) -> Job:
+        await writer.off_loop(lambda: writer.jobs.save(job))
+        return job
+
+    def _groups(self, passages: Iterator[Passage]) -> Iterator[list[Passage]]:
+        """Whole documents, as many as make a group."""
+        group: list[Passage] = []
+        for passage in passages:
+            full = len(group) >= self._settings.group_passages
+            if full and passage.document != group[-1].document:
+                yield group
+                group = []
+            group.append(passage)
+        if group:
+            yield group

@@ -1,0 +1,266 @@
+"""Which version of each collection is searched here: loading, following, and telling others."""
+
+import asyncio
+import fcntl
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import Any, cast
+
+from service.batching import Batcher
+from service.collections import INDEX, Collection
+from service.errors import ServiceError
+from service.http.keys import KeyRing
+from service.http.metrics import Metrics
+from service.http.problems import Problem
+from service.logs import LOG
+from service.settings import ServiceSettings
+
+_GLANCE = 0.05
+
+
+class Refresher:
+    """Loads the collections, then moves them to newer versions and thresholds as these appear."""
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        collections: Mapping[str, Collection],
+        models: Batcher[Any, Any, Any],
+        *,
+        ring: KeyRing,
+        metrics: Metrics,
+        loaded: Callable[[], None],
+    ) -> None:
+        """Wire it; `start` begins to load.
+
+        Args:
+            settings: Of the service.
+            collections: By name.
+            models: Runs what has to be in the thread that searches.
+            ring: Keys, to be read again when their file changes.
+            metrics: Told which versions are searched.
+            loaded: Called in the thread that searches when all collections are loaded.
+        """
+        self._serve = settings.serve
+        self._patience = settings.documents.wait_seconds
+        self._collections = collections
+        self._models = models
+        self._ring = ring
+        self._metrics = metrics
+        self._loaded = loaded
+        self._is_written = asyncio.Event()
+        self._served: dict[str, ServedVersions | None] = {}
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="wye-refresh")
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to load, and return.
+
+        One of several workers loads first: they share an address, so /ready of one says nothing of
+        the others, and none may answer before it can.
+
+        Raises:
+            ServiceError: One of several workers could not load a collection.
+        """
+        if self._serve.workers > 1:
+            await self._load()
+            if not all(collection.is_ready for collection in self._collections.values()):
+                raise ServiceError("A collection could not be loaded; see the log above for why.")
+        self._task = asyncio.create_task(self._load_and_follow(), name="wye-collections")
+
+    async def stop(self) -> None:
+        """Follow no longer; other processes wait for this one no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._beside.shutdown()
+        for served in self._served.values():
+            if served is not None:
+                served.leave()
+
+    def written(self) -> None:
+        """This process has written: what it wrote is to be found soon."""
+        self._is_written.set()
+
+    async def catch_up(self, collection: Collection, version: int) -> None:
+        """Return when every question that comes from now on sees a version, or a newer one.
+
+        Raises:
+            Problem: 503 when it cannot be opened; that it was written stays so.
+        """
+        while collection.session.version < version:
+            before = collection.session.version
+            await self._renew(collection)
+            if collection.session.version == before:
+                why = collection.faults[INDEX] or "the newer one is not in sight"
+                raise Problem(
+                    503,
+                    "not-searched-yet",
+                    f"Version {version} of '{collection.name}' is written, but version {before} is "
+                    f"still searched here ({why}). Ask again.",
+                    retry_after=2,
+                )
+
+    async def catch_up_everywhere(self, collection: Collection, version: int) -> bool:
+        """Wait until this process searches a version, and for a while until all processes do.
+
+        Returns:
+            Whether they do.
+
+        Raises:
+            Problem: This process cannot move to it.
+        """
+        await self.catch_up(collection, version)
+        served = self._served.get(collection.name)
+        if served is None:
+            return False
+        patience = monotonic() + self._patience
+        while await asyncio.to_thread(served.behind, version):
+            if monotonic() > patience:
+                return False
+            await asyncio.sleep(_GLANCE)
+        return True
+
+    async def _load(self) -> None:
+        """Load each collection in the thread that searches."""
+        waiting = [each for each in self._collections.values() if not each.is_ready]
+        for collection in waiting:
+            try:
+                await self._models.call(collection.load)
+            except Exception as error:  # noqa: BLE001 - /ready tells, and the others load on
+                extra = {"collection": collection.name, "error": str(error)}
+                LOG.error("load failed", exc_info=error, extra=extra)
+            self._show(collection)
+            # What was deleted between opening the index and saying so was deleted without us.
+            await self._renew(collection)
+        if waiting:
+            await self._models.call(self._loaded)
+
+    async def _load_and_follow(self) -> None:
+        """Load what is not loaded yet, then look for newer versions, thresholds and keys."""
+        await self._load()
+        while True:
+            started = perf_counter()
+            self._is_written.clear()
+            for collection in self._collections.values():
+                await self._renew(collection)
+            self._reload_keys()
+            # Following an index that is written to all the time takes at most half of the time, and
+            # a fifth where that leaves nobody waiting longer than without writes of its own.
+            spent = perf_counter() - started
+            usual = self._serve.refresh_seconds
+            pause = max(spent, min(4 * spent, usual))
+            await asyncio.sleep(pause)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(usual - pause):
+                    await self._is_written.wait()
+
+    async def _renew(self, collection: Collection) -> None:
+        """Move to the newest version and thresholds, if there are newer ones."""
+        loop = asyncio.get_running_loop()
+        if await loop.run_in_executor(self._beside, collection.renew):
+            await self._models.call(collection.forget)
+            self._show(collection)
+
+    def _show(self, collection: Collection) -> None:
+        """Tell other processes and the metrics which version is searched."""
+        if not collection.is_ready:
+            return
+        self._announce(collection)
+        facts = collection.facts()
+        gauges = self._metrics
+        gauges.index_version.labels(collection.name).set(cast("int", facts["index_version"]))
+        gauges.index_passages.labels(collection.name).set(cast("int", facts["passages"]))
+
+    def _announce(self, collection: Collection) -> None:
+        session = collection.session
+        served = self._served.setdefault(collection.name, ServedVersions(session.folder))
+        if served is None:
+            return
+        try:
+            served.announce(session.version)
+        except OSError as error:
+            self._served[collection.name] = None
+            LOG.warning(
+                "version not announced: deletions by other processes do not wait for this one",
+                extra={"collection": collection.name, "error": str(error)},
+            )
+
+    def _reload_keys(self) -> None:
+        try:
+            self._ring.reload()
+        except Exception as error:  # noqa: BLE001 - the keys stay as they were
+            LOG.error("keys not reloaded", extra={"error": str(error)})
+
+
+class ServedVersions:
+    """Which version each process searches, so that a deletion can wait until none has an older.
+
+    Each process keeps a file in `jobs/readers` of the index with the version that it searches,
+    locked for as long as it lives; a file that nobody locks is of a process that ended.
+    """
+
+    def __init__(self, index: Path) -> None:
+        """Touch nothing yet, in the folder of an index."""
+        self._folder = index / "jobs" / "readers"
+        self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._descriptor: int | None = None
+
+    def announce(self, version: int) -> None:
+        """Say which version this process searches; 0 before it searches any.
+
+        Raises:
+            OSError: The folder cannot be written.
+        """
+        if self._descriptor is None:
+            for folder in (self._folder.parent, self._folder):
+                folder.mkdir(exist_ok=True)
+            hidden = self._folder / f".{self._name}"
+            # Locked before it has its name, so that nobody takes it for one that was left behind.
+            self._descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.pwrite(self._descriptor, _stated(version), 0)
+            hidden.rename(self._folder / self._name)
+        else:
+            os.pwrite(self._descriptor, _stated(version), 0)
+
+    def behind(self, version: int) -> list[str]:
+        """Processes that still search an older version, this one left out."""
+        if not self._folder.is_dir():
+            return []
+        names = [path.name for path in self._folder.iterdir() if not path.name.startswith(".")]
+        return sorted(
+            name for name in names if name != self._name and self._is_behind(name, version)
+        )
+
+    def leave(self) -> None:
+        """Say that this process searches no longer."""
+        if self._descriptor is not None:
+            (self._folder / self._name).unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _is_behind(self, name: str, version: int) -> bool:
+        path = self._folder / name
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink(missing_ok=True)
+                return False
+            return int(os.pread(descriptor, 20, 0) or b"0") < version
+        finally:
+            os.close(descriptor)
+
+
+def _stated(version: int) -> bytes:
+    """Always as long, so that one write replaces another."""
+    return f"{version:020d}".encode()

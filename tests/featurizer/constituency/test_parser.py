@@ -1,0 +1,219 @@
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from featurizer.constituency.decoder import Decoder
+from featurizer.constituency.parser import (
+    DEFAULT_MODEL,
+    MODELS,
+    SENTENCE_TOKENS,
+    TOKENS,
+    ConstituencySettings,
+    StanzaParser,
+    SyntaxParser,
+    bounded,
+    flat_tree,
+    locate,
+    open_tree_parser,
+)
+from featurizer.constituency.tree import Tree, parse_brackets
+from featurizer.errors import ModelError, ParseError
+from featurizer.spacy_parser import QUESTION_CHARACTERS, SpacyParser, readable
+from featurizer.types import Syntax
+
+Maker = Callable[..., tuple[Path, Path]]
+SENTENCE = [("The", "DT"), ("boat", "NN"), ("rows", "VB")]
+
+
+def test_the_default_is_the_shipped_model() -> None:
+    model, vectors = locate(ConstituencySettings())
+    assert (model.parent, vectors.parent) == (MODELS / DEFAULT_MODEL,) * 2
+
+
+def test_a_model_is_found_as_a_folder_as_a_file_and_with_vectors_elsewhere(
+    make_model: Maker, tmp_path: Path
+) -> None:
+    model, vectors = make_model()
+    assert locate(ConstituencySettings(str(model))) == (model, vectors)
+    assert locate(ConstituencySettings(str(model), str(vectors))) == (model, vectors)
+    model.rename(tmp_path / "model.pt")
+    assert locate(ConstituencySettings(str(tmp_path))) == (tmp_path / "model.pt", vectors)
+    elsewhere = vectors.rename(tmp_path / "other.pt")
+    settings = ConstituencySettings(str(tmp_path), str(elsewhere))
+    assert locate(settings) == (tmp_path / "model.pt", elsewhere)
+
+
+@pytest.mark.parametrize("name", ["none", "/none/at/all", "none/model.pt"])
+def test_a_missing_model_is_named_with_a_way_out(name: str) -> None:
+    with pytest.raises(ModelError, match=rf"'{name}' lacks .*WYE_ANALYSER__CONSTITUENCY__MODEL"):
+        locate(ConstituencySettings(name))
+
+
+def test_missing_word_vectors_are_named(make_model: Maker) -> None:
+    model, vectors = make_model()
+    vectors.unlink()
+    with pytest.raises(ModelError, match=r"vectors\.pt.*WYE_ANALYSER__CONSTITUENCY__VECTORS"):
+        locate(ConstituencySettings(str(model)))
+
+
+def test_a_model_that_the_decoder_can_run_is_run_by_it(make_model: Maker) -> None:
+    assert isinstance(open_tree_parser(*make_model()), Decoder)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_fallback_to_stanza_is_said(make_model: Maker, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("stanza", reason="Stanza is an optional extra")
+    with caplog.at_level(logging.WARNING, "featurizer"):
+        parser = open_tree_parser(*make_model(3, sentence_boundary_vectors="WORDS"))
+    assert isinstance(parser, StanzaParser)
+    assert "sentence_boundary_vectors=WORDS" in caplog.text
+    assert "Falling back to Stanza" in caplog.text
+    with pytest.raises(ParseError):
+        parser.parse([])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_both_parsers_agree_and_know_the_same_model(make_model: Maker) -> None:
+    pytest.importorskip("stanza", reason="Stanza is an optional extra")
+    files = make_model(4)
+    ours, theirs = open_tree_parser(*files), StanzaParser(*files)
+    assert ours.digest == theirs.digest
+    assert ours.parse(SENTENCE) == theirs.parse(SENTENCE)
+    assert ours.parse_many([SENTENCE, []]) == theirs.parse_many([SENTENCE, []])
+
+
+def test_without_stanza_the_error_names_the_extra(
+    make_model: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "stanza", None)
+    monkeypatch.setitem(sys.modules, "stanza.models.constituency.trainer", None)
+    with pytest.raises(ModelError, match=r"wye\[stanza\]"):
+        open_tree_parser(*make_model(num_lstm_layers=2))
+
+
+ODD = {
+    "nothing": "",
+    "white space": " \n\t ",
+    "punctuation": "?!... -- ()",
+    "other scripts": "谁建造了灯塔\uff1f Кто построил маяк? من بنى المنارة؟ 등대를 누가 지었나요?",
+    "no letters": "12 + 30 = 42? 😀😀",
+    "several sentences": "Who built it? When? And is it true that it still stands?",
+    "10,000 characters": "Who built the lighthouse at the mouth of the river? " * 193,
+    "10,000 characters in one sentence": "Who built the boat " + "and the boat " * 770 + "?",
+    "a word of 10,000 letters": "a" * 10_000,
+    "10,000 question marks": "?" * 10_000,
+    "a megabyte": "where " * 175_000,
+    "a megabyte without a space": "é" * 1_048_576,
+    "odd characters": "Who\x00 is \u202e\ud7ff\uffff (she)? -LRB- [it] \u00a0\u00a0.",
+}
+
+
+class Nothing:
+    """A tree parser that finds none."""
+
+    digest = "none"
+
+    def parse(self, words: Sequence[tuple[str, str]]) -> Tree:
+        raise AssertionError
+
+    def parse_many(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree | None]:
+        return [None] * len(sentences)
+
+
+def check(syntax: Syntax) -> None:
+    """Every token is in one sentence, and each tree stands over its sentence's tokens."""
+    assert len(syntax.trees) == len(syntax.flat) == len(syntax.sentences)
+    places = [place for start, end in syntax.sentences for place in range(start, end)]
+    assert places == list(range(len(syntax.tokens)))
+    for (start, end), tree in zip(syntax.sentences, syntax.trees, strict=True):
+        assert tree.label == "ROOT"
+        tokens = [(token.text, token.tag) for token in syntax.tokens[start:end]]
+        assert list(tree.tagged_words()) == tokens
+        assert all(start <= token.head < end for token in syntax.tokens[start:end])
+    assert len(syntax.tokens) <= TOKENS
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_whatever_is_asked_has_a_syntax(questions: SyntaxParser, name: str) -> None:
+    text = ODD[name]
+    (syntax,) = questions.parse([text])
+    check(syntax)
+    read = text[: len(text) - syntax.unread] if syntax.unread else text
+    assert "".join(token.text for token in syntax.tokens) == "".join(read.split())
+    if len(text) > QUESTION_CHARACTERS:
+        assert syntax.unread >= len(text) - QUESTION_CHARACTERS
+
+
+def test_nothing_but_white_space_has_no_tree(questions: SyntaxParser) -> None:
+    assert questions.parse(["", " \n"]) == [Syntax((), (), (), (), 0)] * 2
+
+
+def test_a_tree_is_over_the_parses_own_tokens(questions: SyntaxParser) -> None:
+    (syntax,) = questions.parse(["Who painted the boats? Where?"])
+    assert syntax.sentences == ((0, 5), (5, 7))
+    assert syntax.trees[0] == parse_brackets(
+        "(ROOT (SBARQ (WHNP (WP Who)) (SQ (VP (VBD painted) (NP (DT the) (NNS boats)))) (. ?)))"
+    )
+    assert syntax.flat == (False, False)
+
+
+def test_a_question_alone_has_the_syntax_it_has_in_a_batch(questions: SyntaxParser) -> None:
+    texts = [text for text in ODD.values() if len(text) < 20_000]
+    together = questions.parse(texts)
+    assert together == [questions.parse([text])[0] for text in texts]
+    assert together[::-1] == questions.parse(texts[::-1])
+    assert questions.parse([]) == []
+
+
+def test_a_sentence_that_is_too_long_gets_a_flat_tree_and_the_others_do_not(
+    questions: SyntaxParser,
+) -> None:
+    long = "Who built the boat " + "and the boat " * SENTENCE_TOKENS + "?"
+    short, both = questions.parse(["Who came?", f"Who came? {long}"])
+    assert short.flat == (False,)
+    assert both.flat[0] is False
+    assert True in both.flat
+    assert both.trees[0] == short.trees[0]
+    assert both.trees[both.flat.index(True)].children[0].label == "X"
+
+
+def test_a_sentence_for_which_there_is_no_tree_gets_a_flat_one(parser: SpacyParser) -> None:
+    (syntax,) = SyntaxParser(parser, Nothing()).parse(["Who came?"])
+    check(syntax)
+    assert syntax.flat == (True,)
+    assert syntax.trees == (parse_brackets("(ROOT (X (WP Who) (VBD came) (. ?)))"),)
+
+
+def test_heads_beyond_the_last_token_are_none(questions: SyntaxParser, chain: Syntax) -> None:
+    tokens = chain.tokens * (TOKENS // len(chain.tokens) + 1)
+    kept, sentences = bounded(tokens, [(0, TOKENS - 1), (TOKENS - 1, len(tokens))])
+    assert len(kept) == TOKENS
+    assert sentences == ((0, TOKENS - 1), (TOKENS - 1, TOKENS))
+    assert all(token.head < TOKENS for token in kept)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("x" * QUESTION_CHARACTERS, QUESTION_CHARACTERS),
+        ("x" * (QUESTION_CHARACTERS + 1), QUESTION_CHARACTERS),
+        ("boat " * QUESTION_CHARACTERS, QUESTION_CHARACTERS - 1),
+        ("x" * QUESTION_CHARACTERS + " y", QUESTION_CHARACTERS),
+        (" " + "x" * 3 * QUESTION_CHARACTERS, QUESTION_CHARACTERS),
+    ],
+)
+def test_long_questions_are_cut_before_a_word(text: str, read: int) -> None:
+    assert len(readable(text)) == read
+    assert text.startswith(readable(text))
+
+
+def test_a_flat_tree_says_nothing() -> None:
+    assert str(flat_tree([("It", "PRP"), ("(", "-LRB-")])) == "(ROOT (X (PRP It) (-LRB- -LRB-)))"
+
+
+def test_the_fingerprint_is_that_of_both_models(questions: SyntaxParser) -> None:
+    assert set(questions.fingerprint) == {"parser", "constituency", "syntax"}
+    assert questions.fingerprint["parser"].startswith("en_core_web_sm")

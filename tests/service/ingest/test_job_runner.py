@@ -1,0 +1,265 @@
+"""Jobs: what was accepted is written, once, whoever is killed or in the way."""
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from starlette.testclient import TestClient
+
+from backends.store.index import Index
+from router.session import Session
+from service.ingest.jobs import JobStore
+from service.settings import ServiceSettings
+from tests.conftest import FakeAnalyser
+from tests.live import PATIENCE, Live
+
+Start = Callable[..., TestClient]
+Lines = Callable[..., str]
+WaitFor = Callable[[TestClient, str], dict[str, Any]]
+KIND = {"content-type": "application/x-ndjson"}
+
+
+def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models that take a while for each slice."""
+    quick = FakeAnalyser.passages
+
+    def passages(self: FakeAnalyser, items: Any) -> Any:  # noqa: ANN401
+        time.sleep(0.05)
+        return quick(self, items)
+
+    monkeypatch.setattr(FakeAnalyser, "passages", passages)
+
+
+def test_another_writer_is_waited_for_and_then_named(start: Start, folder: Path) -> None:
+    client = start(wait_seconds=0.2)
+    with Index.open(folder).writer():
+        started = time.monotonic()
+        reply = client.put("/v1/documents/x", json={"text": "A bridge."})
+        assert reply.status_code == 409
+        assert time.monotonic() - started > 0.2
+        assert reply.headers["retry-after"] == "1"
+        assert f"being written by process {os.getpid()}" in reply.json()["detail"]
+        assert client.delete("/v1/documents/tower").status_code == 409
+    assert client.put("/v1/documents/x", json={"text": "A bridge."}).status_code == 201
+
+
+def test_a_job_waits_for_another_writer_and_says_for_whom(
+    client: TestClient, folder: Path, make_lines: Lines, wait_for: WaitFor
+) -> None:
+    with Index.open(folder).writer():
+        job = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
+        until(lambda: bool(client.get(f"/v1/jobs/{job}").json()["waits_for"]))
+        said = client.get(f"/v1/jobs/{job}").json()
+        assert (said["state"], said["done"]) == ("running", 0)
+        assert f"process {os.getpid()}" in said["waits_for"]
+    ended = wait_for(client, job)
+    assert (ended["state"], ended["added"], ended["waits_for"]) == ("done", 20, "")
+
+
+@pytest.mark.usefixtures("slow")
+def test_small_changes_have_their_turn_between_the_groups_of_a_job(
+    client: TestClient, make_lines: Lines, wait_for: WaitFor
+) -> None:
+    job = client.post("/v1/documents", content=make_lines(80), headers=KIND).json()["id"]
+    until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] == "running")
+    assert client.put("/v1/documents/x", json={"text": "A bridge."}).status_code == 201
+    assert client.get(f"/v1/jobs/{job}").json()["state"] == "running"
+    # What the job is about to write may not be changed behind its back.
+    late = client.put("/v1/documents/d00079", json={"text": "Another bridge."})
+    assert (late.status_code, job in late.json()["detail"]) == (409, True)
+    assert client.delete("/v1/documents/d00079").status_code == 409
+    assert wait_for(client, job)["added"] == 80
+    assert client.delete("/v1/documents/d00079").json()["deleted"] == 1
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_job_can_be_cancelled_and_keeps_what_it_committed(
+    client: TestClient, make_lines: Lines, wait_for: WaitFor
+) -> None:
+    job = client.post("/v1/documents", content=make_lines(200), headers=KIND).json()["id"]
+    until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] > 0)
+    assert client.delete(f"/v1/jobs/{job}").status_code == 202
+    ended = wait_for(client, job)
+    assert ended["state"] == "cancelled"
+    assert 0 < ended["done"] < 200
+    assert client.get("/v1/documents").json()["total"] == 2 + ended["done"]
+
+
+def test_what_a_job_will_write_is_not_deleted_by_filter(
+    client: TestClient, folder: Path, wait_for: WaitFor
+) -> None:
+    rows = "".join(
+        f'{{"_id": "t{n}", "text": "Bridge {n}.", "metadata": {{"tag": {n}}}}}\n' for n in range(20)
+    )
+    one = {"filter": {"type": "eq", "key": "tag", "value": 19}}
+    other = {"filter": {"type": "eq", "key": "tag", "value": 20}}
+    with Index.open(folder).writer():
+        job = client.post("/v1/documents", content=rows, headers=KIND).json()["id"]
+        refused = client.post("/v1/documents/delete", json=one)
+        assert (refused.status_code, "'t19'" in refused.json()["detail"]) == (409, True)
+    assert client.post("/v1/documents/delete", json=other).status_code == 200
+    assert wait_for(client, job)["added"] == 20
+    assert client.post("/v1/documents/delete", json=one).json()["ids"] == ["t19"]
+
+
+def test_only_so_many_jobs_may_wait(start: Start, folder: Path, make_lines: Lines) -> None:
+    client = start(direct_passages=1, jobs=1)
+    with Index.open(folder).writer():
+        assert client.post("/v1/documents", content=make_lines(5), headers=KIND).status_code == 202
+        more = client.post("/v1/documents", content=make_lines(5, 10), headers=KIND)
+        assert (more.status_code, "retry-after" in more.headers) == (503, True)
+
+
+def test_a_job_that_cannot_be_done_says_why(
+    client: TestClient,
+    make_lines: Lines,
+    wait_for: WaitFor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(self: FakeAnalyser, items: Any) -> Any:  # noqa: ANN401
+        raise RuntimeError("the parser is out of ink")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeAnalyser, "passages", broken)
+        job = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
+        ended = wait_for(client, job)
+    assert (ended["state"], ended["error"]) == ("failed", "the parser is out of ink")
+    again = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
+    assert wait_for(client, again)["added"] == 20
+
+
+def test_two_servers_do_each_job_once_and_see_each_others(
+    start: Start, make_lines: Lines, wait_for: WaitFor
+) -> None:
+    servers = [start(direct_passages=4, group_passages=8) for _ in range(2)]
+    jobs = [
+        servers[n % 2].post("/v1/documents", content=make_lines(20, 20 * n), headers=KIND).json()
+        for n in range(6)
+    ]
+    for n, job in enumerate(jobs):
+        ended = wait_for(servers[(n + 1) % 2], job["id"])
+        assert (ended["state"], ended["added"], ended["unchanged"]) == ("done", 20, 0)
+    assert servers[0].get("/v1/documents").json()["total"] == 122
+    # A deletion by one is seen by the other when it is acknowledged.
+    for n in range(5):
+        gone = servers[0].delete(f"/v1/documents/d{n:05d}").json()
+        assert (gone["deleted"], gone["everywhere"]) == (1, True)
+        ask = {"question": f"Bridge number {n} Town{n}", "route": "dense", "k": 50}
+        reply = servers[1].post("/v1/retrieve", json=ask).json()
+        assert f"d{n:05d}" not in [passage["id"] for passage in reply["passages"]]
+
+
+SERVER = """
+import time
+import uvicorn
+import router.session
+from tests.conftest import FakeAnalyser
+
+class Slow(FakeAnalyser):
+    def passages(self, items):
+        time.sleep(0.02)
+        return super().passages(items)
+
+router.session.Analyser = Slow
+import service.app
+from dataclasses import replace
+from service.settings import load_settings
+
+settings = load_settings()
+small = replace(settings.documents, group_passages=8, slice_words=20)
+service.app.load_settings = lambda: settings.model_copy(update={"documents": small})
+uvicorn.run(service.app.from_environment(), port=0, log_config=None)
+"""
+
+
+def serve(folder: Path) -> tuple[Live, httpx.Client]:
+    """A server in a process of its own, ready."""
+    settings = {
+        "WYE_SERVE__INDEXES": str(folder),
+        "WYE_DOCUMENTS__DIRECT_PASSAGES": "4",
+    }
+    server = Live([], settings, program=SERVER)
+    return server, httpx.Client(base_url=server.url, timeout=PATIENCE)
+
+
+def test_a_job_outlives_kill_9(folder: Path, make_lines: Lines) -> None:
+    server, client = serve(folder)
+    try:
+        accepted = client.post("/v1/documents", content=make_lines(120), headers=KIND)
+        assert accepted.status_code == 202
+        job = accepted.json()["id"]
+        direct = client.put("/v1/documents/direct", json={"text": "A bridge."})
+        assert direct.status_code == 201
+        until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] >= 16)
+    finally:
+        server.kill()
+        client.close()
+    stored = Index.open(folder).count()
+    assert 3 + 16 <= stored < 123
+    server, client = serve(folder)
+    try:
+        until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] == "done")
+        ended = client.get(f"/v1/jobs/{job}").json()
+        # The group at which it was killed may have been committed without being counted.
+        assert ended["added"] + ended["unchanged"] == 120
+        assert ended["unchanged"] <= 8
+        assert client.get("/v1/documents").json()["total"] == 123
+        assert client.get("/v1/documents/direct").status_code == 200
+    finally:
+        assert server.stop() in (0, -signal.SIGTERM)
+        client.close()
+
+
+def test_a_server_that_stops_leaves_its_job_to_the_next(
+    start: Start, folder: Path, make_lines: Lines
+) -> None:
+    server, client = serve(folder)
+    try:
+        job = client.post("/v1/documents", content=make_lines(120), headers=KIND).json()["id"]
+        until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] > 0)
+    finally:
+        started = time.monotonic()
+        server.stop()
+        client.close()
+    assert time.monotonic() - started < 10
+    with closing(JobStore(folder, "default")) as store:
+        stored = store.job(job)
+    assert stored is not None
+    assert (stored.state, stored.done < 120) == ("running", True)
+    later = start()
+    until(lambda: later.get(f"/v1/jobs/{job}").json()["state"] == "done")
+    assert later.get("/v1/documents").json()["total"] == 122
+
+
+def test_a_disk_that_cannot_be_written_is_said(
+    client: TestClient, make_lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("service.ingest.writer.ingest", refuse)
+    monkeypatch.setattr("service.ingest.jobs.JobStore.submit", refuse)
+    for content in (make_lines(1), make_lines(50)):
+        reply = client.post("/v1/documents", content=content, headers=KIND)
+        assert reply.status_code == 503
+        assert "cannot be written here: Read-only file system" in reply.json()["detail"]
+
+
+def test_a_folder_with_jobs_is_still_an_index(client: TestClient, folder: Path) -> None:
+    assert (folder / "jobs" / "readers").is_dir()
+    assert Session.create(ServiceSettings(), folder).index.count() == 2

@@ -1,0 +1,178 @@
+import doctest
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import wye
+from backends.errors import FilterError, IndexNotFoundError
+from router.model_files import save_policy
+from router.policy import Policy
+from router.settings import RoutingSettings
+from router.types import FusedHit, Thresholds
+
+BRIDGES = (
+    wye.Document("mostar", "Stari Most", "The Old Bridge is in Mostar.", {"year": 1566}),
+    wye.Document("neretva", "Neretva", "The Neretva flows through Mostar."),
+    wye.Document("tower", "Tower Bridge", "Tower Bridge is in London.", {"year": 1894}),
+)
+RIVER = "Which river flows through Mostar?"
+
+
+@pytest.fixture
+def index(tmp_path: Path, fake_models: None) -> Iterator[wye.Index]:
+    with wye.create(tmp_path / "index") as made:
+        made.add(BRIDGES)
+        yield made
+
+
+def test_the_example_of_the_module_does_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert doctest.testmod(wye) == (0, 7)
+
+
+def test_it_imports_nothing_of_what_stands_above_it() -> None:
+    above = (
+        "{name.partition('.')[0] for name in sys.modules} & {'service', 'training', 'benchmarks'}"
+    )
+    subprocess.run([sys.executable, "-c", f"import sys, wye; assert not {above}"], check=True)
+
+
+def test_what_is_added_is_found_at_once(index: wye.Index) -> None:
+    assert (len(index), index.path.name) == (3, "index")
+    version = index.version
+    again = index.add(BRIDGES)
+    assert (again.added, again.unchanged, index.version) == (0, 3, version)
+    changed = wye.Document("tower", "Tower Bridge", "Tower Bridge opened in 1894.")
+    assert index.add([changed]).updated == 1
+    assert index.version > version
+    (hit,) = index.search("Tower Bridge", k=1, route="lexical")
+    assert (hit.id, hit.rank, hit.text, hit.metadata) == ("tower", 1, changed.text, {})
+    assert index.delete(["tower", "nowhere"]) == ["tower"]
+    assert {hit.id for hit in index.search("Tower Bridge", k=9, route="dense")} == {
+        "mostar",
+        "neretva",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left"),
+    [
+        ({"documents": ["mostar"]}, 2),
+        ({"filter": {"type": "gte", "key": "year", "value": 1800}}, 2),
+        ({"ids": ["mostar"], "documents": ["neretva", "tower"]}, 0),
+    ],
+)
+def test_passages_are_deleted_by_what_names_them(
+    index: wye.Index, wanted: dict[str, list[str]], left: int
+) -> None:
+    deleted = index.delete(**wanted)
+    assert (len(deleted), len(index)) == (3 - left, left)
+
+
+@pytest.mark.parametrize("route", [*set(wye.Route) - {wye.Route.AUTO}])
+def test_hits_say_how_they_came_about(index: wye.Index, route: wye.Route) -> None:
+    hits = index.search(RIVER, k=2, route=route, explain=True)
+    assert (hits.question, hits.route, hits.degraded, hits.decision) == (RIVER, route, "", None)
+    assert [hit.rank for hit in hits] == [1, 2]
+    assert (len(hits[:1]), hits[-1], next(reversed(hits))) == (1, hits[1], hits[1])
+    assert sum(hits.seconds.values()) > 0
+    arms = {wye.Route.HYBRID: ["dense", "lexical"], wye.Route.FUSION: ["dense", "graph", "lexical"]}
+    for hit in hits:
+        ranks, _, names = hit.why.partition("; names ")
+        ranked = {part.split()[0] for part in ranks.split(", ")}
+        assert {arms.get(route, [route])[0]} <= ranked <= {*arms.get(route, [route])}
+        assert ("Mostar" in names) == (hits.explanation is not None and "Mostar" in hit.text)
+    assert (hits.explanation is None) == ("graph" not in hits.reply.arms)
+    (bare,) = index.search_many([RIVER], k=2, route=route)
+    assert [(hit.id, hit.score, hit.why) for hit in bare] == [(h.id, h.score, "") for h in hits]
+    assert isinstance(hits.reply.ranking.hits[0], FusedHit) == (route in arms)
+
+
+def test_a_filter_keeps_the_others_out(index: wye.Index) -> None:
+    year = {"type": "lt", "key": "year", "value": 1800}
+    assert [hit.id for hit in index.search(RIVER, route="dense", filter=year)] == ["mostar"]
+
+
+def test_questions_asked_together_have_the_same_hits(index: wye.Index) -> None:
+    questions = [RIVER, "Where is Tower Bridge?"]
+    together = index.search_many(questions, route="fusion")
+    assert [hits.question for hits in together] == questions
+    alone = [index.search(question, route="fusion") for question in questions]
+    assert [list(hits) for hits in together] == [list(hits) for hits in alone]
+    assert index.search_many([]) == []
+
+
+def test_the_router_decides_and_follows_its_thresholds(
+    tmp_path: Path,
+    handmade_router: Callable[[Path, str, float], Path],
+    reading_analyser: type,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("router.session.Analyser", reading_analyser)
+    file = tmp_path / "thresholds.json"
+    save_policy(file, Policy(Thresholds(0.4, 0.6), wye.Route.LEXICAL), {})
+    router = RoutingSettings(str(handmade_router(tmp_path / "models", "words", 4.0)), str(file))
+    settings = wye.Settings(router=router)
+    with wye.create(tmp_path / "index", settings=settings) as index:
+        assert index.search(RIVER).degraded == "the index is empty"
+        index.add(BRIDGES)
+        decision = index.route(RIVER)
+        assert (decision.route, decision.reason) == (wye.Route.GRAPH, "score")
+        assert sum(part.logit for part in decision.contributions) == pytest.approx(decision.logit)
+        assert index.route(RIVER, explain=False).contributions == ()
+        hits = index.search(RIVER)
+        assert (hits.route, hits.decision) == (wye.Route.GRAPH, index.route(RIVER, explain=False))
+        save_policy(file, Policy(Thresholds(1.0, 1.0), wye.Route.LEXICAL), {})
+        assert index.refresh()
+        assert not index.refresh()
+        assert [each.route for each in index.route_many([RIVER, "Why?"])] == ["lexical"] * 2
+
+
+def test_a_reader_moves_on_when_it_is_told_to(index: wye.Index) -> None:
+    with wye.open(index.path) as reader:
+        assert not reader.refresh()
+        index.add([wye.Document("new", text="A new bridge.")])
+        assert (len(reader), len(reader.search("bridge", k=9, route="lexical"))) == (3, 2)
+        assert reader.refresh()
+        assert (len(reader), reader.version) == (4, index.version)
+
+
+def test_files_are_read_and_long_documents_cut(index: wye.Index, tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "engines.md").write_text("# Engines\n\n" + "Babbage built one. " * 100)
+    passages = list(wye.read(folder))
+    assert [passage.id for passage in passages] == ["engines.md#0000", "engines.md#0001"]
+    assert index.add(passages).added == 2
+    assert index.add([wye.Document("long", text="Ada wrote. " * 100)], chunk_words=50).added == 4
+    assert index.delete(documents=["long", "engines.md"])[0] == "engines.md#0000"
+
+
+def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> None:
+    with pytest.raises(wye.Error, match="There is no index at") as found:
+        wye.open(tmp_path / "nowhere")
+    assert isinstance(found.value.__cause__, IndexNotFoundError)
+    with pytest.raises(wye.Error, match="There is no file or folder"):
+        wye.read(tmp_path / "nowhere")
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text("{}\n")
+    with pytest.raises(wye.Error, match=r"broken\.jsonl:1: text is missing"):
+        list(wye.read(broken))
+    with pytest.raises(wye.Error, match="Document 'd' cannot be added: text is empty"):
+        index.add([wye.Document("d")])
+    with pytest.raises(wye.Error, match="There is no route 'best'; take one of auto, dense"):
+        index.search(RIVER, route="best")
+    with pytest.raises(wye.Error, match="The question is empty"):
+        index.search(" ", route="dense")
+    with pytest.raises(wye.Error, match="filter") as found:
+        index.search(RIVER, route="dense", filter={"type": "like"})
+    assert isinstance(found.value.__cause__, FilterError)
+    monkey = tmp_path / "file"
+    monkey.write_text("")
+    with pytest.raises(wye.Error, match="is a file; an index is a folder"):
+        wye.create(monkey)

@@ -1,0 +1,212 @@
+"""What a finished model is worth: bracket F1 by the parser that serves, time and size; its card."""
+
+import hashlib
+import importlib.metadata
+import json
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from featurizer.constituency.decoder import Decoder
+from featurizer.constituency.stanza_checkpoint import read_checkpoint
+from featurizer.constituency.tree import Tree
+from training.constituency.model_files import MODEL, VECTORS
+from training.constituency.recipe import Recipe
+from training.constituency.treebank import (
+    Tagger,
+    is_question,
+    read_trees,
+    retag,
+    with_predicted_tags,
+)
+
+# EVALB's customary exclusions: the root is always right, punctuation is not a matter of syntax.
+ROOT_LABELS = frozenset({"ROOT", "TOP"})
+PUNCTUATION = frozenset({",", ":", ".", "``", "''"})
+
+Bracket = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BracketScore:
+    """Brackets of the parser, of the treebank and of both; the ratios are percentages.
+
+    `exact` of the `sentences` have no bracket wrong or missing.
+    """
+
+    matched: int
+    predicted: int
+    gold: int
+    exact: int
+    sentences: int
+
+    @property
+    def precision(self) -> float:
+        """Share of the parser's brackets that are right; 0 when it made none."""
+        return 100 * self.matched / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the treebank's brackets that were found; 0 when it has none."""
+        return 100 * self.matched / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 when nothing matched."""
+        total = self.predicted + self.gold
+        return 100 * 2 * self.matched / total if total else 0.0
+
+
+def brackets(tree: Tree, *, every: bool = False) -> Counter[Bracket]:
+    """(label, first word, end word) of all phrases; without `every`, no root and no punctuation."""
+    found: Counter[Bracket] = Counter()
+
+    def visit(node: Tree, start: int) -> int:
+        if node.is_preterminal:
+            return start + (every or node.label not in PUNCTUATION)
+        end = start
+        for child in node.children:
+            end = visit(child, end)
+        if end > start and (every or node.label not in ROOT_LABELS):
+            found[node.label, start, end] += 1
+        return end
+
+    visit(tree, 0)
+    return found
+
+
+def score(pairs: Iterable[tuple[Tree, Tree]], *, every: bool = False) -> BracketScore:
+    """Corpus-level score of (predicted, gold) pairs of trees over the same words.
+
+    Both trees of a pair should carry the gold tags, since tags decide what punctuation is. `every`
+    counts the root's bracket and punctuation as well.
+    """
+    matched = predicted = gold = exact = sentences = 0
+    for one, other in pairs:
+        ours, theirs = brackets(one, every=every), brackets(other, every=every)
+        matched += (ours & theirs).total()
+        predicted += ours.total()
+        gold += theirs.total()
+        exact += ours == theirs
+        sentences += 1
+    return BracketScore(matched, predicted, gold, exact, sentences)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEvaluation:
+    """Figures of one model.
+
+    Attributes:
+        scores: By name of the set of trees.
+        load_seconds: Reading both files and preparing the weights.
+        question_ms: Median time of a held-out question of 6 to 14 words.
+        megabytes: Size of both files, in 10^6 bytes.
+        epoch: Whose weights these are.
+    """
+
+    scores: dict[str, BracketScore]
+    load_seconds: float
+    question_ms: float
+    megabytes: float
+    epoch: int
+
+
+def evaluate(model: Path, data: Path, tagger: Tagger) -> ModelEvaluation:
+    """Measure a model on the treebank's dev and test splits and on held-out questions.
+
+    Args:
+        model: Folder with both files.
+        data: Folder with `dev.mrg`, `test.mrg` and `questions-eval.mrg`.
+        tagger: Its tags are what the parser sees; gold tags decide what punctuation is.
+
+    Raises:
+        TrainingError: A treebank is missing.
+    """
+    started = time.perf_counter()
+    decoder = Decoder(read_checkpoint(model / MODEL, model / VECTORS))
+    load_seconds = time.perf_counter() - started
+    test = read_trees(data / "test.mrg")
+    questions = read_trees(data / "questions-eval.mrg")
+    sets = {
+        "dev": read_trees(data / "dev.mrg"),
+        "test": test,
+        "test, questions": [tree for tree in test if is_question(tree)],
+        "held-out questions": questions,
+    }
+    files = [model / MODEL, model / VECTORS]
+    return ModelEvaluation(
+        {name: bracket_score(decoder, trees, tagger) for name, trees in sets.items()},
+        load_seconds,
+        question_milliseconds(decoder, questions, tagger),
+        sum(file.stat().st_size for file in files) / 1e6,
+        torch.load(model / MODEL, map_location="cpu", weights_only=True)["best_epoch"],
+    )
+
+
+def bracket_score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> BracketScore:
+    """Score of the decoder's trees over the tagger's tags."""
+    tagged = with_predicted_tags(gold, tagger)
+    return score(
+        (retag(decoder.parse(seen.tagged_words()), [tag for _, tag in tree.tagged_words()]), tree)
+        for seen, tree in zip(tagged, gold, strict=True)
+    )
+
+
+def question_milliseconds(decoder: Decoder, questions: Sequence[Tree], tagger: Tagger) -> float:
+    """Median time to parse a question of ordinary length, tags given."""
+    ordinary = [tree for tree in questions if 6 <= len(tree.words()) <= 14]
+    times = []
+    for tree in with_predicted_tags(ordinary, tagger):
+        words = tree.tagged_words()
+        started = time.perf_counter()
+        decoder.parse(words)
+        times.append(1000 * (time.perf_counter() - started))
+    return statistics.median(times)
+
+
+_CARD = Path(__file__).with_name("card.md")
+
+
+def write_card(out: Path, recipe: Recipe, evaluation: ModelEvaluation, tagger: str) -> None:
+    """Write `CARD.md` and `manifest.json` beside the model's files in `out`."""
+    rows = "\n".join(
+        f"| {name} | {s.sentences} | {s.precision:.1f} | {s.recall:.1f} | {s.f1:.1f} "
+        f"| {100 * s.exact / max(s.sentences, 1):.1f} % |"
+        for name, s in evaluation.scores.items()
+    )
+    card = _CARD.read_text(encoding="utf-8").format(
+        name=out.name,
+        rows=rows,
+        tagger=tagger,
+        megabytes=evaluation.megabytes,
+        model=MODEL,
+        vectors=VECTORS,
+        load=evaluation.load_seconds,
+        ms=evaluation.question_ms,
+        most_words=recipe.most_words,
+        made=recipe.made_questions,
+        size=recipe.vector_size,
+        encoder=recipe.encoder,
+    )
+    (out / "CARD.md").write_text(card, encoding="utf-8")
+    manifest = {
+        "name": out.name,
+        "format": "stanza constituency",
+        "files": {
+            file: hashlib.sha256((out / file).read_bytes()).hexdigest() for file in (MODEL, VECTORS)
+        },
+        "tagger": tagger,
+        "recipe": asdict(recipe),
+        "epoch": evaluation.epoch,
+        "bracket_f1": {name: round(s.f1, 2) for name, s in evaluation.scores.items()},
+        "trained_with": {
+            package: importlib.metadata.version(package) for package in ("stanza", "torch", "spacy")
+        },
+    }
+    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    (out / "manifest.json").write_text(text, encoding="utf-8")

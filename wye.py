@@ -1,0 +1,462 @@
+"""Wye as a library: open an index, add documents to it, search it, and ask which route is taken.
+
+>>> import wye
+>>> bridge = wye.Document(
+...     id="mostar", title="Stari Most", text="The Old Bridge of Mostar spans the Neretva.",
+...     metadata={"year": 1566},
+... )
+>>> river = wye.Document(
+...     id="neretva", title="Neretva", text="The Neretva flows into the Adriatic Sea.",
+... )
+>>> with wye.create("my-index") as index:
+...     added = index.add([bridge, river]).added
+...     hits = index.search("Where does the river beneath the Old Bridge flow?", route="graph")
+...     decision = index.route("When was the Old Bridge built?")
+>>> added
+2
+>>> [(hit.rank, hit.title) for hit in hits]
+[(1, 'Stari Most'), (2, 'Neretva')]
+>>> 0 < decision.score < 1
+True
+
+`wye.open` opens an index that is there, `wye.read` reads files and folders of documents, and every
+mistake that a caller can put right is a `wye.Error`. Settings come from the environment, as for the
+command `wye`, unless others are given. An index is used by one thread at a time.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, overload
+
+from backends.documents import CHUNK_WORDS, OnBad, chunk_passage, parse_record, read_passages
+from backends.documents import refuse as refuse_bad_line
+from backends.errors import BackendError, SourceError
+from backends.progress import Progress
+from backends.store.documents import Removal, remove
+from backends.store.ingest import IngestReport
+from backends.trigraph.explanation import Explanation
+from backends.types import Metadata, Passage
+from featurizer.errors import FeaturizerError
+from router.errors import RouterError
+from router.session import Session
+from router.settings import Settings, load_settings
+from router.types import Decision, Reply, Route
+
+__all__ = [
+    "Decision",
+    "Document",
+    "Error",
+    "Hit",
+    "Hits",
+    "Index",
+    "IngestReport",
+    "Passage",
+    "Route",
+    "Settings",
+    "create",
+    "open",
+    "read",
+]
+
+
+class Error(Exception):
+    """Something that the caller can put right; `__cause__` is the error of the part it comes from.
+
+    The message says what is wrong, where, and what to do.
+    """
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (BackendError, FeaturizerError, RouterError) as error:
+        raise Error(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text to be found; a long one is stored as several passages.
+
+    Attributes:
+        id: Unique in an index. Adding another document with the same id replaces this one.
+        title: May be empty.
+        text: Never empty.
+        metadata: Flat values of JSON, or lists of them, to filter by.
+    """
+
+    id: str
+    title: str = ""
+    text: str = ""
+    metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage that was found.
+
+    Attributes:
+        id: Of the passage: its document's, with "#" and a number where that has several.
+        rank: 1 for the best.
+        score: Higher is better; scores of different routes do not compare.
+        title: Of the document.
+        text: Of the passage.
+        metadata: Of the document.
+        why: Its rank in each arm that was asked, and what the graph found named in it; empty
+            unless `explain` was set.
+    """
+
+    id: str
+    rank: int
+    score: float
+    title: str
+    text: str
+    metadata: Metadata
+    why: str = ""
+
+
+class Hits(Sequence[Hit]):
+    """The hits of one question, best first, and how they came about.
+
+    Attributes:
+        reply: All that the search said, such as the ranking of each arm.
+    """
+
+    def __init__(self, reply: Reply, hits: Iterable[Hit]) -> None:
+        self.reply = reply
+        self._hits = tuple(hits)
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
+        return self._hits[place]
+
+    def __len__(self) -> int:
+        return len(self._hits)
+
+    def __repr__(self) -> str:
+        return f"Hits({self.question!r}, route={self.route!s}, {list(self._hits)})"
+
+    @property
+    def question(self) -> str:
+        """As asked."""
+        return self.reply.question
+
+    @property
+    def route(self) -> Route:
+        """The route that was taken; never `Route.AUTO`."""
+        return self.reply.route
+
+    @property
+    def decision(self) -> Decision | None:
+        """The router's decision; None where the route was given."""
+        return self.reply.decision
+
+    @property
+    def degraded(self) -> str:
+        """Why this is less than was asked for, such as an empty index; "" normally."""
+        return self.reply.ranking.degraded
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall time by stage. Questions that are asked together share it equally."""
+        return self.reply.seconds
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """How the graph came to its ranking; None unless `explain` was set and the graph asked."""
+        return self.reply.explanation
+
+
+class Index:
+    """An open index: made by `wye.open` or `wye.create`, closed by `with` or `close`.
+
+    It sees the version that was the newest when it was opened, and its own changes. `refresh` moves
+    on to those of others.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """How many passages there are."""
+        return self._session.index.count()
+
+    @property
+    def path(self) -> Path:
+        """Folder of the index."""
+        return self._session.folder
+
+    @property
+    def version(self) -> int:
+        """Number of the version in view; it rises with every change."""
+        return self._session.index.version
+
+    @_errors()
+    def add(
+        self,
+        documents: Iterable[Document | Passage],
+        *,
+        chunk_words: int = CHUNK_WORDS,
+        progress: Progress | None = None,
+    ) -> IngestReport:
+        """Store documents; those that are stored already, unchanged, cost nothing.
+
+        Args:
+            documents: New ones are added, and those with a known id replace what is stored. A
+                passage, as `wye.read` gives them, is stored as it is.
+            chunk_words: A longer document is cut at sentence ends into passages of so many words.
+            progress: Told of every passage that is done.
+
+        Returns:
+            How many passages were added, updated, unchanged and removed.
+
+        Raises:
+            Error: A document without id or text, an index that someone else is writing to, or
+                models that are missing.
+        """
+        passages = (one for document in documents for one in _passages(document, chunk_words))
+        report = self._session.ingest(passages, progress=progress)
+        self.refresh()
+        return report
+
+    @_errors()
+    def delete(
+        self,
+        ids: Iterable[str] = (),
+        *,
+        documents: Iterable[str] = (),
+        filter: object | None = None,  # noqa: A002 - the word that vector stores use
+    ) -> list[str]:
+        """Delete passages in one commit: those that any of the three names.
+
+        Args:
+            ids: Ids of passages.
+            documents: Ids of documents, of which all passages go.
+            filter: A metadata filter, of which all that it lets through goes.
+
+        Returns:
+            Ids of the passages that were deleted, ascending.
+
+        Raises:
+            Error: Someone else is writing, or the filter is not well formed.
+        """
+        deleted, _ = remove(self.path, Removal(tuple(ids), tuple(documents), filter))
+        self.refresh()
+        return deleted
+
+    def search(
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        route: str = Route.AUTO,
+        filter: object | None = None,  # noqa: A002 - the word that vector stores use
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> Hits:
+        """Find passages for a question.
+
+        Args:
+            question: At least one word.
+            k: Hits wanted.
+            route: "dense", "lexical", "hybrid", "graph" or "fusion"; "auto" lets the router choose.
+            filter: A metadata filter, such as {"type": "gte", "key": "year", "value": 1800}.
+            max_latency_ms: Most time for an answer, where the router chooses.
+            explain: Whether to say how route and ranking came about.
+
+        Raises:
+            Error: An empty question, an unknown route, a filter that is not well formed, or models
+                that are missing.
+        """
+        (hits,) = self.search_many(
+            [question],
+            k=k,
+            route=route,
+            filter=filter,
+            max_latency_ms=max_latency_ms,
+            explain=explain,
+        )
+        return hits
+
+    @_errors()
+    def search_many(
+        self,
+        questions: Sequence[str],
+        *,
+        k: int = 5,
+        route: str = Route.AUTO,
+        filter: object | None = None,  # noqa: A002 - the word that vector stores use
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Hits]:
+        """The same for several questions at once: the same hits, in less time."""
+        replies = self._session.gateway.search(
+            questions, _route(route), k, filter, max_latency_ms=max_latency_ms, explain=explain
+        )
+        ids = {hit.id for reply in replies for hit in reply.ranking.hits}
+        passages = self._session.passages(sorted(ids)) if ids else {}
+        return [_hits(reply, passages, explain=explain) for reply in replies]
+
+    def route(
+        self, question: str, *, max_latency_ms: float | None = None, explain: bool = True
+    ) -> Decision:
+        """Which route `search` would take for a question, and why, without taking it.
+
+        Args:
+            question: At least one word.
+            max_latency_ms: Most time for an answer.
+            explain: Whether to say what each feature adds to the score.
+
+        Raises:
+            Error: An empty question, or a router that is missing.
+        """
+        (decision,) = self.route_many([question], max_latency_ms=max_latency_ms, explain=explain)
+        return decision
+
+    @_errors()
+    def route_many(
+        self,
+        questions: Sequence[str],
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = True,
+    ) -> list[Decision]:
+        """The same for several questions at once."""
+        return self._session.gateway.decide(
+            questions, max_latency_ms=max_latency_ms, explain=explain
+        )
+
+    @_errors()
+    def refresh(self) -> bool:
+        """Move on to the newest version and to the newest thresholds.
+
+        Returns:
+            Whether there was anything newer.
+
+        Raises:
+            Error: The index was taken away or made anew with other models, or the thresholds are
+                broken.
+        """
+        before = self._session
+        self._session = before.reload() or before
+        self._session = self._session.reload_thresholds() or self._session
+        return self._session is not before
+
+    def close(self) -> None:
+        """End what the models started; nothing may be asked after this."""
+        self._session.close()
+
+
+@_errors()
+def open(path: str | Path, *, settings: Settings | None = None) -> Index:  # noqa: A001 - wye.open
+    """Open the newest version of an index; models are loaded when something needs them.
+
+    Args:
+        path: Folder of the index.
+        settings: None takes those of the environment.
+
+    Raises:
+        Error: There is no index, or another version of Wye wrote it.
+    """
+    return Index(Session.open(settings or load_settings(), Path(path)))
+
+
+@_errors()
+def create(path: str | Path, *, settings: Settings | None = None) -> Index:
+    """Make an empty index, or open the one that is there, to write to.
+
+    Args:
+        path: A folder that is missing, empty, or an index.
+        settings: None takes those of the environment.
+
+    Raises:
+        Error: The folder holds something else, the index there was written with other models, or
+            models are missing.
+    """
+    return Index(Session.create(settings or load_settings(), Path(path)))
+
+
+@_errors()
+def read(
+    source: str | Path, *, chunk_words: int | None = None, on_bad: OnBad = refuse_bad_line
+) -> Iterator[Passage]:
+    """Read a BEIR folder, a .jsonl, .txt or .md file, or a folder of text files.
+
+    Args:
+        source: What to read, line by line and file by file as the passages are taken.
+        chunk_words: Longest passage. By default text files are cut into passages of 200 words, and
+            lines of .jsonl files stay whole.
+        on_bad: Told of every line that cannot be read; by default the first is an error.
+
+    Raises:
+        Error: There is no such file or folder, or it is of no kind that is read.
+    """
+    return _reading(read_passages(source, chunk_words=chunk_words, on_bad=on_bad))
+
+
+def _reading(passages: Iterator[Passage]) -> Iterator[Passage]:
+    with _errors():
+        yield from passages
+
+
+def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:
+    if isinstance(document, Passage):
+        yield document
+        return
+    record: dict[str, Any] = {
+        "id": document.id,
+        "title": document.title,
+        "text": document.text,
+        "metadata": document.metadata,
+    }
+    try:
+        yield from chunk_passage(parse_record(record), words)
+    except SourceError as error:
+        raise SourceError(f"Document {document.id!r} cannot be added: {error}.") from error
+
+
+def _route(name: str) -> Route:
+    try:
+        return Route(name)
+    except ValueError:
+        raise RouterError(f"There is no route '{name}'; take one of {', '.join(Route)}.") from None
+
+
+def _hits(reply: Reply, passages: Mapping[str, Passage], *, explain: bool) -> Hits:
+    found = []
+    for hit in reply.ranking.hits:
+        own = passages[hit.id]
+        why = _why(hit.id, reply) if explain else ""
+        found.append(Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata, why))
+    return Hits(reply, found)
+
+
+def _why(id_: str, reply: Reply) -> str:
+    ranks = [
+        f"{name} {hit.rank}"
+        for name, ranking in reply.arms.items()
+        for hit in ranking.hits
+        if hit.id == id_
+    ]
+    notes = reply.explanation.passages if reply.explanation else ()
+    named = [entity for note in notes if note.id == id_ for entity in note.entities]
+    return ", ".join(ranks) + (f"; names {', '.join(named)}" if named else "")
