@@ -9,7 +9,7 @@ graph arm that excludes 0.
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import log
 from pathlib import Path
@@ -25,6 +25,7 @@ from benchmarks.harness import Table
 from router.fusion import (
     GRAPH_WEIGHT_SIGNALS,
     FusionSettings,
+    GraphWeightModel,
     combine_scores,
     fuse,
     fuse_all,
@@ -32,12 +33,12 @@ from router.fusion import (
     scaled,
 )
 from router.query_performance import signals
+from router.scorer import sigmoid
 from router.types import ARMS, ArmResults, Route
 from training.data.replay import Replayed, TrainingReplay, file_name, read_training
 from training.errors import FitError
 from training.evaluation.measures import MEASURES, score
 from training.fit.baselines import Questions, embedding_lr
-from training.fit.graph_weight import Gains, fit_graph_weight
 
 K = 10
 SHOWN = ("nDCG@10", "R@5", "Success@1")
@@ -48,6 +49,7 @@ RRF_WEIGHTS = (0.0, 0.1, 0.3, 1.0)
 BLEND_SCALES = (0.1, 0.3, 1.0, 3.0)
 LEXICAL_SHARES = (0.0, 0.2, 0.5)
 SHRINKAGE = 1e-3
+"""Weight of the squared weights beside the mean loss."""
 BEYOND = 101
 """Rank of a passage that a list lacks."""
 
@@ -190,6 +192,69 @@ def transferred(form: Form, asked: Sequence[Replayed]) -> list[Ranking]:
         answers = form(others)([asked[place] for place in places])
         found.update(zip(places, answers, strict=True))
     return [found[place] for place in range(len(asked))]
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """What the graph is worth on questions that it and the text arms answer differently.
+
+    Attributes:
+        signals: (n, m) float64 in the order of `GRAPH_WEIGHT_SIGNALS`.
+        gains: (n,) measure of the graph's answer minus that of the text arms'; 0 says nothing.
+    """
+
+    signals: Float64
+    gains: Float64
+
+
+def fit_graph_weight(found: Gains, *, shrinkage: float = SHRINKAGE) -> GraphWeightModel:
+    """The weights under which t is likeliest to say which of the two is better.
+
+    Each question counts by how much is at stake, |gain|. The questions that speak for the graph
+    and those that speak against it count the same in sum, whatever their number: which arm wins
+    how often is a fact about the training questions, and the next corpus has others. No weight is
+    below 0, so that no signal is read against its meaning where the data are few.
+
+    Raises:
+        FitError: The gains are all of one sign, so that there is nothing to tell apart.
+    """
+    told = found.gains != 0
+    for_graph = found.gains[told] > 0
+    if for_graph.all() or not for_graph.any():
+        raise FitError(
+            "On every question the same arm is the better one, or there is no difference; "
+            "the graph weight needs questions of both kinds. Add a dataset on which the other "
+            "arm wins."
+        )
+    columns = found.signals[told]
+    scale = np.maximum(columns.std(axis=0), 1e-9)
+    stakes = np.abs(found.gains[told])
+    weights = stakes / np.where(for_graph, stakes[for_graph].sum(), stakes[~for_graph].sum()) / 2
+    fitted = _weighted_logistic(columns / scale, for_graph, weights, shrinkage)
+    return GraphWeightModel(*map(float, [fitted[0], *(fitted[1:] / scale)]))
+
+
+def _weighted_logistic(
+    columns: Float64,
+    for_graph: NDArray[np.bool_],
+    weights: Float64,
+    shrinkage: float,
+) -> Float64:
+    """Bias and non-negative weights that minimise the weighted log loss plus L2."""
+    sign = np.where(for_graph, 1.0, -1.0)
+
+    def loss(parameters: Float64) -> tuple[float, Float64]:
+        margin = sign * (parameters[0] + columns @ parameters[1:])
+        slope = -sign * sigmoid(-margin) * weights
+        value = weights @ np.logaddexp(0, -margin) + shrinkage * parameters[1:] @ parameters[1:]
+        gradient = columns.T @ slope + 2 * shrinkage * parameters[1:]
+        return float(value), np.concatenate([[slope.sum()], gradient])
+
+    bounds = [(None, None), *[(0.0, None)] * columns.shape[1]]
+    start = np.zeros(columns.shape[1] + 1)
+    found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
+    result: Float64 = np.asarray(found.x, np.float64)
+    return result
 
 
 def fit_listwise(questions: Sequence[Replayed]) -> Float64:

@@ -20,8 +20,7 @@ from training.data.examples import Examples
 from training.fit.recipe import Recipe
 from training.fit.trainer import Trained, train
 from training.thresholds.outcomes import RouteOutcomes
-from training.thresholds.pareto import front
-from training.thresholds.solve import solve, stability
+from training.thresholds.solve import front, solve, stability
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
