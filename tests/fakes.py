@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from backends.types import AnalysedPassage, Float32, Passage
+from backends.types import Float32, Passage
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import AnalyserSettings
 from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
-from featurizer.types import Analysis, Parse, QuestionMention, Syntax
+from featurizer.types import Analysis, Parse, PassageAnalysis, QuestionMention, Syntax
 
 
 class FakeAnalyser:
@@ -32,11 +32,11 @@ class FakeAnalyser:
     def syntax_fingerprint(self) -> dict[str, str]:
         return {"tree": "none"}
 
-    def passages(self, items: Sequence[tuple[str, str]]) -> list[AnalysedPassage]:
-        return self._hash.analyse([Passage("", title, text) for title, text in items])
+    def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
+        return self._hash.analyse(passages)
 
-    def surfaces(self, texts: Sequence[str]) -> Float32:
-        return self._hash.encode_surfaces(texts)
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
+        return self._hash.encode_surfaces(surfaces)
 
     def questions(
         self,
@@ -53,7 +53,7 @@ class FakeAnalyser:
     def _question(self, text: str) -> Analysis:
         names = dict.fromkeys(re.findall(r"\b[A-Z]\w+", text))
         mentions = tuple(QuestionMention(name, "entity", None) for name in names)
-        return Analysis(Parse(text, (), (), ()), self.surfaces([text])[0], mentions)
+        return Analysis(Parse(text, (), (), ()), self.encode_surfaces([text])[0], mentions)
 
 
 class ReadingAnalyser(FakeAnalyser):

@@ -14,8 +14,9 @@ from backends.errors import IndexLockedError, IndexMismatchError
 from backends.store.documents import Removal, remove
 from backends.store.index import Index
 from backends.store.ingest import ingest, title_surfaces
-from backends.types import AnalysedPassage, Passage
+from backends.types import Passage
 from benchmarks.hashing import HashAnalyser
+from featurizer.types import PassageAnalysis
 
 
 class Counting(HashAnalyser):
@@ -25,7 +26,7 @@ class Counting(HashAnalyser):
         super().__init__()
         self.analysed: list[str] = []
 
-    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
+    def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
         self.analysed += [passage.id for passage in passages]
         return super().analyse(passages)
 
