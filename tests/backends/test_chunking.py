@@ -76,11 +76,6 @@ def test_a_short_text_is_left_exactly_as_it_is() -> None:
     assert chunk_text("  a\n\n\n b ", 2) == ["  a\n\n\n b "]
 
 
-def test_another_splitter_may_be_used() -> None:
-    assert chunk_text("a;b;c", 1, lambda text: text.split(";")) == ["a;b;c"]
-    assert chunk_text("a a;b b", 2, lambda text: text.split(";")) == ["a a", "b b"]
-
-
 @pytest.mark.parametrize(
     "text",
     ["x" * 1_000_000, "word " * 200_000, "." * 1_000_000, " \n" * 500_000 + "x", "雨" * 400_000],
