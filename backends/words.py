@@ -56,10 +56,10 @@ def is_telling(key: str) -> bool:
     return len(key) > 1 and not all(token in FUNCTION_WORDS for token in tokenise(key))
 
 
-def title_names(title: str) -> tuple[str, str]:
-    """A title as it stands, and without its "(…)" ending if it has one."""
+def title_names(title: str) -> tuple[str, ...]:
+    """What a title names: itself, and itself without a final "(…)"; an empty one names nothing."""
     whole = title.strip()
-    return whole, _PARENTHETICAL.sub("", whole)
+    return tuple(name for name in dict.fromkeys((whole, _PARENTHETICAL.sub("", whole))) if name)
 
 
 def title_keys(title: str) -> tuple[str, ...]:
