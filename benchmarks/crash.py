@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from backends.errors import IndexNotFoundError
 from backends.store.index import Index
 from backends.store.ingest import ingest
-from backends.words import title_names
 from backends.store.snapshot import Corpus, read_corpus
 from backends.types import Passage
+from backends.words import title_names
 from benchmarks.hashing import HashAnalyser
 
 WINDOW = 6

@@ -14,6 +14,7 @@ from backends.progress import Progress, Silent
 from backends.store.index import Changes, Index, Writer
 from backends.store.schema import any_of, content_hash, to_batch
 from backends.types import AnalysedPassage, Passage, PassageAnalyser
+from backends.words import title_names
 
 _T = TypeVar("_T")
 

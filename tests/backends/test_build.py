@@ -14,8 +14,8 @@ from backends.errors import IndexLockedError, IndexMismatchError
 from backends.store.documents import Removal, remove
 from backends.store.index import Index
 from backends.store.ingest import ingest
-from backends.words import title_names
 from backends.types import AnalysedPassage, Passage
+from backends.words import title_names
 from benchmarks.hashing import HashAnalyser
 
 

@@ -48,7 +48,7 @@ def analyse(index: Path, texts: Sequence[str]) -> list[Query]:
     vectors = HashAnalyser().encode_surfaces(texts)
     names = [text.split()[-1].rstrip("?") for text in texts]
     return [
-        Query(text, vector, (), (Mention(name, "entity", vector),))
+        Query(text, vector, (Mention(name, "entity", vector),))
         for text, vector, name in zip(texts, vectors, names, strict=True)
     ]
 
