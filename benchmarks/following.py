@@ -59,7 +59,7 @@ def builds(folder: Path, changes: int) -> None:
     table = Table(["version built", "corpus ms", *(f"{part} ms" for part in PARTS), "all ms"])
     snapshot = build(table, "from nothing", lambda: Snapshot(index, settings))
     for number in range(changes):
-        ingest(Index.open(folder), [document(number)], container.passage_analyser)
+        ingest(Index.open(folder), [document(number)], container.analyser)
         index.refresh()
         before = snapshot
         snapshot = build(table, "after one more", lambda: Snapshot(index, settings, before))  # noqa: B023

@@ -105,7 +105,7 @@ def _index(dataset: Path, folder: Path, mode: str) -> Result:
     done = ingest(
         target.index,
         read_passages(dataset),
-        target.passage_analyser,
+        target.analyser,
         batch_passages=settings.ingest.batch_passages,
         entity_vectors=settings.ingest.entity_vectors,
     )

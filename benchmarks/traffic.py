@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.report import Table, parser, print_header, timed
-from router.model_files import Stated, read_stated
+from router.model_files import RouterInfo, read_info
 from router.policy import decide
 from router.request_log import FEEDBACK, RETRIEVAL, RequestLog
 from router.settings import RoutingSettings
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print_header(
         "wye tune --from-log", seed=options.seed, data=f"{options.lines:,} made-up requests"
     )
-    router = read_stated(RoutingSettings().folder())
+    router = read_info(RoutingSettings().folder())
     with tempfile.TemporaryDirectory(prefix="wye-traffic-") as folder:
         path = Path(folder) / "requests.jsonl"
         writing = timed(lambda: write(path, options.lines, router, seed=options.seed))
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return codes[0]
 
 
-def write(path: Path, lines: int, router: Stated, *, seed: int = 0) -> None:
+def write(path: Path, lines: int, router: RouterInfo, *, seed: int = 0) -> None:
     """Write a log as the service does.
 
     Args:

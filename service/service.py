@@ -15,7 +15,7 @@ from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
 from service.batching import Batcher, unless_gone
-from service.collections import Collection, pick
+from service.collections import Collection
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import Problem, request_id_of
@@ -55,7 +55,7 @@ class Service:
             ring: Keys, to be read again when their file changes.
             metrics: To count in.
             tracer: To record retrievals with.
-            loaded: Called when all collections are.
+            loaded: Called when all collections are loaded.
         """
         serve = settings.serve
         self.settings = settings
@@ -101,7 +101,15 @@ class Service:
         Raises:
             Problem: 404.
         """
-        return pick(self.collections, name)
+        if name is None:
+            return next(iter(self.collections.values()))
+        if name not in self.collections:
+            raise Problem(
+                404,
+                "no-such-collection",
+                f"There is no collection '{name:.80}'; there is {', '.join(self.collections)}.",
+            )
+        return self.collections[name]
 
     async def start(self) -> None:
         """Begin to load, and return; `is_ready` says when it is done."""
@@ -143,8 +151,8 @@ class Service:
             Problem: 503 when there is too much to do or nothing is loaded, 504 when time ran out,
                 422 for a request that cannot be answered, 499 when the client went away.
         """
-        self._check(params.collection, params.route)
-        request_id, seconds = request_id_of(request.scope), self._seconds(deadline_ms)
+        seconds = self._admit(params.collection, params.route, deadline_ms)
+        request_id = request_id_of(request.scope)
         tasks = [
             asyncio.ensure_future(self._submit(params, QueuedQuestion(text, request_id), seconds))
             for text in questions
@@ -166,20 +174,23 @@ class Service:
         Raises:
             Problem: As of `search`.
         """
-        self._check(params.collection, Route.AUTO)
+        seconds = self._admit(params.collection, Route.AUTO, deadline_ms)
         item = QueuedQuestion(question, request_id_of(request.scope))
-        work = self.batcher.submit(params, item, self._seconds(deadline_ms))
+        work = self.batcher.submit(params, item, seconds)
         decision, _ = await unless_gone(gone(request), work)
         return cast("Decision", decision)
 
-    def _check(self, name: str, route: Route) -> None:
+    def _admit(self, name: str, route: Route, deadline_ms: int | None) -> float:
         """Refuse at once what cannot be answered.
+
+        Returns:
+            Seconds that the answer may take.
 
         Raises:
             Problem: 503 while the collection loads, 409 for a route that it lacks.
         """
         collection = self.collections[name]
-        _ = collection.engine
+        _ = collection.session
         lacking = collection.unavailable.get(route)
         if lacking is not None:
             raise Problem(
@@ -187,8 +198,6 @@ class Service:
                 "no-such-route",
                 f"Route '{route}' is not available in '{collection.name}': {lacking}",
             )
-
-    def _seconds(self, deadline_ms: int | None) -> float:
         serve = self.settings.serve
         return min(deadline_ms or serve.deadline_ms, LONGEST_DEADLINE_MS) / 1000
 

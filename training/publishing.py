@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from featurizer.constituency.parser import open_syntax_parser
-from router.model_files import Draft, save
+from router.model_files import TrainedRouter, save_router
 from router.query_performance import NAMES, schema_id
 from router.settings import Settings
 from training.card import card
@@ -47,10 +47,10 @@ def publish(
     )
     fitted = learned.fitted
     choices = fitted.choices
-    folder = save(
+    folder = save_router(
         models,
         name,
-        Draft(
+        TrainedRouter(
             scorer=fitted.scorer,
             policy=fitted.policy,
             schema_id=schema,

@@ -14,9 +14,10 @@ from backends.errors import IndexLockedError, IndexMismatchError
 from backends.store.documents import Removal, remove
 from backends.store.index import Index
 from backends.store.ingest import ingest
-from backends.types import AnalysedPassage, Passage
+from backends.types import Passage
 from backends.words import title_names
 from benchmarks.hashing import HashAnalyser
+from featurizer.types import PassageAnalysis
 
 
 class Counting(HashAnalyser):
@@ -26,7 +27,7 @@ class Counting(HashAnalyser):
         super().__init__()
         self.analysed: list[str] = []
 
-    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
+    def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
         self.analysed += [passage.id for passage in passages]
         return super().analyse(passages)
 

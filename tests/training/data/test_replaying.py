@@ -1,5 +1,3 @@
-"""Making replays: the same as asking, once, and whole after any death."""
-
 import os
 import signal
 import subprocess
@@ -14,13 +12,14 @@ import pytest
 from backends.documents import read_passages
 from backends.store.ingest import ingest
 from router.fusion import fuse_all, fuse_text
+from router.gateway import Gateway
 from router.session import Session
 from router.settings import load_settings
 from router.types import Route
 from training.data import replaying
 from training.data.dataset import Dataset, read_dataset
 from training.data.replay import read_replay, read_training
-from training.data.replaying import key_of, main, replay_dataset
+from training.data.replaying import contains_any, key_of, main, replay_dataset, replay_demo, words
 
 DEMO = Path(str(files("service"))) / "demo"
 
@@ -31,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("fake_models")
 def index(tmp_path: Path) -> Path:
     folder = tmp_path / "index"
     ingestion = Session.create(load_settings(), folder)
-    ingest(ingestion.index, read_passages(DEMO), ingestion.passage_analyser)
+    ingest(ingestion.index, read_passages(DEMO), ingestion.analyser)
     ingestion.close()
     return folder
 
@@ -150,29 +149,51 @@ def test_what_was_answered_is_not_asked_again(
         pass
 
     asked: list[str] = []
-    retrieve_all = container.gateway.retrieve_all
+    retrieve_all = Gateway.retrieve_all
 
-    def dying(questions: list[str], depth: int, filter_: object | None = None) -> object:
+    def dying(
+        own: Gateway, questions: list[str], depth: int, filter_: object | None = None
+    ) -> object:
         asked.extend(questions)
         if len(asked) == 7:
             raise DiedError
-        return retrieve_all(questions, depth, filter_)
+        return retrieve_all(own, questions, depth, filter_)
 
-    monkeypatch.setattr(container.gateway, "retrieve_all", dying)
+    monkeypatch.setattr(Gateway, "retrieve_all", dying)
     with pytest.raises(DiedError):
         replay_dataset(container, dataset, tmp_path / "cut")
     again: list[str] = []
 
-    def counting(questions: list[str], depth: int, filter_: object | None = None) -> object:
+    def counting(
+        own: Gateway, questions: list[str], depth: int, filter_: object | None = None
+    ) -> object:
         again.extend(questions)
-        return retrieve_all(questions, depth, filter_)
+        return retrieve_all(own, questions, depth, filter_)
 
-    monkeypatch.setattr(container.gateway, "retrieve_all", counting)
+    monkeypatch.setattr(Gateway, "retrieve_all", counting)
     found = read_training(replay_dataset(container, dataset, tmp_path / "cut"))
     assert len(again) == 1 + 10 - 4  # one to warm up, and all but the block that was whole
     assert found.judgements == whole.judgements
     for arm in (Route.DENSE, Route.GRAPH):
         assert found.rankings(arm) == whole.rankings(arm)
+
+
+@pytest.mark.parametrize(
+    ("text", "answers", "holds"),
+    [
+        ("He was born in Ur.", ["UR"], True),
+        ("He was born in Uruguay.", ["Ur"], False),
+        ("the 1st of May, 1901", ["May 1901"], True),
+        ("May and 1901", ["May 1901"], False),
+        ("anything", [""], False),
+        ("anything", ["?!"], False),
+        ("anything", [], False),
+        ("A\N{NO-BREAK SPACE}B", ["a b"], True),
+        ("Straße", ["STRASSE"], True),
+    ],
+)
+def test_word_for_word(text: str, answers: list[str], holds: bool) -> None:
+    assert contains_any(words(text), [words(answer) for answer in answers]) is holds
 
 
 SCRIPT = """
@@ -192,12 +213,12 @@ def test_a_killed_run_leaves_whole_files_and_the_next_one_ends_it(
     index: Path, tmp_path: Path, container: Session
 ) -> None:
     (tmp_path / "tests_fakes.py").write_text(
-        (Path(__file__).parents[1] / "conftest.py").read_text(encoding="utf-8")
+        (Path(__file__).parents[2] / "conftest.py").read_text(encoding="utf-8")
     )
     out = tmp_path / "replays"
     command = [sys.executable, "-c", SCRIPT, str(DEMO), "--index", str(index)]
     command += ["--out", str(out), "--split", "train"]
-    paths = [str(tmp_path), str(Path(__file__).parents[2])]
+    paths = [str(tmp_path), str(Path(__file__).parents[3])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     waited = time.monotonic() + 60
@@ -224,3 +245,14 @@ def test_the_command(index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     path = Path(capsys.readouterr().out.strip())
     assert path.name == "replay-demo-dev.parquet"
     assert len(read_training(path)) == len(read_dataset(DEMO, "dev").questions)
+
+
+def test_train_and_dev_of_the_demo_are_replayed_once(tmp_path: Path) -> None:
+    files = replay_demo(tmp_path)
+    assert [(read_training(file).split, len(read_training(file))) for file in files] == [
+        ("dev", 24),
+        ("train", 60),
+    ]
+    before = [file.stat().st_mtime_ns for file in files]
+    assert replay_demo(tmp_path) == files
+    assert [file.stat().st_mtime_ns for file in files] == before

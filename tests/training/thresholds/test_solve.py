@@ -9,7 +9,7 @@ from router.policy import decide
 from router.types import Route, Thresholds
 from training.errors import FitError
 from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, names, outcome
-from training.thresholds.solve import solve
+from training.thresholds.solve import front, solve, stability
 
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
 CODES = {route: code for code, route in enumerate(names(Route.DENSE))}
@@ -190,3 +190,88 @@ def test_caution_takes_the_highest_pair_of_the_plateau_at_the_same_low(
         <= errors * behind.std() / np.sqrt(len(behind)) + 1e-9
     )
     assert (replay.scores < found.thresholds.high).sum() == highest
+
+
+def graded_replay(n: int) -> RouteOutcomes:
+    draw = np.random.default_rng(0)
+    scores = draw.uniform(0.01, 0.99, n)
+    chance = np.stack([1 - scores, np.full(n, 0.6), scores], axis=1)
+    quality = (draw.random((n, 3)) < chance).astype(float)
+    return RouteOutcomes(scores, quality, np.tile([1.0, 30.0, 20.0], (n, 1)))
+
+
+def test_intervals_hold_what_they_are_about_and_shrink() -> None:
+    widths = []
+    for n in (100, 2000):
+        found = graded_replay(n)
+        chosen = solve(found, most=100).thresholds
+        result = stability(found, chosen, resamples=50, most=50)
+        given = outcome(found, chosen)
+        for interval, value in ((result.quality, given.quality), (result.mean_ms, given.mean_ms)):
+            assert interval.mean == pytest.approx(value)
+            assert interval.low <= value <= interval.high
+        assert result.draws.shape == (50, 2)
+        assert (result.draws[:, 0] <= result.draws[:, 1]).all()
+        assert result.impossible == 0
+        widths.append([part.high - part.low for part in (result.quality, result.low, result.high)])
+    assert (np.array(widths[1]) < np.array(widths[0])).all()
+
+
+def test_the_same_seed_gives_the_same_draws() -> None:
+    found = graded_replay(60)
+    one, same, other = (
+        stability(found, Thresholds(0.3, 0.7), resamples=10, seed=seed).draws for seed in (1, 1, 2)
+    )
+    assert (one == same).all()
+    assert (one != other).any()
+
+
+def test_resamples_on_which_nothing_keeps_the_bounds_are_counted() -> None:
+    found = graded_replay(60)
+    latency = found.latency_ms.copy()
+    latency[:, 0] = np.linspace(0, 2, 60)
+    uneven = RouteOutcomes(found.scores, found.quality, latency)
+    result = stability(uneven, Thresholds(1, 1), ThresholdObjective(max_mean_ms=1), resamples=40)
+    assert 0.2 < result.impossible < 0.8
+    assert len(result.draws) == round(40 * (1 - result.impossible))
+    with pytest.raises(FitError, match="No resample"):
+        stability(uneven, Thresholds(1, 1), ThresholdObjective(max_mean_ms=0.1), resamples=10)
+
+
+def random_replay(n: int, seed: int) -> RouteOutcomes:
+    draw = np.random.default_rng(seed)
+    return RouteOutcomes(draw.uniform(0.01, 0.99, n), draw.random((n, 3)), draw.random((n, 3)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_front_is_what_nothing_beats(seed: int) -> None:
+    found = random_replay(12, seed)
+    result = front(found, most=None)
+    scores = np.sort(found.scores)
+    edges = [0.0, *((scores[1:] + scores[:-1]) / 2).tolist(), 1.0]
+    all_pairs = [
+        outcome(found, Thresholds(low, high)) for low in edges for high in edges if low <= high
+    ]
+    for pair, quality, latency in zip(
+        result.thresholds, result.quality, result.mean_ms, strict=True
+    ):
+        given = outcome(found, pair)
+        assert given.quality == pytest.approx(quality)
+        assert given.mean_ms == pytest.approx(latency)
+        assert not any(
+            (other.quality > quality + 1e-9 and other.mean_ms <= latency + 1e-9)
+            or (other.quality >= quality - 1e-9 and other.mean_ms < latency - 1e-9)
+            for other in all_pairs
+        )
+    assert result.quality[-1] == pytest.approx(max(other.quality for other in all_pairs))
+    assert result.mean_ms[0] == pytest.approx(min(other.mean_ms for other in all_pairs))
+    assert (np.diff(result.quality) > 0).all()
+    assert (np.diff(result.mean_ms) > 0).all()
+
+
+def test_the_front_within_bounds() -> None:
+    found = random_replay(50, 9)
+    result = front(found, ThresholdObjective(max_graph_share=0.4))
+    for pair in result.thresholds:
+        shares = outcome(found, pair).shares
+        assert shares[1] + shares[2] <= 0.4

@@ -1,5 +1,3 @@
-"""Replays: what they hold, and that nothing learns from a test split."""
-
 import ast
 import inspect
 from collections.abc import Callable
@@ -32,7 +30,7 @@ MakeReplay = Callable[..., TrainingReplay]
 LEARNING = (
     "training.fit.baselines",
     "training.labels",
-    "training.fit.graph_weight",
+    "benchmarks.graph_weight",
     "benchmarks.listwise",
     "benchmarks.fusion",
 )

@@ -6,13 +6,13 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from backends.types import Float64, Int64
 from router.explain import Explainer
 from training.data.examples import Examples
 from training.errors import FitError
-from training.fit.linear import Path
-from training.fit.network import Curve
+from training.fit.network import dev_loss
 from training.fit.recipe import Recipe
-from training.fit.trainer import Trained, train
+from training.fit.trainer import Trained, select, train
 
 Maker = Callable[[int, int], Examples]
 SMALL = Recipe(hidden=(32, 32, 16), seeds=(0, 1), epochs=30, features=10)
@@ -90,23 +90,36 @@ def test_progress_ends_where_it_said(examples: Maker, names: tuple[str, ...], ki
 
 
 @pytest.mark.parametrize("criterion", ["nll", "auc"])
-def test_the_best_epoch_is_kept(examples: Maker, names: tuple[str, ...], criterion: str) -> None:
+def test_the_best_epoch_is_kept(
+    examples: Maker, names: tuple[str, ...], criterion: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+
+    def remember(logits: Float64, labels: Int64, recipe: Recipe) -> float:
+        seen.append(dev_loss(logits, labels, recipe))
+        return seen[-1]
+
+    monkeypatch.setattr("training.fit.network.dev_loss", remember)
     recipe = replace(SMALL, seeds=(0,), criterion=criterion, patience=5)
     dev = examples(300, 1)
-    trained = train(examples(300, 0), dev, names, recipe)
-    curve = trained.fits[0]
-    assert isinstance(curve, Curve)
-    best = np.argmin(curve.dev_nll) if criterion == "nll" else np.argmax(curve.dev_auc)
-    assert curve.best == best
-    assert len(curve.loss) == min(recipe.epochs, curve.best + 1 + recipe.patience)
-    assert trained.dev_auc == pytest.approx(curve.dev_auc[curve.best], abs=1e-6)
+    scorer = train(examples(300, 0), dev, names, recipe).scorer
+    best = int(np.argmin(seen))
+    assert len(seen) == min(recipe.epochs, best + 1 + recipe.patience)
+    kept = dev_loss(scorer.raw(scorer.inputs(dev.features)), dev.labels, recipe)
+    assert kept == pytest.approx(seen[best], abs=1e-6)
 
 
-def test_a_line_is_fitted_for_each_strength(simple: Trained) -> None:
-    path = simple.fits[0]
-    assert isinstance(path, Path)
-    assert path.best == np.argmin(path.dev_nll)
-    assert list(path.used) == sorted(path.used, reverse=True)
+def test_of_all_strengths_the_best_on_dev_is_kept(
+    simple: Trained, examples: Maker, names: tuple[str, ...], dev: Examples
+) -> None:
+    each = [
+        train(examples(900, 0), dev, names, replace(simple.recipe, strengths=(strength,))).scorer
+        for strength in simple.recipe.strengths
+    ]
+    inputs = simple.scorer.inputs(dev.features)
+    found = [dev_loss(one.raw(inputs), dev.labels, simple.recipe) for one in each]
+    assert dev_loss(simple.scorer.raw(inputs), dev.labels, simple.recipe) == min(found)
+    assert len(set(found)) == len(found)
 
 
 @pytest.mark.parametrize("kind", ["attention-mlp", "linear"])
@@ -177,3 +190,50 @@ def test_what_cannot_be_trained_is_refused(examples: Maker, names: tuple[str, ..
 def test_recipes_that_make_no_sense_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(FitError):
         Recipe(**change)  # type: ignore[arg-type]
+
+
+def test_what_decides_is_kept_and_what_repeats_is_not(
+    examples: Maker, names: tuple[str, ...]
+) -> None:
+    found = select(examples(1500, 0), names, k=4)
+    assert {"f2", "f3"} <= set(found.names)
+    assert found.columns.tolist() == sorted(found.columns.tolist())
+    assert found.names == tuple(names[column] for column in found.columns)
+    assert len(found.information) == 4
+    assert found.constants == ("f12",)
+    assert found.duplicates == {"f13": "f2"}
+
+
+def test_information_of_counts_is_that_of_the_table() -> None:
+    x = np.array([0.0, 0, 0, 1, 1, 1, 1, 2])
+    labels = np.array([0, 0, 1, 1, 1, 1, 0, 1])
+    found = select(Examples(x[:, None], labels, np.full(8, "a")), ["count"])
+    expected = 0.0
+    for value in (0, 1, 2):
+        for label in (0, 1):
+            both = ((x == value) & (labels == label)).mean()
+            if both:
+                expected += both * np.log(both / ((x == value).mean() * (labels == label).mean()))
+    assert found.information[0] == pytest.approx(expected)
+
+
+def test_the_same_seed_keeps_the_same_features(examples: Maker, names: tuple[str, ...]) -> None:
+    one, same = (select(examples(200, 0), names, k=6, seed=3) for _ in range(2))
+    assert one.names == same.names
+    assert (one.information == same.information).all()
+
+
+def test_more_than_there_are_keeps_all_that_vary(examples: Maker, names: tuple[str, ...]) -> None:
+    assert select(examples(100, 0), names, k=85).columns.tolist() == list(range(12))
+
+
+def test_what_cannot_be_selected_from_is_refused(examples: Maker, names: tuple[str, ...]) -> None:
+    some = examples(20, 0)
+    with pytest.raises(FitError, match="13 names for 14 features"):
+        select(some, names[1:])
+    with pytest.raises(FitError, match="at least 1"):
+        select(some, names, k=0)
+    with pytest.raises(FitError, match="labels are the same"):
+        select(some.only(some.labels == 1), names)
+    with pytest.raises(FitError, match="No feature varies"):
+        select(Examples(np.ones((20, 14)), some.labels, some.groups), names)
