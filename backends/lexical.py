@@ -1,8 +1,8 @@
 """Lexical retrieval: passages by BM25.
 
-`benchmarks/lexical.py` compares it with Lance's own full-text index. Lance takes in a small change
-three times sooner, but answers twenty times later, and its scores depend on how the rows came in:
-the same content, written in another order, would not give the same answer.
+Lance's own full-text index would be the other choice. It takes in a small change three times
+sooner, but answers twenty times later, and its scores depend on how the rows came in: the same
+content, written in another order, would not give the same answer.
 """
 
 import math
