@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 
 from backends.errors import IndexNotFoundError
 from backends.store.index import Index
-from backends.store.ingest import ingest, title_surfaces
+from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus, read_corpus
 from backends.types import Passage
+from backends.words import title_names
 from benchmarks import harness
 from benchmarks.harness import Table
 from benchmarks.hashing import HashAnalyser
@@ -201,7 +202,7 @@ class Bench:
             return (0 if self.operation == "ingest" else None), True
         digest = _digest(corpus)
         state = self._states.index(digest) if digest in self._states else None
-        titles = (surface for title in corpus.titles for surface in title_surfaces(title))
+        titles = (surface for title in corpus.titles for surface in title_names(title))
         vectors = corpus.surface_vectors([*corpus.entities.names, *titles])
         return state, not np.isnan(vectors).any()
 
