@@ -1,4 +1,4 @@
-"""A router's decision, for people."""
+"""Decisions, explanations and replies: for people at a terminal, and as JSON."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -16,18 +16,15 @@ from router.types import Contribution, Decision, FusedHit, Reply, Route, Thresho
 
 GAUGE = 40
 SHOWN_FEATURES = 10
+SHOWN_ENTITIES = 15
+EXCERPT = 240
+INDENT = 14
 STYLES = {Route.GRAPH: "magenta", Route.FUSION: "yellow"}
 SIMPLE_STYLE = "cyan"
 
 
 def show_decision(console: Console, decision: Decision, *, features: int = SHOWN_FEATURES) -> None:
-    """Print where the score lies among the thresholds and, where it was asked for, why.
-
-    Args:
-        console: Where to.
-        decision: The router's.
-        features: Most contributions to show.
-    """
+    """Print where the score lies among the thresholds and, where it was asked for, why."""
     console.print(_headline(decision))
     if decision.score is not None and decision.thresholds is not None:
         console.print(_gauge(decision.score, decision.thresholds))
@@ -97,16 +94,8 @@ def _contributions(contributions: tuple[Contribution, ...], most: int) -> Table:
     return table
 
 
-SHOWN_ENTITIES = 15
-
-
 def show_explanation(console: Console, explanation: Explanation) -> None:
-    """Print seeds, activated entities with the sentences that led to them, and passage shares.
-
-    Args:
-        console: Where to.
-        explanation: Of one ranking.
-    """
+    """Print seeds, activated entities with the sentences that led to them, and passage shares."""
     console.print(_seeds(explanation))
     if explanation.entities:
         console.print(_entities(explanation))
@@ -163,18 +152,8 @@ def _table(title: str) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
 
 
-EXCERPT = 240
-INDENT = 14
-
-
 def show_reply(console: Console, reply: Reply, passages: Mapping[str, Passage]) -> None:
-    """Print one reply with an excerpt of each passage, and its explanation if it has one.
-
-    Args:
-        console: Where to.
-        reply: What was found.
-        passages: Id -> passage, of every hit.
-    """
+    """Print one reply with an excerpt of each passage, and its explanation if it has one."""
     console.print(Text(reply.question, style="bold"), _facts(reply))
     if reply.decision is not None:
         show_decision(console, reply.decision)
