@@ -357,11 +357,7 @@ class Session:
         return {passage.id: passage for passage in self.snapshot.corpus.passages(ids)}
 
     def ingest(
-        self,
-        passages: Iterable[Passage],
-        *,
-        entity_vectors: bool = False,
-        progress: Progress | None = None,
+        self, passages: Iterable[Passage], *, progress: Progress | None = None
     ) -> IngestReport:
         """Bring the index up to date with passages; see `backends.store.ingest.ingest`.
 
@@ -377,7 +373,7 @@ class Session:
             passages,
             self.analyser,
             batch_passages=own.batch_passages,
-            entity_vectors=entity_vectors or own.entity_vectors,
+            entity_vectors=own.entity_vectors,
             progress=progress,
         )
 

@@ -17,7 +17,7 @@ from backends.store.index import Index
 from router.session import Session
 from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
-from tests.conftest import FakeAnalyser
+from tests.fakes import FakeAnalyser
 from tests.live import PATIENCE, Live
 
 Start = Callable[..., TestClient]
@@ -168,7 +168,7 @@ SERVER = """
 import time
 import uvicorn
 import router.session
-from tests.conftest import FakeAnalyser
+from tests.fakes import FakeAnalyser
 
 class Slow(FakeAnalyser):
     def analyse(self, passages):
