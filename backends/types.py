@@ -120,13 +120,11 @@ class Query:
     Attributes:
         text: As asked.
         vector: (d,) float32, unit length.
-        tokens: Words of the question in order, for matching against the entity vocabulary.
         mentions: Named entities and noun phrases found by the parser.
     """
 
     text: str
     vector: Float32
-    tokens: tuple[str, ...] = ()
     mentions: tuple[Mention, ...] = ()
 
 

@@ -22,13 +22,7 @@ class HashAnalyser:
     """Vectors from a hash of the text; capitalised words are entities, long words are phrases."""
 
     def __init__(self, dimension: int = 8, *, name: str = "hash", delay: float = 0.0) -> None:
-        """Set up.
-
-        Args:
-            dimension: Length d of every vector.
-            name: Goes into the fingerprint.
-            delay: Seconds to sleep for each passage, as if there were work to do.
-        """
+        """Give vectors of so many numbers a fingerprint, and sleep so many seconds a passage."""
         self._dimension = dimension
         self._name = name
         self._delay = delay
