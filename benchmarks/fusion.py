@@ -33,7 +33,7 @@ from router.types import ARMS, ArmResults, Route
 from training.data.replay import Replayed, TrainingReplay, file_name, read_training
 from training.evaluation.bootstrap import interval, resampled_means
 from training.evaluation.measures import MEASURES, score
-from training.fit.baselines import Questions, embedding_lr
+from training.fit.baselines import BaselineQuestions, embedding_lr
 
 K = 10
 SHOWN = ("nDCG@10", "R@5", "Success@1")
@@ -51,7 +51,7 @@ Form = Callable[[Sequence[Replayed]], Fused]
 
 def fixed(answer: Callable[[ArmResults], Ranking]) -> Form:
     """A form that has nothing to fit."""
-    return lambda _: lambda asked: [answer(one.evidence) for one in asked]
+    return lambda _: lambda asked: [answer(one.results) for one in asked]
 
 
 def by_settings(settings: FusionSettings) -> Form:
@@ -68,7 +68,7 @@ def best_rrf(fit: Sequence[Replayed]) -> Fused:
     """Reciprocal ranks of the three lists, with the best k and weights of a grid."""
 
     def with_(k: float, weights: tuple[float, float, float]) -> Fused:
-        return lambda asked: [fuse(_lists(one.evidence), weights, rrf_k=k, k=K) for one in asked]
+        return lambda asked: [fuse(_lists(one.results), weights, rrf_k=k, k=K) for one in asked]
 
     grid = [
         with_(k, (dense, lexical, 1.0))
@@ -82,7 +82,7 @@ def best_convex(fit: Sequence[Replayed]) -> Fused:
 
     def with_(scale: float, share: float) -> Fused:
         weights = (1.0, share, scale)
-        return lambda asked: [combine_scores(_lists(one.evidence), weights, k=K) for one in asked]
+        return lambda asked: [combine_scores(_lists(one.results), weights, k=K) for one in asked]
 
     return _best([with_(*pair) for pair in product(BLEND_SCALES, LEXICAL_SHARES)], fit)
 
@@ -124,7 +124,7 @@ def fitted_adaptive(fit: Sequence[Replayed]) -> Fused:
 def listwise(fit: Sequence[Replayed]) -> Fused:
     """A weight for score and rank in every arm."""
     weights = fit_listwise(fit)
-    return lambda asked: [fuse_listwise(one.evidence, weights, K) for one in asked]
+    return lambda asked: [fuse_listwise(one.results, weights, K) for one in asked]
 
 
 def oracle(_: Sequence[Replayed]) -> Fused:
@@ -229,17 +229,17 @@ def _best(grid: Sequence[Fused], fit: Sequence[Replayed]) -> Fused:
 def _routed(asked: Sequence[Replayed], to_graph: Sequence[bool]) -> list[Ranking]:
     text = fuse_text(_evidence(asked), SETTINGS, K)
     return [
-        one.evidence.rankings[Route.GRAPH] if graph else hybrid
+        one.results.rankings[Route.GRAPH] if graph else hybrid
         for one, graph, hybrid in zip(asked, to_graph, text, strict=True)
     ]
 
 
 def _gains(asked: Sequence[Replayed]) -> Gains:
     """What the graph gains over the hybrid route, in the first of the measures."""
-    evidence = _evidence(asked)
-    graph = _measure(asked, [one.rankings[Route.GRAPH] for one in evidence])
-    text = _measure(asked, fuse_text(evidence, SETTINGS, K))
-    return Gains(signals(evidence, GRAPH_WEIGHT_SIGNALS), (graph - text)[:, COLUMNS[0]])
+    results = _evidence(asked)
+    graph = _measure(asked, [one.rankings[Route.GRAPH] for one in results])
+    text = _measure(asked, fuse_text(results, SETTINGS, K))
+    return Gains(signals(results, GRAPH_WEIGHT_SIGNALS), (graph - text)[:, COLUMNS[0]])
 
 
 def _embedding_scores(fit: Sequence[Replayed]) -> Callable[[Sequence[Replayed]], list[float]]:
@@ -251,9 +251,9 @@ def _embedding_scores(fit: Sequence[Replayed]) -> Callable[[Sequence[Replayed]],
     return lambda asked: scores(_questions(asked)).tolist()
 
 
-def _questions(asked: Sequence[Replayed]) -> Questions:
-    vectors = np.array([one.evidence.query.vector for one in asked])
-    return Questions([one.question.text for one in asked], vectors)
+def _questions(asked: Sequence[Replayed]) -> BaselineQuestions:
+    vectors = np.array([one.results.query.vector for one in asked])
+    return BaselineQuestions([one.question.text for one in asked], vectors)
 
 
 def _measure(asked: Sequence[Replayed], answers: Sequence[Ranking]) -> Float64:
@@ -265,11 +265,11 @@ def _measure(asked: Sequence[Replayed], answers: Sequence[Ranking]) -> Float64:
 
 
 def _evidence(asked: Sequence[Replayed]) -> list[ArmResults]:
-    return [one.evidence for one in asked]
+    return [one.results for one in asked]
 
 
-def _lists(evidence: ArmResults) -> list[Ranking]:
-    return [evidence.rankings[arm] for arm in ARMS]
+def _lists(results: ArmResults) -> list[Ranking]:
+    return [results.rankings[arm] for arm in ARMS]
 
 
 def _path(folder: Path, dataset: str, split: str) -> Path:

@@ -48,7 +48,7 @@ def fit_listwise(questions: Sequence[Replayed]) -> Float64:
     """
     lists = []
     for one in questions:
-        found = _candidates(one.evidence)
+        found = _candidates(one.results)
         gold = np.array([one.gold.get(id_, 0) > 0 for id_ in found.ids], dtype=bool)
         if gold.any():
             lists.append((found.signals, gold / gold.sum()))
@@ -69,15 +69,15 @@ def fit_listwise(questions: Sequence[Replayed]) -> Float64:
     return np.asarray(best.x, np.float64)
 
 
-def fuse_listwise(evidence: ArmResults, weights: Float64, k: int) -> Ranking:
+def fuse_listwise(results: ArmResults, weights: Float64, k: int) -> Ranking:
     """Order a question's candidates by their weighted signals, equal ones by id.
 
     Args:
-        evidence: Of all arms.
+        results: Of all arms.
         weights: From `fit_listwise`.
         k: Most hits to return, at least 1.
     """
-    found = _candidates(evidence)
+    found = _candidates(results)
     scores = (found.signals @ weights).tolist()
     order = sorted(range(len(scores)), key=lambda place: (-scores[place], found.ids[place]))
     hits = tuple(
@@ -86,11 +86,11 @@ def fuse_listwise(evidence: ArmResults, weights: Float64, k: int) -> Ranking:
     return Ranking("listwise", hits, len(scores))
 
 
-def _candidates(evidence: ArmResults) -> _Candidates:
-    ids = sorted({hit.id for arm in ARMS for hit in evidence.rankings[arm].hits})
+def _candidates(results: ArmResults) -> _Candidates:
+    ids = sorted({hit.id for arm in ARMS for hit in results.rankings[arm].hits})
     columns = []
     for arm in ARMS:
-        ranking = evidence.rankings[arm]
+        ranking = results.rankings[arm]
         values = scaled(ranking)
         known = {hit.id: (v, hit.rank) for hit, v in zip(ranking.hits, values, strict=True)}
         lacking = (values[-1] if values else 0.0, BEYOND)

@@ -15,7 +15,7 @@ from router.model import RoutingModel
 from router.policy import Policy
 from router.scorer import AttentionMlp, Linear
 from training.data.examples import Examples
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Trained, train
 from training.thresholds.outcomes import RouteOutcomes
 from training.thresholds.solve import Solution, front, solve, stability
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     columns += [f"{what} {p} ms" for what in ("decision", "explained") for p in ("p50", "p95")]
     table = report.Table(columns, width=14)
     for kind in (Linear.kind, AttentionMlp.kind):
-        recipe = Recipe(kind=kind, seeds=tuple(range(arguments.members)))
+        recipe = RouterRecipe(kind=kind, seeds=tuple(range(arguments.members)))
         made: list[Trained] = []
         seconds = report.timed(lambda: made.append(train(training, dev, names, recipe)))  # noqa: B023
         solved = solve(_replay(made[0], training, seed), most=200)

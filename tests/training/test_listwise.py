@@ -18,7 +18,7 @@ def test_the_arm_that_is_right_gets_the_weight(replayed: MakeQuestion) -> None:
     assert weights.shape == (6,)
     assert (weights >= 0).all()
     assert weights[4:].sum() > weights[:4].sum()
-    found = fuse_listwise(asked[0].evidence, weights, 2)
+    found = fuse_listwise(asked[0].results, weights, 2)
     assert found.hits[0].id == "a"
     assert len(found.hits) == 2
 
@@ -35,7 +35,7 @@ def test_the_loss_is_least_where_it_stops(replayed: MakeQuestion) -> None:
     def loss(trial: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
         total, counted = 0.0, 0
         for one in asked:
-            found = fuse_listwise(one.evidence, trial, 100)
+            found = fuse_listwise(one.results, trial, 100)
             scores = {hit.id: hit.score for hit in found.hits}
             gold = [id_ for id_ in scores if id_ in one.gold]
             if gold:
@@ -54,7 +54,7 @@ def test_the_loss_is_least_where_it_stops(replayed: MakeQuestion) -> None:
 
 def test_equal_scores_are_ordered_by_id(replayed: MakeQuestion) -> None:
     one = replayed("q", "a", {D: "ba", L: "ab", G: ""})
-    found = fuse_listwise(one.evidence, np.zeros(6), 9)
+    found = fuse_listwise(one.results, np.zeros(6), 9)
     assert [hit.id for hit in found.hits] == ["a", "b"]
 
 
