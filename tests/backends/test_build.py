@@ -13,9 +13,11 @@ import backends.store.ingest
 from backends.errors import IndexLockedError, IndexMismatchError
 from backends.store.documents import Removal, remove
 from backends.store.index import Index
-from backends.store.ingest import ingest, title_surfaces
-from backends.types import AnalysedPassage, Passage
+from backends.store.ingest import ingest
+from backends.types import Passage
+from backends.words import title_names
 from benchmarks.hashing import HashAnalyser
+from featurizer.types import PassageAnalysis
 
 
 class Counting(HashAnalyser):
@@ -25,7 +27,7 @@ class Counting(HashAnalyser):
         super().__init__()
         self.analysed: list[str] = []
 
-    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
+    def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
         self.analysed += [passage.id for passage in passages]
         return super().analyse(passages)
 
@@ -312,4 +314,4 @@ def test_the_report_says_where_the_time_went(index: Index) -> None:
 def test_titles_also_count_without_their_final_parenthesis(
     title: str, surfaces: tuple[str, ...]
 ) -> None:
-    assert title_surfaces(title) == surfaces
+    assert title_names(title) == surfaces

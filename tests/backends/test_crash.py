@@ -1,6 +1,6 @@
 """A writer that is killed leaves a whole version behind, and running it again completes it.
 
-A few moments of what `python -m benchmarks.crash` does at many.
+A few moments of what `python -m benchmarks crash` does at many.
 """
 
 from pathlib import Path

@@ -18,7 +18,8 @@ from backends.store.schema import (
     to_passages,
     version_of,
 )
-from backends.types import AnalysedPassage, AnalysedSentence, Metadata, Passage
+from backends.types import Metadata, Passage
+from featurizer.types import PassageAnalysis, SentenceAnalysis
 
 DIMENSION = 3
 SCHEMA = passage_schema(DIMENSION, {"encoder": "e", "parser": "p"})
@@ -33,16 +34,16 @@ vectors = st.lists(st.floats(-1, 1, width=16), min_size=DIMENSION, max_size=DIME
     lambda numbers: np.array(numbers, np.float32)
 )
 names = st.lists(text, max_size=3).map(tuple)
-sentences = st.builds(AnalysedSentence, text, names, names, vectors)
-analyses = st.builds(AnalysedPassage, vectors, st.lists(sentences, max_size=3).map(tuple))
+sentences = st.builds(SentenceAnalysis, text, names, names, vectors)
+analyses = st.builds(PassageAnalysis, vectors, st.lists(sentences, max_size=3).map(tuple))
 
 
-def to_analysed(rows: pa.RecordBatch) -> list[AnalysedPassage]:
+def to_analysed(rows: pa.RecordBatch) -> list[PassageAnalysis]:
     return [
-        AnalysedPassage(
+        PassageAnalysis(
             vector=np.array(vector, np.float32),
             sentences=tuple(
-                AnalysedSentence(
+                SentenceAnalysis(
                     text=sentence["text"],
                     entities=tuple(sentence["entities"]),
                     phrases=tuple(sentence["phrases"]),
@@ -58,7 +59,7 @@ def to_analysed(rows: pa.RecordBatch) -> list[AnalysedPassage]:
 
 
 @given(st.lists(st.tuples(passages, analyses), max_size=4))
-def test_rows_give_back_what_went_in(pairs: list[tuple[Passage, AnalysedPassage]]) -> None:
+def test_rows_give_back_what_went_in(pairs: list[tuple[Passage, PassageAnalysis]]) -> None:
     batch = to_batch([p for p, _ in pairs], [a for _, a in pairs], SCHEMA)
     assert batch.schema.equals(SCHEMA, check_metadata=True)
     assert to_passages(batch) == [p for p, _ in pairs]
@@ -108,7 +109,7 @@ def test_metadata_that_json_cannot_say_is_refused() -> None:
 
 
 def test_a_vector_of_another_length_is_refused() -> None:
-    wrong = AnalysedPassage(np.zeros(DIMENSION + 1, np.float32), ())
+    wrong = PassageAnalysis(np.zeros(DIMENSION + 1, np.float32), ())
     with pytest.raises(ValueError, match="this index holds 3 numbers for each"):
         to_batch([Passage("a", "", "x")], [wrong], SCHEMA)
 

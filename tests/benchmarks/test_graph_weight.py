@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.graph_weight import Gains, fit_graph_weight
+from benchmarks.fusion import Gains, fit_graph_weight
 from router.scorer import sigmoid
 from training.errors import FitError
 

@@ -22,7 +22,7 @@ def test_it_counts_what_reading_the_whole_corpus_counts(tmp_path: Path) -> None:
     target = Session.create(load_settings(), tmp_path)
     for start in range(0, 12, 4):  # several commits, so several fragments
         rows = [passage(number) for number in range(start, start + 4)]
-        ingest(target.index, rows, target.passage_analyser)
+        ingest(target.index, rows, target.analyser)
     with Index.open(tmp_path).writer() as writer:
         writer.delete(["p3#1", "p4#1"])
     found, corpus = take_inventory(tmp_path), read_corpus(Index.open(tmp_path))

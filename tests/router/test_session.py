@@ -26,14 +26,14 @@ def passage(id_: str, text: str = "Ada met Babbage.") -> Passage:
 def folder(tmp_path: Path) -> Path:
     place = tmp_path / "index"
     target = Session.create(load_settings(), place)
-    ingest(target.index, [passage(f"p{n}") for n in range(4)], target.passage_analyser)
+    ingest(target.index, [passage(f"p{n}") for n in range(4)], target.analyser)
     target.close()
     return place
 
 
 def add(folder: Path, *passages: Passage) -> None:
     target = Session.create(load_settings(), folder)
-    ingest(target.index, passages, target.passage_analyser)
+    ingest(target.index, passages, target.analyser)
 
 
 def found(session: Session) -> set[str]:

@@ -160,7 +160,7 @@ def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") ->
         collection: To look at; may be left out where there is only one.
 
     Raises:
-        JournalError: A file cannot be read.
+        RequestLogError: A file cannot be read.
         LogError: A file is named twice, nothing was asked, several collections were and none is
             named, or the router decided nothing.
     """
@@ -183,7 +183,7 @@ def read_feedback(paths: Sequence[Path]) -> dict[str, dict[str, None]]:
     then the requests can be read one line at a time. A request that was only rated has no ids.
 
     Raises:
-        JournalError: A file cannot be read.
+        RequestLogError: A file cannot be read.
     """
     found: dict[str, dict[str, None]] = {}
     for path in paths:

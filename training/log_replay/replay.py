@@ -98,7 +98,7 @@ class LogReplay:
         """Read logs, and the router of the settings with its thresholds; no model is loaded.
 
         Raises:
-            JournalError: A log cannot be read.
+            RequestLogError: A log cannot be read.
             LogError: As `read_log` raises it.
             ModelFileError: The router or its thresholds cannot be read.
         """

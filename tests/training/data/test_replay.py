@@ -30,8 +30,6 @@ MakeReplay = Callable[..., TrainingReplay]
 LEARNING = (
     "training.fit.baselines",
     "training.labels",
-    "benchmarks.graph_weight",
-    "benchmarks.listwise",
     "benchmarks.fusion",
 )
 """Modules that fit or tune something on replays."""

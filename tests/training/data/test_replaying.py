@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("fake_models")
 def index(tmp_path: Path) -> Path:
     folder = tmp_path / "index"
     ingestion = Session.create(load_settings(), folder)
-    ingest(ingestion.index, read_passages(DEMO), ingestion.passage_analyser)
+    ingest(ingestion.index, read_passages(DEMO), ingestion.analyser)
     ingestion.close()
     return folder
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.errors import JournalError
+from router.errors import RequestLogError
 from router.model_files import RouterInfo
 from router.types import Route
 from training.errors import LogError
@@ -116,7 +116,7 @@ def test_logs_with_nothing_in_them(
         read_log([write_log(said("1"))], hand)
     with pytest.raises(LogError, match=r"2 lines are none of a request log \(the first: .*:1\)"):
         read_log([write_log("a\n", "b\n")], hand)
-    with pytest.raises(JournalError, match="cannot be read"):
+    with pytest.raises(RequestLogError, match="cannot be read"):
         read_log([tmp_path / "missing"], hand)
     with pytest.raises(LogError, match="No request log is given"):
         read_log([], hand)

@@ -2,18 +2,18 @@
 
 Draws questions of a dev replay, judges them as feedback would (what the route then taken showed, if
 it was relevant), solves thresholds on them, and asks what these are worth on all questions with all
-judgements. Prints how often that is worse than the present thresholds are.
+judgements. Prints how often that is worse than the present thresholds are, and by how much.
 """
 
-import sys
-from collections.abc import Sequence
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from backends.types import Float64, Int64
-from benchmarks.report import Table, parser, print_header
+from benchmarks import harness
+from benchmarks.harness import Table
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed
 from training.thresholds.outcomes import RouteOutcomes, names, outcome, taken
@@ -26,39 +26,36 @@ WORSE = 0.005
 SIZES = (25, 50, 75, 100, 150, 200)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print a row for each number of questions; returns 0."""
-    arguments = parser(__doc__)
-    arguments.add_argument("replays", type=Path, nargs="+", help="dev replays of `wye train`")
-    arguments.add_argument("--router", default="", help="name/version or a folder")
-    arguments.add_argument("--cache", type=Path, default=Path(".cache/wye"), help="of features")
-    arguments.add_argument("--draws", type=int, default=60, help="of each number of questions")
-    options = arguments.parse_args(argv)
-    for path in options.replays:
-        tuning = Tuning.load([path], options.router, cache=options.cache / "features")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add replays and a router."""
+    parser.add_argument("replays", type=Path, nargs="+", help="dev replays of `wye train`")
+    parser.add_argument("--router", default="", help="name/version or a folder")
+    parser.add_argument("--cache", type=Path, default=Path(".cache/wye"), help="of features")
+    parser.add_argument("--draws", type=int, default=60, help="of each number of questions")
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print a table for each replay, with a row for each number of questions."""
+    for path in given.replays:
+        tuning = Tuning.load([path], given.router, cache=given.cache / "features")
         seen, kept = as_feedback(tuning)
-        print_header(
+        harness.print_header(
             "Judged questions that thresholds need",
-            seed=options.seed,
+            seed=given.seed,
             data=f"{path.name}: {len(tuning.outcomes)} questions, {len(kept)} with feedback; "
             f"worse: by more than {WORSE} nDCG@10",
         )
-        table = Table(("questions", "worse", "mean", "worst", "worse*", "mean*", "worst*"))
+        table = Table(["questions", "worse", "mean", "worst", "worse*", "mean*", "worst*"])
+        judged = seen.only(kept)
         for size in [size for size in SIZES if size <= len(kept)]:
             cells: list[float] = []
             for cautious in (True, False):
                 found = changes(
-                    tuning,
-                    seen.only(kept),
-                    size,
-                    cautious=cautious,
-                    draws=options.draws,
-                    seed=options.seed,
+                    tuning, judged, size, cautious=cautious, draws=given.draws, seed=given.seed
                 )
                 cells += [float((found < -WORSE).mean()), float(found.mean()), float(found.min())]
             table.row(str(size), *cells)
         print("* with --no-elsewhere\n", flush=True)
-    return 0
 
 
 def as_feedback(tuning: Tuning) -> tuple[RouteOutcomes, Int64]:
@@ -98,7 +95,3 @@ def changes(
         solved = solve(judged.only(rows), errors=errors, most=CUTS, cautious=cautious)
         found.append(outcome(tuning.outcomes, solved.thresholds).quality - now)
     return np.array(found)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import rival_linearrag
+from benchmarks.__main__ import main
 
 ENCODER = """
 class SentenceTransformer:
@@ -78,37 +78,27 @@ def dataset(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("more", [[], ["--shuffle", "3"]])
+@pytest.mark.parametrize("more", [[], ["--shuffle", "--seed", "3"], ["--no-neighbours"]])
 def test_found_places_become_ids_whatever_the_order(
-    checkout: Path,
-    dataset: Path,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    more: list[str],
+    checkout: Path, dataset: Path, capfd: pytest.CaptureFixture[str], more: list[str]
 ) -> None:
-    output = tmp_path / "rival.json"
-    options = ["--checkout", checkout, "--python", sys.executable, "--encoder", tmp_path]
-    rival_linearrag.main([str(dataset), *map(str, options), "--output", str(output), *more])
-    result = json.loads(output.read_text())
-    assert result["run"] == {"q0": ["p0"], "q1": ["p1"], "q2": ["p2"], "q3": ["p3"]}
-    assert result["measures"]["dev"] == {
-        "questions": 2,
-        "R@5": 0.75,
-        "all-evidence@5": 0.5,
-        "Success@1": 1.0,
-    }
-    assert result["measures"]["all"]["questions"] == 4
-    assert result["settings"] == {"damping": 0.5}
-    assert result["passages"] == 20
-    assert len(result["question_seconds"]) == 4
-    for clock in ("seconds", "cpu_seconds"):
-        stages = result[clock]
-        assert stages["total"] >= stages["parsing"] + stages["encoding"] >= 0
-    assert "per 1,000 passages" in capfd.readouterr().out
+    options = ["--checkout", checkout, "--python", sys.executable, "--encoder", dataset]
+    assert main(["linearrag", str(dataset), *map(str, options), *more]) == 0
+    rows = [line.split() for line in capfd.readouterr().out.splitlines()]
+    assert ["dev", "2", "0.750", "0.500", "1.000"] in rows
+    assert ["all", "4", "0.875", "0.750", "1.000"] in rows
+    for clock in ("wall,", "processor,"):
+        parsing, encoding, other, total = (
+            float(cell) for cell in next(row for row in rows if row[:2] == [clock, "whole"])[3:]
+        )
+        assert total == pytest.approx(parsing + encoding + other, abs=0.002)
+        assert min(parsing, encoding) >= 0
 
 
-def test_a_reference_that_fails_is_reported(checkout: Path, dataset: Path, tmp_path: Path) -> None:
+def test_a_reference_that_fails_is_reported(
+    checkout: Path, dataset: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (checkout / "src/LinearRAG.py").write_text("raise SystemExit(3)")
-    options = ["--checkout", checkout, "--python", sys.executable, "--encoder", tmp_path]
-    with pytest.raises(SystemExit, match="exit code 3"):
-        rival_linearrag.main([str(dataset), *map(str, options)])
+    options = ["--checkout", checkout, "--python", sys.executable, "--encoder", dataset]
+    assert main(["linearrag", str(dataset), *map(str, options)]) == 2
+    assert "The reference ended with 3" in capfd.readouterr().err

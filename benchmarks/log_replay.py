@@ -4,16 +4,16 @@ The log is made up: scores, routes and times are drawn at random, a third of the
 again, and one request in a hundred has feedback.
 """
 
+import argparse
 import resource
 import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import Table, parser, print_header, timed
+from benchmarks import harness
+from benchmarks.harness import WYE, Table, timed
 from router.model_files import RouterInfo, read_info
 from router.policy import decide
 from router.request_log import FEEDBACK, RETRIEVAL, RequestLog
@@ -36,40 +36,34 @@ _STAGES = {
 _OF_FUSION = frozenset({"lexical", "fusing"})
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the length of the log, and what to solve for."""
+    parser.add_argument("--lines", type=int, default=1_000_000, help="requests in the log")
+    parser.add_argument("--max-latency-ms", type=float, default=18.0, help="to solve for")
+
+
+def run(given: argparse.Namespace) -> int:
     """Write a log, and run the command on it; returns its exit code."""
-    arguments = parser(__doc__)
-    arguments.add_argument("--lines", type=int, default=1_000_000, help="requests in the log")
-    arguments.add_argument("--max-latency-ms", type=float, default=18.0, help="to solve for")
-    options = arguments.parse_args(argv)
-    print_header(
-        "wye tune --from-log", seed=options.seed, data=f"{options.lines:,} made-up requests"
-    )
+    data = f"{given.lines:,} made-up requests"
+    harness.print_header("wye tune --from-log", seed=given.seed, data=data)
     router = read_info(RoutingSettings().folder())
-    with tempfile.TemporaryDirectory(prefix="wye-traffic-") as folder:
+    with tempfile.TemporaryDirectory(prefix="wye-bench-") as folder:
         path = Path(folder) / "requests.jsonl"
-        writing = timed(lambda: write(path, options.lines, router, seed=options.seed))
-        command = [sys.executable, "-c", "from service.cli import main; main()", "tune"]
-        command += ["--from-log", str(path), "--max-latency-ms", str(options.max_latency_ms)]
+        writing = timed(lambda: write(path, given.lines, router, seed=given.seed))
+        command = [*WYE, "tune", "--from-log", str(path)]
+        command += ["--max-latency-ms", str(given.max_latency_ms)]
         codes: list[int] = []
         seconds = timed(lambda: codes.append(subprocess.run(command, check=False).returncode))
         size = path.stat().st_size
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    table = Table(("what", "seconds", "MB"), width=32)
+    table = Table(["what", "seconds", "MB"], width=32)
     table.row("writing the log", writing, size / 1e6)
     table.row("wye tune --from-log, peak memory", seconds, peak)
     return codes[0]
 
 
 def write(path: Path, lines: int, router: RouterInfo, *, seed: int = 0) -> None:
-    """Write a log as the service does.
-
-    Args:
-        path: Of the file.
-        lines: Requests.
-        router: That decides.
-        seed: Of everything that is drawn.
-    """
+    """Write a log of so many requests as the service does, with a router's decisions."""
     policy = router.policy
     draw = np.random.default_rng(seed)
     journal = RequestLog(path)
@@ -121,7 +115,3 @@ def write(path: Path, lines: int, router: RouterInfo, *, seed: int = 0) -> None:
             said = {"rating": "good", "passages": shown[:1], "comment": ""}
             journal.write(FEEDBACK, f"{at:024x}", said)
     journal.close()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 from typing import Any
 
-from benchmarks.soak_ledger import Known, Ledger
+from benchmarks.soak import Known, OracleState
 
 
 def reply(*ids: str, version: int = 5, tag: str = "red") -> dict[str, Any]:
@@ -9,7 +9,7 @@ def reply(*ids: str, version: int = 5, tag: str = "red") -> dict[str, Any]:
 
 
 def test_what_is_lost_or_back_is_seen() -> None:
-    ledger = Ledger(
+    oracle = OracleState(
         {
             "kept": Known(2, sure=2),
             "lost": Known(1, sure=1),
@@ -21,22 +21,22 @@ def test_what_is_lost_or_back_is_seen() -> None:
         }
     )
     ids = {"kept": 2, "older": 2, "back": 1}
-    ledger.check_stored({"id": id_, "metadata": {"revision": r}} for id_, r in ids.items())
-    assert ledger.faults == {
+    oracle.check_stored({"id": id_, "metadata": {"revision": r}} for id_, r in ids.items())
+    assert oracle.faults == {
         "lost document": ["lost"],
         "lost revision": ["older: 2 of 3"],
         "deleted document is back": ["back"],
     }
-    assert ledger.living("k") == ["kept"]
-    assert ledger.deleted() == {"gone": 4, "back": 4}
+    assert oracle.living("k") == ["kept"]
+    assert oracle.deleted() == {"gone": 4, "back": 4}
 
 
 def test_replies_are_held_against_deletions_and_filters() -> None:
-    ledger = Ledger()
-    ledger.check_reply(reply("a", "b"), {"c": 3}, "red")
-    assert not ledger.faults
-    ledger.check_reply(reply("a", "b"), {"b": 3}, "blue")
-    assert {kind: len(seen) for kind, seen in ledger.faults.items()} == {
+    oracle = OracleState()
+    oracle.check_reply(reply("a", "b"), {"c": 3}, "red")
+    assert not oracle.faults
+    oracle.check_reply(reply("a", "b"), {"b": 3}, "blue")
+    assert {kind: len(seen) for kind, seen in oracle.faults.items()} == {
         "deleted passage in a reply": 1,
         "filtered-out passage in a reply": 2,
     }

@@ -1,7 +1,7 @@
-"""Runs inside the interpreter and the checkout of the reference LinearRAG; see `rival_linearrag`.
+"""Runs inside the interpreter and the checkout of the reference LinearRAG; see `linearrag`.
 
 It imports nothing of ours and nothing of theirs by name, and only calls `index` and `retrieve`: no
-language model takes part. `python rival_driver.py JOB.json RESULT.json`.
+language model takes part. `python linearrag_driver.py JOB.json RESULT.json`.
 """
 
 import importlib
@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,15 @@ class Clocked(list[dict[str, str]]):
             yield question
         self._note()
 
+    @property
     def seconds(self) -> list[float]:
         """Wall time of each question."""
-        return [end - start for start, end in zip(self._wall, self._wall[1:], strict=False)]
+        return [end - start for start, end in pairwise(self._wall)]
 
+    @property
     def cpu_seconds(self) -> list[float]:
         """This process's processor time for each question."""
-        return [end - start for start, end in zip(self._cpu, self._cpu[1:], strict=False)]
+        return [end - start for start, end in pairwise(self._cpu)]
 
     def _note(self) -> None:
         self._wall.append(time.perf_counter())
@@ -71,8 +74,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             passages that follow each other in the file, as it does by itself).
 
     Returns:
-        settings, seconds and cpu_seconds by stage and of each question, and for each question
-        the places in `passages` of what was found, best first.
+        wall and processor, each with the seconds of parsing, encoding and total, and of each of
+        the questions; found, for each question the places in `passages`, best first.
     """
     sys.path.insert(0, job["checkout"])
     encoder = importlib.import_module("sentence_transformers").SentenceTransformer(
@@ -84,29 +87,22 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         spacy_model=job["pipeline"],
         working_dir=job["work"],
     )
-    rival = importlib.import_module("src.LinearRAG").LinearRAG(global_config=config)
+    reference = importlib.import_module("src.LinearRAG").LinearRAG(global_config=config)
     watches = {"parsing": CallTimer(), "encoding": CallTimer(), "total": CallTimer()}
-    watches["parsing"].wrap(rival.spacy_ner, "batch_ner")
+    watches["parsing"].wrap(reference.spacy_ner, "batch_ner")
     watches["encoding"].wrap(encoder, "encode")
-    watches["total"].wrap(rival, "index")
+    watches["total"].wrap(reference, "index")
     if not job["neighbours"]:
-        rival.add_adjacent_passage_edges = lambda: None
-    rival.index([f"{place}:{text}" for place, text in enumerate(job["passages"])])
-    seconds = {name: watch.seconds for name, watch in watches.items()}
-    cpu_seconds = {name: watch.cpu_seconds for name, watch in watches.items()}
+        reference.add_adjacent_passage_edges = lambda: None
+    reference.index([f"{place}:{text}" for place, text in enumerate(job["passages"])])
+    wall: dict[str, Any] = {name: watch.seconds for name, watch in watches.items()}
+    processor: dict[str, Any] = {name: watch.cpu_seconds for name, watch in watches.items()}
 
     questions = Clocked(job["questions"])
-    answers = rival.retrieve(questions)
+    answers = reference.retrieve(questions)
     return {
-        "settings": {
-            name: value
-            for name, value in vars(config).items()
-            if isinstance(value, int | float | bool)
-        },
-        "seconds": seconds,
-        "cpu_seconds": cpu_seconds,
-        "question_seconds": questions.seconds(),
-        "question_cpu_seconds": questions.cpu_seconds(),
+        "wall": wall | {"questions": questions.seconds},
+        "processor": processor | {"questions": questions.cpu_seconds},
         "found": [
             [int(text.partition(":")[0]) for text in answer["sorted_passage"]] for answer in answers
         ],

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks.enough import as_feedback, changes
+from benchmarks.min_feedback import as_feedback, changes
 from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.policy import Policy

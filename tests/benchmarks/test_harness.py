@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from benchmarks.report import Table, header, number, percentiles, print_header
+from benchmarks.harness import Table, intervals, number, percentiles, print_header
 
 
 def test_header_names_machine_commit_seed_and_data(capsys: pytest.CaptureFixture[str]) -> None:
-    assert list(header(seed=7, data="d")) == ["machine", "software", "commit", "seed", "data"]
     print_header("Speed", seed=None, data="2 passages")
     printed = capsys.readouterr().out
     assert printed.startswith("# Speed\n# machine  ")
+    assert "# commit   " in printed
     assert "# seed     none\n# data     2 passages\n" in printed
 
 
@@ -42,3 +42,14 @@ def test_numbers(value: float, printed: str) -> None:
 
 def test_percentiles_are_milliseconds() -> None:
     assert percentiles([0.001, 0.002, 0.003]) == pytest.approx((2.0, 2.9, 2.98))
+
+
+def test_a_star_marks_a_difference_that_excludes_zero() -> None:
+    base = np.tile([[0.0], [1.0]], (50, 1))
+    values = np.hstack([base, base + 0.5, 1 - base])
+    same, better, other = intervals(values, np.hstack([base] * 3), seed=0)
+    assert same.startswith("0.500 [0.4")
+    assert same.endswith("] ")
+    assert better.startswith("1.000 [0.9")
+    assert better.endswith("]*")
+    assert other.endswith("] ")
