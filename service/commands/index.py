@@ -107,11 +107,7 @@ class BadLines:
     """Counts lines that cannot be read, and shows the first of them."""
 
     def __init__(self, *, strict: bool = False) -> None:
-        """Take note.
-
-        Args:
-            strict: Make the first bad line an error.
-        """
+        """Take note, or make the first bad line an error."""
         self._strict = strict
         self._count = 0
 

@@ -1,13 +1,25 @@
 """Corpus files of every kind, and every way in which a line can be bad."""
 
 import json
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.documents import BadLine, clean, parse_record, read_passages
+from backends.documents import (
+    LONGEST_WORDS,
+    BadLine,
+    chunk_passage,
+    chunk_text,
+    clean,
+    count_words,
+    parse_record,
+    read_passages,
+    split_sentences,
+)
 from backends.errors import SourceError
 from backends.store.schema import content_hash
 from backends.types import Passage
@@ -218,3 +230,86 @@ def test_what_is_no_source_is_refused_at_the_call(tmp_path: Path, name: str, mes
     (tmp_path / "empty").mkdir()
     with pytest.raises(SourceError, match=message):
         read_passages(tmp_path / name)
+
+
+texts = st.text(st.sampled_from("ab .!?\n\t(\"'。😀א") | st.characters(exclude_categories=["Cs"]))
+
+
+@given(texts, st.integers(1, 12))
+def test_chunks_hold_all_the_text_and_no_more_than_they_may(text: str, words: int) -> None:
+    chunks = chunk_text(text, words)
+    assert "".join("".join(chunks).split()) == "".join(text.split())
+    assert all(count_words(chunk) <= words for chunk in chunks)
+    if len(chunks) > 1:
+        assert all(chunk.strip() for chunk in chunks)
+
+
+@given(st.lists(st.sampled_from(["one", "two", "Three.", "four!\n\n"]), max_size=60))
+def test_words_are_never_torn_apart_or_joined(tokens: list[str]) -> None:
+    text = " ".join(tokens)
+    assert " ".join(chunk_text(text, 7)).split() == text.split()
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(9, 20))
+def test_a_chunk_is_cut_only_where_the_next_sentence_does_not_fit(
+    lengths: list[int], words: int
+) -> None:
+    sentences = [" ".join(["Word"] * length) + "." for length in lengths]
+    chunks = chunk_text(" ".join(sentences), words)
+    assert all(chunk.endswith(".") for chunk in chunks)
+    for chunk, following in pairwise(chunks):
+        first = split_sentences(following)[0]
+        assert count_words(chunk) + count_words(first) > words
+
+
+@given(texts)
+def test_sentences_hold_all_the_text(text: str) -> None:
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("", []),
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ('He said "Go." Then he left.', ['He said "Go."', "Then he left."]),
+        ("Dr. Who met J. R. Smith, e.g. Bob.", ["Dr. Who met J. R. Smith, e.g. Bob."]),
+        ("It costs 3.50 now. 20 came.", ["It costs 3.50 now.", "20 came."]),
+        ("see fig. two", ["see fig. two"]),
+        ("晴れ。雨。", ["晴れ。", "雨。"]),
+    ],
+)
+def test_sentences_end_where_a_reader_would_say(text: str, sentences: list[str]) -> None:
+    assert split_sentences(text) == sentences
+
+
+def test_paragraphs_stay_apart() -> None:
+    text = "One two.\nThree four.\n\nFive six.\n \nSeven eight nine ten."
+    assert chunk_text(text, 6) == ["One two. Three four.\n\nFive six.", "Seven eight nine ten."]
+
+
+def test_a_short_text_is_left_exactly_as_it_is() -> None:
+    assert chunk_text("  a\n\n\n b ", 2) == ["  a\n\n\n b "]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 1_000_000, "word " * 200_000, "." * 1_000_000, " \n" * 500_000 + "x", "雨" * 400_000],
+    ids=["one word", "one sentence", "stops", "blank lines", "chinese"],
+)
+def test_a_million_letters_of_anything_are_chunked_at_once(text: str) -> None:
+    start = time.perf_counter()
+    chunks = chunk_text(text, LONGEST_WORDS)
+    assert time.perf_counter() - start < 5
+    assert sum(len("".join(chunk.split())) for chunk in chunks) == len("".join(text.split()))
+    assert max(map(len, chunks)) <= max(LONGEST_WORDS * 17, len(chunks[0]))
+
+
+def test_chunks_know_their_document_and_place() -> None:
+    whole = Passage("doc", "Title", "One two. Three four. Five six.", {"year": 1999})
+    assert list(chunk_passage(whole, 2)) == [
+        Passage("doc#0000", "Title", "One two.", {"year": 1999}, "doc", 0),
+        Passage("doc#0001", "Title", "Three four.", {"year": 1999}, "doc", 1),
+        Passage("doc#0002", "Title", "Five six.", {"year": 1999}, "doc", 2),
+    ]
+    assert list(chunk_passage(whole, 6)) == [whole]
