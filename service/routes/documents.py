@@ -1,5 +1,6 @@
 """Documents: sent, listed, read and deleted."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -257,13 +258,10 @@ def _told(service: Service, target: Collection, done: WriteResult | Job, replace
         return JSONResponse(job_value(done).model_dump(mode="json"), 202, headers)
     report = done.report
     reply = WrittenReply(
+        **asdict(report),
         collection=target.name,
         index_version=report.version,
         documents=list(done.documents),
-        added=report.added,
-        updated=report.updated,
-        unchanged=report.unchanged,
-        removed=report.removed,
     )
     was_there = report.updated or report.unchanged or report.removed
     return JSONResponse(reply.model_dump(mode="json"), replaced if was_there else 201)
