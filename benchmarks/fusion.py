@@ -11,15 +11,13 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import log
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import logsumexp
 
-from backends.types import Float64, Hit, Ranking
+from backends.types import Float64, Ranking
 from benchmarks import harness
 from benchmarks.harness import Table
 from router.fusion import (
@@ -30,7 +28,6 @@ from router.fusion import (
     fuse,
     fuse_all,
     fuse_text,
-    scaled,
 )
 from router.query_performance import signals
 from router.scorer import sigmoid
@@ -38,7 +35,6 @@ from router.types import ARMS, ArmResults, Route
 from training.data.replay import Replayed, TrainingReplay, file_name, read_training
 from training.errors import FitError
 from training.evaluation.measures import MEASURES, score
-from training.fit.baselines import Questions, embedding_lr
 
 K = 10
 SHOWN = ("nDCG@10", "R@5", "Success@1")
@@ -50,8 +46,6 @@ BLEND_SCALES = (0.1, 0.3, 1.0, 3.0)
 LEXICAL_SHARES = (0.0, 0.2, 0.5)
 SHRINKAGE = 1e-3
 """Weight of the squared weights beside the mean loss."""
-BEYOND = 101
-"""Rank of a passage that a list lacks."""
 
 Fused = Callable[[Sequence[Replayed]], list[Ranking]]
 Form = Callable[[Sequence[Replayed]], Fused]
@@ -60,7 +54,7 @@ Form = Callable[[Sequence[Replayed]], Fused]
 
 def one_arm(arm: Route) -> Form:
     """An arm by itself."""
-    return lambda _: lambda asked: [one.evidence.rankings[arm] for one in asked]
+    return lambda _: lambda asked: [one.results.rankings[arm] for one in asked]
 
 
 def by_settings(settings: FusionSettings) -> Form:
@@ -77,7 +71,7 @@ def best_rrf(fit: Sequence[Replayed]) -> Fused:
     """Reciprocal ranks of the three lists, with the best k and weights of a grid."""
 
     def with_(k: float, weights: tuple[float, float, float]) -> Fused:
-        return lambda asked: [fuse(_lists(one.evidence), weights, rrf_k=k, k=K) for one in asked]
+        return lambda asked: [fuse(_lists(one.results), weights, rrf_k=k, k=K) for one in asked]
 
     grid = [
         with_(k, (dense, lexical, 1.0))
@@ -91,30 +85,15 @@ def best_convex(fit: Sequence[Replayed]) -> Fused:
 
     def with_(scale: float, share: float) -> Fused:
         weights = (1.0, share, scale)
-        return lambda asked: [combine_scores(_lists(one.evidence), weights, k=K) for one in asked]
+        return lambda asked: [combine_scores(_lists(one.results), weights, k=K) for one in asked]
 
     return _best([with_(*pair) for pair in product(BLEND_SCALES, LEXICAL_SHARES)], fit)
-
-
-def route_by_embedding(fit: Sequence[Replayed]) -> Fused:
-    """Hybrid or graph, by logistic regression on the question's vector."""
-    gains = _gains(fit).gains
-    told = np.flatnonzero(gains)
-    labels = (gains[told] > 0).astype(np.int64)
-    scores = embedding_lr(_questions([fit[place] for place in told.tolist()]), labels)
-    return lambda asked: _routed(asked, scores(_questions(asked)) >= 0.5)
 
 
 def fitted_adaptive(fit: Sequence[Replayed]) -> Fused:
     """The adaptive method with its weights fitted here."""
     settings = replace(SETTINGS, graph_weight=fit_graph_weight(_gains(fit)))
     return lambda asked: fuse_all(_evidence(asked), settings, [None] * len(asked), K)
-
-
-def listwise(fit: Sequence[Replayed]) -> Fused:
-    """A weight for score and rank in every arm."""
-    weights = fit_listwise(fit)
-    return lambda asked: [fuse_listwise(one.evidence, weights, K) for one in asked]
 
 
 def oracle(_: Sequence[Replayed]) -> Fused:
@@ -128,8 +107,6 @@ FORMS: Mapping[str, Form] = {
     "rrf, as published": by_settings(replace(SETTINGS, method="rrf")),
     "rrf, best of grid": best_rrf,
     "convex, best of grid": best_convex,
-    "listwise": listwise,
-    "route by embedding": route_by_embedding,
     "adaptive, fitted": fitted_adaptive,
     "adaptive, default": by_settings(SETTINGS),
     "oracle": oracle,
@@ -257,65 +234,6 @@ def _weighted_logistic(
     return result
 
 
-def fit_listwise(questions: Sequence[Replayed]) -> Float64:
-    """Weights of score and rank in each arm, none below 0, that make gold passages likeliest.
-
-    The loss is the cross entropy between the gold passages and a softmax over all candidates of a
-    question: ListNet's with binary relevance (Cao et al., ICML 2007).
-
-    Questions without a gold passage among their candidates are left out.
-
-    Returns:
-        (6,) weights: value and -ln(rank) of each arm of `ARMS`.
-
-    Raises:
-        FitError: No question is left.
-    """
-    lists = []
-    for one in questions:
-        ids, found = _candidates(one.evidence)
-        gold = np.array([one.gold.get(id_, 0) > 0 for id_ in ids], dtype=bool)
-        if gold.any():
-            lists.append((found, gold / gold.sum()))
-    if not lists:
-        raise FitError("No arm found a relevant passage for any question; check the judgements.")
-
-    def loss(weights: Float64) -> tuple[float, Float64]:
-        value, gradient = SHRINKAGE * weights @ weights, 2 * SHRINKAGE * weights
-        for columns, target in lists:
-            scores = columns @ weights
-            likely = scores - logsumexp(scores)
-            value -= target @ likely / len(lists)
-            gradient -= columns.T @ (target - np.exp(likely)) / len(lists)
-        return float(value), gradient
-
-    width = 2 * len(ARMS)
-    best = minimize(loss, np.ones(width), jac=True, bounds=[(0, None)] * width, method="L-BFGS-B")
-    return np.asarray(best.x, np.float64)
-
-
-def fuse_listwise(evidence: ArmResults, weights: Float64, k: int) -> Ranking:
-    """The k best of a question's candidates by their weighted signals, equal ones by id."""
-    ids, found = _candidates(evidence)
-    order = sorted(zip((-(found @ weights)).tolist(), ids, strict=True))[:k]
-    hits = tuple(Hit(id_, -score, rank) for rank, (score, id_) in enumerate(order, start=1))
-    return Ranking("listwise", hits, len(ids))
-
-
-def _candidates(evidence: ArmResults) -> tuple[list[str], Float64]:
-    """The c ids that any arm found, ascending, and their (c, 6) values and -ln(rank) by arm."""
-    ids = sorted({hit.id for arm in ARMS for hit in evidence.rankings[arm].hits})
-    columns = []
-    for arm in ARMS:
-        ranking = evidence.rankings[arm]
-        values = scaled(ranking)
-        known = {hit.id: (v, hit.rank) for hit, v in zip(ranking.hits, values, strict=True)}
-        lacking = (values[-1] if values else 0.0, BEYOND)
-        columns.append([known.get(id_, lacking)[0] for id_ in ids])
-        columns.append([-log(known.get(id_, lacking)[1]) for id_ in ids])
-    return ids, np.array(columns, np.float64).T.reshape(len(ids), len(columns))
-
-
 def _best(grid: Sequence[Fused], fit: Sequence[Replayed]) -> Fused:
     return max(grid, key=lambda fused: float(_measure(fit, fused(fit))[:, COLUMNS[0]].mean()))
 
@@ -323,20 +241,15 @@ def _best(grid: Sequence[Fused], fit: Sequence[Replayed]) -> Fused:
 def _routed(asked: Sequence[Replayed], to_graph: NDArray[np.bool_]) -> list[Ranking]:
     text = fuse_text(_evidence(asked), SETTINGS, K)
     pairs = zip(asked, to_graph.tolist(), text, strict=True)
-    return [one.evidence.rankings[Route.GRAPH] if to else hybrid for one, to, hybrid in pairs]
+    return [one.results.rankings[Route.GRAPH] if to else hybrid for one, to, hybrid in pairs]
 
 
 def _gains(asked: Sequence[Replayed]) -> Gains:
     """What the graph gains over the hybrid route, in the first of the measures."""
-    evidence = _evidence(asked)
-    graph = _measure(asked, [one.rankings[Route.GRAPH] for one in evidence])
-    text = _measure(asked, fuse_text(evidence, SETTINGS, K))
-    return Gains(signals(evidence, GRAPH_WEIGHT_SIGNALS), (graph - text)[:, COLUMNS[0]])
-
-
-def _questions(asked: Sequence[Replayed]) -> Questions:
-    vectors = np.array([one.evidence.query.vector for one in asked])
-    return Questions([one.question.text for one in asked], vectors)
+    results = _evidence(asked)
+    graph = _measure(asked, [one.rankings[Route.GRAPH] for one in results])
+    text = _measure(asked, fuse_text(results, SETTINGS, K))
+    return Gains(signals(results, GRAPH_WEIGHT_SIGNALS), (graph - text)[:, COLUMNS[0]])
 
 
 def _measure(asked: Sequence[Replayed], answers: Sequence[Ranking]) -> Float64:
@@ -348,8 +261,8 @@ def _measure(asked: Sequence[Replayed], answers: Sequence[Ranking]) -> Float64:
 
 
 def _evidence(asked: Sequence[Replayed]) -> list[ArmResults]:
-    return [one.evidence for one in asked]
+    return [one.results for one in asked]
 
 
-def _lists(evidence: ArmResults) -> list[Ranking]:
-    return [evidence.rankings[arm] for arm in ARMS]
+def _lists(results: ArmResults) -> list[Ranking]:
+    return [results.rankings[arm] for arm in ARMS]

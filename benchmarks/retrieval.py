@@ -36,6 +36,20 @@ BATCH = 32
 QUALITY = ("R@5", "nDCG@10")
 ABLATION = ("R@5", ALL_EVIDENCE, "Success@1", "nDCG@10")
 
+EXTENSIONS: dict[str, tuple[str, ...]] = {
+    "seeds by name": ("seeds.nearest", "seeds.similarity_floor"),
+    "title entities": ("assembly.title_entities",),
+    "linked text": ("assembly.link_text",),
+    "seeds from vocabulary": ("seeds.vocabulary",),
+    "degree power": ("degree_power",),
+    "title prior": ("title_weight",),
+    "lexical prior": ("lexical_weight", "lexical_weight_titled"),
+    "similarity weight": ("similarity_weight",),
+    "threshold": ("threshold",),
+    "noun phrases": ("assembly.noun_phrases",),
+}
+"""What the graph arm has beyond LinearRAG as published: name -> its settings."""
+
 Variant = tuple[str, TriGraphSettings]
 
 
@@ -170,47 +184,38 @@ def print_ablation(
 
 
 def without() -> Iterator[Variant]:
-    """The defaults, and each extension switched off alone."""
-    default, plain = TriGraphSettings(), PUBLISHED
+    """The defaults, each extension switched off alone, and three more choices."""
+    default = TriGraphSettings()
     yield "default", default
-    yield "- title entities", _assembly(default, title_entities=False)
-    yield "- linked text", _assembly(default, link_text=False)
-    yield "- noun phrases", _assembly(default, noun_phrases="off")
-    yield "- seeds from vocabulary", _seeds(default, vocabulary=False)
+    for name, fields in EXTENSIONS.items():
+        yield f"- {name}", taking(default, fields, PUBLISHED)
     yield "- bridging", replace(default, steps=1)
     yield "- sums: largest value", replace(default, summed=False)
-    yield "- degree power", replace(default, degree_power=plain.degree_power)
-    yield "- title prior", replace(default, title_weight=plain.title_weight)
-    yield "- lexical prior", _lexical(default, plain)
-    yield "- similarity weight", replace(default, similarity_weight=plain.similarity_weight)
-    yield "- threshold", replace(default, threshold=plain.threshold)
-    yield "+ noun phrases always", _assembly(default, noun_phrases="on")
+    always = replace(default.assembly, noun_phrases="on")
+    yield "+ noun phrases always", replace(default, assembly=always)
 
 
 def added() -> Iterator[Variant]:
     """LinearRAG as published, and each extension on top of those before; ends at the defaults."""
-    default, settings = TriGraphSettings(), PUBLISHED
+    settings = PUBLISHED
     yield "published", settings
-    settings = replace(settings, seeds=replace(default.seeds, vocabulary=False))
-    yield "seeds by name, not by vector", settings
-    settings = _assembly(settings, title_entities=True)
-    yield "+ title entities", settings
-    settings = _assembly(settings, link_text=True)
-    yield "+ linked text", settings
-    settings = replace(settings, seeds=default.seeds)
-    yield "+ seeds from vocabulary", settings
-    settings = replace(settings, degree_power=default.degree_power)
-    yield "+ degree power", settings
-    settings = replace(settings, title_weight=default.title_weight)
-    yield "+ title prior", settings
-    settings = _lexical(settings, default)
-    yield "+ lexical prior", settings
-    settings = replace(settings, similarity_weight=default.similarity_weight)
-    yield "+ similarity weight", settings
-    settings = replace(settings, threshold=default.threshold)
-    yield "+ threshold", settings
-    settings = replace(settings, assembly=default.assembly)
-    yield "+ noun phrases = default", settings
+    for name, fields in EXTENSIONS.items():
+        settings = taking(settings, fields, TriGraphSettings())
+        yield f"+ {name}", settings
+
+
+def taking(
+    settings: TriGraphSettings, fields: Iterable[str], source: TriGraphSettings
+) -> TriGraphSettings:
+    """Settings with some fields, as in "threshold" or "seeds.vocabulary", of others."""
+    for field in fields:
+        part, _, inner = field.rpartition(".")
+        if part:
+            changes = {inner: getattr(getattr(source, part), inner)}
+            settings = replace(settings, **{part: replace(getattr(settings, part), **changes)})
+        else:
+            settings = replace(settings, **{field: getattr(source, field)})
+    return settings
 
 
 def measure(
@@ -230,19 +235,3 @@ def batches(queries: Sequence[Query]) -> Iterator[Sequence[Query]]:
     """Of 32, and a last one of those that remain."""
     for start in range(0, len(queries), BATCH):
         yield queries[start : start + BATCH]
-
-
-def _assembly(settings: TriGraphSettings, **changes: object) -> TriGraphSettings:
-    return replace(settings, assembly=replace(settings.assembly, **changes))  # type: ignore[arg-type]
-
-
-def _seeds(settings: TriGraphSettings, **changes: object) -> TriGraphSettings:
-    return replace(settings, seeds=replace(settings.seeds, **changes))  # type: ignore[arg-type]
-
-
-def _lexical(settings: TriGraphSettings, like: TriGraphSettings) -> TriGraphSettings:
-    return replace(
-        settings,
-        lexical_weight=like.lexical_weight,
-        lexical_weight_titled=like.lexical_weight_titled,
-    )

@@ -29,7 +29,7 @@ from service.schemas.documents import (
     StoredPassage,
     WrittenReply,
 )
-from service.service import Service, service_of
+from service.service import Served, Service
 
 SHOWN_IDS = 1_000
 
@@ -37,7 +37,6 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
 READ = [Depends(needs(Scope.READ))]
 WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
-Served = Annotated[Service, Depends(service_of)]
 Named = Annotated[CollectionName, Query()]
 Id = Annotated[DocumentId, Path()]
 

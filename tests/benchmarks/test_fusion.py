@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks import fusion
 from benchmarks.__main__ import main
-from benchmarks.fusion import fit_listwise, fuse_listwise
+from benchmarks.fusion import Gains, fit_graph_weight
+from router.scorer import sigmoid
 from router.types import Route
 from training.data.replay import (
     SCHEMA,
@@ -84,55 +85,65 @@ def test_a_test_split_cannot_be_read(folder: Path, capsys: pytest.CaptureFixture
     assert "test" in capsys.readouterr().err
 
 
-def test_the_arm_that_is_right_gets_the_weight(replayed: MakeQuestion) -> None:
-    asked = [
-        replayed(f"q{n}", "a", {Route.DENSE: "cba", Route.LEXICAL: "cab", Route.GRAPH: "abc"})
-        for n in range(5)
-    ]
-    weights = fit_listwise(asked)
-    assert weights.shape == (6,)
-    assert (weights >= 0).all()
-    assert weights[4:].sum() > weights[:4].sum()
-    found = fuse_listwise(asked[0].evidence, weights, 2)
-    assert found.hits[0].id == "a"
-    assert len(found.hits) == 2
+def gains_of(count: int, seed: int, share: float = 0.5) -> Gains:
+    """Gains that follow known weights: 3 for uniqueness, 1 for the margin, bias -3."""
+    generator = np.random.default_rng(seed)
+    uniqueness = generator.uniform(0, 1, count)
+    margin = generator.uniform(0, 5, count)
+    chance = sigmoid(-3 + 3 * uniqueness + margin)
+    gains = np.where(generator.uniform(size=count) < chance, 0.4, -0.4)
+    gains[generator.uniform(size=count) > share * 2] = 0.0
+    return Gains(np.column_stack([uniqueness, margin]), gains)
 
 
-def test_the_loss_is_least_where_it_stops(replayed: MakeQuestion) -> None:
-    """Against a slow softmax over candidates, moved in every direction."""
-    asked = [
-        replayed("q1", "a", {Route.DENSE: "ba", Route.LEXICAL: "", Route.GRAPH: "ab"}),
-        replayed("q2", "bc", {Route.DENSE: "bac", Route.LEXICAL: "c", Route.GRAPH: "ab"}),
-        replayed("q3", "z", {Route.DENSE: "ba", Route.LEXICAL: "b", Route.GRAPH: "ab"}),
-    ]
-    weights = fit_listwise(asked)
-
-    def loss(trial: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-        total, counted = 0.0, 0
-        for one in asked:
-            found = fuse_listwise(one.evidence, trial, 100)
-            scores = {hit.id: hit.score for hit in found.hits}
-            gold = [id_ for id_ in scores if id_ in one.gold]
-            if gold:
-                counted += 1
-                everything = sum(np.exp(score) for score in scores.values())
-                total -= sum(np.log(np.exp(scores[g]) / everything) for g in gold) / len(gold)
-        return float(total / counted + 1e-3 * trial @ trial)
-
-    least = loss(weights)
-    for place in range(6):
-        for step in (-0.05, 0.05):
-            moved = weights.copy()
-            moved[place] = max(moved[place] + step, 0)
-            assert loss(moved) >= least - 1e-9
+def test_known_weights_come_back() -> None:
+    found = fit_graph_weight(gains_of(20_000, 0), shrinkage=1e-9)
+    assert found.seed_title_uniqueness == pytest.approx(3, rel=0.1)
+    assert found.graph_margin_5 == pytest.approx(1, rel=0.1)
 
 
-def test_equal_scores_are_ordered_by_id(replayed: MakeQuestion) -> None:
-    one = replayed("q", "a", {Route.DENSE: "ba", Route.LEXICAL: "ab", Route.GRAPH: ""})
-    found = fuse_listwise(one.evidence, np.zeros(6), 9)
-    assert [hit.id for hit in found.hits] == ["a", "b"]
+def test_it_is_the_minimum_of_the_loss() -> None:
+    """Against a slow version of the loss, moved in every direction."""
+    data = gains_of(200, 1)
+    best = fit_graph_weight(data)
+    told = data.gains != 0
+    columns, gains = data.signals[told], data.gains[told]
+    scale = columns.std(axis=0)
+
+    def loss(bias: float, weights: list[float]) -> float:
+        total = 0.0
+        for side in (gains > 0, gains < 0):
+            at_stake = np.abs(gains[side]).sum()
+            for row, gain in zip(columns[side], gains[side], strict=True):
+                logit = bias + float(row @ weights)
+                likely = np.log1p(np.exp(-logit if gain > 0 else logit))
+                total += abs(gain) / at_stake / 2 * likely
+        return float(total + 1e-3 * sum((w * s) ** 2 for w, s in zip(weights, scale, strict=True)))
+
+    chosen = [best.seed_title_uniqueness, best.graph_margin_5]
+    least = loss(best.bias, chosen)
+    for step in (-0.05, 0.05):
+        assert loss(best.bias + step, chosen) > least
+        assert loss(best.bias, [chosen[0] + step, chosen[1]]) > least
+        assert loss(best.bias, [chosen[0], chosen[1] + step]) > least
 
 
-def test_nothing_relevant_was_found(replayed: MakeQuestion) -> None:
-    with pytest.raises(FitError, match="No arm found a relevant passage"):
-        fit_listwise([replayed("q", "z", {Route.DENSE: "a", Route.LEXICAL: "", Route.GRAPH: "b"})])
+def test_how_often_each_arm_wins_does_not_matter() -> None:
+    data = gains_of(4_000, 2)
+    few = data.gains.copy()
+    few[np.flatnonzero(few > 0)[::2]] = 0.0
+    one, other = fit_graph_weight(data), fit_graph_weight(Gains(data.signals, few))
+    assert one.bias == pytest.approx(other.bias, abs=0.3)
+
+
+def test_no_signal_is_read_against_its_meaning() -> None:
+    data = gains_of(500, 3)
+    turned = fit_graph_weight(Gains(-data.signals, data.gains))
+    assert turned.seed_title_uniqueness == 0.0
+    assert turned.graph_margin_5 == 0.0
+
+
+@pytest.mark.parametrize("gains", [[0.0, 0.0], [0.5, 0.0], [-0.5, -0.1]])
+def test_one_side_alone_teaches_nothing(gains: list[float]) -> None:
+    with pytest.raises(FitError, match="needs questions of both kinds"):
+        fit_graph_weight(Gains(np.ones((2, 2)), np.array(gains)))

@@ -80,6 +80,10 @@ class Library(Session, Gateway):
         return Path("/nonexistent/library")
 
     @property
+    def analyser(self) -> Analyser:
+        return cast("Analyser", HashAnalyser())
+
+    @property
     def gateway(self) -> "Library":
         return self
 
