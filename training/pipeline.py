@@ -17,13 +17,13 @@ from training.data.examples import Pool
 from training.errors import FitError
 from training.evaluation.measures import MEASURES
 from training.fit.crossfit import (
-    Comparison,
+    ScorerComparison,
     Unseen,
     compare,
     crossfit,
     leave_datasets_out,
 )
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Trained, train
 from training.judge import JUDGED
 from training.labels import CHOICES
@@ -103,7 +103,7 @@ class Fitted:
 
     choices: Choices
     trained: Trained
-    comparison: Comparison | None
+    comparison: ScorerComparison | None
     crossfits: dict[str, Float64]
     policy: Policy
     solution: Solution
@@ -119,7 +119,7 @@ class Fitted:
 
 
 def fit(
-    material: EvaluationSet,
+    evaluation_set: EvaluationSet,
     labels: Int64,
     dev: NDArray[np.bool_],
     *,
@@ -136,7 +136,7 @@ def fit(
     by a router that has not seen its dataset.
 
     Args:
-        material: Questions of train and dev.
+        evaluation_set: Questions of train and dev.
         labels: (n,) 1 where only the graph succeeds, 0 where only the simple arm does, -1 else.
         dev: (n,) which questions are of dev.
         names: Of the feature columns.
@@ -146,11 +146,13 @@ def fit(
     Raises:
         FitError: A fold in which one arm always wins, or bounds that nothing keeps.
     """
-    groups = material.groups
-    pool = Pool(material.features, labels, groups, np.array(material.texts, dtype=np.str_))
+    groups = evaluation_set.groups
+    pool = Pool(
+        evaluation_set.features, labels, groups, np.array(evaluation_set.texts, dtype=np.str_)
+    )
     kinds = [Linear.kind, AttentionMlp.kind] if choices.kind == "auto" else [choices.kind]
     crossfits = {
-        kind: crossfit(pool, names, Recipe(kind=kind), seed=choices.seed, progress=progress)
+        kind: crossfit(pool, names, RouterRecipe(kind=kind), seed=choices.seed, progress=progress)
         for kind in kinds
     }
     comparison, kind = None, kinds[0]
@@ -163,16 +165,17 @@ def fit(
         pool.examples(~dev),
         pool.examples(dev),
         names,
-        Recipe(kind=kind),
+        RouterRecipe(kind=kind),
         progress,
     )
     unseen = None
     if choices.elsewhere and len(np.unique(groups)) > 1:
-        recipe = Recipe(kind=kind)
+        recipe = RouterRecipe(kind=kind)
         unseen = leave_datasets_out(pool, names, recipe, seed=choices.seed, progress=progress)
     simple = [choices.simple] if choices.simple else list(SIMPLE_ROUTES)
     outcomes = {
-        route: _outcomes(material, crossfits[kind], unseen, route, choices) for route in simple
+        route: _outcomes(evaluation_set, crossfits[kind], unseen, route, choices)
+        for route in simple
     }
     solutions = {
         route: solve(
@@ -185,7 +188,7 @@ def fit(
         for route, of_route in outcomes.items()
     }
     best = max(simple, key=lambda route: solutions[route].outcome.objective(choices.goal))
-    policy = Policy(solutions[best].thresholds, best, material.median_latency_ms(best))
+    policy = Policy(solutions[best].thresholds, best, evaluation_set.median_latency_ms(best))
     return Fitted(
         choices,
         trained,
@@ -201,16 +204,20 @@ def fit(
 
 
 def _outcomes(
-    material: EvaluationSet, known: Float64, unseen: Unseen | None, simple: Route, choices: Choices
+    evaluation_set: EvaluationSet,
+    known: Float64,
+    unseen: Unseen | None,
+    simple: Route,
+    choices: Choices,
 ) -> RouteOutcomes:
     """Every question as it is met at home, and once more as it is met elsewhere."""
     fusion, quality = choices.fusion, choices.quality
-    home = material.outcomes(scores_of(known), simple, fusion, quality)
+    home = evaluation_set.outcomes(scores_of(known), simple, fusion, quality)
     if unseen is None or not len(unseen.rows):
         return home
-    rows = np.zeros(len(material), np.bool_)
+    rows = np.zeros(len(evaluation_set), np.bool_)
     rows[unseen.rows] = True
-    away = material.only(rows).outcomes(scores_of(unseen.logits), simple, fusion, quality)
+    away = evaluation_set.only(rows).outcomes(scores_of(unseen.logits), simple, fusion, quality)
     return RouteOutcomes(
         np.concatenate([home.scores, away.scores]),
         np.concatenate([home.quality, away.quality]),

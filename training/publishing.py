@@ -59,7 +59,7 @@ def publish(
                 "command": report.command,
                 "success": choices.success,
                 "kind": fitted.trained.recipe.kind,
-                "questions": len(learned.material),
+                "questions": len(learned.evaluation_set),
                 "disagreements": int((learned.labels >= 0).sum()),
                 "features computed": len(NAMES),
                 "versions": report.versions,

@@ -26,8 +26,8 @@ from training.evaluation.compare import (
 from training.evaluation.held_out import Summary, parts, summarise
 from training.evaluation.measures import write_json
 from training.fit.calibration import Reliability, reliability
-from training.fit.crossfit import Comparison
-from training.fit.recipe import Recipe
+from training.fit.crossfit import ScorerComparison
+from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Selection
 from training.markdown import (
     by_measure,
@@ -123,9 +123,9 @@ class Report:
     seconds: Mapping[str, float]
     choices: Choices
     data: tuple[QuestionCounts, ...]
-    recipe: Recipe
+    recipe: RouterRecipe
     members: int
-    comparison: Comparison | None
+    comparison: ScorerComparison | None
     selection: Selection
     importances: Float64
     dev_auc: float
@@ -170,12 +170,12 @@ def make_report(
         versions=versions,
         seconds=seconds,
         choices=choices,
-        data=count_questions(learned.material, learned.labels),
+        data=count_questions(learned.evaluation_set, learned.labels),
         recipe=trained.recipe,
         members=len(fitted.scorer.members),
         comparison=fitted.comparison,
         selection=trained.selection,
-        importances=importances(fitted.scorer, learned.material.features[learned.dev]),
+        importances=importances(fitted.scorer, learned.evaluation_set.features[learned.dev]),
         dev_auc=trained.dev_auc,
         calibration={CROSSFIT: reliability(logits[known], fitted.labels[known]), DEV: trained.dev},
         scores={CROSSFIT: histogram(to_scores(logits), fitted.labels)},
@@ -194,7 +194,7 @@ def make_report(
             for at, route in enumerate(routes(policy.simple))
         },
         front=front(outcomes, choices.goal),
-        stages_ms=stage_latency(learned.material),
+        stages_ms=stage_latency(learned.evaluation_set),
     )
     if held_out is None:
         return report
@@ -383,7 +383,7 @@ def _data(data: Sequence[QuestionCounts]) -> str:
     )
 
 
-def _comparison(found: Comparison | None) -> str:
+def _comparison(found: ScorerComparison | None) -> str:
     if found is None:
         return ", as was asked for"
     return (

@@ -15,13 +15,13 @@ from router.policy import Policy
 from router.query_performance import NAMES
 from router.settings import Settings
 from router.types import Route
-from training.data.evaluation_set import EvaluationSet, gather, texts_of
+from training.data.evaluation_set import EvaluationSet, texts_of
 from training.data.replay import Replay, TrainingReplay
-from training.data.sources import Replays, Source
+from training.data.sources import QuestionSource, Replays
 from training.errors import FitError
 from training.evaluation.held_out import HeldOutOutcomes, RouterScores, near_duplicates, run_systems
 from training.fit.baselines import fit_baselines
-from training.judge import JUDGED, Judge, JudgeSettings, Reader
+from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
 from training.labels import Disagreement, compared, disagreement_of, disagreements, labels_of
 from training.pipeline import Choices, Fitted, fit
 from training.thresholds.outcomes import scores_of, taken
@@ -35,14 +35,14 @@ class Learned:
     """Everything that the train and dev splits give.
 
     Attributes:
-        material: Questions of train and dev.
+        evaluation_set: Questions of train and dev.
         dev: (n,) which of them are of dev.
         labels: (n,) as `training.labels.labels_of` gives them.
         warnings: What is doubtful about the disagreements.
         fitted: The router.
     """
 
-    material: EvaluationSet
+    evaluation_set: EvaluationSet
     dev: NDArray[np.bool_]
     labels: Int64
     warnings: tuple[str, ...]
@@ -75,7 +75,7 @@ class Run:
     def __init__(
         self,
         settings: Settings,
-        sources: Sequence[Source],
+        sources: Sequence[QuestionSource],
         choices: Choices,
         cache: Path,
         progress: Callable[[], Progress],
@@ -102,12 +102,12 @@ class Run:
         self._cache = cache
         self._progress = progress
         self._replays = Replays(settings, cache / "replays", progress)
-        self._reader: Reader | None = None
+        self._reader: LlmJudge | None = None
         if choices.success == JUDGED:
             if judge is None:
                 raise FitError("Who is to judge? Give --judge-url and --judge-model.")
             kept = cache / "judged.jsonl"
-            self._reader = Reader(Judge(judge), self._replays.texts, kept, progress)
+            self._reader = LlmJudge(JudgeClient(judge), self._replays.texts, kept, progress)
 
     @property
     def fusion(self) -> FusionSettings:
@@ -128,16 +128,16 @@ class Run:
                 names = ", ".join(source.name for source in self._sources)
                 raise FitError(f"None of {names} has a {split} split; add qrels/{split}.tsv.")
         replays = [replay for found in parts.values() for replay in found]
-        material = self._material(replays)
+        evaluation_set = self._material(replays)
         dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
         simple = self._choices.simple or Route.DENSE
-        differ = self._disagreements(replays, material, simple)
+        differ = self._disagreements(replays, evaluation_set, simple)
         differ.require_both()
-        labels = labels_of(differ, len(material))
+        labels = labels_of(differ, len(evaluation_set))
         with self.clock.stage("training"):
             try:
                 fitted = fit(
-                    material,
+                    evaluation_set,
                     labels,
                     dev,
                     names=NAMES,
@@ -146,7 +146,7 @@ class Run:
                 )
             except FitError as error:  # what is doubtful about the questions may be the reason
                 raise FitError(" ".join([str(error), *differ.warnings])) from error
-        return Learned(material, dev, labels, differ.warnings, fitted)
+        return Learned(evaluation_set, dev, labels, differ.warnings, fitted)
 
     def judge(self, learned: Learned) -> HeldOutEvaluation | None:
         """Let the router and the baselines answer the test splits; None where there are none."""
@@ -154,12 +154,14 @@ class Run:
             replays = self._replays.final(self._sources, TEST)
         if not replays:
             return None
-        material = self._material(replays)
+        evaluation_set = self._material(replays)
         with self.clock.stage("evaluation"):
-            judged = self._judged(learned.material, learned.labels, learned.fitted, material)
-            transfer, untried = self._transfer(learned, material)
-            duplicates = near_duplicates(material.texts, learned.material.texts)
-        return HeldOutEvaluation(material, judged, transfer, untried, duplicates)
+            judged = self._judged(
+                learned.evaluation_set, learned.labels, learned.fitted, evaluation_set
+            )
+            transfer, untried = self._transfer(learned, evaluation_set)
+            duplicates = near_duplicates(evaluation_set.texts, learned.evaluation_set.texts)
+        return HeldOutEvaluation(evaluation_set, judged, transfer, untried, duplicates)
 
     def baselines(self, split: str, policy: Policy) -> dict[str, Int64]:
         """What baselines that learn from train and dev choose for another split.
@@ -199,11 +201,11 @@ class Run:
         found: dict[str, HeldOutOutcomes] = {}
         untried: dict[str, str] = {}
         for family in families if len(families) > 1 else []:
-            others = np.isin(learned.material.groups, [f for f in families if f != family])
+            others = np.isin(learned.evaluation_set.groups, [f for f in families if f != family])
             if not others.any():
                 untried[family] = "No other dataset with a test split has questions to learn from."
                 continue
-            known, labels = learned.material.only(others), learned.labels[others]
+            known, labels = learned.evaluation_set.only(others), learned.labels[others]
             kind = learned.fitted.trained.recipe.kind
             choices = replace(self._choices, kind=kind, simple=learned.fitted.policy.simple)
             try:
@@ -236,11 +238,11 @@ class Run:
         )
 
     def _disagreements(
-        self, replays: Sequence[TrainingReplay], material: EvaluationSet, simple: Route
+        self, replays: Sequence[TrainingReplay], evaluation_set: EvaluationSet, simple: Route
     ) -> Disagreement:
         if self._reader is None:
             return disagreements(replays, simple, self._choices.success, self.fusion)
-        ours, graph = self._read(self._reader, material, simple)
+        ours, graph = self._read(self._reader, evaluation_set, simple)
         return disagreement_of(replays, ours, graph)
 
     def _compared(self, asked: EvaluationSet, simple: Route) -> Int64:
@@ -249,9 +251,11 @@ class Run:
         ours, graph = self._read(self._reader, asked, simple)
         return np.where(ours == graph, -1, graph)
 
-    def _read(self, reader: Reader, material: EvaluationSet, simple: Route) -> tuple[Mask, Mask]:
+    def _read(
+        self, reader: LlmJudge, evaluation_set: EvaluationSet, simple: Route
+    ) -> tuple[Mask, Mask]:
         ours, graph = (
-            reader.succeeds(material.replays, material.rankings(route, self.fusion))
+            reader.succeeds(evaluation_set.replays, evaluation_set.rankings(route, self.fusion))
             for route in (simple, Route.GRAPH)
         )
         return ours, graph
@@ -262,7 +266,7 @@ class Run:
         progress.start(len(texts), "features")
         try:
             with self.clock.stage("features"):
-                return gather(
+                return EvaluationSet.load(
                     replays, self._cache / "features", self.settings.analyser, progress.advance
                 )
         finally:

@@ -174,7 +174,7 @@ class World:
         self._replayed = replayed
         self._replay_of = replay_of
 
-    def material(self, sizes: dict[str, int], *splits: str, seed: int = 0) -> EvaluationSet:
+    def evaluation_set(self, sizes: dict[str, int], *splits: str, seed: int = 0) -> EvaluationSet:
         """So many questions of each dataset, in each split."""
         draw = np.random.default_rng(seed)
         replays: list[Replay] = []
@@ -209,20 +209,24 @@ def world(replayed: MakeQuestion, replay_of: MakeReplay) -> World:
 @pytest.fixture(scope="session")
 def learned(world: World) -> Learned:
     choices = Choices(kind="linear", simple=D)
-    material = world.material({"one": 90, "other": 60}, "train", "dev")
-    replays = [TrainingReplay(r.dataset, r.split, r.key, r.questions) for r in material.replays]
-    labels = labels_of(disagreements(replays, D, choices.success, choices.fusion), len(material))
+    evaluation_set = world.evaluation_set({"one": 90, "other": 60}, "train", "dev")
+    replays = [
+        TrainingReplay(r.dataset, r.split, r.key, r.questions) for r in evaluation_set.replays
+    ]
+    labels = labels_of(
+        disagreements(replays, D, choices.success, choices.fusion), len(evaluation_set)
+    )
     dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
     names = tuple(f"f{column}" for column in range(WIDTH))
-    fitted = fit(material, labels, dev, names=names, choices=choices)
-    return Learned(material, dev, labels, (), fitted)
+    fitted = fit(evaluation_set, labels, dev, names=names, choices=choices)
+    return Learned(evaluation_set, dev, labels, (), fitted)
 
 
 @pytest.fixture(scope="session")
 def held_out(world: World, learned: Learned) -> HeldOutEvaluation:
     fitted = learned.fitted
     fusion, success = fitted.choices.fusion, fitted.choices.success
-    material = world.material({"one": 40, "other": 20}, "test", seed=1)
+    evaluation_set = world.evaluation_set({"one": 40, "other": 20}, "test", seed=1)
 
     def outcomes(asked: EvaluationSet) -> HeldOutOutcomes:
         return run_systems(
@@ -233,10 +237,10 @@ def held_out(world: World, learned: Learned) -> HeldOutEvaluation:
             baselines={},
         )
 
-    other = material.only(material.groups == "other")
+    other = evaluation_set.only(evaluation_set.groups == "other")
     return HeldOutEvaluation(
-        questions=material,
-        outcomes=outcomes(material),
+        questions=evaluation_set,
+        outcomes=outcomes(evaluation_set),
         transfer={"other": outcomes(other)},
         untried={"one": "On all disagreements the same arm wins."},
         duplicates=[("Who is <Ada>?", "Who was <Ada>?")],

@@ -9,7 +9,7 @@ from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Pool
 from training.errors import FitError
 from training.fit.crossfit import crossfit
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 from training.pipeline import Choices, fit
 from training.thresholds.outcomes import ThresholdObjective, outcome, scores_of
 
@@ -24,7 +24,7 @@ FOUND = {1: {D: "bcdefa", L: "abcde", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa
 
 
 @pytest.fixture(scope="module")
-def material(
+def evaluation_set(
     replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
 ) -> EvaluationSet:
     draw = np.random.default_rng(0)
@@ -38,9 +38,9 @@ def material(
 
 
 @pytest.fixture(scope="module")
-def labels(material: EvaluationSet) -> np.ndarray:
+def labels(evaluation_set: EvaluationSet) -> np.ndarray:
     graph = np.array(
-        [one.evidence.rankings[G].hits[0].id == "a" for one in material.replays[0].questions]
+        [one.results.rankings[G].hits[0].id == "a" for one in evaluation_set.replays[0].questions]
     )
     return np.where(np.arange(200) % 10 == 0, -1, graph)
 
@@ -49,25 +49,25 @@ DEV = np.arange(200) % 4 == 3
 
 
 def test_the_simple_route_is_the_one_that_thresholds_make_most_of(
-    material: EvaluationSet, labels: np.ndarray
+    evaluation_set: EvaluationSet, labels: np.ndarray
 ) -> None:
-    found = fit(material, labels, DEV, names=NAMES, choices=Choices(kind="linear"))
+    found = fit(evaluation_set, labels, DEV, names=NAMES, choices=Choices(kind="linear"))
     assert {*found.solutions} == {*SIMPLE_ROUTES}
     best = max(solution.outcome.quality for solution in found.solutions.values())
     assert found.solutions[found.policy.simple].outcome.quality == best
     assert found.solution is found.solutions[found.policy.simple]
     assert found.policy.thresholds == found.solution.thresholds
-    assert found.policy.latency_ms == material.median_latency_ms(found.policy.simple)
+    assert found.policy.latency_ms == evaluation_set.median_latency_ms(found.policy.simple)
     assert found.comparison is None
     assert found.trained.recipe.kind == Linear.kind
 
 
 def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
-    material: EvaluationSet, labels: np.ndarray
+    evaluation_set: EvaluationSet, labels: np.ndarray
 ) -> None:
     twice, once = (
         fit(
-            material,
+            evaluation_set,
             labels,
             DEV,
             names=NAMES,
@@ -83,21 +83,21 @@ def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
     assert twice.outcomes[D].scores[200:].tolist() == scores_of(twice.unseen.logits).tolist()
     width = [f.solution.thresholds.high - f.solution.thresholds.low for f in (twice, once)]
     assert width[0] >= width[1]
-    logits = [one.scorer.logits(material.features) for one in (twice, once)]
+    logits = [one.scorer.logits(evaluation_set.features) for one in (twice, once)]
     assert (logits[0] == logits[1]).all()
 
 
-def test_bounds_are_kept(material: EvaluationSet, labels: np.ndarray) -> None:
+def test_bounds_are_kept(evaluation_set: EvaluationSet, labels: np.ndarray) -> None:
     choices = Choices(kind="linear", simple=D, goal=ThresholdObjective(max_graph_share=0.2))
-    found = fit(material, labels, DEV, names=NAMES, choices=choices)
+    found = fit(evaluation_set, labels, DEV, names=NAMES, choices=choices)
     shares = outcome(found.outcomes[D], found.policy.thresholds).shares
     assert shares[1] + shares[2] <= 0.2 + 1e-9
 
 
 def test_a_question_asked_of_two_indexes_is_in_one_fold(
-    material: EvaluationSet, labels: np.ndarray
+    evaluation_set: EvaluationSet, labels: np.ndarray
 ) -> None:
-    doubled = EvaluationSet(material.replays * 2, np.tile(material.features, (2, 1)))
+    doubled = EvaluationSet(evaluation_set.replays * 2, np.tile(evaluation_set.features, (2, 1)))
     found = fit(
         doubled,
         np.tile(labels, 2),
@@ -109,7 +109,7 @@ def test_a_question_asked_of_two_indexes_is_in_one_fold(
     assert (logits[:200] == logits[200:]).all()
     keys = np.array(doubled.texts)
     pool = Pool(doubled.features, np.tile(labels, 2), doubled.groups, keys)
-    assert (crossfit(pool, NAMES, Recipe(kind="linear"), seed=0) == logits).all()
+    assert (crossfit(pool, NAMES, RouterRecipe(kind="linear"), seed=0) == logits).all()
 
 
 def test_scores_are_never_quite_0_or_1() -> None:

@@ -127,7 +127,7 @@ def test_questions_are_counted_by_replay_dataset_and_split(
     assert report.data[:4] == unjudged.data
     assert sum(one.graph for one in unjudged.data) == (learned.labels == 1).sum()
     assert sum(one.simple for one in unjudged.data) == (learned.labels == 0).sum()
-    first = learned.material.only(np.arange(len(learned.material)) < 3)
+    first = learned.evaluation_set.only(np.arange(len(learned.evaluation_set)) < 3)
     (counts,) = count_questions(first, np.array([1, -1, 0]))
     assert (counts.questions, counts.simple, counts.graph) == (3, 1, 1)
 
