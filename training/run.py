@@ -11,7 +11,7 @@ from backends.progress import Progress
 from backends.types import Int64, Mask
 from featurizer.stopwatch import Stopwatch
 from router.fusion import FusionSettings
-from router.policy import Policy
+from router.policy import Policy, bands
 from router.query_performance import NAMES
 from router.settings import Settings
 from router.types import Route
@@ -24,7 +24,7 @@ from training.fit.baselines import fit_baselines
 from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
 from training.labels import Disagreement, compared, disagreement_of, disagreements, labels_of
 from training.pipeline import Choices, Fitted, fit
-from training.thresholds.outcomes import scores_of, taken
+from training.thresholds.outcomes import scores_of
 
 TEST = "test"
 _SPLITS = ("train", "dev")
@@ -191,7 +191,7 @@ class Run:
             fusion=self.fusion,
             quality=self._choices.quality,
         )
-        return {name: taken(one.scores, one.policy.thresholds) for name, one in found.items()}
+        return {name: bands(one.scores, one.policy.thresholds) for name, one in found.items()}
 
     def _transfer(
         self, learned: Learned, asked: EvaluationSet
