@@ -17,6 +17,7 @@ import numpy as np
 
 from backends.types import Float64, Ranking
 from benchmarks import report
+from benchmarks.graph_weight import Gains, fit_graph_weight
 from benchmarks.listwise import fit_listwise, fuse_listwise
 from router.fusion import (
     GRAPH_WEIGHT_SIGNALS,
@@ -33,7 +34,6 @@ from training.data.replay import Replayed, TrainingReplay, file_name, read_train
 from training.evaluation.bootstrap import interval, resampled_means
 from training.evaluation.measures import MEASURES, score
 from training.fit.baselines import Questions, embedding_lr
-from training.fit.graph_weight import Gains, fit_graph_weight
 
 K = 10
 SHOWN = ("nDCG@10", "R@5", "Success@1")

@@ -18,8 +18,7 @@ from training.data.examples import Examples
 from training.fit.recipe import Recipe
 from training.fit.trainer import Trained, train
 from training.thresholds.outcomes import RouteOutcomes
-from training.thresholds.pareto import front
-from training.thresholds.solve import Solution, solve, stability
+from training.thresholds.solve import Solution, front, solve, stability
 
 
 def main(argv: Sequence[str] | None = None) -> None:

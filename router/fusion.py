@@ -239,7 +239,7 @@ class GraphWeightModel:
     so whatever the corpus is about and however its questions are spelt, so what is fitted on some
     datasets holds on others, where a score of the question's words does not.
 
-    `training.fit.graph_weight` fits it. The defaults lie on the plateau around what it finds for
+    `benchmarks.graph_weight` fits it. The defaults lie on the plateau around what it finds for
     the train and dev questions of 2wiki, popqa and nq over one corpus; `benchmarks.fusion` prints
     both.
 

@@ -13,11 +13,16 @@ from router.policy import Policy
 from router.scorer import AttentionMlp, Linear, Scorer
 from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
-from training.data.examples import Examples
+from training.data.examples import Pool
 from training.errors import FitError
 from training.evaluation.measures import MEASURES
-from training.fit.comparison import Comparison, compare
-from training.fit.crossfit import Crossfit, Pool, Unseen, crossfit, leave_datasets_out
+from training.fit.crossfit import (
+    Comparison,
+    Unseen,
+    compare,
+    crossfit,
+    leave_datasets_out,
+)
 from training.fit.recipe import Recipe
 from training.fit.trainer import Trained, train
 from training.judge import JUDGED
@@ -85,7 +90,7 @@ class Fitted:
         choices: That were asked for.
         trained: Scorer, features and calibration.
         comparison: Of the two kinds of scorer; None where the kind was given.
-        crossfits: By kind of scorer.
+        crossfits: Kind of scorer -> (n,) cross-fitted logits.
         policy: Simple route, thresholds and latencies.
         solution: Of the thresholds.
         solutions: By simple route.
@@ -99,7 +104,7 @@ class Fitted:
     choices: Choices
     trained: Trained
     comparison: Comparison | None
-    crossfits: dict[str, Crossfit]
+    crossfits: dict[str, Float64]
     policy: Policy
     solution: Solution
     solutions: dict[Route, Solution]
@@ -151,12 +156,12 @@ def fit(
     comparison, kind = None, kinds[0]
     if len(kinds) > 1:
         known = labels >= 0
-        logits = [crossfits[each].logits[known] for each in kinds]
+        logits = [crossfits[each][known] for each in kinds]
         comparison = compare(logits[0], logits[1], labels[known], seed=choices.seed)
         kind = kinds[1] if comparison.clever else kinds[0]
     trained = train(
-        examples_of(material.features, labels, groups, ~dev),
-        examples_of(material.features, labels, groups, dev),
+        pool.examples(~dev),
+        pool.examples(dev),
         names,
         Recipe(kind=kind),
         progress,
@@ -196,11 +201,11 @@ def fit(
 
 
 def _outcomes(
-    material: EvaluationSet, known: Crossfit, unseen: Unseen | None, simple: Route, choices: Choices
+    material: EvaluationSet, known: Float64, unseen: Unseen | None, simple: Route, choices: Choices
 ) -> RouteOutcomes:
     """Every question as it is met at home, and once more as it is met elsewhere."""
     fusion, quality = choices.fusion, choices.quality
-    home = material.outcomes(scores_of(known.logits), simple, fusion, quality)
+    home = material.outcomes(scores_of(known), simple, fusion, quality)
     if unseen is None or not len(unseen.rows):
         return home
     rows = np.zeros(len(material), np.bool_)
@@ -211,11 +216,3 @@ def _outcomes(
         np.concatenate([home.quality, away.quality]),
         np.concatenate([home.latency_ms, away.latency_ms]),
     )
-
-
-def examples_of(
-    features: Float64, labels: Int64, groups: NDArray[np.str_], rows: NDArray[np.bool_]
-) -> Examples:
-    """The disagreements among some rows."""
-    kept = rows & (labels >= 0)
-    return Examples(features[kept], labels[kept], groups[kept])

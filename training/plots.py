@@ -13,7 +13,7 @@ from router.types import Thresholds
 from training.fit.calibration import Reliability
 from training.markdown import INK
 from training.thresholds.outcomes import Outcome
-from training.thresholds.pareto import Front
+from training.thresholds.solve import Front
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,7 +26,7 @@ from training.evaluation.compare import (
 from training.evaluation.held_out import Summary, parts, summarise
 from training.evaluation.measures import write_json
 from training.fit.calibration import Reliability, reliability
-from training.fit.comparison import Comparison
+from training.fit.crossfit import Comparison
 from training.fit.recipe import Recipe
 from training.fit.trainer import Selection
 from training.markdown import (
@@ -47,8 +47,7 @@ from training.pipeline import Choices
 from training.plots import front_plot, histogram, importance_plot, reliability_plot, score_plot
 from training.run import HeldOutEvaluation, Learned
 from training.thresholds.outcomes import Outcome, of_routes
-from training.thresholds.pareto import Front, front
-from training.thresholds.solve import Solution, Stability, stability
+from training.thresholds.solve import Front, Solution, Stability, front, stability
 
 CROSSFIT, DEV, TEST = "train and dev, cross-fitted", "dev, on which it was calibrated", "test"
 SHOWN_FEATURES = 30
@@ -163,7 +162,7 @@ def make_report(
     fitted, choices = learned.fitted, learned.fitted.choices
     trained, policy = fitted.trained, fitted.policy
     outcomes, known = fitted.outcomes[policy.simple], fitted.labels >= 0
-    logits = fitted.crossfits[trained.recipe.kind].logits
+    logits = fitted.crossfits[trained.recipe.kind]
     report = Report(
         title=title,
         schema_id=schema_id,

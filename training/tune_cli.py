@@ -104,8 +104,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         """
         from training.markdown import wide_console
         from training.thresholds.outcomes import ThresholdObjective
-        from training.thresholds.retuning import retune, show_retuned
-        from training.thresholds.tuning import Tuning
+        from training.thresholds.tuning import Tuning, retune, show_retuned
 
         console = wide_console()
         goal = ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)

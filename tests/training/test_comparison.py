@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from training.errors import FitError
-from training.fit.comparison import compare
+from training.fit.crossfit import compare
 
 
 def sample(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from training.data.demo_replays import replay_demo
 from training.data.replay import read_training
+from training.data.replaying import replay_demo
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from benchmarks.graph_weight import Gains, fit_graph_weight
 from router.scorer import sigmoid
 from training.errors import FitError
-from training.fit.graph_weight import Gains, fit_graph_weight
 
 
 def questions(count: int, seed: int, share: float = 0.5) -> Gains:

@@ -3,7 +3,7 @@ import pytest
 
 from router.types import Thresholds
 from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, outcome
-from training.thresholds.pareto import front
+from training.thresholds.solve import front
 
 
 def replay(n: int, seed: int) -> RouteOutcomes:

@@ -6,9 +6,11 @@ import pytest
 from router.scorer import Linear
 from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
+from training.data.examples import Pool
 from training.errors import FitError
-from training.fit.crossfit import Pool, divide
-from training.pipeline import Choices, examples_of, fit
+from training.fit.crossfit import crossfit
+from training.fit.recipe import Recipe
+from training.pipeline import Choices, fit
 from training.thresholds.outcomes import ThresholdObjective, outcome, scores_of
 
 if TYPE_CHECKING:
@@ -92,15 +94,6 @@ def test_bounds_are_kept(material: EvaluationSet, labels: np.ndarray) -> None:
     assert shares[1] + shares[2] <= 0.2 + 1e-9
 
 
-def test_only_disagreements_of_the_rows_are_learned_from(
-    material: EvaluationSet, labels: np.ndarray
-) -> None:
-    found = examples_of(material.features, labels, material.groups, ~DEV)
-    rows = np.flatnonzero(~DEV & (labels >= 0))
-    assert found.features.tolist() == material.features[rows].tolist()
-    assert found.labels.tolist() == labels[rows].tolist()
-
-
 def test_a_question_asked_of_two_indexes_is_in_one_fold(
     material: EvaluationSet, labels: np.ndarray
 ) -> None:
@@ -112,11 +105,11 @@ def test_a_question_asked_of_two_indexes_is_in_one_fold(
         names=NAMES,
         choices=Choices(kind="linear", simple=D, elsewhere=False),
     )
-    fold = found.crossfits["linear"].fold
-    assert (fold[:200] == fold[200:]).all()
+    logits = found.crossfits["linear"]
+    assert (logits[:200] == logits[200:]).all()
     keys = np.array(doubled.texts)
     pool = Pool(doubled.features, np.tile(labels, 2), doubled.groups, keys)
-    assert (divide(pool, 5, 0) == fold).all()
+    assert (crossfit(pool, NAMES, Recipe(kind="linear"), seed=0) == logits).all()
 
 
 def test_scores_are_never_quite_0_or_1() -> None:

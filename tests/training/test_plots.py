@@ -4,7 +4,7 @@ import numpy as np
 from router.types import Thresholds
 from training.plots import front_plot, histogram, importance_plot, score_plot
 from training.thresholds.outcomes import Outcome
-from training.thresholds.pareto import Front
+from training.thresholds.solve import Front
 
 SCORES = np.array([0.1, 0.4, 0.62, 0.92, 1.0])
 LABELS = np.array([0, -1, 1, 1, 1])

@@ -17,13 +17,13 @@ from router.session import Session
 from router.settings import RoutingSettings, load_settings
 from router.types import Decision, Route, Thresholds
 from service.cli import run
-from training.data.demo_replays import replay_demo
 from training.data.evaluation_set import EvaluationSet, gather
+from training.data.examples import Pool
 from training.data.replay import read_training
+from training.data.replaying import replay_demo
 from training.fit.recipe import Recipe
 from training.fit.trainer import train
 from training.labels import BETTER, disagreements, labels_of
-from training.pipeline import examples_of
 from training.publishing import schema_of
 
 RECIPE = Recipe(hidden=(16, 8), seeds=(0, 1), epochs=10)
@@ -53,7 +53,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     differ = disagreements(replays, Route.LEXICAL, BETTER, FusionSettings())
     labels = labels_of(differ, len(material))
     dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
-    parts = [examples_of(material.features, labels, material.groups, rows) for rows in (~dev, dev)]
+    pool = Pool(material.features, labels, material.groups)
+    parts = [pool.examples(rows) for rows in (~dev, dev)]
     scorer = train(parts[0], parts[1], NAMES, RECIPE).scorer
     low, high = np.quantile(scorer.scores(material.features), [0.35, 0.65]).tolist()
     policy = Policy(Thresholds(low, high), Route.LEXICAL)

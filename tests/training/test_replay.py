@@ -32,7 +32,7 @@ MakeReplay = Callable[..., TrainingReplay]
 LEARNING = (
     "training.fit.baselines",
     "training.labels",
-    "training.fit.graph_weight",
+    "benchmarks.graph_weight",
     "benchmarks.listwise",
     "benchmarks.fusion",
 )

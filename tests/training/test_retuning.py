@@ -14,8 +14,7 @@ from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
 from training.errors import FitError
 from training.thresholds.outcomes import ThresholdObjective
-from training.thresholds.retuning import retune, show_retuned
-from training.thresholds.tuning import Tuning
+from training.thresholds.tuning import Tuning, retune, show_retuned
 
 if TYPE_CHECKING:
     from collections.abc import Callable

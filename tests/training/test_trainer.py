@@ -6,11 +6,11 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from backends.types import Float64, Int64
 from router.explain import Explainer
 from training.data.examples import Examples
 from training.errors import FitError
-from training.fit.linear import Path
-from training.fit.network import Curve
+from training.fit.network import dev_loss
 from training.fit.recipe import Recipe
 from training.fit.trainer import Trained, train
 
@@ -90,23 +90,36 @@ def test_progress_ends_where_it_said(examples: Maker, names: tuple[str, ...], ki
 
 
 @pytest.mark.parametrize("criterion", ["nll", "auc"])
-def test_the_best_epoch_is_kept(examples: Maker, names: tuple[str, ...], criterion: str) -> None:
+def test_the_best_epoch_is_kept(
+    examples: Maker, names: tuple[str, ...], criterion: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+
+    def remember(logits: Float64, labels: Int64, recipe: Recipe) -> float:
+        seen.append(dev_loss(logits, labels, recipe))
+        return seen[-1]
+
+    monkeypatch.setattr("training.fit.network.dev_loss", remember)
     recipe = replace(SMALL, seeds=(0,), criterion=criterion, patience=5)
     dev = examples(300, 1)
-    trained = train(examples(300, 0), dev, names, recipe)
-    curve = trained.fits[0]
-    assert isinstance(curve, Curve)
-    best = np.argmin(curve.dev_nll) if criterion == "nll" else np.argmax(curve.dev_auc)
-    assert curve.best == best
-    assert len(curve.loss) == min(recipe.epochs, curve.best + 1 + recipe.patience)
-    assert trained.dev_auc == pytest.approx(curve.dev_auc[curve.best], abs=1e-6)
+    scorer = train(examples(300, 0), dev, names, recipe).scorer
+    best = int(np.argmin(seen))
+    assert len(seen) == min(recipe.epochs, best + 1 + recipe.patience)
+    kept = dev_loss(scorer.raw(scorer.inputs(dev.features)), dev.labels, recipe)
+    assert kept == pytest.approx(seen[best], abs=1e-6)
 
 
-def test_a_line_is_fitted_for_each_strength(simple: Trained) -> None:
-    path = simple.fits[0]
-    assert isinstance(path, Path)
-    assert path.best == np.argmin(path.dev_nll)
-    assert list(path.used) == sorted(path.used, reverse=True)
+def test_of_all_strengths_the_best_on_dev_is_kept(
+    simple: Trained, examples: Maker, names: tuple[str, ...], dev: Examples
+) -> None:
+    each = [
+        train(examples(900, 0), dev, names, replace(simple.recipe, strengths=(strength,))).scorer
+        for strength in simple.recipe.strengths
+    ]
+    inputs = simple.scorer.inputs(dev.features)
+    found = [dev_loss(one.raw(inputs), dev.labels, simple.recipe) for one in each]
+    assert dev_loss(simple.scorer.raw(inputs), dev.labels, simple.recipe) == min(found)
+    assert len(set(found)) == len(found)
 
 
 @pytest.mark.parametrize("kind", ["attention-mlp", "linear"])

@@ -11,20 +11,23 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backends.documents import read_passages
 from backends.progress import Progress, Silent
 from backends.types import Ranking
 from router.gateway import Gateway
 from router.session import Session
-from router.settings import load_settings
+from router.settings import Settings, load_settings
 from router.types import TimedArmResults
 from training.data.dataset import Dataset, Question, read_dataset
 from training.data.replay import (
     SCHEMA,
+    TRAINING_SPLITS,
     Replayed,
     ReplayKey,
     file_name,
@@ -199,3 +202,25 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def replay_demo(folder: Path, settings: Settings | None = None) -> list[Path]:
+    """Index the demo corpus, and ask it the questions of its train and dev splits.
+
+    Args:
+        folder: For the index and the replays; what is there already is used again.
+        settings: Of models and arms; None reads the environment.
+
+    Returns:
+        The replay files, dev first.
+    """
+    own = settings or load_settings()
+    index = folder / "index"
+    with as_file(files("service") / "demo") as corpus:
+        with Session.create(own, index) as session:
+            session.ingest(read_passages(corpus))
+        with Session.open(own, index) as session:
+            return [
+                replay_dataset(session, read_dataset(corpus, split), folder / "replays")
+                for split in sorted(TRAINING_SPLITS)
+            ]

@@ -15,9 +15,10 @@ from router.fusion import FusionSettings
 from router.policy import Policy
 from router.scorer import sigmoid
 from training.data.evaluation_set import EvaluationSet
+from training.data.examples import Pool
 from training.errors import FitError
 from training.evaluation.held_out import RouterScores
-from training.fit.crossfit import Pool, divide
+from training.fit.crossfit import divide
 from training.thresholds.outcomes import ThresholdObjective
 from training.thresholds.solve import solve
 from training.thresholds.sweep import CUTS

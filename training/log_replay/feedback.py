@@ -15,8 +15,7 @@ from training.data.sources import place_of
 from training.errors import LogError
 from training.log_replay.reading import DecisionLog
 from training.log_replay.replay import LogReplay
-from training.thresholds.retuning import Retuned
-from training.thresholds.tuning import Tuning
+from training.thresholds.tuning import Retuned, Tuning
 
 SPLIT = "dev"
 """Of the replay: it is for choosing thresholds."""

@@ -259,7 +259,7 @@ class Line:
         budget = values.get("max_latency_ms")
         if score is not None and not 0 <= score <= 1:
             raise ValueError("a score is a number from 0 to 1")
-        if not all(0 <= time < math.inf for time in seconds.values()):
+        if min(seconds.values()) < 0 or not math.isfinite(sum(seconds.values())):
             raise ValueError("a time is a number from 0")
         time = datetime.fromisoformat(values["time"])
         return cls(

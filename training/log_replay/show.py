@@ -14,8 +14,7 @@ from training.data.dataset import Dataset
 from training.log_replay.feedback import scores_that_differ
 from training.log_replay.reading import ROUTES
 from training.log_replay.replay import Effect, LogReplay, changes, times_of
-from training.thresholds.retuning import Retuned, show_retuned
-from training.thresholds.tuning import Tuning
+from training.thresholds.tuning import Retuned, Tuning, show_retuned
 
 _BINS = 20
 _WIDTH = 40
