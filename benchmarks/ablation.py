@@ -150,8 +150,7 @@ class _Judge:
 
     def _values(self, settings: TriGraphSettings) -> Float64:
         """(questions, measures shown)."""
-        wanted = settings.lexical_weight or settings.lexical_weight_titled
-        lexical = self.snapshot.lexical.scores if wanted else None
+        lexical = self.snapshot.lexical.scores if settings.weighs_lexical else None
         graph = TriGraphRetriever(self.snapshot.corpus, settings, lexical)
         run: dict[str, list[str]] = {}
         for start in range(0, len(self.queries), BATCH):

@@ -1,9 +1,9 @@
-"""BM25 through bm25s beside Lance's full-text index: quality, cost of building and of updating.
+"""BM25 beside Lance's full-text index: quality, cost of building and of updating.
 
 `python -m benchmarks.lexical DATASET...` takes folders in BEIR's layout. "stable" is the share
 of questions whose ten best, scores included, are the same after an update (all but the last 100
 passages indexed, then those added) as after indexing everything at once. "MB" is the index: in
-memory for bm25s, on disk for Lance.
+memory for ours, on disk for Lance.
 """
 
 import shutil
@@ -51,7 +51,7 @@ class Engine(Protocol):
         ...
 
 
-class Bm25s:
+class Ours:
     """The lexical arm, which is made anew for every version."""
 
     def __init__(self, settings: LexicalSettings) -> None:
@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     names = ", ".join(folder.resolve().name for folder in arguments.datasets)
     report.print_header(
-        "BM25: bm25s beside Lance's full-text index", seed=None, data=f"{names} ({arguments.split})"
+        "BM25 beside Lance's full-text index", seed=None, data=f"{names} ({arguments.split})"
     )
     columns = ["engine", "questions", "R@5", "nDCG@10", "build s", f"add {UPDATE} s"]
     table = report.Table([*columns, "p50 ms", "p95 ms", "p99 ms", "MB", "stable"], width=28)
@@ -130,8 +130,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         passages = list(read_passages(folder))
         with tempfile.TemporaryDirectory() as scratch:
             engines: dict[str, Engine] = {
-                "bm25s": Bm25s(LexicalSettings()),
-                "bm25s plain": Bm25s(LexicalSettings(1.2, 0.75, stemmer="none", stopwords=())),
+                "ours": Ours(LexicalSettings()),
+                "ours, plain": Ours(LexicalSettings(1.2, 0.75, stemmer="none", stopwords=())),
                 "lance": LanceText(Path(scratch)),
             }
             for name, engine in engines.items():

@@ -15,7 +15,6 @@ from backends.store.index import Index
 from benchmarks.report import Table, parser, print_header
 from featurizer.errors import FeaturizerError
 from router.adapters import Questions
-from router.batch import Analyses
 from router.gateway import Gateway
 from router.session import Session, Snapshot
 from router.settings import Settings, load_settings
@@ -24,7 +23,7 @@ from router.types import Route
 QUESTION = "Which river flows through the town where the engineer of the bridge was born?"
 
 
-def open_once(settings: Settings, folder: Path, questions: Analyses) -> dict[str, float]:
+def open_once(settings: Settings, folder: Path, questions: Questions) -> dict[str, float]:
     """Seconds to open an index and to answer a first question over each route in turn.
 
     Later routes find what earlier ones have built: the graph arm uses BM25 in its prior.

@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 import psutil
 
-_LIBRARIES = ("numpy", "scipy", "faiss-cpu", "bm25s", "pylance", "torch", "spacy")
+_LIBRARIES = ("numpy", "scipy", "faiss-cpu", "pylance", "torch", "spacy")
 _CPUINFO = Path("/proc/cpuinfo")
 
 

@@ -12,7 +12,7 @@ from time import perf_counter, process_time
 
 from backends.numerics import products
 from backends.store.index import Index
-from backends.trigraph.retriever import TriGraphRetriever
+from backends.trigraph.retriever import Trace, TriGraphRetriever
 from backends.trigraph.seeds import Seed
 from backends.types import Float32, Query
 from benchmarks import report
@@ -78,7 +78,6 @@ def time_stages(
 ) -> list[tuple[str, float, float]]:
     """Wall and processor milliseconds per question of what a search is made of."""
     graph, passages_of = snapshot.graph, snapshot.graph.graph.passages_of
-    wanted = graph.settings.lexical_weight or graph.settings.lexical_weight_titled
 
     def seeds(window: Sequence[Query]) -> list[tuple[Seed, ...]]:
         return [graph.finder.find(query, passages_of) for query in window]
@@ -86,15 +85,19 @@ def time_stages(
     def similarity(window: Sequence[Query]) -> list[Float32]:
         return [products(snapshot.corpus.vectors, query.vector) for query in window]
 
+    def traces(window: Sequence[Query]) -> list[Trace]:
+        return [graph.batch(window).trace(place) for place in range(len(window))]
+
     stages: dict[str, Callable[[list[Query]], object]] = {
         "similarity of passages": similarity,
         "seeds": seeds,
-        "whole trace": graph.trace,
-        "trace and walk": lambda window: graph.settle(graph.trace(window)),
+        "whole trace": traces,
+        "trace and walk": lambda window: graph.batch(window).run_pagerank(traces(window)),
         "whole search": lambda window: graph.search(window, DEPTH),
     }
-    if wanted:
-        stages = {"BM25 of passages": snapshot.lexical.scores, **stages}
+    if graph.settings.weighs_lexical:
+        scores = snapshot.lexical.scores
+        stages = {"BM25 of passages": lambda window: [scores(one) for one in window], **stages}
     found = {name: _time(call, queries, calls) for name, call in stages.items()}
     whole, walked = found.pop("whole search"), found.pop("trace and walk")
     traced = found.pop("whole trace")

@@ -15,7 +15,7 @@ from featurizer.constituency.tree import Tree
 from featurizer.registry import feature_matrix
 from featurizer.stopwatch import Stopwatch
 from featurizer.types import Analysis, PassageAnalysis
-from router.batch import Asked
+from router.types import AnalysedQuestions
 
 
 class Passages:
@@ -49,7 +49,6 @@ class Questions:
 
     def __init__(self, analyser: Analyser) -> None:
         self._analyser = analyser
-        self._clock = Stopwatch("features")
 
     def analyse(
         self,
@@ -57,7 +56,7 @@ class Questions:
         wanted: Callable[[str], bool] | None = None,
         *,
         features: bool = False,
-    ) -> Asked:
+    ) -> AnalysedQuestions:
         """One query per question, in order, from one parse and one encoder call.
 
         Args:
@@ -65,18 +64,22 @@ class Questions:
             wanted: Whether the vector of a named entity will be needed; None needs none.
             features: Whether their features are wanted as well.
         """
+        before = dict(self._analyser.seconds)
         analyses = self._analyser.questions(texts, wanted, syntax=features)
+        # No trees are built where no score is wanted.
+        seconds = {
+            stage: spent - before.get(stage, 0.0)
+            for stage, spent in self._analyser.seconds.items()
+            if spent > before.get(stage, 0.0)
+        }
         queries = [_query(analysis) for analysis in analyses]
         if not features:
-            return Asked(queries)
-        with self._clock.stage("features"):
+            return AnalysedQuestions(queries, seconds=seconds)
+        clock = Stopwatch()
+        with clock.stage("features"):
             matrix = feature_matrix(analyses)
-        return Asked(queries, matrix, [_trees(analysis) for analysis in analyses])
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Wall time spent so far, by stage."""
-        return {**self._analyser.seconds, **self._clock.seconds}
+        trees = [_trees(analysis) for analysis in analyses]
+        return AnalysedQuestions(queries, matrix, trees, {**seconds, **clock.seconds})
 
 
 def _passage(found: PassageAnalysis) -> AnalysedPassage:

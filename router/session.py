@@ -161,11 +161,10 @@ class Snapshot:
             if self._graph is None:
                 settings = self._settings.graph
                 # Building the lexical arm takes time and memory, so only where its scores count.
-                wanted = settings.lexical_weight or settings.lexical_weight_titled
                 self._graph = TriGraphRetriever(
                     self.corpus,
                     settings,
-                    self.lexical.scores if wanted else None,
+                    self.lexical.scores if settings.weighs_lexical else None,
                     self._before._graph if self._before else None,
                 )
             return self._graph
@@ -319,7 +318,7 @@ class Session:
         """What answers questions; a new one at each call, so that none keeps a version alive."""
         return Gateway(
             arms=lambda: self.snapshot,
-            analyses=lambda: Questions(self.analyser),
+            analyser=lambda: Questions(self.analyser),
             fusion=self.settings.fusion,
             model=lambda: self.router,
         )

@@ -93,10 +93,10 @@ class Refresher:
         Raises:
             Problem: 503 when it cannot be opened; that it was written stays so.
         """
-        while collection.engine.version < version:
-            before = collection.engine.version
+        while collection.session.version < version:
+            before = collection.session.version
             await self._renew(collection)
-            if collection.engine.version == before:
+            if collection.session.version == before:
                 why = collection.faults[INDEX] or "the newer one is not in sight"
                 raise Problem(
                     503,
@@ -178,12 +178,12 @@ class Refresher:
         gauges.index_passages.labels(collection.name).set(cast("int", facts["passages"]))
 
     def _announce(self, collection: Collection) -> None:
-        engine = collection.engine
-        served = self._served.setdefault(collection.name, ServedVersions(engine.folder))
+        session = collection.session
+        served = self._served.setdefault(collection.name, ServedVersions(session.folder))
         if served is None:
             return
         try:
-            served.announce(engine.version)
+            served.announce(session.version)
         except OSError as error:
             self._served[collection.name] = None
             LOG.warning(

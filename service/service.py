@@ -15,7 +15,7 @@ from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
 from service.batching import Batcher, unless_gone
-from service.collections import Collection, pick
+from service.collections import Collection
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import Problem, request_id_of
@@ -55,7 +55,7 @@ class Service:
             ring: Keys, to be read again when their file changes.
             metrics: To count in.
             tracer: To record retrievals with.
-            loaded: Called when all collections are.
+            loaded: Called when all collections are loaded.
         """
         serve = settings.serve
         self.settings = settings
@@ -101,7 +101,15 @@ class Service:
         Raises:
             Problem: 404.
         """
-        return pick(self.collections, name)
+        if name is None:
+            return next(iter(self.collections.values()))
+        if name not in self.collections:
+            raise Problem(
+                404,
+                "no-such-collection",
+                f"There is no collection '{name:.80}'; there is {', '.join(self.collections)}.",
+            )
+        return self.collections[name]
 
     async def start(self) -> None:
         """Begin to load, and return; `is_ready` says when it is done."""
@@ -179,7 +187,7 @@ class Service:
             Problem: 503 while the collection loads, 409 for a route that it lacks.
         """
         collection = self.collections[name]
-        _ = collection.engine
+        _ = collection.session
         lacking = collection.unavailable.get(route)
         if lacking is not None:
             raise Problem(

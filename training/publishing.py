@@ -14,7 +14,7 @@ from training.card import card
 from training.report import Report, make_report, write_report
 from training.run import HeldOutEvaluation, Learned, Run
 
-_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "bm25s", "pylance")
+_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "pylance")
 
 
 def publish(

@@ -97,7 +97,7 @@ class CollectionWriter:
             Problem: It is not loaded yet.
         """
         if self._jobs is None:
-            self._jobs = JobStore(self.collection.engine.folder, self.collection.name)
+            self._jobs = JobStore(self.collection.session.folder, self.collection.name)
         return self._jobs
 
     async def store(self, passages: Iterator[Passage]) -> StoredDocuments | Job:
@@ -149,7 +149,7 @@ class CollectionWriter:
         def work() -> tuple[list[str], int]:
             chunks = (id_.rpartition("#")[0] for id_ in removal.ids)
             self._leave_jobs_alone({*removal.documents, *removal.ids, *chunks}, removal.filter)
-            return remove(self.collection.engine.folder, removal)
+            return remove(self.collection.session.folder, removal)
 
         async with self._change("delete"):
             ids, version = await self._in_turn(work)
@@ -158,7 +158,7 @@ class CollectionWriter:
 
     async def matching(self, removal: Removal) -> tuple[list[str], int]:
         """What `delete` would delete, and in which version; changes nothing."""
-        return await self.off_loop(lambda: matching(self.collection.engine.folder, removal))
+        return await self.off_loop(lambda: matching(self.collection.session.folder, removal))
 
     async def analyse(
         self, passages: Sequence[Passage], is_stopped: Callable[[], bool]
@@ -171,9 +171,9 @@ class CollectionWriter:
         Raises:
             StoppedError: It is to end.
         """
-        index = await self.off_loop(lambda: Index.open(self.collection.engine.folder))
+        index = await self.off_loop(lambda: Index.open(self.collection.session.folder))
         analyser = InterleavedAnalyser(
-            self.collection.engine.passage_analyser,
+            self.collection.session.passage_analyser,
             self._models,
             words=self._settings.slice_words,
             is_stopped=is_stopped,

@@ -133,7 +133,7 @@ async def listed(
 ) -> DocumentPage:
     """Documents of the newest version, ascending by id."""
     target = service.collection(collection)
-    folder = target.engine.folder
+    folder = target.session.folder
     page = await service.writers[target.name].off_loop(lambda: list_documents(folder, after, limit))
     return DocumentPage(
         collection=target.name,
@@ -193,7 +193,7 @@ async def put(
 async def get(document: Id, service: Served, collection: Named = None) -> DocumentReply:
     """A document with its passages, as the newest version has it."""
     target = service.collection(collection)
-    folder = target.engine.folder
+    folder = target.session.folder
     found = await service.writers[target.name].off_loop(lambda: read_document(folder, document))
     if found is None:
         raise Problem(

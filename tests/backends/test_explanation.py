@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from backends.store.snapshot import Corpus
-from backends.trigraph.explanation import EntityNote, SeedNote
+from backends.trigraph.explanation import EntityNote, Explanation, SeedNote
 from backends.trigraph.graph import AssemblySettings
 from backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
-from backends.types import Hit, Mention, Passage, Query, Ranking
+from backends.types import Hit, Mask, Mention, Passage, Query, Ranking
 
 CorpusOf = Callable[..., Corpus]
 PASSAGES = [
@@ -46,19 +46,31 @@ def retriever(corpus_of: CorpusOf) -> TriGraphRetriever:
     return TriGraphRetriever(corpus_of(*PASSAGES, vectors=VECTORS), SETTINGS)
 
 
+def explain(
+    retriever: TriGraphRetriever,
+    query: Query,
+    ranking: Ranking | None = None,
+    allowed: Mask | None = None,
+) -> Explanation:
+    """Of the ranking of the graph itself, or of another."""
+    batch = retriever.batch([query], allowed)
+    (own,) = batch.search([0], 5)
+    return batch.explain(0, ranking or own)
+
+
 def test_seeds_by_the_questions_words_and_by_name(retriever: TriGraphRetriever) -> None:
-    explanation = retriever.explain(QUERY, Ranking("graph", ()))
+    explanation = explain(retriever, QUERY)
     assert explanation.seeds == (
         SeedNote("Ada Lind’s", "Ada Lind", 1.0, "name"),  # noqa: RUF001
         SeedNote("warm salt", "warm salt", SETTINGS.seeds.noun_phrase, "phrase"),
     )
-    assert explanation.passages == ()
+    assert explain(retriever, QUERY, Ranking("graph", ())).passages == ()
 
 
 def test_every_bridge_is_a_sentence_of_the_corpus_that_names_both_its_ends(
     retriever: TriGraphRetriever,
 ) -> None:
-    explanation = retriever.explain(QUERY, Ranking("graph", ()))
+    explanation = explain(retriever, QUERY)
     notes = {note.entity: note for note in explanation.entities}
     assert set(notes) >= {"Ada Lind", "Bo Ek", "Como", "warm salt"}
     texts = dict(zip(retriever.corpus.ids, retriever.corpus.texts(range(5)), strict=True))
@@ -83,8 +95,8 @@ def test_every_bridge_is_a_sentence_of_the_corpus_that_names_both_its_ends(
 def test_entities_come_by_level_and_then_by_weight_with_the_traces_values(
     retriever: TriGraphRetriever,
 ) -> None:
-    (trace,) = retriever.trace([QUERY])
-    explanation = retriever.explain(QUERY, Ranking("graph", ()))
+    trace = retriever.batch([QUERY]).trace(0)
+    explanation = explain(retriever, QUERY)
     active = trace.activation
     expected = {
         retriever.graph.spelling.of(e): (level, value, weight)
@@ -113,13 +125,13 @@ def test_shares_match_the_scores_and_add_up_to_no_more_than_one(
 ) -> None:
     allowed = None if mask is None else np.array(mask)
     (ranking,) = retriever.search([QUERY], 5, allowed)
-    explanation = retriever.explain(QUERY, ranking, allowed)
+    explanation = explain(retriever, QUERY, ranking, allowed)
     assert [note.id for note in explanation.passages] == [hit.id for hit in ranking.hits]
     shares = np.array([note.pagerank for note in explanation.passages])
     scores = np.array([hit.score for hit in ranking.hits])
     assert shares.sum() == pytest.approx(1)
     assert shares.tolist() == pytest.approx((scores / scores.sum()).tolist())
-    (trace,) = retriever.trace([QUERY], allowed)
+    trace = retriever.batch([QUERY], allowed).trace(0)
     total = trace.prior.sum() + trace.restart.sum()
     priors = {note.id: note.prior for note in explanation.passages}
     assert sum(priors.values()) <= 1
@@ -131,7 +143,7 @@ def test_passages_name_the_active_entities_they_mention_strongest_first(
     retriever: TriGraphRetriever,
 ) -> None:
     (ranking,) = retriever.search([QUERY], 5)
-    explanation = retriever.explain(QUERY, ranking)
+    explanation = explain(retriever, QUERY, ranking)
     weight = {note.entity: note.weight for note in explanation.entities}
     named = {note.id: note.entities for note in explanation.passages}
     assert set(named["a"]) == {"Ada Lind", "Bo Ek", "warm salt"}
@@ -146,8 +158,8 @@ def test_only_the_passages_of_the_ranking_are_explained_and_unknown_ones_left_ou
     retriever: TriGraphRetriever,
 ) -> None:
     other = Ranking("dense", (Hit("c", 0.9, 1), Hit("gone", 0.8, 2), Hit("a", 0.7, 3)))
-    whole = retriever.explain(QUERY, retriever.search([QUERY], 5)[0])
-    some = retriever.explain(QUERY, other)
+    whole = explain(retriever, QUERY)
+    some = explain(retriever, QUERY, other)
     notes = {note.id: note for note in whole.passages}
     assert some.passages == (notes["c"], notes["a"])
     assert sum(note.pagerank for note in some.passages) < 1
@@ -157,7 +169,7 @@ def test_a_question_without_seeds_is_explained_by_its_prior(retriever: TriGraphR
     query = Query("who?", QUERY.vector)
     (ranking,) = retriever.search([query], 5)
     assert ranking.degraded == NO_SEED
-    explanation = retriever.explain(query, ranking)
+    explanation = explain(retriever, query, ranking)
     assert (explanation.seeds, explanation.entities) == ((), ())
     scores = np.array([hit.score for hit in ranking.hits])
     priors = [note.prior for note in explanation.passages]
@@ -168,7 +180,7 @@ def test_a_question_without_seeds_is_explained_by_its_prior(retriever: TriGraphR
 def test_a_bridge_over_a_filtered_out_passage_is_not_told(retriever: TriGraphRetriever) -> None:
     allowed = np.array([False, True, True, True, True])
     (ranking,) = retriever.search([QUERY], 5, allowed)
-    explanation = retriever.explain(QUERY, ranking, allowed)
+    explanation = explain(retriever, QUERY, ranking, allowed)
     assert [note.id for note in explanation.passages] == [hit.id for hit in ranking.hits]
     assert "a" not in {note.id for note in explanation.passages}
     for note in explanation.entities:

@@ -92,15 +92,12 @@ def questions(count: int, seed: int = 2) -> list[Query]:
     return asked
 
 
-def lexical_over(ids: Sequence[str]) -> Callable[[Sequence[Query]], Float32]:
+def lexical_over(ids: Sequence[str]) -> Callable[[Query], Float32]:
     """BM25 stand-in: for each passage and question a number of their own, often none."""
 
-    def score(queries: Sequence[Query]) -> Float32:
-        scores = np.zeros((len(ids), len(queries)), np.float32)
-        for column, query in enumerate(queries):
-            for row, id_ in enumerate(ids):
-                scores[row, column] = max(0, zlib.crc32(f"{query.text}{id_}".encode()) % 100 - 50)
-        return scores
+    def score(query: Query) -> Float32:
+        numbers = [zlib.crc32(f"{query.text}{id_}".encode()) % 100 - 50 for id_ in ids]
+        return np.maximum(numbers, 0).astype(np.float32)
 
     return score
 
@@ -148,7 +145,7 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
         sentences_per_entity=chosen.sentences_per_entity,
     )
     near = scaled(corpus.vectors.astype(np.float64) @ query.vector.astype(np.float64), allowed)
-    bm25 = lexical_over(corpus.ids)([query])[:, 0].astype(np.float64)
+    bm25 = lexical_over(corpus.ids)(query).astype(np.float64)
     bm25 /= bm25[allowed].max() or 1
     titles = graph.titled.toarray() & allowed
     sure = any(seeds[e] == 1 and titles[e].any() for e in seeds)
@@ -205,7 +202,8 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
         mask = None if share == 1 else allowed
         for query, found in zip(asked, retriever.search(asked, 99, mask), strict=True):
             check(retriever, query, found, allowed)
-        bridged += sum(len(trace.activation.bridges) for trace in retriever.trace(asked, mask))
+        batch = retriever.batch(asked, mask)
+        bridged += sum(len(batch.trace(place).activation.bridges) for place in range(len(asked)))
     assert bridged > 10
 
 
@@ -285,7 +283,7 @@ BARE = TriGraphSettings(
 
 def test_two_hops_by_hand(corpus_of: CorpusOf) -> None:
     retriever = TriGraphRetriever(corpus_of(*HOPS, vectors=HOP_VECTORS), BARE)
-    (trace,) = retriever.trace([HOP])
+    trace = retriever.batch([HOP]).trace(0)
     ada, bo, como = (retriever.graph.index[key] for key in ("ada", "bo", "como"))
     assert [(seed.entity, seed.value) for seed in trace.seeds] == [(ada, 1.0)]
     active = trace.activation
@@ -314,7 +312,7 @@ def test_two_hops_by_hand(corpus_of: CorpusOf) -> None:
 def test_a_sentence_of_a_filtered_out_passage_is_no_bridge(corpus_of: CorpusOf) -> None:
     retriever = TriGraphRetriever(corpus_of(*HOPS, vectors=HOP_VECTORS), BARE)
     allowed = np.array([True, False, True, True, True])
-    (trace,) = retriever.trace([HOP], allowed)
+    trace = retriever.batch([HOP], allowed).trace(0)
     keys = [retriever.graph.keys[e] for e in trace.activation.entities.tolist()]
     assert keys == ["ada", "bo"]
     (found,) = retriever.search([HOP], 5, allowed)
@@ -338,8 +336,8 @@ def test_a_title_shares_its_mass_among_the_passages_that_a_filter_leaves(
         corpus_of(*passages, vectors={id_: [0, 1, 0, 0] for id_ in "abc"}), settings
     )
     query = Query("Is Como here?", np.array([1, 0, 0, 0], np.float32))
-    assert retriever.trace([query])[0].prior.tolist() == [0.5, 0.5, 0]
-    without = retriever.trace([query], np.array([False, True, True]))[0]
+    assert retriever.batch([query]).trace(0).prior.tolist() == [0.5, 0.5, 0]
+    without = retriever.batch([query], np.array([False, True, True])).trace(0)
     assert without.prior.tolist() == [0, 1, 0]
 
 
@@ -429,12 +427,12 @@ def test_the_published_preset_is_linearrag_as_its_public_code_runs(corpus_of: Co
     assert published.graph.keys == ["ada", "bo ek"]
     assert default.graph.keys == ["ada", "bo ek", "como"]
     asked = Query("Is Como nice?", unit(np.random.default_rng(0)))
-    assert published.trace([asked])[0].seeds == ()
-    assert [s.origin for s in default.trace([asked])[0].seeds] == ["vocabulary"]
+    assert published.batch([asked]).trace(0).seeds == ()
+    assert [s.origin for s in default.batch([asked]).trace(0).seeds] == ["vocabulary"]
     # A name it does not know is linked to the most similar one, however far.
     como = replace(asked, mentions=(Mention("Como", "entity", asked.vector),))
-    assert [s.origin for s in published.trace([como])[0].seeds] == ["nearest"]
-    assert [s.origin for s in default.trace([como])[0].seeds] == ["name"]
+    assert [s.origin for s in published.batch([como]).trace(0).seeds] == ["nearest"]
+    assert [s.origin for s in default.batch([como]).trace(0).seeds] == ["name"]
 
 
 def test_weighing_bm25_without_its_scores_is_refused(corpus_of: CorpusOf) -> None:

@@ -43,7 +43,7 @@ def only(*rows: int) -> Mask:
 
 
 def test_seeds_say_how_much_they_point_at(graph: TriGraphRetriever) -> None:
-    (found,) = graph.seeds([asked("Does Ada sail on Como?", "Ada")])
+    found = graph.batch([asked("Does Ada sail on Como?", "Ada")]).seeds(0)
     assert [(s.mention, s.value, s.passages, s.titles) for s in found] == [
         ("Ada", 1.0, 2, 0),
         ("Como", 1.0, 2, 2),
@@ -52,9 +52,9 @@ def test_seeds_say_how_much_they_point_at(graph: TriGraphRetriever) -> None:
 
 def test_what_a_filter_leaves_out_is_not_counted(graph: TriGraphRetriever) -> None:
     query = asked("Does Ada sail on Como?", "Ada")
-    (found,) = graph.seeds([query], only(1, 2))
+    found = graph.batch([query], only(1, 2)).seeds(0)
     assert [(s.mention, s.passages, s.titles) for s in found] == [("Ada", 1, 0), ("Como", 1, 1)]
-    (found,) = graph.seeds([query], only(3))
+    found = graph.batch([query], only(3)).seeds(0)
     assert found == ()
     with pytest.raises(RequestError, match="filter mask"):
-        graph.seeds([query], np.ones(2, bool))
+        graph.batch([query], np.ones(2, bool))

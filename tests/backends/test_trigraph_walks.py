@@ -42,8 +42,10 @@ def test_local_walks_score_a_little_lower_and_never_higher(corpus: Corpus, filte
     full = TriGraphRetriever(corpus, replace(BASE, walk="full"))
     local = TriGraphRetriever(corpus, replace(BASE, walk="local"))
     asked = questions()
-    traces = full.trace(asked, allowed)
-    swept, pushed = full.settle(traces, allowed), local.settle(traces, allowed)
+    batch = full.batch(asked, allowed)
+    traces = [batch.trace(place) for place in range(len(asked))]
+    swept = batch.run_pagerank(traces)
+    pushed = local.batch(asked, allowed).run_pagerank(traces)
     missing = swept.passages - pushed.passages
     assert missing.min() >= -1e-6
     assert (missing.sum(axis=0) <= pushed.residual + 1e-6).all()

@@ -21,5 +21,5 @@ def beir(folder: Path, passages: int = 130) -> Path:
 def test_it_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lexical.main([str(beir(tmp_path))])
     printed = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in printed[-3:]] == ["bm25s", "bm25s", "lance"]
+    assert [line.split()[1] for line in printed[-3:]] == ["ours", "ours,", "lance"]
     assert printed[-3].split()[2:5] == ["1", "1.000", "1.000"]

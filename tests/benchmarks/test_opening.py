@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,16 +9,16 @@ from backends.store.ingest import ingest
 from backends.types import Passage, Query
 from benchmarks import opening
 from benchmarks.hashing import HashAnalyser
-from router.batch import Asked
+from router.adapters import Questions
 from router.settings import load_settings
+from router.types import AnalysedQuestions
 
 
-class Same:
+class Same(Questions):
     """Gives every question the same vector."""
 
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        return {}
+    def __init__(self) -> None:
+        pass
 
     def analyse(
         self,
@@ -26,8 +26,8 @@ class Same:
         wanted: Callable[[str], bool] | None = None,
         *,
         features: bool = False,
-    ) -> Asked:
-        return Asked([Query(text, np.ones(8, np.float32)) for text in texts])
+    ) -> AnalysedQuestions:
+        return AnalysedQuestions([Query(text, np.ones(8, np.float32)) for text in texts])
 
 
 def test_every_stage_is_timed_and_they_add_up(tmp_path: Path) -> None:

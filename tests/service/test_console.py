@@ -6,8 +6,8 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from service.app import CONSOLE, mount_console
 from service.commands.demo import COLLECTION
-from service.http.console import CONSOLE, mount
 
 
 def test_files_are_served_where_nothing_else_is(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_files_are_served_where_nothing_else_is(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("no", encoding="utf-8")
     app = FastAPI()
     app.add_api_route("/v1/thing", lambda: {"a": 1})
-    mount(app, folder)
+    mount_console(app, folder)
     client = TestClient(app)
     assert client.get("/").text == "<p>hello"
     assert client.get("/style.css").headers["content-type"].startswith("text/css")
@@ -29,7 +29,7 @@ def test_files_are_served_where_nothing_else_is(tmp_path: Path) -> None:
 
 def test_without_files_there_is_no_console(tmp_path: Path) -> None:
     app = FastAPI()
-    mount(app, tmp_path)
+    mount_console(app, tmp_path)
     assert TestClient(app).get("/").status_code == 404
 
 
@@ -69,5 +69,5 @@ def test_the_consoles_examples_are_training_questions_of_the_demo() -> None:
 def test_browsers_ask_for_each_file_anew(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("<p>hello", encoding="utf-8")
     app = FastAPI()
-    mount(app, tmp_path)
+    mount_console(app, tmp_path)
     assert TestClient(app).get("/").headers["cache-control"] == "no-cache"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from backends.types import Float32, Float64, Ranking
 from featurizer.analyser import AnalyserSettings
-from router.fusion import FusionSettings, fuse_all, fuse_text
+from router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from router.query_performance import with_corpus
 from router.types import Route
 from training.data.feature_cache import cached_features
@@ -20,13 +20,7 @@ from training.thresholds.outcomes import RouteOutcomes
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """What the simple route can be: no graph is walked for it."""
-_STAGES = {
-    Route.DENSE: ("parsing", "encoding", "dense"),
-    Route.LEXICAL: ("parsing", "encoding", "lexical"),
-    Route.HYBRID: ("parsing", "encoding", "dense", "lexical"),
-    Route.GRAPH: ("parsing", "encoding", "graph"),
-    Route.FUSION: ("parsing", "encoding", "dense", "lexical", "graph", "seeds"),
-}
+_READING = ("parsing", "encoding")
 
 
 @dataclass(frozen=True)
@@ -127,8 +121,9 @@ class EvaluationSet:
     def latency_ms(self, route: Route) -> Float64:
         """(n,) milliseconds that the stages of a route took."""
         questions = [one for replay in self.replays for one in replay.questions]
+        stages = (*_READING, *stages_of(route))
         return np.array(
-            [1000 * sum(one.seconds.get(s, 0.0) for s in _STAGES[route]) for one in questions]
+            [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in questions]
         )
 
     def median_latency_ms(self, simple: Route) -> dict[Route, float]:

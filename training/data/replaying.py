@@ -151,10 +151,10 @@ class _Asking:
         return Replayed(
             question=Question(question.id, question.text, question.answers, group),
             gold=self._dataset.judgements[question.id],
-            evidence=found.evidence,
+            evidence=found.results,
             answered={
                 arm: _answered(ranking, answers, texts)
-                for arm, ranking in found.evidence.rankings.items()
+                for arm, ranking in found.results.rankings.items()
             },
             seconds=found.seconds,
         )
@@ -171,7 +171,7 @@ class _Asking:
 
 
 def _rankings(found: TimedArmResults) -> Sequence[Ranking]:
-    return list(found.evidence.rankings.values())
+    return list(found.results.rankings.values())
 
 
 def _answered(ranking: Ranking, answers: Sequence[str], texts: dict[str, str]) -> NDArray[np.bool_]:

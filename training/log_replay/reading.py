@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.types import Float32, Float64
+from router.fusion import FusionSettings, lists_of, stages_of
 from router.model_files import Stated
 from router.request_log import FEEDBACK, RETRIEVAL, parse_line, read_texts
 from router.types import Route
@@ -29,16 +30,10 @@ ROUTES: tuple[Route, ...] = tuple(Route)
 """Routes by their codes in a column."""
 _CODES = {str(route): code for code, route in enumerate(ROUTES)}
 _WAITS = ("queue", "total")
-_STAGES = ("dense", "lexical", "graph", "seeds", "fusing")
+_STAGES = stages_of(Route.FUSION)
 """Stages that are run for some routes only."""
 _CORPUS = ("dense", "seeds")
 """Those that a router which looks at the corpus runs before it decides, whatever it decides."""
-_ARMS = {
-    Route.DENSE: ("dense",),
-    Route.LEXICAL: ("lexical",),
-    Route.HYBRID: ("dense", "lexical"),
-    Route.GRAPH: ("graph",),
-}
 _FEEDBACK_SIGN = f'"{FEEDBACK}"'
 
 
@@ -298,8 +293,9 @@ def times_of_routes(stages: Float64, whole: Float64, taken: Codes, *, asks_corpu
     """
     times = np.full((len(whole), len(ROUTES)), np.nan, np.float32)
     ran = dict(zip(_STAGES, np.nan_to_num(stages).T, strict=True))
-    for route, arms in _ARMS.items():
-        kept = {*arms, *_CORPUS} if asks_corpus else {*arms}
+    for route in (Route.DENSE, Route.LEXICAL, Route.HYBRID, Route.GRAPH):
+        arms = lists_of(route, FusionSettings())
+        kept = {*stages_of(route), *(_CORPUS if asks_corpus else ())}
         spared = sum(time for stage, time in ran.items() if stage not in kept)
         known = ~np.isnan(stages[:, [_STAGES.index(arm) for arm in arms]]).any(axis=1)
         times[:, ROUTES.index(route)] = np.where(known, 1000 * (whole - spared), np.nan)
