@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 
-class Error(Exception):
+class Error(RouterError):
     """Something that the caller can put right; `__cause__` is the error of the part it comes from.
 
     The message says what is wrong, where, and what to do.
@@ -73,6 +73,8 @@ class Error(Exception):
 def _errors() -> Iterator[None]:
     try:
         yield
+    except Error:
+        raise
     except (BackendError, FeaturizerError, RouterError) as error:
         raise Error(str(error)) from error
 

@@ -1,7 +1,7 @@
 """Dense retrieval: passages by inner product with the question's vector.
 
 The exact kind is a scan: of the question's own thread when it comes alone, a matrix product when
-there are several. `benchmarks/dense.py` prints it beside FAISS's flat index, which needs as
+there are several. `benchmarks/scale.py` prints it beside FAISS's flat index, which needs as
 long for one question, three times as long for each of a batch, and a copy of the vectors.
 FAISS serves the approximate kinds, HNSW and IVF-PQ.
 

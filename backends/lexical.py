@@ -1,8 +1,8 @@
 """Lexical retrieval: passages by BM25.
 
-`benchmarks/lexical.py` compares it with Lance's own full-text index. Lance takes in a small change
-three times sooner, but answers twenty times later, and its scores depend on how the rows came in:
-the same content, written in another order, would not give the same answer.
+Lance's own full-text index would be the other choice. It takes in a small change three times
+sooner, but answers twenty times later, and its scores depend on how the rows came in: the same
+content, written in another order, would not give the same answer.
 """
 
 import math
@@ -33,6 +33,7 @@ STOPWORDS = tuple(_STOPWORDS.split())
 """English function and question words. Question words are nearly absent from passages, so that
 their idf is high, and say nothing about the subject: leaving them out raises every measure."""
 
+_FUNCTION_TERMS = frozenset(STOPWORDS)
 NO_TERM = "no term of the question occurs in the corpus"
 
 
@@ -245,6 +246,11 @@ def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()
     words = _WORD.findall(_POSSESSIVE.sub("", _fold(text)))
     kept = [word for word in words if word not in stopwords] if stopwords else words
     return [_singular(word) for word in kept] if stemmer == "s" else kept
+
+
+def content_terms(text: str) -> list[str]:
+    """Terms of a text without English function and question words, as questions are read."""
+    return terms(text, "s", _FUNCTION_TERMS)
 
 
 def _fold(text: str) -> str:

@@ -16,7 +16,7 @@ from featurizer.constituency.parser import (
 )
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
-from featurizer.spacy_parser import DEFAULT_PIPELINE, Parser, SpacyParser
+from featurizer.spacy_parser import DEFAULT_PIPELINE, SpacyParser
 from featurizer.stopwatch import Stopwatch
 from featurizer.types import (
     Analysis,
@@ -27,6 +27,7 @@ from featurizer.types import (
     SentenceAnalysis,
     Span,
     Syntax,
+    TitledText,
 )
 
 # Raise when a change here alters what is stored for the same passage and the same models.
@@ -67,7 +68,7 @@ class Analyser:
         self,
         settings: AnalyserSettings,
         *,
-        parser: Parser | None = None,
+        parser: SpacyParser | None = None,
         encoder: Encoder | None = None,
         trees: TreeParser | None = None,
     ) -> None:
@@ -139,8 +140,9 @@ class Analyser:
             self._syntax = SyntaxParser(self.parser, trees)
         return self._syntax
 
-    def passages(self, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
-        """Analyse (title, text) pairs, in order."""
+    def analyse(self, passages: Sequence[TitledText]) -> list[PassageAnalysis]:
+        """What an index stores of passages, in order."""
+        items = [(passage.title, passage.text) for passage in passages]
         if self.settings.title_in_text:
             items = [("", f"{title}\n{text}" if title else text) for title, text in items]
         with self._clock.stage("parsing"):
@@ -161,10 +163,10 @@ class Analyser:
             for row, (_, text) in enumerate(items)
         ]
 
-    def surfaces(self, texts: Sequence[str]) -> Float32:
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors of entity surfaces."""
         with self._clock.stage("encoding"):
-            return self.encoder.encode(texts)
+            return self.encoder.encode(surfaces)
 
     def questions(
         self,
@@ -226,8 +228,7 @@ class Analyser:
     def close(self) -> None:
         """End helper processes."""
         self._beside.shutdown()
-        if isinstance(self.parser, SpacyParser):
-            self.parser.close()
+        self.parser.close()
 
     def _build(self, parses: Sequence[Parse]) -> list[Syntax | None]:
         builder = self.syntax

@@ -1,6 +1,7 @@
 """What an analysis consists of."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +92,20 @@ class Parse:
     tokens: tuple[Token, ...] = ()
     token_sentences: tuple[Span, ...] = ()
     unread: int = 0
+
+
+class TitledText(Protocol):
+    """A passage to be analysed."""
+
+    @property
+    def title(self) -> str:
+        """May be empty."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """Never empty."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,47 +1,17 @@
 """From what the featurizer finds to what the backends take; the two do not know each other."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from backends.types import (
-    AnalysedPassage,
-    AnalysedSentence,
-    Float32,
     Mention,
-    Passage,
     Query,
 )
 from featurizer.analyser import Analyser
 from featurizer.constituency.tree import Tree
 from featurizer.registry import feature_matrix
 from featurizer.stopwatch import Stopwatch
-from featurizer.types import Analysis, PassageAnalysis
+from featurizer.types import Analysis
 from router.types import AnalysedQuestions
-
-
-class Passages:
-    """An analyser as `backends.store.ingest` wants it."""
-
-    def __init__(self, analyser: Analyser) -> None:
-        self._analyser = analyser
-
-    @property
-    def dimension(self) -> int:
-        """Length d of every vector."""
-        return self._analyser.dimension
-
-    @property
-    def fingerprint(self) -> Mapping[str, str]:
-        """What the stored rows depend on."""
-        return self._analyser.fingerprint
-
-    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
-        """One result per passage, in order."""
-        found = self._analyser.passages([(passage.title, passage.text) for passage in passages])
-        return [_passage(analysis) for analysis in found]
-
-    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
-        """(n, d) unit vectors of entity surfaces, in order."""
-        return self._analyser.surfaces(surfaces)
 
 
 class Questions:
@@ -80,13 +50,6 @@ class Questions:
             matrix = feature_matrix(analyses)
         trees = [_trees(analysis) for analysis in analyses]
         return AnalysedQuestions(queries, matrix, trees, {**seconds, **clock.seconds})
-
-
-def _passage(found: PassageAnalysis) -> AnalysedPassage:
-    return AnalysedPassage(
-        found.vector,
-        tuple(AnalysedSentence(s.text, s.entities, s.phrases, s.vector) for s in found.sentences),
-    )
 
 
 def _trees(found: Analysis) -> tuple[Tree, ...]:

@@ -239,9 +239,8 @@ class GraphWeightModel:
     so whatever the corpus is about and however its questions are spelt, so what is fitted on some
     datasets holds on others, where a score of the question's words does not.
 
-    `benchmarks.graph_weight` fits it. The defaults lie on the plateau around what it finds for
-    the train and dev questions of 2wiki, popqa and nq over one corpus; `benchmarks.fusion` prints
-    both.
+    `python -m benchmarks fusion` fits it and prints both: the defaults lie on the plateau around
+    what it finds for the train and dev questions of 2wiki, popqa and nq over one corpus.
 
     Attributes:
         bias: Logit of a question without a title among its seeds whose walk tells nothing apart.

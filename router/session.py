@@ -17,12 +17,12 @@ from backends.store.index import Index
 from backends.store.ingest import IngestReport, ingest
 from backends.store.snapshot import Corpus, read_corpus
 from backends.trigraph.retriever import TriGraphRetriever
-from backends.types import Mask, Passage, PassageAnalyser, Retriever
+from backends.types import Mask, Passage, Retriever
 from featurizer.analyser import Analyser, AnalyserSettings
-from router.adapters import Passages, Questions
+from router.adapters import Questions
 from router.gateway import Gateway, decide_without_index
 from router.model import RoutingModel
-from router.model_files import load, read_policy
+from router.model_files import load_router, read_policy
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.settings import RoutingSettings, Settings
@@ -76,7 +76,7 @@ class ModelCache:
         key = folder.resolve(), schema
         with self._loading:
             if key not in self._routers:
-                self._routers[key] = load(folder, schema_id=schema, names=NAMES)
+                self._routers[key] = load_router(folder, schema_id=schema, names=NAMES)
             return self._routers[key]
 
     def close(self) -> None:
@@ -301,11 +301,6 @@ class Session:
         return self._analyser
 
     @property
-    def passage_analyser(self) -> PassageAnalyser:
-        """The same models, for passages that are to be added."""
-        return Passages(self.analyser)
-
-    @property
     def snapshot(self) -> Snapshot:
         """What is derived from the version in view."""
         if self._snapshot is None:
@@ -362,11 +357,7 @@ class Session:
         return {passage.id: passage for passage in self.snapshot.corpus.passages(ids)}
 
     def ingest(
-        self,
-        passages: Iterable[Passage],
-        *,
-        entity_vectors: bool = False,
-        progress: Progress | None = None,
+        self, passages: Iterable[Passage], *, progress: Progress | None = None
     ) -> IngestReport:
         """Bring the index up to date with passages; see `backends.store.ingest.ingest`.
 
@@ -380,9 +371,9 @@ class Session:
         return ingest(
             Index.open(self.folder),
             passages,
-            self.passage_analyser,
+            self.analyser,
             batch_passages=own.batch_passages,
-            entity_vectors=entity_vectors or own.entity_vectors,
+            entity_vectors=own.entity_vectors,
             progress=progress,
         )
 
@@ -426,7 +417,7 @@ class Session:
             self._models.close()
 
 
-def load_router(settings: Settings, models: ModelCache) -> RoutingModel:
+def open_router(settings: Settings, models: ModelCache) -> RoutingModel:
     """The router of the settings for work without an index.
 
     Raises:
@@ -457,7 +448,7 @@ def decide(
     return decide_without_index(
         questions,
         Questions(models.analyser(settings.analyser)),
-        load_router(settings, models),
+        open_router(settings, models),
         max_latency_ms=max_latency_ms,
         explain=explain,
     )

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
-from router.model_files import read_policy, title_of
+from router.model_files import read_info, read_policy
 from router.policy import Policy
 from router.session import Session
 from router.settings import RoutingSettings
@@ -240,7 +240,7 @@ def check_router(collection: str, routing: RoutingSettings) -> None:
     if routing == RoutingSettings():
         return
     try:
-        router = title_of(routing.folder())
+        router = read_info(routing.folder()).name
         if routing.thresholds:
             read_policy(Path(routing.thresholds), router)
     except RouterError as error:

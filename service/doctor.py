@@ -19,7 +19,7 @@ from backends.errors import BackendError
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.request_log import RequestLog
-from router.session import ModelCache, Session, decide, load_router
+from router.session import ModelCache, Session, decide, open_router
 from router.settings import RoutingSettings
 from router.types import Route
 from service.collections import WARM_UP, check_router, index_folders, router_settings
@@ -117,7 +117,7 @@ def _machine() -> str:
 
 
 def _router(settings: ServiceSettings, models: ModelCache) -> str:
-    router = load_router(settings, models)
+    router = open_router(settings, models)
     if router.asks_corpus:
         return f"{router.name} is sound; it decides with an index."
     (decision,) = decide([WARM_UP], settings, models)

@@ -38,13 +38,7 @@ class Refresher:
     ) -> None:
         """Wire it; `start` begins to load.
 
-        Args:
-            settings: Of the service.
-            collections: By name.
-            models: Runs what has to be in the thread that searches.
-            ring: Keys, to be read again when their file changes.
-            metrics: Told which versions are searched.
-            loaded: Called in the thread that searches when all collections are loaded.
+        `loaded` is called in the thread of the models when all collections are.
         """
         self._serve = settings.serve
         self._patience = settings.documents.wait_seconds

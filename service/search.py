@@ -1,6 +1,7 @@
 """What the model thread does with a batch: search, degrade where it must, fetch the passages."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
@@ -103,7 +104,7 @@ class Searcher:
         """Take the collections by name, and the clock that deadlines are told in."""
         self._collections = collections
         self._clock = clock
-        self._paces: dict[tuple[str, Route], _Pace] = {}
+        self._paces: defaultdict[tuple[str, Route], _Pace] = defaultdict(_Pace)
 
     def work(
         self, params: SearchParams | RouteParams, entries: Sequence[Entry[QueuedQuestion]]
@@ -186,7 +187,7 @@ class Searcher:
         except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
             return self._search_apart(session, params, entries, fallback, error)
         ended = perf_counter()
-        pace = self._paces.setdefault((params.collection, route), _Pace())
+        pace = self._paces[params.collection, route]
         pace.learn((ended - started) / len(entries), self._clock())
         return [
             SearchResult(

@@ -151,8 +151,8 @@ class Service:
             Problem: 503 when there is too much to do or nothing is loaded, 504 when time ran out,
                 422 for a request that cannot be answered, 499 when the client went away.
         """
-        self._check(params.collection, params.route)
-        request_id, seconds = request_id_of(request.scope), self._seconds(deadline_ms)
+        seconds = self._admit(params.collection, params.route, deadline_ms)
+        request_id = request_id_of(request.scope)
         tasks = [
             asyncio.ensure_future(self._submit(params, QueuedQuestion(text, request_id), seconds))
             for text in questions
@@ -174,14 +174,17 @@ class Service:
         Raises:
             Problem: As of `search`.
         """
-        self._check(params.collection, Route.AUTO)
+        seconds = self._admit(params.collection, Route.AUTO, deadline_ms)
         item = QueuedQuestion(question, request_id_of(request.scope))
-        work = self.batcher.submit(params, item, self._seconds(deadline_ms))
+        work = self.batcher.submit(params, item, seconds)
         decision, _ = await unless_gone(gone(request), work)
         return cast("Decision", decision)
 
-    def _check(self, name: str, route: Route) -> None:
+    def _admit(self, name: str, route: Route, deadline_ms: int | None) -> float:
         """Refuse at once what cannot be answered.
+
+        Returns:
+            Seconds that the answer may take.
 
         Raises:
             Problem: 503 while the collection loads, 409 for a route that it lacks.
@@ -195,8 +198,6 @@ class Service:
                 "no-such-route",
                 f"Route '{route}' is not available in '{collection.name}': {lacking}",
             )
-
-    def _seconds(self, deadline_ms: int | None) -> float:
         serve = self.settings.serve
         return min(deadline_ms or serve.deadline_ms, LONGEST_DEADLINE_MS) / 1000
 

@@ -14,7 +14,7 @@ from backends.progress import Progress
 from backends.types import Int64, Mask
 from featurizer.constituency.parser import open_syntax_parser
 from featurizer.stopwatch import Stopwatch
-from router.model_files import Draft, save
+from router.model_files import TrainedRouter, save_router
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.settings import Settings
@@ -135,7 +135,7 @@ class TrainingRun:
             versions=versions(),
         )
         solution = fitted.solution
-        draft = Draft(
+        router = TrainedRouter(
             scorer=fitted.scorer,
             policy=fitted.policy,
             schema_id=report.schema_id,
@@ -156,7 +156,7 @@ class TrainingRun:
                 "plateau": solution.plateau,
             },
         )
-        folder = save(models, name, draft)
+        folder = save_router(models, name, router)
         write_report(folder / "report", report)
         return folder, report
 

@@ -18,12 +18,7 @@ from backends.types import Passage
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as it is stored.
-
-    Attributes:
-        id: Its own.
-        passages: Its chunks in order, or itself where it is short; never empty.
-    """
+    """A document as it is stored: its chunks in order, or itself where it is short."""
 
     id: str
     passages: tuple[Passage, ...]
@@ -31,14 +26,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some documents of a version, ascending by id.
-
-    Attributes:
-        documents: At most as many as were asked for.
-        more: Whether others follow.
-        total: Documents of that version.
-        version: Newest of the index.
-    """
+    """Some documents of the newest version, ascending by id; whether more follow, of how many."""
 
     documents: tuple[Document, ...]
     more: bool
@@ -47,12 +35,7 @@ class Page:
 
 
 def list_documents(folder: Path, after: str = "", limit: int = 100) -> Page:
-    """The documents that follow an id.
-
-    Args:
-        folder: Of the index.
-        after: Id of the last document of the page before; "" for the first page.
-        limit: Documents wanted, at least 1.
+    """The first documents, or those that follow the last one of the page before.
 
     Raises:
         IndexNotFoundError: There is no index.

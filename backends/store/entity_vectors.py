@@ -31,13 +31,7 @@ class EntityVectorCache:
     """Surface → vector, on disk; always reads the newest version."""
 
     def __init__(self, index: Path, dimension: int, fingerprint: Mapping[str, str]) -> None:
-        """Look into an index folder; nothing is read or written yet.
-
-        Args:
-            index: The index folder.
-            dimension: Length d of every vector.
-            fingerprint: Of the analyser; a cache that another one filled counts as empty.
-        """
+        """Look into an index folder; a cache that another analyser filled counts as empty."""
         self._path = index / FOLDER
         self._dimension = dimension
         self._fingerprint = dict(fingerprint)
@@ -57,14 +51,7 @@ class EntityVectorCache:
         return [surface for surface in surfaces if surface not in known]
 
     def vectors(self, surfaces: Sequence[str]) -> Float32:
-        """Vectors of surfaces, in order, repeats allowed.
-
-        Args:
-            surfaces: n surfaces.
-
-        Returns:
-            (n, d) float32; a row of NaN where a surface has no vector.
-        """
+        """(n, d) vectors of n surfaces; a row of NaN where one has none."""
         wanted = pa.array(surfaces, pa.string()).dictionary_encode()
         found: Float32 = np.full((len(wanted.dictionary), self._dimension), np.nan, np.float32)
         dataset = self._open()
@@ -77,12 +64,7 @@ class EntityVectorCache:
         return found[places]
 
     def add(self, surfaces: Sequence[str], vectors: Float32) -> None:
-        """Remember the vectors of surfaces; only a holder of the index's write lock may.
-
-        Args:
-            surfaces: n surfaces that are `missing`.
-            vectors: (n, d) float32.
-        """
+        """Remember (n, d) vectors of n `missing` surfaces; only a holder of the write lock may."""
         if not surfaces:
             return
         schema = surface_schema(self._dimension, self._fingerprint)

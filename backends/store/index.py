@@ -51,12 +51,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One commit.
-
-    Attributes:
-        number: Grows with every commit.
-        written: When, in UTC.
-    """
+    """One commit; numbers grow, times are in UTC."""
 
     number: int
     written: datetime
@@ -69,12 +64,7 @@ class Index:
     """
 
     def __init__(self, path: Path, dataset: lance.LanceDataset) -> None:
-        """Wrap an open dataset; use `create` or `open`.
-
-        Args:
-            path: The index folder.
-            dataset: A version of the `passages.lance` in it, known to be ours.
-        """
+        """Wrap a version of the `passages.lance` in an index folder; use `create` or `open`."""
         self.path = path
         self.dimension = dimension_of(dataset.schema)
         self.fingerprint = fingerprint_of(dataset.schema)
@@ -226,13 +216,7 @@ class Writer:
     def __init__(
         self, folder: Path, dataset: lance.LanceDataset, surfaces: EntityVectorCache
     ) -> None:
-        """Start from a version; only `Index.writer` makes one, for it takes the lock.
-
-        Args:
-            folder: Of `passages.lance`.
-            dataset: Its newest version.
-            surfaces: The cache beside it.
-        """
+        """Start from the newest version; only `Index.writer` makes one, for it takes the lock."""
         self._folder = folder
         self._dataset = dataset
         self.surfaces = surfaces
@@ -263,11 +247,7 @@ class Writer:
         return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
     def upsert(self, rows: pa.RecordBatch, stale: Sequence[str] = ()) -> Changes:
-        """Insert rows with new ids, replace those with known ids, delete others; one commit.
-
-        Args:
-            rows: From `schema.to_batch`.
-            stale: Ids to delete, such as chunks that a document no longer has.
+        """Insert rows with new ids, replace those with known ids, delete stale ids; one commit.
 
         Raises:
             ValueError: An id occurs twice in `rows`, or in both arguments.
@@ -306,9 +286,6 @@ class Writer:
         A version counts as unread once it was superseded longer than `keep` ago, or by more than
         `MOST_VERSIONS` others, so a reader that calls `Index.refresh` more often than that never
         loses the files under its feet.
-
-        Args:
-            keep: How long a superseded version stays readable.
         """
         surfaces = self.surfaces.dataset()
         for dataset in (self._dataset, surfaces):

@@ -14,6 +14,7 @@ from backends.progress import Progress, Silent
 from backends.store.index import Changes, Index, Writer
 from backends.store.schema import any_of, content_hash, to_batch
 from backends.types import AnalysedPassage, Passage, PassageAnalyser
+from backends.words import title_names
 
 _T = TypeVar("_T")
 
@@ -97,14 +98,6 @@ def ingest(
     return replace(
         report, interrupted=interrupted, version=index.version, seconds=dict(clock.seconds)
     )
-
-
-def title_surfaces(title: str) -> tuple[str, ...]:
-    """What a title names: itself, and itself without a final parenthesis, as in "Paris (Texas)"."""
-    whole = title.strip()
-    start = whole.rfind("(")
-    simple = start > 0 and whole.find(")", start) == len(whole) - 1
-    return (whole, whole[:start].rstrip()) if simple else (whole,) if whole else ()
 
 
 class _Clock:
@@ -235,7 +228,7 @@ class _Ingest:
 def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage]) -> Iterator[str]:
     """The surfaces that passages mention or carry as titles, with repeats."""
     for passage, found in zip(passages, analysed, strict=True):
-        yield from title_surfaces(passage.title)
+        yield from title_names(passage.title)
         for sentence in found.sentences:
             yield from sentence.entities
 
@@ -243,7 +236,7 @@ def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage])
 def _stored_surfaces(writer: Writer) -> Iterator[str]:
     """The surfaces that stored passages mention or carry as titles, with repeats."""
     for batch in writer.dataset.to_batches(columns=["title", "sentences"]):
-        yield from chain.from_iterable(map(title_surfaces, batch["title"].to_pylist()))
+        yield from chain.from_iterable(map(title_names, batch["title"].to_pylist()))
         entities = pc.struct_field(batch["sentences"].flatten(), "entities")
         yield from entities.flatten().unique().to_pylist()
 

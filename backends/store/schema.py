@@ -18,12 +18,7 @@ PASSAGE_COLUMNS = ("id", "document", "chunk", "title", "text", "metadata")
 
 
 def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
-    """The schema of `passages.lance`, pinned to one analyser.
-
-    Args:
-        dimension: Length d of every vector.
-        fingerprint: What the rows depend on, as the analyser states it.
-    """
+    """The schema of `passages.lance`: vectors of length `dimension`, pinned to one analyser."""
     fields = [
         pa.field("id", pa.string()),
         pa.field("document", pa.string()),
@@ -85,12 +80,7 @@ def content_hash(passage: Passage) -> str:
 def to_batch(
     passages: Sequence[Passage], analysed: Sequence[AnalysedPassage], schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Rows for passages and what was found in them, in order.
-
-    Args:
-        passages: n passages.
-        analysed: Their n analyses.
-        schema: From `passage_schema`; its dimension is that of every vector.
+    """Rows for n passages and their n analyses, in order.
 
     Raises:
         ValueError: A vector has another length than the index holds, or the two lists differ.

@@ -19,7 +19,7 @@ class SeedNote:
     Attributes:
         mention: The question's words.
         entity: Name of the entity.
-        value: In (0, 1]; 1 for the same name, less where spelling or likeness leave a doubt.
+        value: In (0, 1]; 1 for the same name, less where writing or likeness leave a doubt.
         origin: How it was found: name, nearest, vocabulary or phrase.
     """
 
@@ -101,7 +101,9 @@ class Explanation:
 
 def explain_seeds(graph: TriGraph, seeds: Sequence[Seed]) -> tuple[SeedNote, ...]:
     """Seeds by name."""
-    return tuple(SeedNote(s.mention, graph.spelling.of(s.entity), s.value, s.origin) for s in seeds)
+    return tuple(
+        SeedNote(s.mention, graph.display_names.of(s.entity), s.value, s.origin) for s in seeds
+    )
 
 
 def explain_entities(
@@ -111,7 +113,7 @@ def explain_entities(
     bridges = _explain_bridges(graph, corpus, list(activation.bridges.items()))
     notes = [
         EntityNote(
-            graph.spelling.of(entity),
+            graph.display_names.of(entity),
             level,
             value,
             weight,
@@ -147,7 +149,7 @@ def explain_passages(
         start, end = graph.counts.indptr[row], graph.counts.indptr[row + 1]
         active = [e for e in graph.counts.indices[start:end].tolist() if e in weight]
         active.sort(key=lambda e: (-weight[e], e))
-        names = tuple(graph.spelling.of(e) for e in active)
+        names = tuple(graph.display_names.of(e) for e in active)
         notes.append(PassageNote(id_, float(mass[0, row]), float(mass[1, row]), names))
     return tuple(notes)
 
@@ -159,7 +161,7 @@ def _explain_bridges(
     texts = corpus.sentence_texts(rows) if len(rows) else []
     return {
         entity: BridgeNote(
-            graph.spelling.of(bridge.source),
+            graph.display_names.of(bridge.source),
             corpus.ids[int(corpus.sentence_passage[bridge.sentence])],
             text,
             bridge.similarity,

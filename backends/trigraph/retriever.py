@@ -125,7 +125,7 @@ class FilteredGraph:
 
     Attributes:
         walk: The random walk.
-        pushed: The same laid out for local walks; None where walks are full.
+        pushed: The same arranged for local walks; None where walks are full.
         log_counts: ln(1 + N), (n, e).
         passages_of: (e,) int64 number of passages that mention an entity.
         titled: (e, n) passages whose title an entity is.
@@ -245,7 +245,7 @@ class TriGraphRetriever:
         return self.settings.walk == "local"
 
     def _counts_of(self, allowed: Mask) -> sparse.csr_array:
-        """C without the passages that are not allowed, and without joints that lack a chunk."""
+        """C without the passages that are not allowed, and without chunk edges that lack an end."""
         counts = restrict(self.graph.counts, allowed)
         chunks = counts.astype(bool).sum(axis=0)[len(self.graph) :]
         kept = np.concatenate([np.ones(len(self.graph)), chunks == 2])

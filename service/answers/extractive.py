@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from backends.documents import split_sentences
-from backends.lexical import STOPWORDS, terms
+from backends.lexical import content_terms
 
 # Chosen on dev questions of 2wiki, popqa and nq by how often the three sentences hold the answer.
 # What a word of the question is worth once a chosen sentence has said it.
@@ -19,7 +19,6 @@ _LEAD = 1.4
 # Words added to a sentence's length, so that short ones do not win by being short.
 _SHORT = 8
 
-_STOPWORDS = frozenset(STOPWORDS)
 _NAME = re.compile(r"\b[A-Z]\w+")
 
 
@@ -99,4 +98,4 @@ def _rarity(sentences: Sequence[_Sentence]) -> dict[str, float]:
 
 
 def _terms(text: str) -> frozenset[str]:
-    return frozenset(terms(text, stopwords=_STOPWORDS))
+    return frozenset(content_terms(text))

@@ -32,7 +32,7 @@ def doctor(
     """
     from dataclasses import replace
 
-    from router.model_files import stable_json
+    from backends.files import rounded_json
     from service.doctor import State, examine
     from service.render import plain
     from service.settings import load_settings
@@ -54,7 +54,7 @@ def doctor(
                 line = Text(f"{_mark(finding.state)}  {finding.subject}: ", style="bold")
                 output().print(line + Text(finding.says, style="not bold"), soft_wrap=True)
     if as_json:
-        typer.echo(stable_json([plain(finding) for finding in found]))
+        typer.echo(rounded_json([plain(finding) for finding in found]))
     if any(finding.state == State.BAD for finding in found):
         raise typer.Exit(FAILED)
 

@@ -1,4 +1,4 @@
-"""Forms with files, read to their end or refused."""
+"""Documents in the body of a request: JSON, JSON lines, or a form with files."""
 
 import asyncio
 import json
@@ -37,12 +37,7 @@ from service.settings import DocumentSettings
 
 @asynccontextmanager
 async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator[FormData]:
-    """The form that a request holds; its files are closed at the end.
-
-    Args:
-        request: Of the kind multipart/form-data.
-        files: That it may have.
-        fields: That it may have beside them.
+    """The form that a request holds, with at most so many files and fields; closed at the end.
 
     Raises:
         HTTPException: 400 for what is no such form, has more, or breaks off.
@@ -129,12 +124,7 @@ def suffix_of(name: str) -> str:
 
 
 async def read_file(path: Path, name: str, sandbox: Sandbox) -> Passage:
-    """The document in a text, PDF or DOCX file.
-
-    Args:
-        path: Where it was put.
-        name: From `base_name`; becomes the id.
-        sandbox: Reads what is not plain text.
+    """The document in a text, PDF or DOCX file, with its `base_name` as id.
 
     Raises:
         Problem: What is wrong with it.
@@ -156,11 +146,7 @@ async def read_file(path: Path, name: str, sandbox: Sandbox) -> Passage:
 
 
 def read_lines(path: Path, name: str) -> Iterator[Passage]:
-    """The documents in a file of JSON lines.
-
-    Args:
-        path: Where it was put; ends in .jsonl.
-        name: For messages.
+    """The documents in a file of JSON lines, whose path ends in .jsonl.
 
     Raises:
         Problem: With the number of the first line that is none.
@@ -198,13 +184,7 @@ _FIELDS = ("collection", "chunk_words", "metadata", "id")
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a request holds.
-
-    Attributes:
-        documents: Whole ones; read them while the request is open.
-        collection: That it names; None for none.
-        chunk_words: That it asks for; None for none.
-    """
+    """What a request holds: whole documents, to be read while it is open, and what it asks for."""
 
     documents: Iterable[Passage]
     collection: str | None = None
@@ -359,12 +339,7 @@ def _chunk_words(text: str | None) -> int | None:
 def cut(
     documents: Iterable[Passage], words: int | None, settings: DocumentSettings
 ) -> Iterator[Passage]:
-    """Passages of documents, each of which may come once and not be too long.
-
-    Args:
-        documents: Whole ones.
-        words: Longest passage, in words; None for the default.
-        settings: Bound the length of a document.
+    """Passages of at most so many words, of documents that may come once and not be too long.
 
     Raises:
         Problem: 422 for a document that cannot be stored.

@@ -121,12 +121,7 @@ class JobStore:
     """
 
     def __init__(self, index: Path, collection: str) -> None:
-        """Touch nothing yet.
-
-        Args:
-            index: Folder of the index.
-            collection: Its name here.
-        """
+        """Touch nothing yet in the folder of an index, which has this name here."""
         self.folder = index / FOLDER
         self._path = self.folder / DATABASE
         self._collection = collection

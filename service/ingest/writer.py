@@ -173,7 +173,7 @@ class CollectionWriter:
         """
         index = await self.off_loop(lambda: Index.open(self.collection.session.folder))
         analyser = InterleavedAnalyser(
-            self.collection.session.passage_analyser,
+            self.collection.session.analyser,
             self._models,
             words=self._settings.slice_words,
             is_stopped=is_stopped,

@@ -44,8 +44,8 @@ async def answer(
     options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
     answering = AnswerParams(asked.question, retrieval.passages, params.collection, options=options)
     if asked.stream:
-        return event_stream(_events(service, answering, retrieval), headers(result))
-    response.headers.update(headers(result))
+        return event_stream(_events(service, answering, retrieval), headers(retrieval))
+    response.headers.update(headers(retrieval))
     generated = await service.generator.complete(answering)
     value = answer_value(generated, retrieval.passages)
     return AnswerReply(**value.model_dump(), retrieval=retrieval)

@@ -41,8 +41,9 @@ async def retrieve(
     """
     params = search_params(service, wanted)
     (result,) = await service.search(request, params, [wanted.question], wanted.deadline_ms)
-    response.headers.update(headers(result))
-    return retrieve_reply(result)
+    reply = retrieve_reply(result)
+    response.headers.update(headers(reply))
+    return reply
 
 
 @router.post("/route", summary="Say which route a question would take", operation_id="route")

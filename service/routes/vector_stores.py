@@ -5,15 +5,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from backends.types import Metadata
+from backends.types import Metadata, Ranking
 from router.fusion import fuse
 from router.types import Route
 from service.collections import Collection
 from service.http.auth import needs
 from service.http.keys import Scope
-from service.http.replies import headers, passages
+from service.http.replies import headers, retrieve_reply
 from service.schemas.common import DEFAULT_ROUTE, ROUTES
-from service.schemas.retrieve import PassageValue
+from service.schemas.retrieve import PassageValue, RetrieveReply
 from service.schemas.vector_stores import (
     FileCounts,
     Store,
@@ -23,7 +23,7 @@ from service.schemas.vector_stores import (
     StoreSearchRequest,
     StoreText,
 )
-from service.search import SearchParams, SearchResult
+from service.search import SearchParams
 from service.service import Service, service_of
 
 router = APIRouter(
@@ -64,24 +64,27 @@ async def search(
         service.collection(store).name, route, wanted.max_num_results, wanted.filters
     )
     results = await service.search(request, params, queries, None)
-    response.headers.update(headers(results[0]))
+    replies = [retrieve_reply(result) for result in results]
+    rankings = [result.reply.ranking for result in results]
+    response.headers.update(headers(replies[0]))
     threshold = options.score_threshold if options else None
     return StorePage(
         search_query=queries,
         data=[
             _result(passage)
-            for passage in _merged(results, wanted.max_num_results)
+            for passage in _merged(replies, rankings, wanted.max_num_results)
             if threshold is None or passage.score >= threshold
         ],
     )
 
 
-def _merged(results: Sequence[SearchResult], most: int) -> list[PassageValue]:
+def _merged(
+    replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], most: int
+) -> list[PassageValue]:
     """Passages of one query, or of several fused by rank."""
-    if len(results) == 1:
-        return passages(results[0])
-    known = {passage.id: passage for each in results for passage in passages(each)}
-    rankings = [each.reply.ranking for each in results]
+    if len(replies) == 1:
+        return replies[0].passages
+    known = {passage.id: passage for reply in replies for passage in reply.passages}
     fused = fuse(rankings, [1.0] * len(rankings), k=most)
     return [
         known[hit.id].model_copy(update={"rank": hit.rank, "score": hit.score})

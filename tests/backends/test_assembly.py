@@ -25,7 +25,7 @@ CorpusOf = Callable[..., Corpus]
 
 
 def counts(graph: TriGraph, corpus: Corpus) -> dict[str, dict[str, float]]:
-    """How often each passage mentions each entity, by id and key; joints are left out."""
+    """How often each passage mentions each entity, by id and key; chunk edges are left out."""
     dense = graph.counts.toarray()
     return {
         id_: {key: float(dense[row, e]) for e, key in enumerate(graph.keys) if dense[row, e]}
@@ -42,7 +42,7 @@ def mentions(graph: TriGraph, corpus: Corpus) -> dict[str, list[str]]:
     }
 
 
-def joints(graph: TriGraph, corpus: Corpus) -> list[list[str]]:
+def chunk_edges(graph: TriGraph, corpus: Corpus) -> list[list[str]]:
     dense = graph.counts.toarray()[:, len(graph) :]
     assert set(dense.ravel().tolist()) <= {0.0, 1.0}
     return sorted(
@@ -205,9 +205,14 @@ def test_joints_tie_consecutive_chunks_of_one_document_only(corpus_of: CorpusOf)
         Passage("g", "G", "[Gus] is alone."),
     )
     graph = assemble(corpus, AssemblySettings())
-    assert joints(graph, corpus) == [["d#0", "d#1"], ["d#1", "d#2"]]
+    assert chunk_edges(graph, corpus) == [["d#0", "d#1"], ["d#1", "d#2"]]
     # A joint is no entity.
-    assert len(graph) == len(graph.passages_of) == len(graph.is_phrase) == len(graph.spelling.all())
+    assert (
+        len(graph)
+        == len(graph.passages_of)
+        == len(graph.is_phrase)
+        == len(graph.display_names.all())
+    )
     assert graph.counts.shape == (7, len(graph) + 2)
 
 
@@ -216,13 +221,13 @@ def test_joints_follow_the_chunks_and_not_the_ids(corpus_of: CorpusOf) -> None:
         *(Passage(f"d#{n}", "", f"[Nr{n}].", {}, "d", n) for n in range(11)),
     )
     expected = sorted(sorted([f"d#{n}", f"d#{n + 1}"]) for n in range(10))
-    assert joints(assemble(corpus, BARE), corpus) == expected
+    assert chunk_edges(assemble(corpus, BARE), corpus) == expected
 
 
 def test_neighbours_in_the_file_have_nothing_in_common(corpus_of: CorpusOf) -> None:
     corpus = corpus_of(*(Passage(f"p{n}", f"T{n}", f"[Nr{n}].") for n in range(5)))
     graph = assemble(corpus, AssemblySettings())
-    assert joints(graph, corpus) == []
+    assert chunk_edges(graph, corpus) == []
     together = (graph.counts @ graph.counts.T).toarray()
     assert np.count_nonzero(together - np.diag(np.diag(together))) == 0
 
@@ -234,7 +239,7 @@ def test_entities_are_shown_as_they_are_most_often_written(corpus_of: CorpusOf) 
         Passage("c", "The Reef (novel)", "More {warm salt} with [Cy]."),
     )
     graph = assemble(corpus, replace(BARE, title_entities=True, noun_phrases="on"))
-    assert dict(zip(graph.keys, graph.spelling.all(), strict=True)) == {
+    assert dict(zip(graph.keys, graph.display_names.all(), strict=True)) == {
         # Ada and Ada's stand twice each: the first in code point order.
         "ada": "Ada",
         "bo": "Bo",
@@ -251,7 +256,7 @@ def test_entities_are_shown_as_they_are_most_often_written(corpus_of: CorpusOf) 
 def test_a_corpus_without_passages(corpus_of: CorpusOf) -> None:
     for settings in (BARE, AssemblySettings(noun_phrases="on")):
         graph = assemble(corpus_of(), settings)
-        assert (graph.keys, graph.spelling.all(), len(graph)) == ([], [], 0)
+        assert (graph.keys, graph.display_names.all(), len(graph)) == ([], [], 0)
         assert graph.counts.shape == (0, 0)
         assert graph.titled.shape == (0, 0)
         assert graph.names.find(["Ada"]) == []
@@ -303,9 +308,9 @@ def same(one: TriGraph, other: TriGraph) -> bool:
         (one.mentions.sentences, other.mentions.sentences),
         (one.mentions.sentence_starts, other.mentions.sentence_starts),
     ]
-    named = (one.keys, one.spelling.all(), one.index) == (
+    named = (one.keys, one.display_names.all(), one.index) == (
         other.keys,
-        other.spelling.all(),
+        other.display_names.all(),
         other.index,
     )
     return named and all(np.array_equal(a, b) for a, b in arrays)  # type: ignore[arg-type]
@@ -362,6 +367,6 @@ def test_a_graph_made_after_another_is_the_same(
         texts = alone.sentence_texts(range(len(alone.sentence_passage)))
         for text in texts:
             assert graph.names.find(tokenise(text)) == fresh.names.find(tokenise(text))
-        taken_over += before is not None and graph.ground.words is before[1].ground.words
+        taken_over += before is not None and graph.normalised.words is before[1].normalised.words
         before = (corpus, graph)
     assert taken_over or not spare

@@ -99,7 +99,7 @@ def test_entities_come_by_level_and_then_by_weight_with_the_traces_values(
     explanation = explain(retriever, QUERY)
     active = trace.activation
     expected = {
-        retriever.graph.spelling.of(e): (level, value, weight)
+        retriever.graph.display_names.of(e): (level, value, weight)
         for e, level, value, weight in zip(
             active.entities.tolist(),
             active.level.tolist(),

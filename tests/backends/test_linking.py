@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backends.words import (
     entity_key,
-    is_telling,
+    is_informative,
     starts_like_a_name,
     stretch,
     title_keys,
@@ -137,7 +137,7 @@ def test_case_does_not_decide_where_a_token_ends(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "telling"),
+    ("key", "informative"),
     [
         ("lisbon", True),
         ("the reef", True),
@@ -149,8 +149,8 @@ def test_case_does_not_decide_where_a_token_ends(text: str) -> None:
         ("42", True),
     ],
 )
-def test_function_words_and_single_signs_tell_nothing(key: str, telling: bool) -> None:
-    assert is_telling(key) is telling
+def test_function_words_and_single_signs_tell_nothing(key: str, informative: bool) -> None:
+    assert is_informative(key) is informative
 
 
 @pytest.mark.parametrize(

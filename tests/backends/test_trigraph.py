@@ -88,7 +88,7 @@ def questions(count: int, seed: int = 2) -> list[Query]:
         if number % 5 == 4:
             mentions.append(Mention("Nobody", "entity", unit(generator)))
         text = f"who knows {' and '.join(names)} {number}?"
-        asked.append(Query(text, unit(generator), (), tuple(mentions)))
+        asked.append(Query(text, unit(generator), tuple(mentions)))
     return asked
 
 

@@ -32,7 +32,7 @@ def questions() -> list[Query]:
     for number, vector in enumerate(vectors):
         names = NAMES[number % 6 : number % 6 + number % 3]
         mentions = tuple(Mention(name, "entity") for name in names)
-        asked.append(Query(f"who likes {' and '.join(names)}?", vector, (), mentions))
+        asked.append(Query(f"who likes {' and '.join(names)}?", vector, mentions))
     return asked
 
 

@@ -111,7 +111,7 @@ def test_as_shipped_it_takes_documents(
 
 FAKED = """
 import router.session
-from tests.conftest import FakeAnalyser
+from tests.fakes import FakeAnalyser
 
 router.session.Analyser = FakeAnalyser
 from service.cli import main

@@ -8,10 +8,10 @@ from backends.store.documents import Removal, matching, remove, take_inventory
 from backends.store.ingest import ingest
 from backends.types import Passage
 from router.errors import ModelFileError
-from router.model_files import policy_to_json, read_policy, save_policy
+from router.model_files import read_policy, save_policy
 from router.policy import Policy
 from router.query_performance import NAMES
-from router.session import ModelCache, Session, decide, load_router
+from router.session import ModelCache, Session, decide, open_router
 from router.settings import RoutingSettings, Settings, load_settings
 from router.types import Route, Thresholds
 
@@ -26,14 +26,14 @@ def passage(id_: str, text: str = "Ada met Babbage.") -> Passage:
 def folder(tmp_path: Path) -> Path:
     place = tmp_path / "index"
     target = Session.create(load_settings(), place)
-    ingest(target.index, [passage(f"p{n}") for n in range(4)], target.passage_analyser)
+    ingest(target.index, [passage(f"p{n}") for n in range(4)], target.analyser)
     target.close()
     return place
 
 
 def add(folder: Path, *passages: Passage) -> None:
     target = Session.create(load_settings(), folder)
-    ingest(target.index, passages, target.passage_analyser)
+    ingest(target.index, passages, target.analyser)
 
 
 def found(session: Session) -> set[str]:
@@ -156,18 +156,18 @@ def test_a_reviewed_thresholds_file_stands_in_for_the_routers_own(
 ) -> None:
     file = tmp_path / "reviewed.json"
     policy = Policy(Thresholds(1.0, 1.0), Route.HYBRID)
-    file.write_text(policy_to_json(policy, {"why": "to be quick"}), encoding="utf-8")
+    save_policy(file, policy, {"why": "to be quick"})
     own, reviewed = routed("words"), routed("words", str(file))
     models = ModelCache()
-    before, after = load_router(own, models), load_router(reviewed, models)
+    before, after = open_router(own, models), open_router(reviewed, models)
     assert before.policy.thresholds == Thresholds(0.4, 0.6)
     assert after.policy == policy == read_policy(file)
     assert decide([LONG], reviewed, models)[0].route == Route.HYBRID
     with pytest.raises(ModelFileError, match="cannot be read"):
-        load_router(routed("words", str(tmp_path / "missing.json")), models)
+        open_router(routed("words", str(tmp_path / "missing.json")), models)
     file.write_text("{}", encoding="utf-8")
     with pytest.raises(ModelFileError, match=r"reviewed\.json"):
-        load_router(reviewed, models)
+        open_router(reviewed, models)
 
 
 def write(file: Path, low: float, high: float, router: str = "") -> Policy:
@@ -270,4 +270,4 @@ def test_a_router_of_other_features_is_refused(
 
     monkeypatch.setattr("router.session.Analyser", fake_analyser)
     with pytest.raises(ModelFileError, match="was trained with feature schema"):
-        load_router(settings, ModelCache())
+        open_router(settings, ModelCache())

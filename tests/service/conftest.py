@@ -19,7 +19,7 @@ from backends.filters import Columns, parse_filter
 from backends.store.index import Index
 from backends.store.ingest import ingest
 from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
-from backends.types import Hit, Passage, PassageAnalyser, Ranking
+from backends.types import Hit, Passage, Ranking
 from benchmarks.hashing import HashAnalyser
 from router.errors import ModelFileError
 from router.gateway import Gateway
@@ -77,10 +77,6 @@ class Library(Session, Gateway):
     @property
     def folder(self) -> Path:
         return Path("/nonexistent/library")
-
-    @property
-    def passage_analyser(self) -> PassageAnalyser:
-        return HashAnalyser()
 
     @property
     def gateway(self) -> "Library":

@@ -58,7 +58,7 @@ def settings(
     """Three collections: two share a router, one of them with thresholds of its own."""
     for name in "abc":
         target = Session.create(load_settings(), tmp_path / name)
-        ingest(target.index, [Passage(name, "Ada", "Ada met Babbage.")], target.passage_analyser)
+        ingest(target.index, [Passage(name, "Ada", "Ada met Babbage.")], target.analyser)
         target.close()
     life.made = life.closed = 0
     models = tmp_path / "models"

@@ -117,7 +117,7 @@ def test_a_real_index_is_followed_while_it_is_searched(tmp_path: Path) -> None:
 
     def add(*passages: Passage) -> None:
         target = Session.create(settings, folder)
-        ingest(target.index, passages, target.passage_analyser)
+        ingest(target.index, passages, target.analyser)
         target.close()
 
     add(Passage("a", "Ada", "Ada met Babbage."))
@@ -143,14 +143,14 @@ def test_a_real_index_is_followed_while_it_is_searched(tmp_path: Path) -> None:
 def test_a_version_that_is_searched_no_longer_takes_no_memory(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     target = Session.create(load_settings(), folder)
-    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passage_analyser)
+    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
     collection = Collection("c", lambda: Session.open(load_settings(), folder))
     collection.load()
     session = collection.session
     assert isinstance(session, Session)
     former = [weakref.ref(part) for part in (session.snapshot, session.snapshot.graph)]
     del session
-    ingest(target.index, [Passage("b", "Babbage", "He built sessions.")], target.passage_analyser)
+    ingest(target.index, [Passage("b", "Babbage", "He built sessions.")], target.analyser)
     assert collection.renew()
     gc.disable()
     try:
@@ -170,7 +170,7 @@ def test_an_empty_index_is_served_and_filled_later(tmp_path: Path) -> None:
     collection = Collection("c", lambda: Session.open(settings, folder))
     collection.load()
     assert collection.facts()["passages"] == 0
-    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passage_analyser)
+    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
     assert collection.renew()
     (reply,) = collection.session.gateway.search(["Ada"], Route.GRAPH, 9)
     assert [hit.id for hit in reply.ranking.hits] == ["a"]

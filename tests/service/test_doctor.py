@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("fake_models")
 def index(tmp_path: Path) -> Path:
     place = tmp_path / "index"
     target = Session.create(load_routers(), place)
-    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.passage_analyser)
+    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
     return place
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Mention, Query, Ranking
-from router.model_files import Stated
+from router.model_files import RouterInfo
 from router.policy import Policy
 from router.request_log import FEEDBACK, RETRIEVAL
 from router.types import ARMS, ArmResults, Route, Thresholds
@@ -337,9 +337,9 @@ def said() -> Callable[..., Line]:
 
 
 @pytest.fixture(scope="session")
-def hand() -> Stated:
+def hand() -> RouterInfo:
     """The router that decided, unless a line says otherwise."""
-    return Stated(MODEL, Policy(Thresholds(0.4, 0.6)), asks_corpus=False)
+    return RouterInfo(MODEL, Policy(Thresholds(0.4, 0.6)), asks_corpus=False)
 
 
 @pytest.fixture

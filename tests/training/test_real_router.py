@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from backends.files import DIGITS
 from router.fusion import FusionSettings
 from router.model import RoutingModel
-from router.model_files import DIGITS, Draft, save
+from router.model_files import TrainedRouter, save_router
 from router.policy import Policy
 from router.query_performance import NAMES
 from router.session import Session
@@ -58,8 +59,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     scorer = train(parts[0], parts[1], NAMES, RECIPE).scorer
     low, high = np.quantile(scorer.scores(material.features), [0.35, 0.65]).tolist()
     policy = Policy(Thresholds(low, high), Route.LEXICAL)
-    draft = Draft(scorer, policy, schema_of(settings), "# A router\n", {}, {})
-    place = save(folder / "models", "demo", draft)
+    draft = TrainedRouter(scorer, policy, schema_of(settings), "# A router\n", {}, {})
+    place = save_router(folder / "models", "demo", draft)
     own = settings.model_copy(update={"router": RoutingSettings(str(place))})
     container = Session.open(own, folder / "index")
     yield Trained(folder, material, container.router, container)

@@ -83,11 +83,8 @@ class Replays:
 
     def texts(self, replay: Replay, ids: Sequence[str]) -> dict[str, str]:
         """Title and text of passages of the index that a replay is of, by id."""
-        container = Session.open(self._settings, self._indexes[replay.key.index])
-        try:
-            found = container.passages(ids)
-        finally:
-            container.close()
+        with Session.open(self._settings, self._indexes[replay.key.index]) as session:
+            found = session.passages(ids)
         return {id_: f"{one.title}\n{one.text}".strip() for id_, one in found.items()}
 
     def training(self, sources: Sequence[Source], split: str) -> list[TrainingReplay]:
@@ -121,13 +118,7 @@ class Replays:
         return replay
 
     def _made(self, source: Source, split: str) -> Path:
-        container = Session.open(self._settings, source.index)
-        try:
-            return replay_dataset(
-                container,
-                read_dataset(source.dataset, split),
-                self._folder / place_of(source.index),
-                progress=self._progress(),
-            )
-        finally:
-            container.close()
+        dataset = read_dataset(source.dataset, split)
+        with Session.open(self._settings, source.index) as session:
+            folder = self._folder / place_of(source.index)
+            return replay_dataset(session, dataset, folder, progress=self._progress())

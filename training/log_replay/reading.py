@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from backends.types import Float32, Float64
 from router.fusion import FusionSettings, lists_of, stages_of
-from router.model_files import Stated
+from router.model_files import RouterInfo
 from router.request_log import FEEDBACK, RETRIEVAL, parse_line, read_texts
 from router.types import Route
 from training.errors import LogError
@@ -148,7 +148,7 @@ class DecisionLog:
     feedback: LoggedFeedback
 
 
-def read_log(paths: Sequence[Path], router: Stated, collection: str = "") -> DecisionLog:
+def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") -> DecisionLog:
     """Read request logs, such as a log with those that it was rotated to.
 
     Memory is some 120 bytes for each request that counts, and the text of those questions alone
@@ -160,7 +160,7 @@ def read_log(paths: Sequence[Path], router: Stated, collection: str = "") -> Dec
         collection: To look at; may be left out where there is only one.
 
     Raises:
-        JournalError: A file cannot be read.
+        RequestLogError: A file cannot be read.
         LogError: A file is named twice, nothing was asked, several collections were and none is
             named, or the router decided nothing.
     """
@@ -183,7 +183,7 @@ def read_feedback(paths: Sequence[Path]) -> dict[str, dict[str, None]]:
     then the requests can be read one line at a time. A request that was only rated has no ids.
 
     Raises:
-        JournalError: A file cannot be read.
+        RequestLogError: A file cannot be read.
     """
     found: dict[str, dict[str, None]] = {}
     for path in paths:
@@ -307,7 +307,7 @@ class _Reader:
     """Counts line by line."""
 
     def __init__(
-        self, router: Stated, collection: str, feedback: Mapping[str, dict[str, None]]
+        self, router: RouterInfo, collection: str, feedback: Mapping[str, dict[str, None]]
     ) -> None:
         self._router = router
         self._named = collection

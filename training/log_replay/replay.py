@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from backends.types import Float64
-from router.model_files import read_policy, read_stated, save_policy
+from router.model_files import read_info, read_policy, save_policy
 from router.policy import Budget, Policy, decide, routes
 from router.settings import Settings, load_settings
 from router.types import Route, Thresholds
@@ -98,12 +98,12 @@ class LogReplay:
         """Read logs, and the router of the settings with its thresholds; no model is loaded.
 
         Raises:
-            JournalError: A log cannot be read.
+            RequestLogError: A log cannot be read.
             LogError: As `read_log` raises it.
             ModelFileError: The router or its thresholds cannot be read.
         """
         own = settings.router
-        router = read_stated(own.folder())
+        router = read_info(own.folder())
         policy = read_policy(Path(own.thresholds)) if own.thresholds else router.policy
         return cls(read_log(paths, router, collection), policy)
 

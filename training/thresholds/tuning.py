@@ -16,7 +16,7 @@ from backends.types import Int64
 from featurizer.constituency.parser import open_syntax_parser
 from router.fusion import FusionSettings
 from router.model import RoutingModel
-from router.model_files import load, save_policy
+from router.model_files import load_router, save_policy
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.settings import Settings, load_settings
@@ -127,7 +127,7 @@ class Tuning:
         own = settings or load_settings()
         router = replace(own.router, model=str(model)) if model else own.router
         parser = open_syntax_parser(own.analyser.pipeline, own.analyser.constituency)
-        found = load(router.folder(), schema_id=schema_id(parser.fingerprint), names=NAMES)
+        found = load_router(router.folder(), schema_id=schema_id(parser.fingerprint), names=NAMES)
         return cls(gather(read, cache, own.analyser), found, own.fusion, measure)
 
     @cached_property

@@ -17,7 +17,7 @@ from backends.store.index import Index
 from router.session import Session
 from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
-from tests.conftest import FakeAnalyser
+from tests.fakes import FakeAnalyser
 from tests.live import PATIENCE, Live
 
 Start = Callable[..., TestClient]
@@ -36,13 +36,13 @@ def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models that take a while for each slice."""
-    quick = FakeAnalyser.passages
+    quick = FakeAnalyser.analyse
 
-    def passages(self: FakeAnalyser, items: Any) -> Any:  # noqa: ANN401
+    def analyse(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401
         time.sleep(0.05)
-        return quick(self, items)
+        return quick(self, passages)
 
-    monkeypatch.setattr(FakeAnalyser, "passages", passages)
+    monkeypatch.setattr(FakeAnalyser, "analyse", analyse)
 
 
 def test_another_writer_is_waited_for_and_then_named(start: Start, folder: Path) -> None:
@@ -131,11 +131,11 @@ def test_a_job_that_cannot_be_done_says_why(
     wait_for: WaitFor,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(self: FakeAnalyser, items: Any) -> Any:  # noqa: ANN401
+    def broken(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401
         raise RuntimeError("the parser is out of ink")
 
     with monkeypatch.context() as patched:
-        patched.setattr(FakeAnalyser, "passages", broken)
+        patched.setattr(FakeAnalyser, "analyse", broken)
         job = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
         ended = wait_for(client, job)
     assert (ended["state"], ended["error"]) == ("failed", "the parser is out of ink")
@@ -168,12 +168,12 @@ SERVER = """
 import time
 import uvicorn
 import router.session
-from tests.conftest import FakeAnalyser
+from tests.fakes import FakeAnalyser
 
 class Slow(FakeAnalyser):
-    def passages(self, items):
+    def analyse(self, passages):
         time.sleep(0.02)
-        return super().passages(items)
+        return super().analyse(passages)
 
 router.session.Analyser = Slow
 import service.app

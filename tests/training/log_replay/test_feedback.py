@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from router.model_files import Stated, read_policy
+from router.model_files import RouterInfo, read_policy
 from router.types import Route
 from service.app import build
 from service.cli import run
@@ -213,7 +213,7 @@ Make = Callable[..., dict[str, Any]]
 
 
 def test_what_was_marked_is_what_is_relevant(
-    asked: Make, said: Make, write_log: Callable[..., Path], hand: Stated
+    asked: Make, said: Make, write_log: Callable[..., Path], hand: RouterInfo
 ) -> None:
     only = {"type": "eq", "key": "y", "value": 1}
     path = write_log(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.errors import JournalError
-from router.model_files import Stated
+from router.errors import RequestLogError
+from router.model_files import RouterInfo
 from router.types import Route
 from training.errors import LogError
 from training.log_replay.reading import (
@@ -26,7 +26,7 @@ Write = Callable[..., Path]
 
 
 def test_decisions_are_read_across_files(
-    asked: Make, write_log: Write, tmp_path: Path, hand: Stated
+    asked: Make, write_log: Write, tmp_path: Path, hand: RouterInfo
 ) -> None:
     old = write_log(asked("1", 0.3, "dense"), asked("2", 0.7, "graph", high=0.7), name="log.1")
     packed = tmp_path / "log.1.gz"
@@ -46,7 +46,7 @@ def test_decisions_are_read_across_files(
     assert log.left_out == {}
 
 
-def test_what_does_not_count_is_counted(asked: Make, write_log: Write, hand: Stated) -> None:
+def test_what_does_not_count_is_counted(asked: Make, write_log: Write, hand: RouterInfo) -> None:
     older = asked("9", reason="budget: fusion takes about 30 ms")
     del older["max_latency_ms"]
     path = write_log(
@@ -78,7 +78,7 @@ def test_what_does_not_count_is_counted(asked: Make, write_log: Write, hand: Sta
 
 
 def test_the_same_question_with_another_filter_is_another(
-    asked: Make, write_log: Write, hand: Stated
+    asked: Make, write_log: Write, hand: RouterInfo
 ) -> None:
     one, other = ({"type": "eq", "key": "y", "value": value} for value in (1, 2))
     lines = [asked(str(n), question="who?", filter=f) for n, f in enumerate([None, one, other])]
@@ -87,7 +87,7 @@ def test_the_same_question_with_another_filter_is_another(
 
 
 def test_several_collections_have_to_be_told_apart(
-    asked: Make, write_log: Write, hand: Stated
+    asked: Make, write_log: Write, hand: RouterInfo
 ) -> None:
     path = write_log(asked("1"), asked("2", collection="wiki"), asked("3", collection="wiki"))
     with pytest.raises(LogError, match=r"default \(1\), wiki \(2\); name one with --collection"):
@@ -97,7 +97,7 @@ def test_several_collections_have_to_be_told_apart(
         read_log([path], hand, "news")
 
 
-def test_a_router_that_decided_nothing(asked: Make, write_log: Write, hand: Stated) -> None:
+def test_a_router_that_decided_nothing(asked: Make, write_log: Write, hand: RouterInfo) -> None:
     path = write_log(asked("1"), asked("2", asked="graph", score=None))
     with pytest.raises(
         LogError,
@@ -108,7 +108,7 @@ def test_a_router_that_decided_nothing(asked: Make, write_log: Write, hand: Stat
 
 
 def test_logs_with_nothing_in_them(
-    asked: Make, said: Make, write_log: Write, tmp_path: Path, hand: Stated
+    asked: Make, said: Make, write_log: Write, tmp_path: Path, hand: RouterInfo
 ) -> None:
     with pytest.raises(LogError, match="No question was answered in"):
         read_log([write_log()], hand)
@@ -116,7 +116,7 @@ def test_logs_with_nothing_in_them(
         read_log([write_log(said("1"))], hand)
     with pytest.raises(LogError, match=r"2 lines are none of a request log \(the first: .*:1\)"):
         read_log([write_log("a\n", "b\n")], hand)
-    with pytest.raises(JournalError, match="cannot be read"):
+    with pytest.raises(RequestLogError, match="cannot be read"):
         read_log([tmp_path / "missing"], hand)
     with pytest.raises(LogError, match="No request log is given"):
         read_log([], hand)
@@ -126,7 +126,7 @@ def test_logs_with_nothing_in_them(
 
 
 def test_feedback_on_the_same_question_is_put_together(
-    asked: Make, said: Make, write_log: Write, hand: Stated
+    asked: Make, said: Make, write_log: Write, hand: RouterInfo
 ) -> None:
     path = write_log(
         asked("1", 0.3, "dense", question="who?"),
@@ -149,7 +149,7 @@ def test_feedback_on_the_same_question_is_put_together(
 
 
 def test_whichever_router_decided_the_passages_answer_the_question(
-    asked: Make, said: Make, write_log: Write, hand: Stated
+    asked: Make, said: Make, write_log: Write, hand: RouterInfo
 ) -> None:
     path = write_log(
         asked("1"), asked("2", model="old/v1"), asked("3", score=None), *map(said, "123", "aaa")
@@ -159,7 +159,7 @@ def test_whichever_router_decided_the_passages_answer_the_question(
 
 
 def test_feedback_that_marks_nothing_is_counted(
-    asked: Make, said: Make, write_log: Write, hand: Stated
+    asked: Make, said: Make, write_log: Write, hand: RouterInfo
 ) -> None:
     path = write_log(
         asked("1"),
@@ -188,7 +188,7 @@ def test_feedback_that_marks_nothing_is_counted(
 
 
 def test_feedback_that_was_written_after_the_log_was_rotated(
-    asked: Make, said: Make, write_log: Write, hand: Stated
+    asked: Make, said: Make, write_log: Write, hand: RouterInfo
 ) -> None:
     old = write_log(asked("1"), name="log.1")
     new = write_log(asked("2"), said("1", "a"))
@@ -267,7 +267,7 @@ def test_what_the_service_does_not_write_is_refused(asked: Make, change: dict[st
         Line.of(asked(**change))
 
 
-def test_columns_keep_the_order(asked: Make, write_log: Write, hand: Stated) -> None:
+def test_columns_keep_the_order(asked: Make, write_log: Write, hand: RouterInfo) -> None:
     found = read_log(
         [write_log(asked("1", 0.2, "dense", ms=10), asked("2", 0.9, "graph", ms=30))], hand
     ).requests

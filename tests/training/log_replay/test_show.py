@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from router.model_files import Stated
+from router.model_files import RouterInfo
 from router.policy import Policy
 from router.types import Thresholds
 from training.log_replay.reading import read_log
@@ -22,7 +22,7 @@ def console() -> Console:
 
 
 @pytest.fixture
-def replay(asked: Make, said: Make, write_log: Callable[..., Path], hand: Stated) -> LogReplay:
+def replay(asked: Make, said: Make, write_log: Callable[..., Path], hand: RouterInfo) -> LogReplay:
     lines = [asked(str(n), n / 20, "dense" if n <= 8 else "fusion", ms=n) for n in range(1, 20)]
     forced = asked("x", asked="graph", score=None)
     path = write_log(*lines, forced, said("1", "a"), said("lost", "a"))
