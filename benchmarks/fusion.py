@@ -54,7 +54,7 @@ Form = Callable[[Sequence[Replayed]], Fused]
 
 def one_arm(arm: Route) -> Form:
     """An arm by itself."""
-    return lambda _: lambda asked: [one.evidence.rankings[arm] for one in asked]
+    return lambda _: lambda asked: [one.results.rankings[arm] for one in asked]
 
 
 def by_settings(settings: FusionSettings) -> Form:
@@ -71,7 +71,7 @@ def best_rrf(fit: Sequence[Replayed]) -> Fused:
     """Reciprocal ranks of the three lists, with the best k and weights of a grid."""
 
     def with_(k: float, weights: tuple[float, float, float]) -> Fused:
-        return lambda asked: [fuse(_lists(one.evidence), weights, rrf_k=k, k=K) for one in asked]
+        return lambda asked: [fuse(_lists(one.results), weights, rrf_k=k, k=K) for one in asked]
 
     grid = [
         with_(k, (dense, lexical, 1.0))
@@ -85,7 +85,7 @@ def best_convex(fit: Sequence[Replayed]) -> Fused:
 
     def with_(scale: float, share: float) -> Fused:
         weights = (1.0, share, scale)
-        return lambda asked: [combine_scores(_lists(one.evidence), weights, k=K) for one in asked]
+        return lambda asked: [combine_scores(_lists(one.results), weights, k=K) for one in asked]
 
     return _best([with_(*pair) for pair in product(BLEND_SCALES, LEXICAL_SHARES)], fit)
 
@@ -241,15 +241,15 @@ def _best(grid: Sequence[Fused], fit: Sequence[Replayed]) -> Fused:
 def _routed(asked: Sequence[Replayed], to_graph: NDArray[np.bool_]) -> list[Ranking]:
     text = fuse_text(_evidence(asked), SETTINGS, K)
     pairs = zip(asked, to_graph.tolist(), text, strict=True)
-    return [one.evidence.rankings[Route.GRAPH] if to else hybrid for one, to, hybrid in pairs]
+    return [one.results.rankings[Route.GRAPH] if to else hybrid for one, to, hybrid in pairs]
 
 
 def _gains(asked: Sequence[Replayed]) -> Gains:
     """What the graph gains over the hybrid route, in the first of the measures."""
-    evidence = _evidence(asked)
-    graph = _measure(asked, [one.rankings[Route.GRAPH] for one in evidence])
-    text = _measure(asked, fuse_text(evidence, SETTINGS, K))
-    return Gains(signals(evidence, GRAPH_WEIGHT_SIGNALS), (graph - text)[:, COLUMNS[0]])
+    results = _evidence(asked)
+    graph = _measure(asked, [one.rankings[Route.GRAPH] for one in results])
+    text = _measure(asked, fuse_text(results, SETTINGS, K))
+    return Gains(signals(results, GRAPH_WEIGHT_SIGNALS), (graph - text)[:, COLUMNS[0]])
 
 
 def _measure(asked: Sequence[Replayed], answers: Sequence[Ranking]) -> Float64:
@@ -261,8 +261,8 @@ def _measure(asked: Sequence[Replayed], answers: Sequence[Ranking]) -> Float64:
 
 
 def _evidence(asked: Sequence[Replayed]) -> list[ArmResults]:
-    return [one.evidence for one in asked]
+    return [one.results for one in asked]
 
 
-def _lists(evidence: ArmResults) -> list[Ranking]:
-    return [evidence.rankings[arm] for arm in ARMS]
+def _lists(results: ArmResults) -> list[Ranking]:
+    return [results.rankings[arm] for arm in ARMS]

@@ -64,9 +64,10 @@ def as_feedback(tuning: Tuning) -> tuple[RouteOutcomes, Int64]:
     scores = tuning.outcomes.scores
     codes = taken(scores, policy.thresholds)
     rankings = [
-        tuning.material.rankings(route, tuning.fusion, scores) for route in names(policy.simple)
+        tuning.evaluation_set.rankings(route, tuning.fusion, scores)
+        for route in names(policy.simple)
     ]
-    (replay,) = tuning.material.replays
+    (replay,) = tuning.evaluation_set.replays
     questions: list[Replayed] = []
     kept = []
     for row, one in enumerate(replay.questions):
@@ -75,8 +76,10 @@ def as_feedback(tuning: Tuning) -> tuple[RouteOutcomes, Int64]:
         questions.append(replace(one, gold=gold or one.gold))
         if gold:
             kept.append(row)
-    judged = EvaluationSet((replace(replay, questions=tuple(questions)),), tuning.material.features)
-    return replace(tuning, material=judged).outcomes, np.array(kept)
+    judged = EvaluationSet(
+        (replace(replay, questions=tuple(questions)),), tuning.evaluation_set.features
+    )
+    return replace(tuning, evaluation_set=judged).outcomes, np.array(kept)
 
 
 def changes(

@@ -17,7 +17,7 @@ from router.model import RoutingModel
 from router.policy import Policy
 from router.scorer import AttentionMlp, Linear
 from training.data.examples import Examples
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Trained, train
 from training.thresholds.outcomes import RouteOutcomes
 from training.thresholds.solve import front, solve, stability
@@ -43,7 +43,7 @@ def run(given: argparse.Namespace) -> None:
     columns += [f"{what} {p} ms" for what in ("decision", "explained") for p in ("p50", "p95")]
     table = Table(columns, width=14)
     for kind in (Linear.kind, AttentionMlp.kind):
-        recipe = Recipe(kind=kind, seeds=tuple(range(given.members)))
+        recipe = RouterRecipe(kind=kind, seeds=tuple(range(given.members)))
         start = perf_counter()
         trained = train(training, dev, names, recipe)
         seconds = perf_counter() - start

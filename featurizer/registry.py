@@ -32,7 +32,6 @@ FEATURES: tuple[Feature, ...] = (
     *interaction.FEATURES,
 )
 FEATURE_NAMES: tuple[str, ...] = tuple(feature.name for feature in FEATURES)
-GROUPS: tuple[str, ...] = tuple(dict.fromkeys(feature.group for feature in FEATURES))
 
 Float64 = NDArray[np.float64]
 

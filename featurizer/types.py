@@ -17,7 +17,6 @@ class EntityMention:
     """A named entity as the tagger found it.
 
     Attributes:
-        text: Surface form.
         label: The tagger's, e.g. "PERSON".
         span: Character offsets in the analysed text, end exclusive.
     """
@@ -45,8 +44,6 @@ class Token:
     """A word or a mark of punctuation.
 
     Attributes:
-        text: As it stands.
-        lemma: Its dictionary form.
         tag: Penn Treebank tag.
         pos: Universal part of speech.
         dep: Relation to its head, "ROOT" for what has none.
@@ -54,7 +51,6 @@ class Token:
         span: Character offsets in the analysed text, end exclusive.
         entity: Label of the named entity or number that it is part of, or "".
         begins_entity: Whether it is the first token of that.
-        is_stop: Whether the pipeline takes it for a stop word.
         like_num: Whether it is a number, in digits or words.
     """
 

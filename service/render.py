@@ -17,18 +17,15 @@ from wye import Hit, Hits
 
 GAUGE = 40
 SHOWN_FEATURES = 10
+SHOWN_ENTITIES = 15
+EXCERPT = 240
+INDENT = 14
 STYLES = {Route.GRAPH: "magenta", Route.FUSION: "yellow"}
 SIMPLE_STYLE = "cyan"
 
 
 def show_decision(console: Console, decision: Decision, *, features: int = SHOWN_FEATURES) -> None:
-    """Print where the score lies among the thresholds and, where it was asked for, why.
-
-    Args:
-        console: Where to.
-        decision: The router's.
-        features: Most contributions to show.
-    """
+    """Print where the score lies among the thresholds and, where it was asked for, why."""
     console.print(_headline(decision))
     if decision.score is not None and decision.thresholds is not None:
         console.print(_gauge(decision.score, decision.thresholds))
@@ -98,16 +95,8 @@ def _contributions(contributions: tuple[Contribution, ...], most: int) -> Table:
     return table
 
 
-SHOWN_ENTITIES = 15
-
-
 def show_explanation(console: Console, explanation: Explanation) -> None:
-    """Print seeds, activated entities with the sentences that led to them, and passage shares.
-
-    Args:
-        console: Where to.
-        explanation: Of one ranking.
-    """
+    """Print seeds, activated entities with the sentences that led to them, and passage shares."""
     console.print(_seeds(explanation))
     if explanation.entities:
         console.print(_entities(explanation))
@@ -162,10 +151,6 @@ def _passages(explanation: Explanation) -> Table:
 
 def _table(title: str) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-
-
-EXCERPT = 240
-INDENT = 14
 
 
 def show_hits(console: Console, hits: Hits) -> None:

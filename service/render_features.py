@@ -16,15 +16,7 @@ from featurizer.types import Syntax
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A question with its features.
-
-    Attributes:
-        question: As given.
-        syntax: Its tokens and trees.
-        values: In the order of the registry.
-        schema_id: Of the values.
-        reference: What they are compared with.
-    """
+    """A question with its features, in the order of the registry."""
 
     question: str
     syntax: Syntax

@@ -79,7 +79,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from router.session import Session
         from router.settings import load_settings
         from training.data.dataset import read_dataset
-        from training.data.sources import Source
+        from training.data.sources import QuestionSource
         from training.evaluation.evaluate import as_markdown, latency, metrics, write_runs
         from training.evaluation.evaluate import evaluate as evaluate_routes
         from training.evaluation.measures import write_json
@@ -93,7 +93,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         settings = load_settings(index=index)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
-        source = Source(dataset, settings.index)
+        source = QuestionSource(dataset, settings.index)
         container = Session.open(settings, settings.index)
         try:
             systems = {}

@@ -58,7 +58,7 @@ class JudgeSettings:
             )
 
 
-class Judge:
+class JudgeClient:
     """Answers questions from contexts; close it after use, or use it in a `with` block."""
 
     def __init__(self, settings: JudgeSettings) -> None:
@@ -78,7 +78,7 @@ class Judge:
         """Whose answers these are."""
         return f"{self._settings.url} {self._settings.model} {self._settings.tokens}"
 
-    def __enter__(self) -> "Judge":
+    def __enter__(self) -> "JudgeClient":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -154,7 +154,7 @@ def _short(text: str) -> str:
     return " ".join(text.split())[:80]
 
 
-class Reader:
+class LlmJudge:
     """Lets a judge read what arms found.
 
     Answers are kept, so a run that is killed, and the next run over the same questions, asks only
@@ -162,7 +162,7 @@ class Reader:
     """
 
     def __init__(
-        self, judge: Judge, texts: Texts, kept: Path, progress: Callable[[], Progress]
+        self, judge: JudgeClient, texts: Texts, kept: Path, progress: Callable[[], Progress]
     ) -> None:
         """Read the answers that are known already.
 

@@ -26,8 +26,8 @@ from training.evaluation.compare import (
 from training.evaluation.held_out import HeldOutEvaluation, Summary, parts, summarise
 from training.evaluation.measures import write_json
 from training.fit.calibration import Reliability, reliability
-from training.fit.crossfit import Comparison
-from training.fit.recipe import Recipe
+from training.fit.crossfit import ScorerComparison
+from training.fit.recipe import RouterRecipe
 from training.fit.router import Choices, Fitted
 from training.fit.trainer import Selection
 from training.markdown import (
@@ -122,9 +122,9 @@ class Report:
     seconds: Mapping[str, float]
     choices: Choices
     data: tuple[QuestionCounts, ...]
-    recipe: Recipe
+    recipe: RouterRecipe
     members: int
-    comparison: Comparison | None
+    comparison: ScorerComparison | None
     selection: Selection
     importances: Float64
     dev_auc: float
@@ -381,7 +381,7 @@ def _data(data: Sequence[QuestionCounts]) -> str:
     )
 
 
-def _comparison(found: Comparison | None) -> str:
+def _comparison(found: ScorerComparison | None) -> str:
     if found is None:
         return ", as was asked for"
     return (

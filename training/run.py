@@ -20,9 +20,9 @@ from router.query_performance import NAMES, schema_id
 from router.settings import Settings
 from router.types import Route
 from training.card import card
-from training.data.evaluation_set import EvaluationSet, gather, texts_of
+from training.data.evaluation_set import EvaluationSet, texts_of
 from training.data.replay import Replay
-from training.data.sources import Replays, Source
+from training.data.sources import QuestionSource, Replays
 from training.errors import FitError
 from training.evaluation.held_out import (
     HeldOutEvaluation,
@@ -33,7 +33,7 @@ from training.evaluation.held_out import (
 )
 from training.fit.baselines import fit_baselines
 from training.fit.router import Choices, Fitted, TrainingSet, fit
-from training.judge import JUDGED, Judge, JudgeSettings, Reader
+from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
 from training.labels import compared, disagreement_of, disagreements, labels_of
 from training.report import Report, make_report, write_report
 from training.thresholds.outcomes import scores_of, taken
@@ -48,7 +48,7 @@ class TrainingRun:
     def __init__(
         self,
         settings: Settings,
-        sources: Sequence[Source],
+        sources: Sequence[QuestionSource],
         choices: Choices,
         cache: Path,
         progress: Callable[[], Progress],
@@ -76,12 +76,12 @@ class TrainingRun:
         self._cache = cache
         self._progress = progress
         self._replays = Replays(settings, cache / "replays", progress)
-        self._reader: Reader | None = None
+        self._reader: LlmJudge | None = None
         if choices.success == JUDGED:
             if judge is None:
                 raise FitError("Who is to judge? Give --judge-url and --judge-model.")
             kept = cache / "judged.jsonl"
-            self._reader = Reader(Judge(judge), self._replays.texts, kept, progress)
+            self._reader = LlmJudge(JudgeClient(judge), self._replays.texts, kept, progress)
 
     def learn(self) -> Fitted:
         """Train on the train splits and choose on train and dev; no test split is read.
@@ -212,7 +212,7 @@ class TrainingRun:
         progress.start(len(texts_of(replays)), "features")
         try:
             with self.clock.stage("features"):
-                return gather(
+                return EvaluationSet.load(
                     replays, self._cache / "features", self._settings.analyser, progress.advance
                 )
         finally:
@@ -265,7 +265,7 @@ class TrainingRun:
                 untried[dataset] = str(error)
         return found, untried
 
-    def _read(self, reader: Reader, questions: EvaluationSet) -> tuple[Mask, Mask]:
+    def _read(self, reader: LlmJudge, questions: EvaluationSet) -> tuple[Mask, Mask]:
         """(n,) whether the simple arm succeeds, and whether the graph does, by a reader."""
         simple, graph = (
             reader.succeeds(questions.replays, questions.rankings(route, self._choices.fusion))

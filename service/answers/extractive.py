@@ -24,12 +24,7 @@ _NAME = re.compile(r"\b[A-Z]\w+")
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A sentence of a passage.
-
-    Attributes:
-        text: The sentence.
-        number: Of the passage, from 1.
-    """
+    """A sentence, and the number of its passage from 1."""
 
     text: str
     number: int
@@ -52,9 +47,9 @@ def best_sentences(
     question over two steps stands beside a name that the question lacks.
 
     Args:
-        question: As asked.
+        question: In plain words.
         passages: Title and text of each, best first.
-        most: Sentences wanted.
+        most: How many sentences.
 
     Returns:
         In the order of the passages; fewer than wanted when no more bear on it at all.

@@ -72,9 +72,7 @@ class ProblemValue(BaseModel):
 def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
     """Have an app's schema tell errors as problems, which FastAPI does not know of.
 
-    Args:
-        app: Whose schema.
-        bodies: Requests that an address reads by itself, and its `requestBody` refers to.
+    `bodies` are requests that an address reads by itself, and that its `requestBody` refers to.
     """
     app.openapi = partial(_schema, app, app.openapi, bodies)  # type: ignore[method-assign]
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from backends.store.documents import Document, Removal, list_documents, read_document
+from backends.store.documents import Removal, StoredDocument, list_documents, read_document
 from service.collections import Collection
 from service.http.auth import from_our_pages, needs
 from service.http.keys import Scope
@@ -28,7 +28,7 @@ from service.schemas.documents import (
     StoredPassage,
     WrittenReply,
 )
-from service.service import Service, service_of
+from service.service import Served, Service
 
 SHOWN_IDS = 1_000
 
@@ -36,7 +36,6 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
 READ = [Depends(needs(Scope.READ))]
 WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
-Served = Annotated[Service, Depends(service_of)]
 Named = Annotated[CollectionName, Query()]
 Id = Annotated[DocumentId, Path()]
 
@@ -271,7 +270,7 @@ def _told(
     return JSONResponse(reply.model_dump(mode="json"), replaced if was_there else 201)
 
 
-def _summary(document: Document) -> DocumentSummary:
+def _summary(document: StoredDocument) -> DocumentSummary:
     first = document.passages[0]
     return DocumentSummary(
         id=document.id,

@@ -10,11 +10,10 @@ from service.http.keys import Scope
 from service.ingest.jobs import Job
 from service.schemas.common import CollectionName
 from service.schemas.documents import JobList, JobValue
-from service.service import Service, service_of
+from service.service import Served
 
 router = APIRouter(prefix="/v1/jobs", tags=["documents"])
 
-Served = Annotated[Service, Depends(service_of)]
 JobId = Annotated[str, Path(max_length=64)]
 
 

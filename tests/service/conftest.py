@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import SecretStr
@@ -21,6 +21,7 @@ from backends.store.ingest import ingest
 from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
 from backends.types import Hit, Passage, Ranking
 from benchmarks.hashing import HashAnalyser
+from featurizer.analyser import Analyser
 from router.errors import ModelFileError
 from router.gateway import Gateway
 from router.policy import Policy
@@ -77,6 +78,10 @@ class Library(Session, Gateway):
     @property
     def folder(self) -> Path:
         return Path("/nonexistent/library")
+
+    @property
+    def analyser(self) -> Analyser:
+        return cast("Analyser", HashAnalyser())
 
     @property
     def gateway(self) -> "Library":

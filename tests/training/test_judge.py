@@ -12,7 +12,7 @@ from backends.types import Hit, Ranking
 from router.settings import load_settings
 from training.errors import FitError, JudgeError
 from training.fit.router import Choices
-from training.judge import JUDGED, Judge, JudgeSettings, Reader
+from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
 from training.run import TrainingRun
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ CONTEXT = ["Como is a lake in Lombardy.", "Ada was born in Bergamo."]
 
 
 def test_the_answer_is_looked_up_in_what_is_answered(endpoint: Endpoint) -> None:
-    with Judge(JudgeSettings(endpoint.url, "reader", key="secret")) as judge:
+    with JudgeClient(JudgeSettings(endpoint.url, "reader", key="secret")) as judge:
         assert judge.succeeds("Where lies Como?", CONTEXT, ["Lombardy"])
         assert not judge.succeeds("Where lies Como?", CONTEXT, ["Bergamo"])
         assert not judge.succeeds("Where lies Ur?", CONTEXT, ["Lombardy"])
@@ -91,7 +91,7 @@ def test_the_answer_is_looked_up_in_what_is_answered(endpoint: Endpoint) -> None
 
 def test_what_may_pass_is_tried_again(endpoint: Endpoint) -> None:
     endpoint.fail = [503, 429]
-    with Judge(JudgeSettings(endpoint.url, "reader")) as judge:
+    with JudgeClient(JudgeSettings(endpoint.url, "reader")) as judge:
         assert judge.succeeds("Where lies Como?", CONTEXT, ["lombardy"])
     assert len(endpoint.requests) == 3
     assert endpoint.requests[0][1] == ""
@@ -99,7 +99,7 @@ def test_what_may_pass_is_tried_again(endpoint: Endpoint) -> None:
 
 def test_what_does_not_pass_is_said(endpoint: Endpoint) -> None:
     endpoint.fail = [401]
-    with Judge(JudgeSettings(endpoint.url, "reader")) as judge:
+    with JudgeClient(JudgeSettings(endpoint.url, "reader")) as judge:
         with pytest.raises(JudgeError, match=r"did not answer \(status 401.*check the url"):
             judge.answer("Where lies Como?", CONTEXT)
         assert len(endpoint.requests) == 1
@@ -116,7 +116,7 @@ def test_what_does_not_pass_is_said(endpoint: Endpoint) -> None:
 def test_nobody_listens() -> None:
     with Endpoint() as server:
         url = server.url
-    judge = Judge(JudgeSettings(url, "reader", tries=2))
+    judge = JudgeClient(JudgeSettings(url, "reader", tries=2))
     with judge, pytest.raises(JudgeError, match="did not answer"):
         judge.answer("Where lies Como?", CONTEXT)
 
@@ -154,8 +154,8 @@ def replay(
     return replay_of(replayed("q1", "a", {}), replayed("q2", "a", {}))
 
 
-def reader(parrot: Parrot, kept: Path) -> Reader:
-    return Reader(parrot, texts, kept, Silent)  # type: ignore[arg-type]
+def reader(parrot: Parrot, kept: Path) -> LlmJudge:
+    return LlmJudge(parrot, texts, kept, Silent)  # type: ignore[arg-type]
 
 
 def test_a_reader_is_given_the_first_five_passages(

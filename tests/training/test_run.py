@@ -13,7 +13,7 @@ from router.query_performance import schema_id
 from router.settings import load_settings
 from router.types import Route, Thresholds
 from service.cli import run
-from training.data.sources import Source
+from training.data.sources import QuestionSource
 from training.errors import DatasetError, FitError
 from training.fit.baselines import embedding_lr
 from training.fit.router import Choices, Fitted
@@ -28,13 +28,13 @@ def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None
 
 
 @pytest.fixture
-def source(tmp_path: Path, town: Town) -> Source:
-    found = Source(town(tmp_path / "town", streets=24), tmp_path / "index")
+def source(tmp_path: Path, town: Town) -> QuestionSource:
+    found = QuestionSource(town(tmp_path / "town", streets=24), tmp_path / "index")
     assert run(["index", str(found.dataset), "--index", str(found.index)]) == 0
     return found
 
 
-def run_of(source: Source, cache: Path) -> TrainingRun:
+def run_of(source: QuestionSource, cache: Path) -> TrainingRun:
     choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)
     return TrainingRun(load_settings(), [source], choices, cache, Silent)
 
@@ -43,7 +43,7 @@ def scores(fitted: Fitted) -> np.ndarray:
     return fitted.scorer.logits(fitted.training.questions.features)
 
 
-def test_learning_reads_no_test_question(source: Source, tmp_path: Path) -> None:
+def test_learning_reads_no_test_question(source: QuestionSource, tmp_path: Path) -> None:
     before = run_of(source, tmp_path / "one").learn()
     file = source.dataset / "qrels" / "test.tsv"
     file.write_text("no judgement at all", encoding="utf-8")
@@ -59,7 +59,7 @@ def test_learning_reads_no_test_question(source: Source, tmp_path: Path) -> None
 
 
 def test_what_was_learned_is_of_train_and_dev(
-    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: QuestionSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
     own = run_of(source, tmp_path / "cache")
@@ -77,7 +77,7 @@ def test_what_was_learned_is_of_train_and_dev(
 
 
 def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
-    source: Source, tmp_path: Path, town: Town, monkeypatch: pytest.MonkeyPatch
+    source: QuestionSource, tmp_path: Path, town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So a router can be tried on a dataset of another kind."""
     monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
@@ -96,7 +96,7 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
     }
 
 
-def test_a_missing_split_is_named(source: Source, tmp_path: Path) -> None:
+def test_a_missing_split_is_named(source: QuestionSource, tmp_path: Path) -> None:
     (source.dataset / "qrels" / "dev.tsv").unlink()
     with pytest.raises(FitError, match=r"None of town has a dev split; add qrels/dev.tsv"):
         run_of(source, tmp_path / "cache").learn()

@@ -41,6 +41,30 @@ class EvaluationSet:
                 f"{len(self)} questions and features of {len(self.features)} do not fit."
             )
 
+    @classmethod
+    def load(
+        cls,
+        replays: Sequence[Replay],
+        cache: Path,
+        settings: AnalyserSettings,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> "EvaluationSet":
+        """Replays with every column that a router may look at.
+
+        Args:
+            replays: Of any splits.
+            cache: Folder of features, which are computed where they are missing.
+            settings: Of the models that features are made by.
+            progress: Told how many questions have been done since.
+
+        Raises:
+            ModelError: A model is missing or damaged.
+            TrainingError: There are no questions, or a file of the cache is damaged.
+        """
+        features = cached_features(texts_of(replays), cache, settings, progress=progress)
+        results = [one for replay in replays for one in replay.results]
+        return cls(tuple(replays), with_corpus(features, results))
+
     def __len__(self) -> int:
         """How many questions there are; one that is asked of two indexes counts twice."""
         return sum(len(replay) for replay in self.replays)
@@ -69,7 +93,7 @@ class EvaluationSet:
     def vectors(self) -> Float32:
         """(n, d) of each question."""
         questions = [one for replay in self.replays for one in replay.questions]
-        return np.stack([one.evidence.query.vector for one in questions])
+        return np.stack([one.results.query.vector for one in questions])
 
     @property
     def groups(self) -> NDArray[np.str_]:
@@ -153,29 +177,6 @@ class EvaluationSet:
         return RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
 
 
-def gather(
-    replays: Sequence[Replay],
-    cache: Path,
-    settings: AnalyserSettings,
-    progress: Callable[[int], None] = lambda _: None,
-) -> EvaluationSet:
-    """Replays with every column that a router may look at.
-
-    Args:
-        replays: Of any splits.
-        cache: Folder of features, which are computed where they are missing.
-        settings: Of the models that features are made by.
-        progress: Told how many questions have been done since.
-
-    Raises:
-        ModelError: A model is missing or damaged.
-        TrainingError: There are no questions, or a file of the cache is damaged.
-    """
-    features = cached_features(texts_of(replays), cache, settings, progress=progress)
-    evidence = [one for replay in replays for one in replay.evidence]
-    return EvaluationSet(tuple(replays), with_corpus(features, evidence))
-
-
 def texts_of(replays: Sequence[Replay]) -> list[str]:
     """Of each question of some replays, one after the other."""
     return [one.question.text for replay in replays for one in replay.questions]
@@ -185,7 +186,7 @@ def _rankings(
     replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
 ) -> list[Ranking]:
     if route == Route.FUSION:
-        return fuse_all(replay.evidence, fusion, scores, DEPTH)
+        return fuse_all(replay.results, fusion, scores, DEPTH)
     if route == Route.HYBRID:
-        return fuse_text(replay.evidence, fusion, DEPTH)
+        return fuse_text(replay.results, fusion, DEPTH)
     return replay.rankings(route)

@@ -154,7 +154,7 @@ class _Asking:
         return Replayed(
             question=Question(question.id, question.text, question.answers, group),
             gold=self._dataset.judgements[question.id],
-            evidence=found.results,
+            results=found.results,
             answered={
                 arm: _answered(ranking, answers, texts)
                 for arm, ranking in found.results.rankings.items()

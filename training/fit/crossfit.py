@@ -16,14 +16,14 @@ from training.data.examples import Pool
 from training.errors import FitError
 from training.evaluation.bootstrap import Interval, interval, resampled_means
 from training.fit.calibration import losses
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 from training.fit.trainer import train
 
 
 def crossfit(
     pool: Pool,
     names: Sequence[str],
-    recipe: Recipe | None = None,
+    recipe: RouterRecipe | None = None,
     *,
     folds: int = 5,
     seed: int = 0,
@@ -77,7 +77,7 @@ class Unseen:
 def leave_datasets_out(
     pool: Pool,
     names: Sequence[str],
-    recipe: Recipe | None = None,
+    recipe: RouterRecipe | None = None,
     *,
     seed: int = 0,
     progress: Progress | None = None,
@@ -132,7 +132,7 @@ def divide(pool: Pool, folds: int, seed: int) -> Int64:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ScorerComparison:
     """Two routers on the same dev questions.
 
     Attributes:
@@ -147,7 +147,7 @@ class Comparison:
     clever: bool
 
 
-def compare(simple: Float64, clever: Float64, labels: Int64, *, seed: int = 0) -> Comparison:
+def compare(simple: Float64, clever: Float64, labels: Int64, *, seed: int = 0) -> ScorerComparison:
     """Keep the clever router only if its gain exceeds one standard error.
 
     This is the one-standard-error rule: of those that the data cannot tell apart, the simplest.
@@ -169,4 +169,4 @@ def compare(simple: Float64, clever: Float64, labels: Int64, *, seed: int = 0) -
     gains = losses(simple, labels) - losses(clever, labels)
     error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
     found = interval(gains, resampled_means(gains[:, None], seed=seed)[:, 0])
-    return Comparison(found, error, found.mean > error)
+    return ScorerComparison(found, error, found.mean > error)

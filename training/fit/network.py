@@ -15,7 +15,7 @@ from backends.types import Float64, Int64
 from router.scorer import Floats
 from training.errors import FitError
 from training.fit.calibration import nll
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 
 
 class AttentionMlpModule(nn.Module):
@@ -56,7 +56,7 @@ class AttentionMlpModule(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SplitData:
     """Questions of a split, as a network sees them.
 
     Attributes:
@@ -70,7 +70,7 @@ class Part:
     weights: Float64
 
 
-def dev_loss(logits: Float64, labels: Int64, recipe: Recipe) -> float:
+def dev_loss(logits: Float64, labels: Int64, recipe: RouterRecipe) -> float:
     """What the recipe's criterion makes of dev; the lower the better."""
     if recipe.criterion == "nll":
         return nll(logits, labels)
@@ -78,7 +78,11 @@ def dev_loss(logits: Float64, labels: Int64, recipe: Recipe) -> float:
 
 
 def fit_network(
-    train: Part, dev: Part, recipe: Recipe, seed: int, advance: Callable[[int], None]
+    train: SplitData,
+    dev: SplitData,
+    recipe: RouterRecipe,
+    seed: int,
+    advance: Callable[[int], None],
 ) -> dict[str, Floats]:
     """Train one network and keep its best epoch; its weights by name.
 
@@ -111,7 +115,7 @@ def fit_network(
 class _Run:
     """A network on its way."""
 
-    def __init__(self, train: Part, dev: Part, recipe: Recipe) -> None:
+    def __init__(self, train: SplitData, dev: SplitData, recipe: RouterRecipe) -> None:
         self.recipe = recipe
         self.dev = dev
         self.inputs = torch.tensor(train.inputs, dtype=torch.float32)

@@ -16,13 +16,13 @@ from training.data.examples import Pool
 from training.errors import FitError
 from training.evaluation.measures import MEASURES
 from training.fit.crossfit import (
-    Comparison,
+    ScorerComparison,
     Unseen,
     compare,
     crossfit,
     leave_datasets_out,
 )
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Trained, train
 from training.judge import JUDGED
 from training.labels import CHOICES
@@ -122,7 +122,7 @@ class Fitted:
     choices: Choices
     training: TrainingSet
     trained: Trained
-    comparison: Comparison | None
+    comparison: ScorerComparison | None
     logits: Float64
     policy: Policy
     solutions: dict[Route, Solution]
@@ -167,7 +167,8 @@ def fit(
     pool = Pool(questions.features, labels, groups, np.array(questions.texts, dtype=np.str_))
     kinds = [Linear.kind, AttentionMlp.kind] if choices.kind == "auto" else [choices.kind]
     crossfits = [
-        crossfit(pool, names, Recipe(kind=kind), seed=seed, progress=progress) for kind in kinds
+        crossfit(pool, names, RouterRecipe(kind=kind), seed=seed, progress=progress)
+        for kind in kinds
     ]
     comparison, best = None, 0
     if len(kinds) > 1:
@@ -175,7 +176,7 @@ def fit(
         simple, clever = (logits[known] for logits in crossfits)
         comparison = compare(simple, clever, labels[known], seed=seed)
         best = int(comparison.clever)
-    recipe, logits = Recipe(kind=kinds[best]), crossfits[best]
+    recipe, logits = recipes[best], crossfits[best]
     dev = training.dev
     trained = train(pool.examples(~dev), pool.examples(dev), names, recipe, progress)
     unseen = None

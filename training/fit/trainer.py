@@ -17,8 +17,8 @@ from router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard
 from training.data.examples import Examples, balanced_weights
 from training.errors import FitError
 from training.fit.calibration import Reliability, calibrate, reliability
-from training.fit.network import Part, dev_loss, fit_network
-from training.fit.recipe import Recipe
+from training.fit.network import SplitData, dev_loss, fit_network
+from training.fit.recipe import RouterRecipe
 
 _ROUNDS = 5_000
 LEVELS = 20
@@ -126,7 +126,7 @@ class Trained:
     """
 
     scorer: Scorer
-    recipe: Recipe
+    recipe: RouterRecipe
     selection: Selection
     dev_auc: float
     dev: Reliability
@@ -136,7 +136,7 @@ def train(
     examples: Examples,
     dev: Examples,
     names: Sequence[str],
-    recipe: Recipe | None = None,
+    recipe: RouterRecipe | None = None,
     progress: Progress | None = None,
 ) -> Trained:
     """Train a router on one split and make every choice on another.
@@ -153,7 +153,7 @@ def train(
     Raises:
         FitError: A split in which one arm always wins, or features that do not fit.
     """
-    recipe = recipe or Recipe()
+    recipe = recipe or RouterRecipe()
     progress = progress or Silent()
     for split, part in (("training", examples), ("dev", dev)):
         if part.one_sided:
@@ -167,7 +167,7 @@ def train(
     standard = _standard(examples.features[:, selection.columns], recipe.clip)
     weights = _weights(examples, recipe)
     parts = [
-        Part(standard(part.features[:, selection.columns]), part.labels, of_part)
+        SplitData(standard(part.features[:, selection.columns]), part.labels, of_part)
         for part, of_part in ((examples, weights), (dev, np.ones(len(dev))))
     ]
     members = _fit(parts[0], parts[1], recipe, progress)
@@ -189,14 +189,16 @@ def _standard(features: Float64, clip: float) -> Standard:
     return Standard(features.mean(axis=0), features.std(axis=0), clip)
 
 
-def _weights(examples: Examples, recipe: Recipe) -> Float64:
+def _weights(examples: Examples, recipe: RouterRecipe) -> Float64:
     if recipe.balance == "none":
         return np.ones(len(examples))
     groups = examples.groups if recipe.balance == "group" else None
     return balanced_weights(examples.labels, groups)
 
 
-def _fit(examples: Part, dev: Part, recipe: Recipe, progress: Progress) -> tuple[Member, ...]:
+def _fit(
+    examples: SplitData, dev: SplitData, recipe: RouterRecipe, progress: Progress
+) -> tuple[Member, ...]:
     if recipe.linear:
         progress.start(len(recipe.strengths), "fitting")
         members: list[Member] = [Linear(_fit_linear(examples, dev, recipe, progress.advance))]
@@ -211,7 +213,7 @@ def _fit(examples: Part, dev: Part, recipe: Recipe, progress: Progress) -> tuple
 
 
 def _fit_linear(
-    train: Part, dev: Part, recipe: Recipe, advance: Callable[[int], None]
+    train: SplitData, dev: SplitData, recipe: RouterRecipe, advance: Callable[[int], None]
 ) -> dict[str, Floats]:
     """Logistic regression with an elastic net, of the strength that is best on dev.
 
@@ -227,7 +229,7 @@ def _fit_linear(
     return {"head.weight": best.coef_, "head.bias": best.intercept_}
 
 
-def _regression(train: Part, recipe: Recipe, strength: float) -> LogisticRegression:
+def _regression(train: SplitData, recipe: RouterRecipe, strength: float) -> LogisticRegression:
     model = LogisticRegression(
         C=1 / strength,
         l1_ratio=recipe.l1_ratio,

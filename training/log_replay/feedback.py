@@ -119,7 +119,7 @@ def scores_that_differ(log: DecisionLog, tuning: Tuning) -> tuple[int, int]:
     known = {
         one.id: one.scores[log.model] for one in log.feedback.questions if log.model in one.scores
     }
-    (asked,) = tuning.material.replays
+    (asked,) = tuning.evaluation_set.replays
     pairs = [
         (known[one.question.id], score)
         for one, score in zip(asked.questions, tuning.outcomes.scores, strict=True)

@@ -21,7 +21,7 @@ from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.settings import Settings, load_settings
 from router.types import Contribution, Route, Thresholds
-from training.data.evaluation_set import EvaluationSet, gather
+from training.data.evaluation_set import EvaluationSet
 from training.data.replay import read_training
 from training.errors import FitError, ReplayError
 from training.evaluation.bootstrap import Interval, interval, resampled_means
@@ -81,14 +81,14 @@ class Tuning:
     others, such as a dev split, or questions of one's own.
 
     Attributes:
-        material: Questions of train or dev.
+        evaluation_set: Questions of train or dev.
         model: That scores them.
         fusion: What fusion does.
         measure: One of `training.evaluation.measures.MEASURES`, which is called quality here.
         success: When an arm succeeds; see `training.labels`.
     """
 
-    material: EvaluationSet
+    evaluation_set: EvaluationSet
     model: RoutingModel
     fusion: FusionSettings
     measure: str = "nDCG@10"
@@ -128,19 +128,19 @@ class Tuning:
         router = replace(own.router, model=str(model)) if model else own.router
         parser = open_syntax_parser(own.analyser.pipeline, own.analyser.constituency)
         found = load_router(router.folder(), schema_id=schema_id(parser.fingerprint), names=NAMES)
-        return cls(gather(read, cache, own.analyser), found, own.fusion, measure)
+        return cls(EvaluationSet.load(read, cache, own.analyser), found, own.fusion, measure)
 
     @cached_property
     def outcomes(self) -> RouteOutcomes:
         """Every question with the outcome of every route."""
-        scores = scores_of(self.model.scorer.logits(self.material.features))
+        scores = scores_of(self.model.scorer.logits(self.evaluation_set.features))
         simple = self.model.policy.simple
-        return self.material.outcomes(scores, simple, self.fusion, self.measure)
+        return self.evaluation_set.outcomes(scores, simple, self.fusion, self.measure)
 
     @cached_property
     def labels(self) -> Int64:
         """(n,) 1 where only the graph succeeds, 0 where only the simple arm does, -1 else."""
-        return compared(self.material, self.model.policy.simple, self.success, self.fusion)
+        return compared(self.evaluation_set, self.model.policy.simple, self.success, self.fusion)
 
     @cached_property
     def fixed(self) -> dict[str, Outcome]:
@@ -177,8 +177,8 @@ class Tuning:
         lost = quality.max(axis=1) - quality[np.arange(len(codes)), codes]
         order = np.argsort(-lost, kind="stable")[:n]
         rows = order[lost[order] > 0].tolist()
-        decisions = self.model.decide(self.material.features[rows], explain=True)
-        texts, groups = self.material.texts, self.material.groups
+        decisions = self.model.decide(self.evaluation_set.features[rows], explain=True)
+        texts, groups = self.evaluation_set.texts, self.evaluation_set.groups
         return [
             Misrouted(
                 text=texts[row],
@@ -195,7 +195,9 @@ class Tuning:
     def policy(self, thresholds: Thresholds) -> Policy:
         """Thresholds with the latencies of these replays."""
         simple = self.model.policy.simple
-        return Policy(thresholds, simple, self.material.median_latency_ms(simple), self.model.name)
+        return Policy(
+            thresholds, simple, self.evaluation_set.median_latency_ms(simple), self.model.name
+        )
 
     def save(
         self, path: Path, thresholds: Thresholds, notes: Mapping[str, Any] | None = None
@@ -210,8 +212,8 @@ class Tuning:
         policy, simple = self.policy(thresholds), self.model.policy.simple
         found = outcome(self.outcomes, thresholds)
         said = {
-            "replays": [f"{one.dataset}, {one.split}" for one in self.material.replays],
-            "questions": len(self.material),
+            "replays": [f"{one.dataset}, {one.split}" for one in self.evaluation_set.replays],
+            "questions": len(self.evaluation_set),
             self.measure: found.quality,
             "mean_ms": found.mean_ms,
             "p95_ms": found.p95_ms,
@@ -323,7 +325,7 @@ def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int)
 
 def _before_and_after(tuning: Tuning, found: Retuned) -> Table:
     table = Table(
-        title=f"{tuning.model.name} on {len(tuning.material)} questions",
+        title=f"{tuning.model.name} on {len(tuning.evaluation_set)} questions",
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -362,7 +364,7 @@ def _moved(tuning: Tuning, found: Retuned, most: int) -> Table:
     )
     for heading in ("question", "from", "to", "gain", "score"):
         table.add_column(heading)
-    routes, texts = names(tuning.model.policy.simple), tuning.material.texts
+    routes, texts = names(tuning.model.policy.simple), tuning.evaluation_set.texts
     order = sorted(range(len(changed.rows)), key=lambda at: (-abs(changed.gain[at]), at))
     for at in order[:most]:
         row = int(changed.rows[at])

@@ -62,10 +62,10 @@ def test_what_is_written_is_read(
         assert after.question == before.question
         assert after.gold == before.gold
         assert after.seconds == before.seconds
-        assert after.evidence.seeds == before.evidence.seeds
-        assert after.evidence.rankings == before.evidence.rankings
-        assert after.evidence.query.mentions == before.evidence.query.mentions
-        assert np.array_equal(after.evidence.query.vector, before.evidence.query.vector)
+        assert after.results.seeds == before.results.seeds
+        assert after.results.rankings == before.results.rankings
+        assert after.results.query.mentions == before.results.query.mentions
+        assert np.array_equal(after.results.query.vector, before.results.query.vector)
         for arm, flags in before.answered.items():
             assert np.array_equal(after.answered[arm], flags)
 

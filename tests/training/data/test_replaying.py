@@ -104,11 +104,11 @@ def test_fusion_of_a_replay_is_the_fusion_that_serves(
     path = replay_dataset(container, dataset, tmp_path, depth=settings.depth)
     replay = read_training(path)
     texts = [question.text for question in dataset.questions]
-    fused = fuse_all(replay.evidence, settings, [None] * len(texts), 10)
+    fused = fuse_all(replay.results, settings, [None] * len(texts), 10)
     served = container.gateway.search(texts, Route.FUSION, 10)
     assert fused == [reply.ranking for reply in served]
     text_alone = container.gateway.search(texts, Route.HYBRID, 10)
-    assert fuse_text(replay.evidence, settings, 10) == [reply.ranking for reply in text_alone]
+    assert fuse_text(replay.results, settings, 10) == [reply.ranking for reply in text_alone]
 
 
 def test_answers_are_looked_up_in_title_and_text(
@@ -116,7 +116,7 @@ def test_answers_are_looked_up_in_title_and_text(
 ) -> None:
     replay = read_training(replay_dataset(container, dataset, tmp_path))
     one = next(one for one in replay.questions if one.answered[Route.GRAPH].any())
-    hits = one.evidence.rankings[Route.GRAPH].hits
+    hits = one.results.rankings[Route.GRAPH].hits
     first = int(one.answered[Route.GRAPH].argmax())
     (passage,) = container.index.fetch([hits[first].id])
     said = f"{passage.title} {passage.text}".casefold()

@@ -5,7 +5,7 @@ import pytest
 
 from backends.progress import Silent
 from router.settings import load_settings
-from training.data.sources import Replays, Source, parse_source
+from training.data.sources import QuestionSource, Replays, parse_source
 from training.errors import SplitError, TrainingError
 
 
@@ -23,10 +23,13 @@ def dataset(tmp_path: Path) -> Path:
 
 def test_a_dataset_may_name_its_index(dataset: Path, tmp_path: Path) -> None:
     default = tmp_path / "index"
-    assert parse_source(str(dataset), default) == Source(dataset, default)
+    assert parse_source(str(dataset), default) == QuestionSource(dataset, default)
     assert parse_source(f"{dataset}={tmp_path / 'own'}", default).index == tmp_path / "own"
     assert parse_source(f"{dataset}={tmp_path / 'own'}", None).name == "tiny"
-    assert [Source(dataset, default).has(split) for split in ("train", "dev")] == [True, False]
+    assert [QuestionSource(dataset, default).has(split) for split in ("train", "dev")] == [
+        True,
+        False,
+    ]
 
 
 def test_what_is_no_source_is_refused(dataset: Path, tmp_path: Path) -> None:
@@ -41,11 +44,11 @@ def test_nothing_is_learned_from_other_splits(dataset: Path, tmp_path: Path, spl
     replays = Replays(load_settings(), tmp_path / "replays", Silent)
     # There is no index at all: nothing is opened, and no question asked.
     with pytest.raises(SplitError, match="final evaluation only; learn from dev and train"):
-        replays.training([Source(dataset, tmp_path / "index")], split)
+        replays.training([QuestionSource(dataset, tmp_path / "index")], split)
     assert not (tmp_path / "replays").exists()
 
 
 def test_a_split_that_a_source_lacks_is_left_out(dataset: Path, tmp_path: Path) -> None:
     replays = Replays(load_settings(), tmp_path / "replays", Silent)
-    assert replays.training([Source(dataset, tmp_path / "index")], "dev") == []
-    assert replays.final([Source(dataset, tmp_path / "index")], "other") == []
+    assert replays.training([QuestionSource(dataset, tmp_path / "index")], "dev") == []
+    assert replays.final([QuestionSource(dataset, tmp_path / "index")], "other") == []

@@ -37,7 +37,7 @@ POLICY = Policy(Thresholds(0.3, 0.6), L)
 
 
 @pytest.fixture
-def material(
+def evaluation_set(
     replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
 ) -> EvaluationSet:
     draw = np.random.default_rng(1)
@@ -52,11 +52,11 @@ def material(
     return EvaluationSet((replay_of(*questions),), np.zeros((40, 1)))
 
 
-def outcomes_of(material: EvaluationSet, labels: np.ndarray | None = None) -> HeldOutOutcomes:
+def outcomes_of(evaluation_set: EvaluationSet, labels: np.ndarray | None = None) -> HeldOutOutcomes:
     everything = np.arange(40) % 2 if labels is None else labels
     baseline = RouterScores(1 - SCORES, POLICY)
     return run_systems(
-        material,
+        evaluation_set,
         RouterScores(SCORES, POLICY),
         everything,
         fusion=FusionSettings(),
@@ -64,15 +64,15 @@ def outcomes_of(material: EvaluationSet, labels: np.ndarray | None = None) -> He
     )
 
 
-def test_nothing_beats_hindsight(material: EvaluationSet) -> None:
-    found = outcomes_of(material)
+def test_nothing_beats_hindsight(evaluation_set: EvaluationSet) -> None:
+    found = outcomes_of(evaluation_set)
     oracle = found.systems[ORACLE].values[:, QUALITY]
     for name in ("always lexical", "always graph", "always fusion", AUTO, RANDOM, "upside-down"):
         assert (oracle >= found.systems[name].values[:, QUALITY] - 1e-12).all()
 
 
-def test_chance_takes_every_route_as_often_as_the_router(material: EvaluationSet) -> None:
-    found = outcomes_of(material)
+def test_chance_takes_every_route_as_often_as_the_router(evaluation_set: EvaluationSet) -> None:
+    found = outcomes_of(evaluation_set)
     auto, random = found.systems[AUTO], found.systems[RANDOM]
     codes = taken(SCORES, POLICY.thresholds)
     assert random.shares == auto.shares
@@ -83,8 +83,8 @@ def test_chance_takes_every_route_as_often_as_the_router(material: EvaluationSet
     np.testing.assert_allclose(random.values.mean(axis=0), auto.shares @ means, atol=0.02)
 
 
-def test_the_router_is_worth_what_its_routes_are(material: EvaluationSet) -> None:
-    found = outcomes_of(material)
+def test_the_router_is_worth_what_its_routes_are(evaluation_set: EvaluationSet) -> None:
+    found = outcomes_of(evaluation_set)
     auto = found.systems[AUTO]
     for row, code in enumerate(taken(SCORES, POLICY.thresholds).tolist()):
         one = found.systems[f"always {(L, Route.FUSION, G)[code]}"]
@@ -93,8 +93,10 @@ def test_the_router_is_worth_what_its_routes_are(material: EvaluationSet) -> Non
     assert found.systems["always dense"].shares == (1, 0, 0)
 
 
-def test_the_gap_is_that_between_the_better_arm_and_the_oracle(material: EvaluationSet) -> None:
-    found = outcomes_of(material)
+def test_the_gap_is_that_between_the_better_arm_and_the_oracle(
+    evaluation_set: EvaluationSet,
+) -> None:
+    found = outcomes_of(evaluation_set)
     mean = {name: one.values[:, QUALITY].mean() for name, one in found.systems.items()}
     fixed = max(mean["always dense"], mean["always graph"])
     assert summarise(found).gap_closed["nDCG@10"] == pytest.approx(
@@ -105,8 +107,10 @@ def test_the_gap_is_that_between_the_better_arm_and_the_oracle(material: Evaluat
 
 
 @pytest.mark.parametrize("label", [-1, 1])
-def test_disagreements_that_tell_nothing_are_no_error(material: EvaluationSet, label: int) -> None:
-    found = summarise(outcomes_of(material, np.full(40, label)))
+def test_disagreements_that_tell_nothing_are_no_error(
+    evaluation_set: EvaluationSet, label: int
+) -> None:
+    found = summarise(outcomes_of(evaluation_set, np.full(40, label)))
     assert math.isnan(found.auc)
     assert (found.calibration is None) == (label == -1)
 

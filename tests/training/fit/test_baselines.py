@@ -9,20 +9,27 @@ from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed, TrainingReplay
 from training.errors import FitError
-from training.fit.baselines import BASELINES, EDGE, Baseline, Questions, Scores, fit_baselines
+from training.fit.baselines import (
+    BASELINES,
+    EDGE,
+    Baseline,
+    BaselineQuestions,
+    Scores,
+    fit_baselines,
+)
 from training.thresholds.outcomes import GRAPH, taken
 
 
 def questions(
     count: int, seed: int
-) -> tuple[Questions, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+) -> tuple[BaselineQuestions, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Questions about a director are the graph's, and lie in another direction."""
     generator = np.random.default_rng(seed)
     labels = generator.integers(2, size=count)
     words = ["what is the height of number", "who is the director of film"]
     texts = [f"{words[label]} {generator.integers(1000)}" for label in labels.tolist()]
     vectors = generator.normal(size=(count, 8)) + 2 * labels[:, None] * np.eye(8)[0]
-    return Questions(texts, vectors.astype(np.float32)), labels
+    return BaselineQuestions(texts, vectors.astype(np.float32)), labels
 
 
 @pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES.keys())
@@ -66,12 +73,12 @@ def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
 ) -> None:
     seen: list[tuple[set[str], set[str]]] = []
 
-    def remembering(learned: Questions, labels: np.ndarray) -> Scores:
+    def remembering(learned: BaselineQuestions, labels: np.ndarray) -> Scores:
         assert len(learned) == len(labels)
         assert {*labels.tolist()} == {0, 1}
         texts = {*learned.texts}
 
-        def score(asked: Questions) -> np.ndarray:
+        def score(asked: BaselineQuestions) -> np.ndarray:
             seen.append((texts, {*asked.texts}))
             return np.asarray(asked.vectors[:, 0], np.float64)
 

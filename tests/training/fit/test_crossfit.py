@@ -7,10 +7,10 @@ import pytest
 from training.data.examples import Examples, Pool
 from training.errors import FitError
 from training.fit.crossfit import compare, crossfit, divide, leave_datasets_out
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 
 Maker = Callable[[int, int], Examples]
-LINEAR = Recipe(kind="linear", strengths=(3.0,))
+LINEAR = RouterRecipe(kind="linear", strengths=(3.0,))
 
 
 @pytest.fixture

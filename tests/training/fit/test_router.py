@@ -9,7 +9,7 @@ from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Pool
 from training.errors import FitError
 from training.fit.crossfit import crossfit, leave_datasets_out
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 from training.fit.router import Choices, TrainingSet, fit
 from training.thresholds.outcomes import ThresholdObjective, outcome, scores_of
 
@@ -64,7 +64,7 @@ def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
     questions = training.questions
     keys = np.array(questions.texts)
     pool = Pool(questions.features, training.labels, questions.groups, keys)
-    unseen = leave_datasets_out(pool, NAMES, Recipe(kind="linear"), seed=0)
+    unseen = leave_datasets_out(pool, NAMES, RouterRecipe(kind="linear"), seed=0)
     assert twice.outcomes[D].scores[200:].tolist() == scores_of(unseen.logits).tolist()
     width = [f.solution.thresholds.high - f.solution.thresholds.low for f in (twice, once)]
     assert width[0] >= width[1]
@@ -87,7 +87,7 @@ def test_a_question_asked_of_two_indexes_is_in_one_fold(training: TrainingSet) -
     assert (found.logits[:200] == found.logits[200:]).all()
     keys = np.array(questions.texts)
     pool = Pool(questions.features, doubled.labels, questions.groups, keys)
-    assert (crossfit(pool, NAMES, Recipe(kind="linear"), seed=0) == found.logits).all()
+    assert (crossfit(pool, NAMES, RouterRecipe(kind="linear"), seed=0) == found.logits).all()
 
 
 def test_some_of_the_questions(training: TrainingSet) -> None:

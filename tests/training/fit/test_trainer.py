@@ -11,11 +11,11 @@ from router.explain import Explainer
 from training.data.examples import Examples
 from training.errors import FitError
 from training.fit.network import dev_loss
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Trained, select, train
 
 Maker = Callable[[int, int], Examples]
-SMALL = Recipe(hidden=(32, 32, 16), seeds=(0, 1), epochs=30, features=10)
+SMALL = RouterRecipe(hidden=(32, 32, 16), seeds=(0, 1), epochs=30, features=10)
 
 
 class Count:
@@ -95,7 +95,7 @@ def test_the_best_epoch_is_kept(
 ) -> None:
     seen: list[float] = []
 
-    def remember(logits: Float64, labels: Int64, recipe: Recipe) -> float:
+    def remember(logits: Float64, labels: Int64, recipe: RouterRecipe) -> float:
         seen.append(dev_loss(logits, labels, recipe))
         return seen[-1]
 
@@ -189,7 +189,7 @@ def test_what_cannot_be_trained_is_refused(examples: Maker, names: tuple[str, ..
 )
 def test_recipes_that_make_no_sense_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(FitError):
-        Recipe(**change)  # type: ignore[arg-type]
+        RouterRecipe(**change)  # type: ignore[arg-type]
 
 
 def test_what_decides_is_kept_and_what_repeats_is_not(

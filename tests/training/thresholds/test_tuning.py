@@ -166,7 +166,8 @@ def test_new_thresholds_are_better_and_say_whom_they_move(undecided: Tuning) -> 
     found = retune(undecided, ThresholdObjective(), elsewhere=False)
     assert found.solution.outcome.quality == 1 > found.before.quality
     rows = np.flatnonzero(
-        (undecided.material.features[:, 0] > 0) & (undecided.material.features[:, 0] < 1)
+        (undecided.evaluation_set.features[:, 0] > 0)
+        & (undecided.evaluation_set.features[:, 0] < 1)
     )
     assert found.moves.rows[found.moves.gain > 0].tolist() == rows.tolist()
     assert (found.moves.gain >= 0).all()

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from starlette.exceptions import HTTPException
 from starlette.testclient import TestClient
 
 from service.errors import ServiceError
 from service.http.keys import Scope, new_key
+from service.http.middleware import BodyLimit, RateLimit
+from service.http.problems import Problem
 from service.logs import JsonLines, TextLines
 
 if TYPE_CHECKING:
@@ -192,3 +195,39 @@ def test_requests_are_counted(client: TestClient) -> None:
     assert 'wye_refused_total{problem="validation"} 1.0' in text
     assert 'wye_stage_seconds_count{stage="queue"} 1.0' in text
     assert 'wye_index_passages{collection="default"} 3.0' in text
+
+
+def test_a_burst_and_then_the_rate() -> None:
+    now = [0.0]
+    limit = RateLimit(2.0, 3, clock=lambda: now[0])
+    for _ in range(3):
+        limit.take("ada")
+    with pytest.raises(Problem, match="may send 2 requests a second") as refused:
+        limit.take("ada")
+    assert (refused.value.status, refused.value.headers["retry-after"]) == (429, "1")
+    limit.take("bob")
+    now[0] = 0.5
+    limit.take("ada")
+    with pytest.raises(Problem):
+        limit.take("ada")
+    now[0] = 1000
+    for _ in range(3):
+        limit.take("ada")
+    with pytest.raises(Problem):
+        limit.take("ada")
+
+
+def test_no_rate_no_limit() -> None:
+    limit = RateLimit(0, 1)
+    for _ in range(100):
+        limit.take("ada")
+
+
+def test_a_path_may_have_a_longer_body() -> None:
+    limit = BodyLimit(10, {"/v1/documents": 100})
+    limit.check("/v1/retrieve", "10")
+    limit.check("/v1/documents/x", "100")
+    limit.check("/v1/retrieve", None)
+    limit.check("/v1/retrieve", "nonsense")
+    with pytest.raises(HTTPException, match="10 bytes"):
+        limit.check("/v1/retrieve", "11")
