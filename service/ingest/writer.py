@@ -41,7 +41,7 @@ class StoppedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredDocuments:
+class WriteResult:
     """Documents that were stored while their sender waited.
 
     Attributes:
@@ -100,7 +100,7 @@ class CollectionWriter:
             self._jobs = JobStore(self.collection.session.folder, self.collection.name)
         return self._jobs
 
-    async def store(self, passages: Iterator[Passage]) -> StoredDocuments | Job:
+    async def store(self, passages: Iterator[Passage]) -> WriteResult | Job:
         """Store documents in one commit, or make a job of them where they are many.
 
         Either is on the disk when this returns.
@@ -132,7 +132,7 @@ class CollectionWriter:
             report = await self._in_turn(write)
         self._metrics.stored(self.collection.name, len(documents))
         self._metrics.wrote(self.collection.name, report)
-        return StoredDocuments(documents, report)
+        return WriteResult(documents, report)
 
     async def delete(self, removal: Removal) -> tuple[list[str], int]:
         """Delete passages in one commit.
