@@ -166,10 +166,8 @@ def fit(
     groups, seed = questions.groups, choices.seed
     pool = Pool(questions.features, labels, groups, np.array(questions.texts, dtype=np.str_))
     kinds = [Linear.kind, AttentionMlp.kind] if choices.kind == "auto" else [choices.kind]
-    crossfits = [
-        crossfit(pool, names, RouterRecipe(kind=kind), seed=seed, progress=progress)
-        for kind in kinds
-    ]
+    recipes = [RouterRecipe(kind=kind) for kind in kinds]
+    crossfits = [crossfit(pool, names, one, seed=seed, progress=progress) for one in recipes]
     comparison, best = None, 0
     if len(kinds) > 1:
         known = labels >= 0
