@@ -15,7 +15,7 @@ from backends.types import Int64, Mask
 from featurizer.constituency.parser import open_syntax_parser
 from featurizer.stopwatch import Stopwatch
 from router.model_files import TrainedRouter, save_router
-from router.policy import Policy
+from router.policy import Policy, bands
 from router.query_performance import NAMES, schema_id
 from router.settings import Settings
 from router.types import Route
@@ -36,7 +36,7 @@ from training.fit.router import Choices, Fitted, TrainingSet, fit
 from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
 from training.labels import compared, disagreement_of, disagreements, labels_of
 from training.report import Report, make_report, write_report
-from training.thresholds.outcomes import scores_of, taken
+from training.thresholds.outcomes import scores_of
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 _PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "bm25s", "pylance")
@@ -183,7 +183,7 @@ class TrainingRun:
             fusion=self._choices.fusion,
             quality=self._choices.quality,
         )
-        return {name: taken(one.scores, one.policy.thresholds) for name, one in found.items()}
+        return {name: bands(one.scores, one.policy.thresholds) for name, one in found.items()}
 
     def _training_set(self) -> TrainingSet:
         with self.clock.stage("replay of train and dev"):
