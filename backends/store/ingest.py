@@ -187,8 +187,9 @@ class _Ingest:
         condition = f"{any_of('document', documents)} OR {any_of('id', ids - documents)}"
         hashes = {}
         self._stored.update((document, []) for document in documents)
-        columns = ("id", "document", "content_hash")
-        for id_, document, hash_ in self._writer.rows(columns, condition):
+        columns = ["id", "document", "content_hash"]
+        rows = self._writer.dataset.to_table(columns=columns, filter=condition)
+        for id_, document, hash_ in zip(*(c.to_pylist() for c in rows.columns), strict=True):
             hashes[id_] = hash_
             if document in documents:
                 self._stored[document].append(id_)

@@ -127,7 +127,13 @@ class CollectionWriter:
 
             def write() -> IngestReport:
                 self._leave_jobs_alone(documents)
-                return self._ingest(index, first, len(first), analyser)
+                return ingest(
+                    index,
+                    first,
+                    analyser,
+                    batch_passages=len(first),
+                    entity_vectors=self._entity_vectors,
+                )
 
             report = await self._in_turn(write)
         self._metrics.stored(self.collection.name, len(documents))
@@ -193,7 +199,13 @@ class CollectionWriter:
 
         def work() -> IngestReport:
             analyser.check()
-            return self._ingest(index, passages, self._settings.group_passages, analyser)
+            return ingest(
+                index,
+                passages,
+                analyser,
+                batch_passages=self._settings.group_passages,
+                entity_vectors=self._entity_vectors,
+            )
 
         async with self._turn:
             started = perf_counter()
@@ -286,17 +298,6 @@ class CollectionWriter:
     def _committed(self, started: float) -> None:
         self._metrics.committed(self.collection.name, perf_counter() - started)
         self._refresher.written()
-
-    def _ingest(
-        self, index: Index, passages: Sequence[Passage], window: int, analyser: PassageAnalyser
-    ) -> IngestReport:
-        return ingest(
-            index,
-            passages,
-            analyser,
-            batch_passages=max(1, window),
-            entity_vectors=self._entity_vectors,
-        )
 
     def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:
         """Refuse what a job that was accepted earlier would undo later.
