@@ -131,7 +131,7 @@ def _imported(folder: str) -> set[str]:
         for path in ([ROOT / folder] if folder.endswith(".py") else (ROOT / folder).rglob("*.py"))
         for name in _imports(ast.parse(path.read_text(encoding="utf-8")))
     }
-    foreign = modules - set(sys.stdlib_module_names) - {*TOP_LEVEL, "training", "benchmarks"}
+    foreign = modules - set(sys.stdlib_module_names) - {*TOP_LEVEL, "benchmarks", "training", "wye"}
     # Of a namespace that several share, as opentelemetry's, the one that has its name.
     found = {module: [_name(owner) for owner in owners.get(module, [module])] for module in foreign}
     return {
