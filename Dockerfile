@@ -9,7 +9,7 @@ FROM python:3.11-slim AS build
 # For example an index of builds of torch for processors alone, which are a tenth of the size.
 ARG PIP_OPTIONS=""
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
+COPY pyproject.toml constraints.txt README.md LICENSE NOTICE wye.py ./
 COPY backends backends
 COPY featurizer featurizer
 COPY models models

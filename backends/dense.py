@@ -1,7 +1,7 @@
 """Dense retrieval: passages by inner product with the question's vector.
 
 The exact kind is a scan: of the question's own thread when it comes alone, a matrix product when
-there are several. `benchmarks/dense.py` prints it beside FAISS's flat index, which needs as
+there are several. `benchmarks/scale.py` prints it beside FAISS's flat index, which needs as
 long for one question, three times as long for each of a batch, and a copy of the vectors.
 FAISS serves the approximate kinds, HNSW and IVF-PQ.
 
@@ -143,23 +143,31 @@ class DenseRetriever:
             for best, scores in found
         ]
 
-    def similarities(self, queries: Sequence[Query]) -> Float32:
-        """Inner products of every passage with every question.
+    @property
+    def scores_all(self) -> bool:
+        """Whether every vector is looked at, so that `rank` of `scores` is what `search` gives."""
+        return self._index is None
 
-        Args:
-            queries: b analysed questions.
-
-        Returns:
-            (n, b) float32.
+    def scores(self, query: Query) -> Float32:
+        """(n,) inner products of a question with every passage.
 
         Raises:
-            RequestError: A vector does not fit this index.
+            RequestError: The vector does not fit this index.
         """
-        vectors = query_matrix(queries, self.vectors.shape[1])
-        columns = np.empty((len(vectors), len(self.ids)), dtype=np.float32)
-        for vector, row in zip(vectors, columns, strict=True):
-            row[:] = products(self.vectors, vector)
-        return columns.T
+        (vector,) = query_matrix([query], self.vectors.shape[1])
+        return products(self.vectors, vector)
+
+    def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
+        """At most k passages by one question's (n,) `scores`.
+
+        Raises:
+            RequestError: k is below 1, or the mask does not fit this index.
+        """
+        require_k(k)
+        require_mask(allowed, len(self.ids))
+        rows = np.arange(len(self.ids)) if allowed is None else np.flatnonzero(allowed)
+        best = rows[top_rows(scores[rows], k)]
+        return make_ranking(self.name, self.ids, best, scores[best], candidates=len(rows))
 
     def _find(self, vectors: Float32, k: int, allowed: Int64 | None) -> list[tuple[Int64, Float32]]:
         """The best k (at least 0, at most the allowed) rows and their scores per question."""

@@ -1,4 +1,4 @@
-"""Long texts into chunks of whole sentences."""
+"""Documents from files, checked and cleaned, and long ones cut into chunks of whole sentences."""
 
 import json
 import math
@@ -12,8 +12,6 @@ from typing import NoReturn
 
 from backends.errors import SourceError
 from backends.types import Metadata, Passage, Scalar
-
-Splitter = Callable[[str], list[str]]
 
 CHUNK_WORDS = 200
 # A longer passage is chunked even where nobody asked: one vector says little about so much text,
@@ -54,7 +52,7 @@ def count_words(text: str) -> int:
     return sum(map(_weight, text.split()))
 
 
-def chunk_text(text: str, words: int, split: Splitter = split_sentences) -> list[str]:
+def chunk_text(text: str, words: int) -> list[str]:
     """Cut a text at sentence ends into chunks of at most `words` words.
 
     Chunks hold as many sentences as fit. A sentence that alone is longer is cut between words, and
@@ -64,7 +62,6 @@ def chunk_text(text: str, words: int, split: Splitter = split_sentences) -> list
     Args:
         text: Of any length.
         words: At least 1, as counted by `count_words`.
-        split: Cuts a paragraph into sentences.
 
     Returns:
         The text itself if it is short enough, otherwise at least two chunks.
@@ -75,7 +72,8 @@ def chunk_text(text: str, words: int, split: Splitter = split_sentences) -> list
     room = 0
     for paragraph in _PARAGRAPH_END.split(text):
         joint = "\n\n"
-        for piece in (piece for sentence in split(paragraph) for piece in _cut(sentence, words)):
+        sentences = split_sentences(paragraph)
+        for piece in (piece for sentence in sentences for piece in _cut(sentence, words)):
             weight = count_words(piece)
             if weight <= room:
                 chunks[-1] += joint + piece
@@ -87,20 +85,13 @@ def chunk_text(text: str, words: int, split: Splitter = split_sentences) -> list
     return chunks
 
 
-def chunk_passage(
-    passage: Passage, words: int, split: Splitter = split_sentences
-) -> Iterator[Passage]:
+def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
     """The chunks of a passage that is a document, or the passage itself if it is short enough.
 
     Chunk i has the id `<document>#<i>`, i counted from 0 with at least four digits, and the title
     and metadata of its document.
-
-    Args:
-        passage: Not a chunk itself.
-        words: At most so many to a chunk.
-        split: Cuts a paragraph into sentences.
     """
-    texts = chunk_text(passage.text, words, split)
+    texts = chunk_text(passage.text, words)
     if len(texts) == 1:
         yield passage
         return
@@ -128,13 +119,6 @@ def _cut(sentence: str, words: int) -> list[str]:
 def _weight(word: str) -> int:
     """How many words a run of letters counts as."""
     return -(-len(word) // _LETTERS_PER_WORD)
-
-
-# Corpus files as streams of passages; what cannot be read is reported by file and line.
-#
-# A source is a BEIR folder (`corpus.jsonl`), a `.jsonl` file, a `.txt` or `.md` file, or a
-# folder of those. Memory holds one line or one text file at a time, and the ids met so far in a
-# `.jsonl` file.
 
 
 BEIR_CORPUS = "corpus.jsonl"
@@ -183,20 +167,19 @@ def read_passages(
     *,
     chunk_words: int | None = None,
     on_bad: OnBad = refuse,
-    split: Splitter = split_sentences,
 ) -> Iterator[Passage]:
     """Passages of a source, in the order of its lines, or of its file names.
 
     The lines of `.jsonl` files stay whole unless `chunk_words` is given or they exceed
     `LONGEST_WORDS`; text files are chunked by `CHUNK_WORDS` unless `chunk_words` says otherwise.
-    A text file's id is its name, or its path below the folder that is read.
+    A text file's id is its name, or its path below the folder that is read. Memory holds one line
+    or one text file at a time, and the ids met so far in a `.jsonl` file.
 
     Args:
         path: A BEIR folder, a `.jsonl`, `.txt` or `.md` file, or a folder of text files at any
             depth; names that begin with a dot are passed over.
         chunk_words: Longest chunk, in words.
         on_bad: Told of every line that gives no passage; by default the first ends the reading.
-        split: Cuts paragraphs into sentences.
 
     Raises:
         SourceError: There is no such file, or it is of no kind that we read; at the call, not at
@@ -221,7 +204,7 @@ def read_passages(
             f"{source} is not a file we read. Give a .jsonl, .txt or .md file, a folder of text "
             f"files, or a BEIR folder with {BEIR_CORPUS}."
         )
-    return (chunk for document in documents for chunk in chunk_passage(document, words, split))
+    return (chunk for document in documents for chunk in chunk_passage(document, words))
 
 
 def parse_record(record: object) -> Passage:
@@ -352,11 +335,9 @@ def _text_file(name: str, path: Path) -> Passage:
 
 
 def text_document(name: str, content: bytes) -> Passage:
-    """The content of a text file as one document; the first heading of Markdown is its title.
+    """The content of a text file as one document, whose id is the file's name.
 
-    Args:
-        name: Of the file, which becomes the id.
-        content: UTF-8, perhaps with a byte order mark.
+    The first heading of Markdown is its title.
 
     Raises:
         SourceError: It is empty, or not UTF-8.

@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -42,6 +42,25 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+DIGITS = 6
+"""Decimals of what is printed for people and compared by programs."""
+
+
+def rounded_json(value: object, *, indent: int | None = 2) -> str:
+    """JSON to print: sorted keys, numbers of at most 6 decimals, text as it is."""
+    return json.dumps(_rounded(value), sort_keys=True, indent=indent, ensure_ascii=False)
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, float):
+        return round(value, DIGITS)
+    if isinstance(value, Mapping):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return value
 
 
 def canonical_json(value: object, *, indent: int | None = None) -> str:

@@ -112,11 +112,7 @@ class Columns:
     """Metadata of n passages turned on its side, for filters to run over; built on first use."""
 
     def __init__(self, metadata: Sequence[Metadata]) -> None:
-        """Take the metadata.
-
-        Args:
-            metadata: Of n passages, in row order; not to be changed afterwards.
-        """
+        """Take the metadata of n passages, in row order, not to be changed afterwards."""
         self._metadata = metadata
         self._columns: dict[str, Column] = {}
 
@@ -149,12 +145,7 @@ class Column:
     """All values of one key, by kind, ready to be compared at once."""
 
     def __init__(self, rows: Sequence[int], values: Sequence[Scalar]) -> None:
-        """Sort values by kind; nulls are dropped.
-
-        Args:
-            rows: (m,) row of each value.
-            values: m values.
-        """
+        """Sort m values of some rows by kind; nulls are dropped."""
         pairs = list(zip(rows, values, strict=True))
         booleans = [(row, value) for row, value in pairs if isinstance(value, bool)]
         strings = [(row, value) for row, value in pairs if isinstance(value, str)]
@@ -174,12 +165,7 @@ class Column:
         self._codes = np.array([code[value] for _, value in strings], np.int64)
 
     def rows(self, order: str, value: Value) -> Int64:
-        """Rows that have a value which compares so to the given one; a row may come up twice.
-
-        Args:
-            order: eq, gt, gte, lt or lte.
-            value: What to compare to.
-        """
+        """Rows that have a value which is eq, gt, gte, lt or lte the given one, perhaps twice."""
         if isinstance(value, str):
             return self._string_rows[self._compare_strings(order, value)]
         if isinstance(value, bool):

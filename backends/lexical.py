@@ -1,69 +1,23 @@
-"""BM25 weights as bm25s computes them, for all passages at once instead of one after the other."""
+"""Lexical retrieval: passages by BM25.
 
+Lance's own full-text index would be the other choice. It takes in a small change three times
+sooner, but answers twenty times later, and its scores depend on how the rows came in: the same
+content, written in another order, would not give the same answer.
+"""
+
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import bm25s
 import numpy as np
-from bm25s.scoring import _select_idf_scorer, _select_tfc_scorer
 from scipy import sparse
 
 from backends.numerics import RequestError, make_ranking, ragged, require_k, require_mask, top_rows
 from backends.types import Float32, Int32, Int64, Mask, Query, Ranking
 from backends.words import Words
-
-
-def weigh(model: bm25s.BM25, terms: Int32, lengths: Int32, vocabulary: int) -> bm25s.BM25:
-    """Give a model the weights that its `index` would compute, bit for bit.
-
-    bm25s scores single passages in a loop, which is most of the time of indexing where the terms
-    are known already; its formulas are used here as they are.
-
-    Args:
-        model: With its parameters set.
-        terms: (m,) numbers of the terms of n passages, end to end, repeats kept.
-        lengths: (n,) terms of each passage.
-        vocabulary: Numbers that there are; each occurs.
-    """
-    ends = np.cumsum(lengths, dtype=np.int64)
-    counts = sparse.csr_array(
-        (np.ones(len(terms), np.float32), terms, np.concatenate([[0], ends])),
-        shape=(len(lengths), vocabulary),
-    )
-    counts.sum_duplicates()
-    by_term = counts.tocsc()
-    by_term.sort_indices()
-    passages = np.diff(by_term.indptr)
-    idf_of, tfc_of = _select_idf_scorer(model.idf_method), _select_tfc_scorer(model.method)
-    known, place = np.unique(passages, return_inverse=True)
-    idf = np.array([idf_of(int(df), N=len(lengths)) for df in known], model.dtype)[place]
-    tfc = tfc_of(
-        tf_array=by_term.data,
-        l_d=lengths[by_term.indices].astype(np.float64),
-        l_avg=lengths.mean(),
-        k1=model.k1,
-        b=model.b,
-        delta=model.delta,
-    )
-    model.nonoccurrence_array = None
-    model.scores = {
-        "data": (np.repeat(idf, passages) * tfc).astype(model.dtype),
-        "indices": by_term.indices.astype(np.int32),
-        "indptr": by_term.indptr.astype(np.int64),
-        "num_docs": len(lengths),
-    }
-    return model
-
-
-# Lexical retrieval: passages by BM25, through bm25s.
-#
-# `benchmarks/lexical.py` compares bm25s with Lance's own full-text index. Lance takes in a small
-# change three times sooner, but answers twenty times later, and its scores depend on how the rows
-# came in: the same content, written in another order, would not give the same answer.
-
 
 # Chinese characters and Japanese kana are written without spaces: each is a word of its own.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -79,6 +33,7 @@ STOPWORDS = tuple(_STOPWORDS.split())
 """English function and question words. Question words are nearly absent from passages, so that
 their idf is high, and say nothing about the subject: leaving them out raises every measure."""
 
+_FUNCTION_TERMS = frozenset(STOPWORDS)
 NO_TERM = "no term of the question occurs in the corpus"
 
 
@@ -92,7 +47,6 @@ class LexicalSettings:
     Attributes:
         k1: Saturation of term frequency; at least 0.
         b: Share of length normalisation, 0 to 1.
-        method: Variant of BM25 as named by Kamphuis et al. (ECIR 2020).
         stemmer: "s" takes plural endings off (Harman 1991); "none" leaves words as they are.
         stopwords: Words left out of passages and questions, in the form `terms` gives them
             before stemming.
@@ -100,7 +54,6 @@ class LexicalSettings:
 
     k1: float = 0.9
     b: float = 0.4
-    method: Literal["lucene", "robertson", "atire"] = "lucene"
     stemmer: Literal["s", "none"] = "s"
     stopwords: tuple[str, ...] = STOPWORDS
 
@@ -108,10 +61,6 @@ class LexicalSettings:
         if self.k1 < 0 or not 0 <= self.b <= 1:
             raise RequestError(
                 f"BM25 with k1={self.k1} and b={self.b} is undefined. Use k1 >= 0 and 0 <= b <= 1."
-            )
-        if self.method not in ("lucene", "robertson", "atire"):
-            raise RequestError(
-                f"There is no BM25 variant {self.method!r} here. Choose lucene, robertson or atire."
             )
         if self.stemmer not in ("s", "none"):
             raise RequestError(f"There is no stemmer {self.stemmer!r}. Choose s or none.")
@@ -126,6 +75,7 @@ class LexicalRetriever:
     """
 
     name = "lexical"
+    scores_all = True
 
     def __init__(
         self,
@@ -165,12 +115,10 @@ class LexicalRetriever:
         self._columns = np.full(len(self._words), -1, np.int32)
         occurring = np.flatnonzero(np.bincount(self._terms, minlength=len(self._words)))
         self._columns[occurring] = np.arange(len(occurring), dtype=np.int32)
-        self._model = bm25s.BM25(
-            k1=self.settings.k1, b=self.settings.b, method=self.settings.method, backend="numpy"
+        terms = self._columns[self._terms]
+        self._weights = bm25(
+            terms, self._lengths, len(occurring), k1=self.settings.k1, b=self.settings.b
         )
-        self._vocabulary = len(occurring)
-        if self._vocabulary:  # the mean length is 0 without a single term
-            weigh(self._model, self._columns[self._terms], self._lengths, self._vocabulary)
 
     @property
     def is_worn(self) -> bool:
@@ -180,13 +128,12 @@ class LexicalRetriever:
     @property
     def index_bytes(self) -> int:
         """Memory of the term weights and of the vocabulary; 0 for a corpus without a term."""
-        if not self._vocabulary:
+        weights = self._weights
+        if not len(weights.data):
             return 0
-        weights = sum(
-            int(self._model.scores[part].nbytes) for part in ("data", "indices", "indptr")
-        )
-        terms = self._terms.nbytes + self._lengths.nbytes + self._columns.nbytes
-        return weights + terms + self._words.bytes
+        parts = (weights.data, weights.indices, weights.indptr)
+        terms = (self._terms, self._lengths, self._columns)
+        return sum(int(part.nbytes) for part in (*parts, *terms)) + self._words.bytes
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -203,42 +150,35 @@ class LexicalRetriever:
             RequestError: k is below 1, or the mask does not fit this index.
         """
         require_k(k)
-        require_mask(allowed, len(self.ids))
-        return [self._rank(query.text, k, allowed) for query in queries]
+        return [self.rank(self.scores(query), k, allowed) for query in queries]
 
-    def scores(self, queries: Sequence[Query]) -> Float32:
-        """BM25 of every passage for every question; 0 where no term is shared.
+    def scores(self, query: Query) -> Float32:
+        """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
+        scores = np.zeros(len(self.ids), np.float32)
+        starts, weights = self._weights.indptr, self._weights
+        for term in terms(query.text, self.settings.stemmer, self._stopwords):
+            number = self._words.find(term)
+            # A later version may have numbered further words since.
+            column = self._columns[number] if 0 <= number < len(self._columns) else -1
+            if column >= 0:
+                own = slice(starts[column], starts[column + 1])
+                np.add.at(scores, weights.indices[own], weights.data[own])
+        return scores
 
-        Args:
-            queries: b questions; only their text is read.
+    def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
+        """At most k passages by one question's (n,) `scores`.
 
-        Returns:
-            (n, b) float32.
+        Raises:
+            RequestError: k is below 1, or the mask does not fit this index.
         """
-        columns = np.zeros((len(queries), len(self.ids)), dtype=np.float32)
-        for query, column in zip(queries, columns, strict=True):
-            known = self._known(query.text)
-            if known:
-                column[:] = self._model.get_scores_from_ids(known)
-        return columns.T
-
-    def _rank(self, text: str, k: int, allowed: Mask | None) -> Ranking:
-        known = self._known(text)
-        if not known:
+        require_k(k)
+        require_mask(allowed, len(self.ids))
+        matching = scores > 0
+        if not matching.any():
             return Ranking(self.name, (), 0, NO_TERM)
-        scores = self._model.get_scores_from_ids(known)
-        matching = scores > 0 if allowed is None else (scores > 0) & allowed
-        rows = np.flatnonzero(matching)
+        rows = np.flatnonzero(matching if allowed is None else matching & allowed)
         best = rows[top_rows(scores[rows], k)]
         return make_ranking(self.name, self.ids, best, scores[best], candidates=len(rows))
-
-    def _known(self, text: str) -> list[int]:
-        """Numbers of the terms of a question that occur in the corpus, repeats kept."""
-        found = terms(text, self.settings.stemmer, self._stopwords)
-        numbers = [self._words.find(term) for term in found]
-        # A later version may have numbered further words since.
-        columns = [self._columns[n] for n in numbers if 0 <= n < len(self._columns)]
-        return [int(column) for column in columns if column >= 0]
 
     def _number(self, text: str) -> Int32:
         """Numbers of a passage's terms, new terms taking the next number."""
@@ -251,6 +191,43 @@ class LexicalRetriever:
         lengths = np.concatenate([before._lengths, self._lengths])
         self._terms = terms[ragged(lengths, source)]
         self._lengths = lengths[source]
+
+
+def bm25(terms: Int32, lengths: Int32, vocabulary: int, *, k1: float, b: float) -> sparse.csc_array:
+    """BM25 of every passage for every single term.
+
+    weight(t, p) = ln(1 + (n - df + 0.5) / (df + 0.5)) · tf / (tf + k1·(1 - b + b·|p| / mean |p|))
+
+    Source: the variant of Lucene with exact lengths, as Kamphuis et al. (ECIR 2020) write it.
+
+    Args:
+        terms: (m,) numbers of the terms of n passages, end to end, repeats kept.
+        lengths: (n,) terms of each passage.
+        vocabulary: Numbers that there are; each occurs.
+        k1: Saturation of term frequency; at least 0.
+        b: Share of length normalisation, 0 to 1.
+
+    Returns:
+        (n, vocabulary) float32.
+    """
+    n = len(lengths)
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    frequency = sparse.csr_array(
+        (np.ones(len(terms), np.float32), terms, starts), shape=(n, vocabulary)
+    )
+    frequency.sum_duplicates()
+    weights = sparse.csc_array(frequency)
+    weights.sort_indices()
+    passages = np.diff(weights.indptr)
+    known, place = np.unique(passages, return_inverse=True)
+    idf = [math.log(1 + (n - df + 0.5) / (df + 0.5)) for df in known.tolist()]
+    if vocabulary:  # the mean length is 0 without a single term
+        length = lengths[weights.indices].astype(np.float64)
+        tf = weights.data / (k1 * ((1 - b) + b * length / lengths.mean()) + weights.data)
+        of_each = np.repeat(np.array(idf, np.float32)[place], passages)
+        weights.data = (of_each * tf).astype(np.float32)
+        weights.indices = weights.indices.astype(np.int32)
+    return weights
 
 
 def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()) -> list[str]:
@@ -269,6 +246,11 @@ def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()
     words = _WORD.findall(_POSSESSIVE.sub("", _fold(text)))
     kept = [word for word in words if word not in stopwords] if stopwords else words
     return [_singular(word) for word in kept] if stemmer == "s" else kept
+
+
+def content_terms(text: str) -> list[str]:
+    """Terms of a text without English function and question words, as questions are read."""
+    return terms(text, "s", _FUNCTION_TERMS)
 
 
 def _fold(text: str) -> str:

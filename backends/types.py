@@ -43,34 +43,42 @@ class Passage:
             object.__setattr__(self, "document", self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysedSentence:
-    """A sentence of a passage with what it mentions.
+class AnalysedSentence(Protocol):
+    """A sentence of a passage with what it mentions."""
 
-    Attributes:
-        text: The sentence.
-        entities: Surfaces of its named entities in order, repeats kept.
-        phrases: Normalised noun phrases in order, repeats kept.
-        vector: (d,) float32, unit length.
-    """
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        ...
 
-    text: str
-    entities: tuple[str, ...]
-    phrases: tuple[str, ...]
-    vector: Float32
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """Surfaces of its named entities in order, repeats kept."""
+        ...
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """Its noun phrases, normalised, in order, repeats kept."""
+        ...
+
+    @property
+    def vector(self) -> Float32:
+        """(d,) unit vector."""
+        ...
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysedPassage:
-    """What an index stores of a passage beside its text.
+class AnalysedPassage(Protocol):
+    """What an index stores of a passage beside its text."""
 
-    Attributes:
-        vector: (d,) float32, unit length, of title and text together.
-        sentences: Those that mention an entity or a noun phrase, in order.
-    """
+    @property
+    def vector(self) -> Float32:
+        """(d,) unit vector of title and text together."""
+        ...
 
-    vector: Float32
-    sentences: tuple[AnalysedSentence, ...]
+    @property
+    def sentences(self) -> Sequence[AnalysedSentence]:
+        """Those that mention an entity or a noun phrase, in order."""
+        ...
 
 
 class PassageAnalyser(Protocol):
@@ -81,7 +89,7 @@ class PassageAnalyser(Protocol):
         """What the stored rows depend on (encoder, parser, their versions); pinned in the index."""
         ...
 
-    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
+    def analyse(self, passages: Sequence[Passage]) -> Sequence[AnalysedPassage]:
         """One result per passage, in order; a pure function of each passage, whatever the batch."""
         ...
 
@@ -112,13 +120,11 @@ class Query:
     Attributes:
         text: As asked.
         vector: (d,) float32, unit length.
-        tokens: Words of the question in order, for matching against the entity vocabulary.
         mentions: Named entities and noun phrases found by the parser.
     """
 
     text: str
     vector: Float32
-    tokens: tuple[str, ...] = ()
     mentions: tuple[Mention, ...] = ()
 
 

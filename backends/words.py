@@ -40,26 +40,26 @@ def entity_key(surface: str) -> str:
     """The form under which two surfaces are one entity.
 
     Case, spaces, quotes, a possessive and a leading "the" do not count: "The Thames' " and
-    "Thames" are one river. The article stays where nothing telling is left without it ("The Who").
-    Empty for a surface that has nothing else.
+    "Thames" are one river. The article stays where nothing informative is left without it ("The
+    Who"). Empty for a surface that has nothing else.
     """
     key = _SPACES.sub(" ", _plain(surface).casefold()).strip(_EDGES)
     key = key.removesuffix("'s").rstrip(_EDGES)
     if key.startswith("the "):
         bare = key.removeprefix("the ").lstrip(_EDGES)
-        return bare if is_telling(bare) else key
+        return bare if is_informative(bare) else key
     return key
 
 
-def is_telling(key: str) -> bool:
+def is_informative(key: str) -> bool:
     """Whether a key has more than one character and more than function words."""
     return len(key) > 1 and not all(token in FUNCTION_WORDS for token in tokenise(key))
 
 
-def title_names(title: str) -> tuple[str, str]:
-    """A title as it stands, and without its "(…)" ending if it has one."""
+def title_names(title: str) -> tuple[str, ...]:
+    """What a title names: itself, and itself without a final "(…)"; an empty one names nothing."""
     whole = title.strip()
-    return whole, _PARENTHETICAL.sub("", whole)
+    return tuple(name for name in dict.fromkeys((whole, _PARENTHETICAL.sub("", whole))) if name)
 
 
 def title_keys(title: str) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ class SentenceWords:
         return cls(np.array(packed, np.int32), np.array(lengths, np.int32))
 
     def joined(self, more: "SentenceWords", source: Int64) -> "SentenceWords":
-        """Some sentences of these and of more, by their place in both laid end to end."""
+        """Some sentences of these and of more, by their place in both end to end."""
         lengths = np.concatenate([self.lengths, more.lengths])
         packed = np.concatenate([self.packed, more.packed])
         return SentenceWords(packed[ragged(lengths, source)], lengths[source])

@@ -1,74 +1,79 @@
-"""`python -m benchmarks`: the standard benchmarks, or one of them by name.
+"""`python -m benchmarks NAME [options]`; without a name, the quick ones one after another."""
 
-Without a name, those that need nothing but this repository run one after another, in processes of
-their own. With a name, `benchmarks.NAME` runs with the arguments that follow.
-"""
-
-import subprocess
+import argparse
+import ast
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.resources import files
-from importlib.util import find_spec
+from importlib import import_module
+from pathlib import Path
 
-PACKAGE = "benchmarks"
-DEMO = str(files("service") / "demo")
+from backends.errors import BackendError
+from benchmarks.harness import BenchmarkError
+from featurizer.errors import FeaturizerError
+from router.errors import RouterError
+from training.errors import TrainingError
 
-
-@dataclass(frozen=True, slots=True)
-class Standard:
-    """A benchmark as `make bench` runs it.
-
-    Attributes:
-        name: Of the module.
-        arguments: That make it take seconds rather than minutes.
-    """
-
-    name: str
-    arguments: tuple[str, ...] = ()
-
-
-STANDARD = (
-    Standard("dense", ("--passages", "5000")),
-    Standard("lexical", (DEMO,)),
-    Standard("router", ("--questions", "400")),
-    Standard("features", ("--rounds", "1")),
-    Standard("crash", ("--moments", "5")),
+QUICK = {
+    "retrieval": "",
+    "scale": "--vectors 5000 --graphs 10000",
+    "router": "--questions 400",
+    "features": "--rounds 1",
+    "crash": "--moments 5",
+}
+"""Those that take no minutes with these options, and nothing but this repository."""
+OTHERS = (
+    "fusion",
+    "indexing",
+    "linearrag",
+    "load",
+    "log_replay",
+    "min_feedback",
+    "reload_latency",
+    "soak",
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what the arguments name.
+    """Run the benchmark that is named.
 
     Returns:
-        How many benchmarks failed; 2 for a name that is none.
+        Its exit code; 2 where it cannot run, or there is none of that name.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments and arguments[0] in ("-h", "--help"):
+    if not arguments:
+        return max(main([name, *options.split()]) for name, options in QUICK.items())
+    name, *options = arguments
+    if name in ("-h", "--help"):
         print(usage())
         return 0
-    if not arguments:
-        return sum(_run(standard.name, standard.arguments) != 0 for standard in STANDARD)
-    name, *rest = arguments
-    if not name.isidentifier() or find_spec(f"{PACKAGE}.{name}") is None:
+    if name not in (*QUICK, *OTHERS):
         print(f"There is no benchmark '{name}'.\n\n{usage()}", file=sys.stderr)
         return 2
-    return _run(name, rest)
+    print(f"\n$ python -m benchmarks {' '.join(arguments)}", flush=True)
+    module = import_module(f"benchmarks.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks {name}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of everything that is drawn at random")
+    module.add_options(parser)
+    try:
+        return int(module.run(parser.parse_args(options)) or 0)
+    except (BackendError, BenchmarkError, FeaturizerError, RouterError, TrainingError) as error:
+        print(error, file=sys.stderr)
+        return 2
 
 
 def usage() -> str:
-    """What can be run, and how."""
-    lines = ["python -m benchmarks                  these, one after another:"]
-    lines += [f"    {' '.join((s.name, *s.arguments))}" for s in STANDARD]
-    lines.append("python -m benchmarks NAME --help      how to run one on other data")
-    return "\n".join(lines)
-
-
-def _run(name: str, arguments: Sequence[str]) -> int:
-    """Run one in a process of its own; its exit code."""
-    command = [sys.executable, "-m", f"{PACKAGE}.{name}", *arguments]
-    print(f"\n$ python {' '.join(command[1:])}", flush=True)
-    return subprocess.run(command, check=False).returncode
+    """What there is, and what it measures."""
+    lines = ["python -m benchmarks NAME [options]; NAME --help tells the options.", ""]
+    for name in sorted((*QUICK, *OTHERS)):
+        source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+        title = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
+        lines.append(f"{name:<16}{title}")
+    lines += ["", "Without NAME, one after another:"]
+    return "\n".join([*lines, *(f"    {name} {options}" for name, options in QUICK.items())])
 
 
 if __name__ == "__main__":

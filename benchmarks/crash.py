@@ -1,7 +1,7 @@
 """Kill a writer at many moments, and check that the index never notices.
 
-`python -m benchmarks.crash --moments 50` runs each operation in a process of its own, kills it
-with SIGKILL at moments spread evenly over the operation's duration, and then checks that
+Each operation runs in a process of its own, and is killed with SIGKILL at moments spread evenly
+over its duration. Then
 
 - the index opens at a version that an undisturbed run passes through, and no other;
 - every surface that this version mentions has its vector;
@@ -11,7 +11,6 @@ with SIGKILL at moments spread evenly over the operation's duration, and then ch
 import argparse
 import hashlib
 import json
-import platform
 import shutil
 import subprocess
 import sys
@@ -28,19 +27,47 @@ from numpy.typing import NDArray
 
 from backends.errors import IndexNotFoundError
 from backends.store.index import Index
-from backends.store.ingest import ingest, title_surfaces
+from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus, read_corpus
 from backends.types import Passage
+from backends.words import title_names
+from benchmarks import harness
+from benchmarks.harness import Table
 from benchmarks.hashing import HashAnalyser
 
 WINDOW = 6
 DELAY = 0.002
 DOCUMENTS = 24
 CHUNKS = 3
-_PATIENCE = 60.0
 _RETRIES = 6
 
-Operation = Callable[[Path, float, timedelta], None]
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add how often."""
+    parser.add_argument("--moments", type=int, default=50, help="kills of each operation")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Kill every operation at every moment; returns 1 where one did harm, or did not land."""
+    harness.print_header(
+        f"A writer killed at {given.moments} moments of each operation",
+        seed=None,
+        data=f"{len(edition(0))} made-up passages, windows of {WINDOW}",
+    )
+    columns = ["operation", "seconds", "states", "landed", "seen", "whole", "cached", "completed"]
+    table = Table(columns, width=10)
+    survived = True
+    for operation in OPERATIONS:
+        with tempfile.TemporaryDirectory() as scratch:
+            bench = Bench(operation, Path(scratch))
+            trials = [bench.trial((i + 0.5) / given.moments) for i in range(given.moments)]
+        whole = [trial.state for trial in trials if trial.state is not None]
+        harm = [sum(trial.cached for trial in trials), sum(trial.completed for trial in trials)]
+        landed = sum(trial.landed for trial in trials)
+        counts = [bench.commits, landed, len(set(whole)), len(whole), *harm]
+        table.row(operation, bench.duration, *counts)
+        survived &= all(trial.survived for trial in trials)
+    return 0 if survived else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,24 +124,23 @@ def delete(folder: Path, delay: float, keep: timedelta) -> None:
     index = Index.open(folder)
     with index.writer() as writer:
         for document in range(0, DOCUMENTS, 2):
-            writer.delete_documents([f"d{document}"])
+            writer.delete([f"d{document}#{chunk}" for chunk in range(CHUNKS)])
             time.sleep(delay)
         writer.compact(keep)
 
 
-OPERATIONS: dict[str, Operation] = {"ingest": first_ingest, "upsert": upsert, "delete": delete}
+OPERATIONS: dict[str, Callable[[Path, float, timedelta], None]] = {
+    "ingest": first_ingest,
+    "upsert": upsert,
+    "delete": delete,
+}
 
 
 class Bench:
-    """One operation with all that its trials share."""
+    """One of `OPERATIONS` with all that its trials share."""
 
     def __init__(self, operation: str, folder: Path) -> None:
-        """Make the index to start from, and learn what an undisturbed run does.
-
-        Args:
-            operation: A key of `OPERATIONS`.
-            folder: For scratch; must exist.
-        """
+        """Make the index to start from, below a folder, and learn what an undisturbed run does."""
         self.operation = operation
         self._base = folder / "base"
         self._scratch = folder / "scratch"
@@ -132,11 +158,7 @@ class Bench:
         return len(set(self._states))
 
     def trial(self, moment: float) -> Trial:
-        """Kill one run.
-
-        Args:
-            moment: When, as a fraction of the operation's duration.
-        """
+        """Kill one run at a fraction of the operation's duration."""
         for _ in range(_RETRIES):
             folder = self._restart()
             landed = self._kill(folder, moment * self.duration)
@@ -179,7 +201,7 @@ class Bench:
             return (0 if self.operation == "ingest" else None), True
         digest = _digest(corpus)
         state = self._states.index(digest) if digest in self._states else None
-        titles = (surface for title in corpus.titles for surface in title_surfaces(title))
+        titles = (surface for title in corpus.titles for surface in title_names(title))
         vectors = corpus.surface_vectors([*corpus.entities.names, *titles])
         return state, not np.isnan(vectors).any()
 
@@ -222,8 +244,8 @@ def _digest(corpus: Corpus) -> str:
 
 
 def _start(operation: str, folder: Path) -> subprocess.Popen[str]:
-    """The process to be killed; it says when it begins and when it has ended."""
-    command = [sys.executable, "-m", "benchmarks.crash", "--work", operation, str(folder)]
+    """The process to be killed; it says "begin", and "end" when it has ended."""
+    command = [sys.executable, "-m", "benchmarks.crash", operation, str(folder)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -238,44 +260,7 @@ def _wait(process: subprocess.Popen[str], word: str) -> float:
     return time.perf_counter()
 
 
-def _work(operation: str, folder: Path) -> None:
-    """Be the process that is killed."""
+if __name__ == "__main__":  # the process to be killed
     print("begin", flush=True)
-    OPERATIONS[operation](folder, DELAY, timedelta(0))
+    OPERATIONS[sys.argv[1]](Path(sys.argv[2]), DELAY, timedelta(0))
     print("end", flush=True)
-
-
-def _print_table(moments: int) -> bool:
-    """Run all trials; returns whether every one survived."""
-    print(f"{moments} kills of each operation; {platform.platform()}, Python", end=" ")
-    print(f"{platform.python_version()}; {len(edition(0))} passages, windows of {WINDOW}")
-    print(f"{'operation':<10}{'seconds':>8}{'states':>8}{'landed':>8}{'seen':>6}", end="")
-    print(f"{'whole':>7}{'cached':>8}{'completed':>11}")
-    survived = True
-    for operation in OPERATIONS:
-        with tempfile.TemporaryDirectory() as folder:
-            bench = Bench(operation, Path(folder))
-            trials = [bench.trial((i + 0.5) / moments) for i in range(moments)]
-        whole = [trial.state for trial in trials if trial.state is not None]
-        print(f"{operation:<10}{bench.duration:>8.2f}{bench.commits:>8}", end="")
-        print(f"{sum(trial.landed for trial in trials):>8}{len(set(whole)):>6}", end="")
-        print(f"{len(whole):>7}{sum(trial.cached for trial in trials):>8}", end="")
-        print(f"{sum(trial.completed for trial in trials):>11}", flush=True)
-        survived &= all(trial.survived for trial in trials)
-    return survived
-
-
-def main() -> None:
-    """Run the benchmark, or be its victim."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--moments", type=int, default=50, help="kills of each operation")
-    parser.add_argument("--work", nargs=2, metavar=("OPERATION", "FOLDER"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.work:
-        _work(arguments.work[0], Path(arguments.work[1]))
-    elif not _print_table(arguments.moments):
-        sys.exit("Some kills did harm, or did not land; see the table")
-
-
-if __name__ == "__main__":
-    main()

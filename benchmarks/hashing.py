@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from backends.types import AnalysedPassage, AnalysedSentence, Float32, Passage
+from backends.types import Float32, Passage
+from featurizer.types import PassageAnalysis, SentenceAnalysis
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _CAPITALISED = re.compile(r"\b[A-Z]\w+")
@@ -21,13 +22,7 @@ class HashAnalyser:
     """Vectors from a hash of the text; capitalised words are entities, long words are phrases."""
 
     def __init__(self, dimension: int = 8, *, name: str = "hash", delay: float = 0.0) -> None:
-        """Set up.
-
-        Args:
-            dimension: Length d of every vector.
-            name: Goes into the fingerprint.
-            delay: Seconds to sleep for each passage, as if there were work to do.
-        """
+        """Give vectors of so many numbers a fingerprint, and sleep so many seconds a passage."""
         self._dimension = dimension
         self._name = name
         self._delay = delay
@@ -42,7 +37,7 @@ class HashAnalyser:
         """Tells apart analysers with different names."""
         return {"encoder": self._name, "parser": "split-1"}
 
-    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
+    def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
         """One result per passage, in order."""
         results = []
         for passage in passages:
@@ -54,14 +49,14 @@ class HashAnalyser:
         """(n, d) unit vectors, in order."""
         return np.array([self._vector(surface) for surface in surfaces], np.float32)
 
-    def _analyse(self, passage: Passage) -> AnalysedPassage:
+    def _analyse(self, passage: Passage) -> PassageAnalysis:
         sentences = []
         for text in _SENTENCE_END.split(passage.text):
             entities = tuple(_CAPITALISED.findall(text))
             phrases = tuple(_LONG_WORD.findall(text))
             if entities or phrases:
-                sentences.append(AnalysedSentence(text, entities, phrases, self._vector(text)))
-        return AnalysedPassage(self._vector(f"{passage.title}\n{passage.text}"), tuple(sentences))
+                sentences.append(SentenceAnalysis(text, entities, phrases, self._vector(text)))
+        return PassageAnalysis(self._vector(f"{passage.title}\n{passage.text}"), tuple(sentences))
 
     def _vector(self, text: str) -> Float32:
         random = np.random.default_rng(zlib.crc32(text.encode()))

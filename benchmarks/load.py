@@ -1,29 +1,28 @@
 """`wye serve` under load: latency alone, throughput of many clients, stages, and too much to do.
 
-python -m benchmarks.load INDEX QUESTIONS [--routes auto,dense,graph] [--clients 1,64]
-
 Starts a server of its own and asks it over HTTP, as clients do; it sees nothing of its inside but
-/metrics. Client and server share the machine's processors, so figures are those of both.
+/metrics. Client and server share the machine's processors, so figures are those of both. To compare
+two commits, name the `wye` of each: `--wye one/bin/wye --wye other/bin/wye --rounds 5` measures
+them in turns, each on an index that it has made unless --index names one for all.
 """
 
 import argparse
 import asyncio
 import json
-import os
 import re
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2 as httpx
 import numpy as np
 
-from benchmarks.report import Table, parser, percentiles, print_header
+from benchmarks import harness
+from benchmarks.harness import WYE, BenchmarkError, Table
 
 PATIENCE = 180.0
 REFUSED = (429, 503)
@@ -188,19 +187,17 @@ async def spent(client: Client, work: Awaitable[Sample]) -> tuple[Sample, dict[s
 
 
 @contextmanager
-def server(index: Path, *options: str) -> Iterator[str]:
+def server(index: Path, *options: str, wye: Sequence[str] = WYE) -> Iterator[str]:
     """A server of its own; its address, once it is ready.
 
     Raises:
-        RuntimeError: It ended, or was not ready in time.
+        BenchmarkError: It ended, or was not ready in time.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-c", "from service.cli import main; main()", "serve"]
-    command += ["--index", str(index), "--port", str(port), *options]
-    log = open(os.devnull, "wb")  # noqa: PTH123, SIM115 - not a file of ours
-    with log, subprocess.Popen(command, stderr=log) as process:
+    command = [*wye, "serve", "--index", str(index), "--port", str(port), *options]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
         try:
             _wait(process, url)
@@ -213,120 +210,170 @@ def _wait(process: "subprocess.Popen[bytes]", url: str) -> None:
     give_up = time.monotonic() + PATIENCE
     while time.monotonic() < give_up:
         if process.poll() is not None:
-            raise RuntimeError(f"wye serve ended with {process.returncode}; run it by hand to see")
+            raise BenchmarkError(f"wye serve ended with {process.returncode}; run it by hand.")
         try:
             if httpx.get(f"{url}/ready").status_code == 200:
                 return
         except httpx.TransportError:
             pass
         time.sleep(0.1)
-    raise RuntimeError(f"wye serve was not ready within {PATIENCE:.0f} s")
+    raise BenchmarkError(f"wye serve was not ready within {PATIENCE:.0f} s.")
 
 
-def read_questions(path: Path) -> list[str]:
-    """Questions of a BEIR folder, or of a file with one a line."""
-    if path.is_dir():
-        lines = (path / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-        return [json.loads(line)["text"] for line in lines]
-    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add data, servers and load."""
+    harness.add_data(parser)
+    parser.add_argument("--url", help="of a server that runs already, instead of one of its own")
+    parser.add_argument("--wye", action="append", default=[], help="a `wye`; several take turns")
+    parser.add_argument("--rounds", type=int, default=1, help="of every server (default 1)")
+    parser.add_argument("--routes", default="auto,dense,graph", help="the first is overloaded")
+    parser.add_argument("--clients", default="1,64")
+    parser.add_argument("--seconds", type=float, default=10.0, help="for each row (default 10)")
+    parser.add_argument("-k", type=int, default=5)
+    parser.add_argument("--overload", type=float, default=4.0, help="times its capacity")
+    parser.add_argument("--deadline-ms", type=int, default=2000, help="while overloaded")
 
 
-async def run(url: str, questions: Sequence[str], given: argparse.Namespace) -> None:
-    """Print every table."""
+def run(given: argparse.Namespace) -> None:
+    """Measure every server in every round, and print the tables."""
+    questions = harness.read_questions(given.dataset)
+    np.random.default_rng(given.seed).shuffle(questions)
+    data = f"{given.url or harness.data_name(given)}, {len(questions):,} questions"
+    harness.print_header("wye serve under load", seed=given.seed, data=data)
+    commands = {chr(ord("A") + place): [path] for place, path in enumerate(given.wye)}
+    for name, command in commands.items():
+        print(f"# {name:<9}{command[0]}")
+    with ExitStack() as stack:
+        servers = [
+            (name, command, stack.enter_context(harness.index_of(given, wye=command)))
+            for name, command in (commands or {"": [*WYE]}).items()
+            if not given.url
+        ]
+        columns = ["route", "clients", "answers", "errors", "per s", "p50 ms", "p95 ms", "p99 ms"]
+        table = Table([*columns, "batch"], width=12)
+        loads: list[Load] = []
+        for turn in range(given.rounds):
+            if given.url:
+                loads += asyncio.run(measure("", given.url, questions, given, table))
+            for name, command, index in servers[:: -1 if turn % 2 else 1]:
+                with server(index, wye=command) as url:
+                    loads += asyncio.run(measure(name, url, questions, given, table))
+    print_stages([load for load in loads if not load.is_overload])
+    print_overload([load for load in loads if load.is_overload], given)
+    if len(commands) > 1:
+        print_comparison([load for load in loads if not load.is_overload])
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One row: what some clients got from a server.
+
+    Attributes:
+        server: Its letter; "" where there is one alone.
+        route: That was asked for.
+        clients: How many at once; 0 for an open loop.
+        sample: All replies.
+        stages: Stage -> milliseconds a question, where it was run.
+    """
+
+    server: str
+    route: str
+    clients: int
+    sample: Sample
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_overload(self) -> bool:
+        """Whether questions came without waiting for answers."""
+        return not self.clients
+
+    @property
+    def name(self) -> str:
+        """Server and route."""
+        return f"{self.server} {self.route}".strip()
+
+
+async def measure(
+    name: str, url: str, questions: Sequence[str], given: argparse.Namespace, table: Table
+) -> list[Load]:
+    """Every route with every number of clients, printed as they come, then the overload."""
     client = Client(url)
+    loads: list[Load] = []
     try:
         routes = given.routes.split(",")
         if "auto" in routes and not await client.has_router():
             print("# No router is installed, so the route auto is left out.\n")
             routes.remove("auto")
-        columns = ["route", "clients", "answers", "errors", "per s", "p50 ms", "p95 ms", "p99 ms"]
-        table = Table([*columns, "batch"], width=10)
-        spans: dict[str, dict[str, float]] = {}
-        capacity = 0.0
         for route in routes:
             bodies = [{"question": text, "route": route, "k": given.k} for text in questions]
             await closed_loop(client, bodies, 4, 1.0)
             for clients in map(int, given.clients.split(",")):
                 work = closed_loop(client, bodies, clients, given.seconds)
-                sample, stages = await spent(client, work)
-                spans[f"{route}, {clients}"] = stages
-                errors = float(sample.failed + len(sample.refused))
-                cells = [float(clients), float(len(sample.answered)), errors, sample.rate]
-                batch = float(np.mean(sample.batch)) if sample.batch else float("nan")
-                table.row(route, *cells, *percentiles(sample.answered or [float("nan")]), batch)
-                capacity = max(capacity, sample.rate) if route == routes[0] else capacity
-        _print_stages(spans)
-        await _overload(client, questions, routes[0], given, capacity)
+                load = Load(name, route, clients, *await spent(client, work))
+                loads.append(load)
+                print_load(table, load)
+        capacity = max(load.sample.rate for load in loads if load.route == routes[0])
+        bodies = [
+            {"question": text, "route": routes[0], "k": given.k, "deadline_ms": given.deadline_ms}
+            for text in questions
+        ]
+        sample = await open_loop(client, bodies, given.overload * capacity, given.seconds)
+        return [*loads, Load(name, routes[0], 0, sample)]
     finally:
         await client.close()
 
 
-def _print_stages(spans: Mapping[str, Mapping[str, float]]) -> None:
-    stages = list(dict.fromkeys(stage for found in spans.values() for stage in found))
+def print_load(table: Table, load: Load) -> None:
+    """A row of the first table."""
+    sample = load.sample
+    counts = load.clients, len(sample.answered), sample.failed + len(sample.refused)
+    batch = float(np.mean(sample.batch)) if sample.batch else np.nan
+    times = harness.percentiles(sample.answered or [np.nan])
+    table.row(load.name, *counts, sample.rate, *times, batch)
+
+
+def print_stages(loads: Sequence[Load]) -> None:
+    """Where the time of a question goes."""
+    stages = list(dict.fromkeys(stage for load in loads for stage in load.stages))
     print("\nMilliseconds a question by stage, where it was run; a batch's time is shared equally.")
     table = Table(["route, clients", *stages], width=16)
-    for name, found in spans.items():
-        table.row(name, *(found.get(stage, float("nan")) for stage in stages))
+    for load in loads:
+        cells = (load.stages.get(stage, np.nan) for stage in stages)
+        table.row(f"{load.name}, {load.clients}", *cells)
 
 
-async def _overload(
-    client: Client, questions: Sequence[str], route: str, given: argparse.Namespace, capacity: float
-) -> None:
-    rate = given.overload * capacity
-    bodies = [
-        {"question": text, "route": route, "k": given.k, "deadline_ms": given.deadline_ms}
-        for text in questions
-    ]
-    sample = await open_loop(client, bodies, rate, given.seconds)
+def print_overload(loads: Sequence[Load], given: argparse.Namespace) -> None:
+    """How soon answers and refusals come when there is too much to do."""
     print(
-        f"\nOverload: {rate:.0f} questions a second over {route}, {given.overload:g} times what "
-        f"it can do, with {given.deadline_ms} ms each."
+        f"\nOverload: {given.overload:g} times the questions that each can answer, "
+        f"with {given.deadline_ms} ms each."
     )
-    table = Table(["replies", "count", "p50 ms", "p95 ms", "p99 ms", "max ms"], width=10)
-    for status, seconds in sorted(sample.seconds.items()):
-        table.row(str(status), float(len(seconds)), *percentiles(seconds), 1000 * max(seconds))
-    late = sum(taken > given.deadline_ms / 1000 for taken in sample.answered)
-    print(
-        f"{late} of {len(sample.answered)} answers came after their deadline; {sample.rate:.0f}/s."
-    )
+    columns = ["route", "status", "count", "p50 ms", "p95 ms", "p99 ms", "max ms", "late"]
+    table = Table([*columns, "answers/s"], width=12)
+    for load in loads:
+        for status, seconds in sorted(load.sample.seconds.items()):
+            late = sum(taken > given.deadline_ms / 1000 for taken in seconds)
+            cells = [*harness.percentiles(seconds), 1000 * max(seconds), late]
+            rate = load.sample.rate if status == 200 else np.nan
+            table.row(load.name, str(status), len(seconds), *cells, rate)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run it.
-
-    Returns:
-        0, or 2 for an index or questions that cannot be used.
-    """
-    options = parser(__doc__)
-    options.add_argument("index", type=Path, help="folder of an index")
-    options.add_argument("questions", type=Path, help="BEIR folder, or a file with one a line")
-    options.add_argument("--url", help="of a server that runs already, instead of one of its own")
-    options.add_argument("--routes", default="auto,dense,graph", help="the first is overloaded")
-    options.add_argument("--clients", default="1,64")
-    options.add_argument("--seconds", type=float, default=10.0, help="for each row (default 10)")
-    options.add_argument("-k", type=int, default=5)
-    options.add_argument("--overload", type=float, default=4.0, help="times its capacity")
-    options.add_argument("--deadline-ms", type=int, default=2000, help="while overloaded")
-    given = options.parse_args(argv)
-    try:
-        questions = read_questions(given.questions)
-    except (OSError, ValueError, KeyError) as error:
-        print(f"{given.questions} holds no questions ({error}).", file=sys.stderr)
-        return 2
-    np.random.default_rng(given.seed).shuffle(questions)
-    data = f"{given.index.name}, {len(questions):,} questions"
-    print_header("wye serve under load", seed=given.seed, data=data)
-    try:
-        if given.url:
-            asyncio.run(run(given.url, questions, given))
-        else:
-            with server(given.index) as url:
-                asyncio.run(run(url, questions, given))
-    except RuntimeError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def print_comparison(loads: Sequence[Load]) -> None:
+    """Every later server against the first, round by round."""
+    print("\nMedians over rounds, and the ratio to A in the same round: median, least and most.")
+    ratio = ["ratio", "[least, most]"]
+    table = Table(["route, clients", "per s", *ratio, "p50 ms", *ratio], width=16)
+    figures: dict[tuple[str, int, str], list[tuple[float, float]]] = {}
+    for load in loads:
+        p50 = harness.percentiles(load.sample.answered or [np.nan])[0]
+        key = load.route, load.clients, load.server
+        figures.setdefault(key, []).append((load.sample.rate, p50))
+    for (route, clients, name), own in sorted(figures.items()):
+        first = np.array(figures[route, clients, "A"])
+        ratios = np.array(own) / first
+        cells: list[str | float] = []
+        for column in (0, 1):
+            low, middle, high = np.percentile(ratios[:, column], [0, 50, 100])
+            median = float(np.median(np.array(own)[:, column]))
+            cells += [median, float(middle), f"[{low:.3f} {high:.3f}]"]
+        table.row(f"{name} {route}, {clients}", *cells)

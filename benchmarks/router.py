@@ -1,55 +1,64 @@
 """What a router costs: seconds to train one and to solve its thresholds, ms for a decision.
 
-`python -m benchmarks.router` makes its own questions: labels that depend on some features by
-products, bends and slopes, with noise. "decision" is features in, route out, one question at a
-time; "explained" adds the contributions and the nearest change. Everything runs on one thread.
+It makes its own questions: labels that depend on some features by products, bends and slopes, with
+noise. "decision" is features in, route out, one question at a time; "explained" adds the
+contributions and the nearest change. Everything runs on one thread.
 """
 
-from collections.abc import Sequence
+import argparse
+from time import perf_counter
 
 import numpy as np
 import torch
 
-from benchmarks import report
+from benchmarks import harness
+from benchmarks.harness import Table, timed
 from router.model import RoutingModel
 from router.policy import Policy
 from router.scorer import AttentionMlp, Linear
 from training.data.examples import Examples
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Trained, train
 from training.thresholds.outcomes import RouteOutcomes
-from training.thresholds.pareto import front
-from training.thresholds.solve import Solution, solve, stability
+from training.thresholds.solve import front, solve, stability
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Print the tables."""
-    parser = report.parser(__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the sizes."""
     parser.add_argument("--questions", type=int, default=1500, help="to train on")
     parser.add_argument("--features", type=int, default=100, help="of which 85 are kept")
     parser.add_argument("--members", type=int, default=5, help="networks that are averaged")
-    arguments = parser.parse_args(argv)
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print the tables."""
     torch.set_num_threads(1)
-    n, width, seed = arguments.questions, arguments.features, arguments.seed
-    report.print_header(
-        "Router: training, thresholds, decisions",
-        seed=seed,
-        data=f"{n} made questions to train on, a quarter as many for dev, {width} features",
-    )
+    n, width, seed = given.questions, given.features, given.seed
+    data = f"{n} made questions to train on, a quarter as many for dev, {width} features"
+    harness.print_header("Router: training, thresholds, decisions", seed=seed, data=data)
     training, dev = questions(n, width, seed), questions(max(40, n // 4), width, seed + 1)
     names = [f"f{column}" for column in range(width)]
     asked = questions(200, width, seed + 2).features
     columns = ["scorer", "train s", "dev AUC", "dev ECE"]
     columns += [f"{what} {p} ms" for what in ("decision", "explained") for p in ("p50", "p95")]
-    table = report.Table(columns, width=14)
+    table = Table(columns, width=14)
     for kind in (Linear.kind, AttentionMlp.kind):
-        recipe = Recipe(kind=kind, seeds=tuple(range(arguments.members)))
-        made: list[Trained] = []
-        seconds = report.timed(lambda: made.append(train(training, dev, names, recipe)))  # noqa: B023
-        solved = solve(_replay(made[0], training, seed), most=200)
-        model = RoutingModel("bench/v1", made[0].scorer, Policy(solved.thresholds), None)
-        table.row(kind, seconds, made[0].dev_auc, made[0].dev.ece_mass, *_decisions(model, asked))
-    _thresholds(_replay(made[0], training, seed))
+        recipe = RouterRecipe(kind=kind, seeds=tuple(range(given.members)))
+        start = perf_counter()
+        trained = train(training, dev, names, recipe)
+        seconds = perf_counter() - start
+        replay = _replay(trained, training, seed)
+        thresholds = solve(replay, most=200).thresholds
+        model = RoutingModel("bench/v1", trained.scorer, Policy(thresholds), None)
+        quality = trained.dev_auc, trained.dev.ece_mass
+        table.row(kind, seconds, *quality, *_decisions(model, asked))
+    print()
+    table = Table(["step", "s"], width=34)
+    start = perf_counter()
+    thresholds = solve(replay).thresholds
+    table.row("solve, all pairs", perf_counter() - start)
+    table.row("Pareto front, 400 cuts", timed(lambda: front(replay)))
+    table.row("bootstrap, 200 resamples", timed(lambda: stability(replay, thresholds)))
 
 
 def questions(n: int, width: int, seed: int) -> Examples:
@@ -79,22 +88,8 @@ def _decisions(model: RoutingModel, asked: np.ndarray) -> list[float]:
     cells: list[float] = []
     for explain in (False, True):
         seconds = [
-            report.timed(lambda row=row, e=explain: model.decide(asked[row : row + 1], explain=e))  # type: ignore[misc]
+            timed(lambda row=row, e=explain: model.decide(asked[row : row + 1], explain=e))  # type: ignore[misc]
             for row in range(len(asked))
         ]
-        cells += report.percentiles(seconds)[:2]
+        cells += harness.percentiles(seconds)[:2]
     return cells
-
-
-def _thresholds(replay: RouteOutcomes) -> None:
-    found: list[Solution] = []
-    print()
-    table = report.Table(["step", "s"], width=34)
-    table.row("solve, all pairs", report.timed(lambda: found.append(solve(replay))))
-    table.row("Pareto front, 400 cuts", report.timed(lambda: front(replay)))
-    chosen = found[0].thresholds
-    table.row("bootstrap, 200 resamples", report.timed(lambda: stability(replay, chosen)))
-
-
-if __name__ == "__main__":
-    main()

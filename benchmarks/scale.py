@@ -1,244 +1,227 @@
-"""What retrieval costs as the corpus grows: samples, whole corpora, their union, and beyond.
+"""What grows with the corpus, on made-up data: dense search, and walks over the graph.
 
-`python -m benchmarks.scale --corpus DATASET INDEX --corpus ...` searches in random samples of
-the first index, in every index, and in all of them as one. "MB" is vectors and graph; "CPU" is
-processor time, of questions in batches of 32 as the column before it. Then come made-up graphs of
-up to a million passages, for the walk alone: "full" sweeps the graph, sixteen walks at a time in
-the second column; "local" pushes from where the mass is. "same 10" is how many of the ten best are
-the same. "similarity" is the scan that gives a passage's prior, on one thread. Milliseconds per
-question.
+Vectors lie around centres; questions are passages with noise added, which an approximate kind has
+not seen. "of 32" is a question's share of a batch of 32, "filter" a search among a tenth of the
+passages, and "index MB" comes on top of the vectors. Graphs have the shape of real ones: "full"
+sweeps the graph, sixteen walks at a time in the second column; "local" pushes from where the mass
+is, and "same 10" is how many of the ten best are then the same.
 """
 
-import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import argparse
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter
 
+import faiss
 import numpy as np
-import pyarrow as pa
+from scipy import sparse
 
-from backends.numerics import products, top_rows
-from backends.store.index import Index
+from backends.dense import DenseRetriever, DenseSettings
+from backends.numerics import top_rows
 from backends.trigraph.pagerank import (
     COLUMNS,
-    Stationary,
-    Walk,
     personalized_pagerank,
     share_of_mentions,
     walk_on,
 )
-from backends.trigraph.push import THRESHOLD, LocalWalk, local_walk
+from backends.trigraph.push import local_walk
 from backends.trigraph.push import personalized_pagerank as push
-from backends.trigraph.retriever import TriGraphRetriever
-from backends.types import Float32, Query
-from benchmarks import report, synthetic
-from benchmarks.questions import Analyse, with_models
-from router.session import Snapshot
-from router.settings import load_settings
-from training.data.dataset import read_dataset
+from backends.types import Float32, Float64, Int64, Mask, Query
+from benchmarks import harness
+from benchmarks.harness import Table
 
+DIMENSION = 384
+QUESTIONS = 256
+K = 10
+BATCH = 32
 DAMPING = 0.5
-DEPTH = 10
-SAMPLES = (1000, 2000, 4000)
-SYNTHETIC = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+WALKS = 8
+MENTIONS = 12
+SENTENCES = 4
+ENTITIES_PER_PASSAGE = 4
+EXPONENT = 0.8
+"""The r-th most frequent entity is mentioned in proportion to r to minus this power."""
+
+Search = Callable[[Float32], list[set[int]]]
+"""(b, d) questions to the rows of the ten best for each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Passages to put into a corpus.
-
-    Attributes:
-        index: Where they are stored.
-        limit: How many of them at most, drawn at random.
-    """
-
-    index: Index
-    limit: int | None = None
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the sizes."""
+    vectors, graphs = [20_000, 100_000], [10_000, 30_000, 100_000, 300_000, 1_000_000]
+    parser.add_argument("--vectors", nargs="*", type=int, default=vectors, help="numbers of them")
+    parser.add_argument("--graphs", nargs="*", type=int, default=graphs, help="passages in each")
 
 
-def main(argv: Sequence[str] | None = None, analyse: Analyse = with_models) -> None:
+def run(given: argparse.Namespace) -> None:
     """Print the tables."""
-    parser = report.parser(__doc__)
-    parser.add_argument(
-        "--corpus", nargs=2, action="append", type=Path, default=[], metavar=("DATASET", "INDEX")
-    )
-    parser.add_argument("--split", default="dev", help="whose questions are asked")
-    parser.add_argument("--samples", nargs="*", type=int, default=SAMPLES)
-    parser.add_argument("--synthetic", nargs="*", type=int, default=SYNTHETIC)
-    parser.add_argument("--dimension", type=int, default=384, help="of made-up vectors")
-    parser.add_argument(
-        "--threshold", type=float, default=THRESHOLD, help="below which local walks hold mass"
-    )
-    arguments = parser.parse_args(argv)
-    names = [dataset.resolve().name for dataset, _ in arguments.corpus]
-    report.print_header(
-        "Cost against corpus size",
-        seed=arguments.seed,
-        data=", ".join([*(f"{name} ({arguments.split})" for name in names), "made-up graphs"]),
-    )
-    if arguments.corpus:
-        _real(arguments.corpus, arguments.split, arguments.samples, arguments.seed, analyse)
-        print()
-    if arguments.synthetic:
-        _made_up(arguments.synthetic, arguments.seed, arguments.dimension, arguments.threshold)
+    data = f"made-up vectors {given.vectors} x {DIMENSION}, made-up graphs {given.graphs}"
+    harness.print_header("What grows with the corpus", seed=given.seed, data=data)
+    generator = np.random.default_rng(given.seed)
+    columns = ["dense", "passages", "R@10", "build s", "index MB", "p50 ms", "p95 ms", "p99 ms"]
+    table = Table([*columns, f"of {BATCH}: p50", "filter p50"], width=12)
+    for size in given.vectors:
+        vectors = clustered(generator, size, DIMENSION)
+        rows = generator.integers(0, size, min(QUESTIONS, size))
+        allowed = generator.random(size) < 0.1
+        print_dense(table, vectors, noisy(generator, vectors[rows], 0.5), allowed)
+    print()
+    columns = ["passages", "entities", "edges", "MB", "full ms", f"of {COLUMNS}: ms", "local ms"]
+    table = Table([*columns, "local edges", "same 10"], width=12)
+    for size in given.graphs:
+        table.row(f"{size:,}", *time_walks(size, given.seed))
 
 
-def _real(
-    corpora: Sequence[tuple[Path, Path]],
-    split: str,
-    samples: Sequence[int],
-    seed: int,
-    analyse: Analyse,
-) -> None:
-    asked = [
-        analyse(index, [question.text for question in read_dataset(dataset, split).questions])
-        for dataset, index in corpora
-    ]
-    indexes = [Index.open(index) for _, index in corpora]
-    names = [dataset.resolve().name for dataset, _ in corpora]
-    columns = ["corpus", "passages", "entities", "build s", "MB", "p50 ms", "p95 ms", "ms of 32"]
-    table = report.Table([*columns, "CPU of 32", "dense ms", "BM25 ms"])
-    sizes = [size for size in samples if size < indexes[0].count()]
-    rows = [(f"{names[0]}, sample", [Source(indexes[0], size)], asked[0]) for size in sizes]
-    rows += [
-        (name, [Source(index)], queries)
-        for name, index, queries in zip(names, indexes, asked, strict=True)
-    ]
-    if len(indexes) > 1:
-        union = [query for queries in asked for query in queries]
-        rows.append(("all of these", [Source(index) for index in indexes], union))
-    for name, sources, queries in rows:
-        with tempfile.TemporaryDirectory() as folder:
-            merged = merge(Path(folder) / "index", sources, seed)
-            table.row(name, *_search(merged, queries))
+def print_dense(table: Table, vectors: Float32, asked: Float32, allowed: Mask) -> None:
+    """A row for FAISS's own flat index, and one for each kind of ours."""
+    ids = [f"{row:09}" for row in range(len(vectors))]
+    flat = faiss.IndexFlatIP(vectors.shape[1])
+    build = harness.timed(lambda: flat.add(vectors))
+
+    def exact(part: Float32) -> list[set[int]]:
+        return [set(rows) for rows in flat.search(part, K)[1].tolist()]
+
+    truth = exact(asked)
+    size = vectors.nbytes / 1e6
+    table.row("FAISS flat", len(vectors), 1.0, build, size, *search_times(exact, asked), np.nan)
+    for kind in ("exact", "hnsw", "ivfpq"):
+        start = perf_counter()
+        arm = DenseRetriever(ids, vectors, DenseSettings(kind=kind, scan_below=0))
+        build = perf_counter() - start
+
+        def search(part: Float32, arm: DenseRetriever = arm) -> list[set[int]]:
+            return [{int(hit.id) for hit in r.hits} for r in arm.search(as_queries(part), K)]
+
+        found = search(asked)
+        recall = float(np.mean([len(a & b) / K for a, b in zip(found, truth, strict=True)]))
+        filtered = [
+            harness.timed(partial(arm.search, [query], K, allowed)) for query in as_queries(asked)
+        ]
+        times = [*search_times(search, asked), harness.percentiles(filtered)[0]]
+        table.row(kind, len(vectors), recall, build, arm.index_bytes / 1e6, *times)
 
 
-def merge(folder: Path, sources: Sequence[Source], seed: int) -> Index:
-    """One index with the passages of several; ids are kept apart by a number in front.
+def search_times(search: Search, asked: Float32) -> list[float]:
+    """p50, p95 and p99 in milliseconds alone, and p50 per question in batches."""
+    search(asked[:1])
+    alone = [harness.timed(partial(search, asked[row : row + 1])) for row in range(len(asked))]
+    parts = [asked[start : start + BATCH] for start in range(0, len(asked), BATCH)]
+    batched = [harness.timed(partial(search, part)) / len(part) for part in parts]
+    return [*harness.percentiles(alone), harness.percentiles(batched)[0]]
 
-    Raises:
-        IndexMismatchError: They were written with different models.
-    """
-    first = sources[0].index
-    merged = Index.create(folder, first.dimension, first.fingerprint)
+
+def as_queries(vectors: Float32) -> list[Query]:
+    """Queries of vectors alone."""
+    return [Query("", vector) for vector in vectors]
+
+
+def clustered(generator: np.random.Generator, n: int, d: int) -> Float32:
+    """(n, d) unit vectors around n / 50 centres, unevenly many around each."""
+    centres = generator.standard_normal((max(1, n // 50), d), dtype=np.float32)
+    weights = generator.pareto(2, len(centres)) + 1
+    members = generator.choice(len(centres), n, p=weights / weights.sum())
+    return noisy(generator, centres[members], 0.8)
+
+
+def noisy(generator: np.random.Generator, vectors: Float32, share: float) -> Float32:
+    """Unit vectors near others; noise as long as `share` of the vector."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True) / vectors.shape[1] ** 0.5
+    noise = generator.standard_normal(vectors.shape, dtype=np.float32)
+    moved: Float32 = vectors + np.float32(share) * length * noise
+    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
+    return moved
+
+
+def time_walks(size: int, seed: int) -> list[float]:
+    """Cells of one row of the second table, after the first."""
     generator = np.random.default_rng(seed)
-    for number, source in enumerate(sources):
-        source.index.check(first.fingerprint)
-        size = min(source.limit or source.index.count(), source.index.count())
-        rows = np.sort(generator.permutation(source.index.count())[:size])
-        table = source.index.snapshot().take(rows.tolist())
-        for name in ("id", "document"):
-            prefixed = pa.array([f"{number}:{value}" for value in table[name].to_pylist()])
-            column = table.schema.get_field_index(name)
-            table = table.set_column(column, table.schema.field(name), prefixed)
-        with merged.writer() as writer:
-            (batch,) = table.cast(writer.schema).combine_chunks().to_batches()
-            writer.upsert(batch)
-    merged.refresh()
-    return merged
-
-
-def _search(index: Index, queries: Sequence[Query]) -> list[float]:
-    """Cells of one row of the first table, after the name."""
-    start = perf_counter()
-    snapshot = Snapshot(index, load_settings())
-    graph = snapshot.graph
-    build = perf_counter() - start
-    p50, p95, _ = report.percentiles(_each(graph, queries))
-    batches = [queries[start : start + 32] for start in range(0, len(queries), 32)]
-    before = process_time()
-    batched = sum(report.timed(partial(graph.search, batch, DEPTH)) for batch in batches)
-    cpu = process_time() - before
-    dense = report.percentiles(
-        [report.timed(partial(snapshot.dense.search, [query], DEPTH)) for query in queries]
-    )
-    lexical = report.percentiles(
-        [report.timed(partial(snapshot.lexical.search, [query], DEPTH)) for query in queries]
-    )
-    together = [seconds / len(queries) * 1e3 for seconds in (batched, cpu)]
-    sizes = [len(snapshot), len(graph.graph)]
-    return [*sizes, build, _megabytes(snapshot), p50, p95, *together, dense[0], lexical[0]]
-
-
-def _megabytes(snapshot: Snapshot) -> float:
-    """Vectors of passages and sentences, and the walk."""
-    corpus = snapshot.corpus
-    walk = walk_on(share_of_mentions(snapshot.graph.graph.counts))
-    vectors = corpus.vectors.nbytes + corpus.sentence_vectors.nbytes
-    return (vectors + _walk_bytes(walk)) / 1e6
-
-
-def _each(graph: TriGraphRetriever, queries: Sequence[Query]) -> list[float]:
-    return [report.timed(partial(graph.search, [query], DEPTH)) for query in queries]
-
-
-def _made_up(sizes: Sequence[int], seed: int, dimension: int, threshold: float) -> None:
-    columns = ["made-up passages", "entities", "edges", "graph MB", "full", f"full of {COLUMNS}"]
-    table = report.Table([*columns, "local", "local edges", "same 10", "similarity"], width=18)
-    for size in sizes:
-        table.row(f"{size:,}", *_walk(size, seed, threshold), _similarity(size, dimension))
-
-
-def _walk(size: int, seed: int, threshold: float) -> list[float]:
-    """Cells of one row of the second table, between the first and the last."""
-    generator = np.random.default_rng(seed)
-    counts = synthetic.mentions(size, generator)
+    counts = mentions(size, generator)
     walk = walk_on(share_of_mentions(counts))
     pushed = local_walk(walk)
-    prior, entities = synthetic.restarts(counts, COLUMNS, generator)
+    prior, entities = restarts(counts, COLUMNS, generator)
+    sweep = partial(personalized_pagerank, walk, damping=DAMPING)
     full: list[float] = []
     local: list[float] = []
     same = followed = 0
-    for column in range(min(COLUMNS, 8)):
+    push(pushed, prior[:, [0]], entities[:, [0]], damping=DAMPING)  # makes room, once
+    for column in range(WALKS):
         one = prior[:, [column]], entities[:, [column]]
-        seconds, swept = _timed(partial(personalized_pagerank, walk, *one, damping=DAMPING))
-        full.append(seconds)
-        push(pushed, *one, damping=DAMPING, threshold=threshold)
-        seconds, found = _timed(partial(push, pushed, *one, damping=DAMPING, threshold=threshold))
-        local.append(seconds)
-        best = [set(top_rows(x.passages[:, 0], DEPTH).tolist()) for x in (swept, found)]
+        start = perf_counter()
+        swept = sweep(*one)
+        full.append(perf_counter() - start)
+        start = perf_counter()
+        found = push(pushed, *one, damping=DAMPING)
+        local.append(perf_counter() - start)
+        best = [set(top_rows(x.passages[:, 0], K).tolist()) for x in (swept, found)]
         same += len(best[0] & best[1])
         followed += found.steps
-    sweep = partial(personalized_pagerank, walk, prior, entities, damping=DAMPING)
-    batch = min(report.timed(sweep) for _ in range(2))
+    together = min(harness.timed(lambda: sweep(prior, entities)) for _ in range(2))
+    entity_edges = walk.from_entities, walk.to_entities
+    matrices = (*entity_edges, walk.shared_to_entities, walk.shared_to_passages)
+    arrays = [array for m in matrices for array in (m.data, m.indices, m.indptr)]
     return [
         counts.shape[1],
         counts.nnz,
-        (_walk_bytes(walk) + _local_bytes(pushed)) / 1e6,
+        sum(array.nbytes for array in (*arrays, walk.returned)) / 1e6,
         float(np.median(full)) * 1e3,
-        batch / COLUMNS * 1e3,
+        together / COLUMNS * 1e3,
         float(np.median(local)) * 1e3,
-        followed / len(local),
-        same / len(local),
+        followed / WALKS,
+        same / WALKS,
     ]
 
 
-def _timed(call: Callable[[], Stationary]) -> tuple[float, Stationary]:
-    start = perf_counter()
-    found = call()
-    return perf_counter() - start, found
+def mentions(passages: int, generator: np.random.Generator) -> sparse.csr_array:
+    """How often each passage mentions each entity.
+
+    A passage has about 12 mentions in 4 sentences, of which each repeats its passage's subject, an
+    entity of the passage's own; the rest are drawn from a power law.
+
+    Returns:
+        (passages, entities) CSR float32.
+    """
+    common = ENTITIES_PER_PASSAGE * passages
+    drawn = generator.poisson(MENTIONS - SENTENCES, passages)
+    rows = np.repeat(np.arange(passages, dtype=np.int64), drawn)
+    columns = power_law(len(rows), common, generator)
+    own = np.arange(passages, dtype=np.int64)
+    where = (np.concatenate([rows, own]), np.concatenate([columns, common + own]))
+    often = np.ones(len(where[0]), np.float32)
+    often[len(rows) :] = SENTENCES
+    counts = sparse.csr_array((often, where), shape=(passages, common + passages))
+    counts.sum_duplicates()
+    return counts
 
 
-def _similarity(size: int, dimension: int) -> float:
-    vectors: Float32 = np.full((size, dimension), 0.05, np.float32)
-    return min(report.timed(lambda: products(vectors, vectors[0])) for _ in range(3)) * 1e3
+def power_law(count: int, size: int, generator: np.random.Generator) -> Int64:
+    """Numbers below `size`, the r-th in proportion to r^-EXPONENT, by inverse transform."""
+    power = 1 - EXPONENT
+    rank = (1 + generator.random(count) * ((size + 1) ** power - 1)) ** (1 / power)
+    drawn: Int64 = np.minimum(rank.astype(np.int64) - 1, size - 1)
+    return drawn
 
 
-def _walk_bytes(walk: Walk) -> int:
-    """Memory of what full sweeps use."""
-    entities = walk.from_entities, walk.to_entities
-    matrices = (*entities, walk.shared_to_entities, walk.shared_to_passages)
-    arrays = [a for m in matrices for a in (m.data, m.indices, m.indptr)]
-    return sum(array.nbytes for array in (*arrays, walk.returned))
+def restarts(
+    counts: sparse.csr_array, columns: int, generator: np.random.Generator
+) -> tuple[Float64, sparse.csc_array]:
+    """Restart masses with the sizes that default settings give real questions.
 
+    Every passage has its similarity's share. The subjects of two passages, and eight entities that
+    these mention, are active; where such a subject is a title, its passage has far more.
 
-def _local_bytes(walk: LocalWalk) -> int:
-    """Memory of what local walks use beside that; the entities' edges are the same arrays."""
-    edges = walk.passages
-    return edges.starts.nbytes + edges.targets.nbytes + edges.shares.nbytes
-
-
-if __name__ == "__main__":
-    main()
+    Returns:
+        (n, columns) of the passages, (e, columns) of the entities.
+    """
+    n = counts.shape[0]
+    prior = np.clip(generator.normal(0.4, 0.12, (n, columns)), 0, 1) * 0.2
+    degree = np.bincount(counts.indices, minlength=counts.shape[1])
+    active: list[Int64] = []
+    for column in range(columns):
+        subjects = generator.choice(n, 2, replace=False)
+        prior[subjects, column] += generator.uniform(1, 16, 2)
+        near = [counts.indices[counts.indptr[row] : counts.indptr[row + 1]] for row in subjects]
+        active.append(np.unique(np.concatenate(near))[:10].astype(np.int64))
+    entities = np.concatenate(active)
+    mass = generator.uniform(0.35, 1.5, len(entities)) / degree[entities]
+    starts = np.cumsum([0, *(len(found) for found in active)])
+    return prior, sparse.csc_array((mass, entities, starts), shape=(counts.shape[1], columns))

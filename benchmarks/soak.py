@@ -1,51 +1,34 @@
 """Hours in minutes: reads, writes, deletions, filters, clients that hang up, workers that die.
 
-python -m benchmarks.soak [--minutes 30] [--clients 32] [--workers 2] [--index DIR]
-
-Starts a server of its own over a copy of an index (by default the demo corpus) and knows it by HTTP
-alone. Each client owns its documents, so it knows what must be there. A worker is killed with
-SIGKILL every so often; the oldest is spared for half of the run, so that growth shows.
+Starts a server of its own over a copy of an index and knows it by HTTP alone. Each client owns its
+documents, so it knows what must be there. A worker is killed with SIGKILL every so often; the
+oldest is spared for half of the run, so that growth shows. The exit code is the number of kinds of
+faults that were seen.
 """
 
 import argparse
 import asyncio
 import json
 import random
-import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from importlib.resources import files
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2 as httpx
 import psutil
 
+from benchmarks import harness
+from benchmarks.harness import Table
 from benchmarks.load import server
-from benchmarks.report import Table, parser, percentiles, print_header
-from benchmarks.soak_ledger import Known, Ledger
 
 REFUSALS = (409, 429, 503)
 ROUTES = ("dense", "lexical", "graph", "fusion")
 TAGS = ("red", "green", "blue")
-WORDS = [
-    "bridge",
-    "river",
-    "tower",
-    "harbour",
-    "museum",
-    "painter",
-    "engine",
-    "treaty",
-    "island",
-    "castle",
-]
+WORDS = ("bridge", "river", "tower", "harbour", "museum", "painter", "engine", "island", "castle")
 # How long a client insists on a change, and how long it waits before it asks again.
 PATIENCE, LONGEST_WAIT = 120.0, 2.0
 BULK = 40
@@ -62,12 +45,121 @@ WANTED = (
 )
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add data, and how long and how hard."""
+    harness.add_data(parser)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--kill-seconds", type=float, default=30.0, help="between two, on average")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Soak a server, and print what must not happen with how often it did."""
+    harness.print_header(
+        f"{given.clients} clients, {given.workers} workers, {given.minutes:g} minutes",
+        seed=given.seed,
+        data=harness.data_name(given),
+    )
+    with (
+        harness.index_of(given, copied=True) as index,
+        server(index, "--workers", str(given.workers)) as url,
+    ):
+        (serving,) = psutil.Process().children()
+        oracle = asyncio.run(soak_server(url, serving, given))
+    for kind in {**dict.fromkeys(WANTED), **oracle.faults}:
+        seen = oracle.faults.get(kind, [])
+        print(f"{kind}: {len(seen)}{'; ' + '; '.join(seen[:3]) if seen else ''}")
+    return len(oracle.faults)
+
+
+@dataclass(slots=True)
+class Known:
+    """One document as its only owner knows it.
+
+    Attributes:
+        revision: Newest that was sent.
+        sure: Newest that was acknowledged; 0 before any was.
+        gone: The version of the index that has it no more, once its deletion was acknowledged.
+        leaving: Whether its deletion was asked for, and perhaps done.
+        tag: To filter by.
+    """
+
+    revision: int
+    sure: int = 0
+    gone: int | None = None
+    leaving: bool = False
+    tag: str = ""
+
+
+@dataclass(slots=True)
+class OracleState:
+    """All documents of all clients, and what went wrong with them.
+
+    Attributes:
+        documents: By id; an id is never used again after a deletion.
+        faults: Kind -> what was seen.
+    """
+
+    documents: dict[str, Known] = field(default_factory=dict)
+    faults: dict[str, list[str]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def fault(self, kind: str, what: str) -> None:
+        """Note something that must not happen."""
+        self.faults.setdefault(kind, []).append(what)
+
+    def living(self, prefix: str) -> list[str]:
+        """Ids of a client's documents that are there for sure."""
+        return [
+            id_
+            for id_, known in self.documents.items()
+            if id_.startswith(prefix) and known.sure and not known.leaving
+        ]
+
+    def deleted(self) -> dict[str, int]:
+        """Ids whose deletion was acknowledged, with the version that has them no more."""
+        return {id_: known.gone for id_, known in self.documents.items() if known.gone is not None}
+
+    def check_reply(
+        self, reply: Mapping[str, Any], deleted: Mapping[str, int], tag: str | None
+    ) -> None:
+        """Look for passages that a reply must not have.
+
+        Args:
+            reply: Of /v1/retrieve.
+            deleted: What `deleted` said before the question was sent.
+            tag: Every passage must have it; None when nothing was filtered.
+        """
+        version = reply["index"]["version"]
+        for passage in reply["passages"]:
+            id_ = passage["document"]
+            if id_ in deleted:
+                what = f"{id_}: deleted in {deleted[id_]}, found in {version}"
+                self.fault("deleted passage in a reply", what)
+            if tag is not None and passage["metadata"].get("tag") != tag:
+                self.fault("filtered-out passage in a reply", f"{id_}: {passage['metadata']}")
+
+    def check_stored(self, stored: Iterable[Mapping[str, Any]]) -> None:
+        """Compare with the documents of /v1/documents when all is quiet."""
+        revisions = {each["id"]: each["metadata"].get("revision", 0) for each in stored}
+        for id_, known in self.documents.items():
+            if known.gone is not None:
+                if id_ in revisions:
+                    self.fault("deleted document is back", id_)
+            elif known.sure and not known.leaving:
+                if id_ not in revisions:
+                    self.fault("lost document", id_)
+                elif revisions[id_] < known.sure:
+                    self.fault("lost revision", f"{id_}: {revisions[id_]} of {known.sure}")
+
+
 class Soak:
     """Clients, and what they saw."""
 
     def __init__(self, url: str, given: argparse.Namespace) -> None:
         """Send nothing yet."""
-        self.ledger = Ledger()
+        self.oracle = OracleState()
         self.statuses = Counter[str]()
         self.seconds: dict[str, list[float]] = {}
         self.jobs: list[str] = []
@@ -81,8 +173,8 @@ class Soak:
         chance = random.Random(self._seed * 1000 + number)
         prefix = f"c{number}-"
         acts: list[tuple[int, Callable[[random.Random, str], Awaitable[None]]]] = [
-            (50, self._read),
-            (20, self._filtered),
+            (50, self._ask),
+            (20, self._ask_filtered),
             (14, self._put),
             (6, self._delete),
             (2, self._delete_tagged),
@@ -93,13 +185,10 @@ class Soak:
             (act,) = chance.choices([act for _, act in acts], [weight for weight, _ in acts])
             await act(chance, prefix)
 
-    async def _read(self, chance: random.Random, prefix: str) -> None:
-        await self._ask(chance, prefix, None)
-
-    async def _filtered(self, chance: random.Random, prefix: str) -> None:
+    async def _ask_filtered(self, chance: random.Random, prefix: str) -> None:
         await self._ask(chance, prefix, chance.choice(TAGS))
 
-    async def _ask(self, chance: random.Random, prefix: str, tag: str | None) -> None:
+    async def _ask(self, chance: random.Random, prefix: str, tag: str | None = None) -> None:
         body: dict[str, Any] = {
             "question": self._question(chance, prefix),
             "route": chance.choice(ROUTES),
@@ -107,23 +196,23 @@ class Soak:
         }
         if tag is not None:
             body["filter"] = {"type": "eq", "key": "tag", "value": tag}
-        deleted = self.ledger.deleted()
+        deleted = self.oracle.deleted()
         reply = await self._send("retrieve", "POST", "/v1/retrieve", json=body)
         if reply is not None and reply.status_code == 200:
-            self.ledger.check_reply(reply.json(), deleted, tag)
+            self.oracle.check_reply(reply.json(), deleted, tag)
         else:
             await asyncio.sleep(0.1)
 
     def _question(self, chance: random.Random, prefix: str) -> str:
         """About a document of one's own, so that a deleted one would be found if it were there."""
-        mine = [id_ for id_ in self.ledger.documents if id_.startswith(prefix)]
+        mine = [id_ for id_ in self.oracle.documents if id_.startswith(prefix)]
         about = chance.choice(mine) if mine and chance.random() < 0.7 else "nothing"
         return f"What does {about} say of the {chance.choice(WORDS)}?"
 
     async def _put(self, chance: random.Random, prefix: str) -> None:
         """A new document, or a new revision of one."""
-        documents = self.ledger.documents
-        living = self.ledger.living(prefix)
+        documents = self.oracle.documents
+        living = self.oracle.living(prefix)
         if living and chance.random() < 0.5:
             id_ = chance.choice(living)
             documents[id_].revision += 1
@@ -149,9 +238,9 @@ class Soak:
         }
 
     async def _delete(self, chance: random.Random, prefix: str) -> None:
-        if not (living := self.ledger.living(prefix)):
+        if not (living := self.oracle.living(prefix)):
             return
-        known = self.ledger.documents[id_ := chance.choice(living)]
+        known = self.oracle.documents[id_ := chance.choice(living)]
         known.leaving = True
         if reply := await self._insist("delete", "DELETE", f"/v1/documents/{id_}"):
             known.gone = self._gone(reply)
@@ -160,8 +249,8 @@ class Soak:
         tag = chance.choice(TAGS)
         mine = [
             known
-            for id_ in self.ledger.living(prefix)
-            if (known := self.ledger.documents[id_]).tag == tag
+            for id_ in self.oracle.living(prefix)
+            if (known := self.oracle.documents[id_]).tag == tag
         ]
         parts = [
             {"type": "eq", "key": "owner", "value": prefix[:-1]},
@@ -178,16 +267,16 @@ class Soak:
         """The version without it; None where a process is behind, so that nothing is promised."""
         said = reply.json()
         if not said["everywhere"]:
-            self.ledger.counts["deletions not seen everywhere in time"] += 1
+            self.oracle.counts["deletions not seen everywhere in time"] += 1
             return None
         return int(said["index_version"])
 
     async def _bulk(self, chance: random.Random, prefix: str) -> None:
         """A job, whose documents count as stored once it is accepted."""
-        start = len(self.ledger.documents)
+        start = len(self.oracle.documents)
         ids = [f"{prefix}{start + n}" for n in range(BULK)]
         new = {id_: Known(1, tag=chance.choice(TAGS)) for id_ in ids}
-        self.ledger.documents |= new
+        self.oracle.documents |= new
         rows = [{"_id": id_, **self._body(chance, id_, known)} for id_, known in new.items()]
         content = "\n".join(json.dumps(row) for row in rows)
         kind = {"content-type": "application/x-ndjson"}
@@ -225,7 +314,7 @@ class Soak:
                 return None
             wait = float(reply.headers.get("retry-after", 0.2)) if reply is not None else 0.2
             await asyncio.sleep(min(wait, LONGEST_WAIT))
-        self.ledger.counts[f"{kind} given up"] += 1
+        self.oracle.counts[f"{kind} given up"] += 1
         return None
 
     async def _send(
@@ -246,7 +335,7 @@ class Soak:
         if reply.is_success:
             self.seconds.setdefault(kind, []).append(time.perf_counter() - started)
         elif reply.status_code not in REFUSALS:
-            self.ledger.fault(f"status {reply.status_code}", f"{method} {path}: {reply.text[:300]}")
+            self.oracle.fault(f"status {reply.status_code}", f"{method} {path}: {reply.text[:300]}")
         return reply
 
     async def settle(self) -> None:
@@ -258,7 +347,7 @@ class Soak:
                     break
                 await asyncio.sleep(0.2)
             if reply.json().get("state") != "done":
-                self.ledger.fault("job not done", reply.text)
+                self.oracle.fault("job not done", reply.text)
         stored: list[dict[str, Any]] = []
         after: str | None = ""
         while after is not None:
@@ -267,8 +356,8 @@ class Soak:
             if reply is not None and reply.is_success:
                 stored += reply.json()["data"]
                 after = reply.json()["next"]
-        self.ledger.check_stored(stored)
-        self.ledger.counts["documents stored"] = len(stored)
+        self.oracle.check_stored(stored)
+        self.oracle.counts["documents stored"] = len(stored)
 
 
 def workers_of(serving: psutil.Process) -> list[psutil.Process]:
@@ -298,7 +387,7 @@ async def kill(soak: Soak, serving: psutil.Process, every: float, chance: random
                 time.time() - other.create_time() > LOADED for other in found if other != victim
             ):
                 victim.send_signal(signal.SIGKILL)
-                soak.ledger.counts["workers killed"] += 1
+                soak.oracle.counts["workers killed"] += 1
                 is_late = is_late or turn
 
 
@@ -319,12 +408,12 @@ async def watch(soak: Soak, serving: psutil.Process, every: float) -> None:
                 str(oldest.num_fds()),
                 str(soak.statuses.total()),
                 str(sum(soak.statuses[str(status)] for status in REFUSALS)),
-                str(len(soak.ledger.documents)),
+                str(len(soak.oracle.documents)),
             )
         await asyncio.sleep(every)
 
 
-async def run(url: str, serving: psutil.Process, given: argparse.Namespace) -> Ledger:
+async def soak_server(url: str, serving: psutil.Process, given: argparse.Namespace) -> OracleState:
     """All clients until the end, then the comparison."""
     soak = Soak(url, given)
     chance = random.Random(given.seed)
@@ -344,46 +433,7 @@ async def run(url: str, serving: psutil.Process, given: argparse.Namespace) -> L
     print()
     table = Table(["request", "replies", "p50 ms", "p95 ms", "p99 ms"], width=12)
     for kind, seconds in sorted(soak.seconds.items()):
-        table.row(kind, str(len(seconds)), *percentiles(seconds))
+        table.row(kind, str(len(seconds)), *harness.percentiles(seconds))
     print(f"\nStatuses: {dict(sorted(soak.statuses.items()))}")
-    print(f"Jobs: {len(soak.jobs)}; {dict(soak.ledger.counts)}")
-    return soak.ledger
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run it.
-
-    Returns:
-        How many kinds of faults there were.
-    """
-    made = parser(__doc__)
-    made.add_argument("--index", type=Path, help="index to copy; default: of the demo corpus")
-    made.add_argument("--minutes", type=float, default=30.0)
-    made.add_argument("--clients", type=int, default=32)
-    made.add_argument("--workers", type=int, default=2)
-    made.add_argument("--kill-seconds", type=float, default=30.0, help="between two, on average")
-    given = made.parse_args(argv)
-    with tempfile.TemporaryDirectory(prefix="wye-soak-") as name:
-        index = Path(name) / "index"
-        if given.index is None:
-            command = [sys.executable, "-c", "from service.cli import main; main()", "index"]
-            demo = str(files("service") / "demo")
-            subprocess.run([*command, demo, "--index", str(index)], check=True)
-        else:
-            shutil.copytree(given.index, index)
-        print_header(
-            f"{given.clients} clients, {given.workers} workers, {given.minutes:g} minutes",
-            seed=given.seed,
-            data=str(given.index or "the demo corpus"),
-        )
-        with server(index, "--workers", str(given.workers)) as url:
-            (serving,) = psutil.Process().children()
-            ledger = asyncio.run(run(url, serving, given))
-    for kind in {**dict.fromkeys(WANTED), **ledger.faults}:
-        seen = ledger.faults.get(kind, [])
-        print(f"{kind}: {len(seen)}{'; ' + '; '.join(seen[:3]) if seen else ''}")
-    return len(ledger.faults)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print(f"Jobs: {len(soak.jobs)}; {dict(soak.oracle.counts)}")
+    return soak.oracle

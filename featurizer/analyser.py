@@ -16,7 +16,7 @@ from featurizer.constituency.parser import (
 )
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
-from featurizer.spacy_parser import DEFAULT_PIPELINE, Parser, SpacyParser
+from featurizer.spacy_parser import DEFAULT_PIPELINE, SpacyParser
 from featurizer.stopwatch import Stopwatch
 from featurizer.types import (
     Analysis,
@@ -27,6 +27,7 @@ from featurizer.types import (
     SentenceAnalysis,
     Span,
     Syntax,
+    TitledText,
 )
 
 # Raise when a change here alters what is stored for the same passage and the same models.
@@ -48,8 +49,6 @@ class AnalyserSettings:
             sentence alone, as LinearRAG does.
         title_in_text: Parse "title newline text" as one text, as LinearRAG does: names are then
             looked for in titles too, and a title is part of the first sentence.
-        overlap: Encode questions while they are parsed: on two processors a question takes as long
-            as the slower of both. It costs nothing on one.
         encoder: The encoder's own settings.
         constituency: Model for the trees of questions.
     """
@@ -58,7 +57,6 @@ class AnalyserSettings:
     processes: int = 0
     sentence_vectors: str = "pooled"
     title_in_text: bool = False
-    overlap: bool = True
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     constituency: ConstituencySettings = field(default_factory=ConstituencySettings)
 
@@ -70,7 +68,7 @@ class Analyser:
         self,
         settings: AnalyserSettings,
         *,
-        parser: Parser | None = None,
+        parser: SpacyParser | None = None,
         encoder: Encoder | None = None,
         trees: TreeParser | None = None,
     ) -> None:
@@ -142,8 +140,9 @@ class Analyser:
             self._syntax = SyntaxParser(self.parser, trees)
         return self._syntax
 
-    def passages(self, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
-        """Analyse (title, text) pairs, in order."""
+    def analyse(self, passages: Sequence[TitledText]) -> list[PassageAnalysis]:
+        """What an index stores of passages, in order."""
+        items = [(passage.title, passage.text) for passage in passages]
         if self.settings.title_in_text:
             items = [("", f"{title}\n{text}" if title else text) for title, text in items]
         with self._clock.stage("parsing"):
@@ -164,10 +163,10 @@ class Analyser:
             for row, (_, text) in enumerate(items)
         ]
 
-    def surfaces(self, texts: Sequence[str]) -> Float32:
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors of entity surfaces."""
         with self._clock.stage("encoding"):
-            return self.encoder.encode(texts)
+            return self.encoder.encode(surfaces)
 
     def questions(
         self,
@@ -197,8 +196,7 @@ class Analyser:
         heads = [prefix + text[: self._page] for text in texts]
         # The encoder computes without Python's lock, so the parser works beside it. A vector does
         # not depend on what it is encoded with, so mentions may follow in a call of their own.
-        beside = self.settings.overlap
-        encoded = self._beside.submit(self.encoder.encode, heads) if beside else None
+        encoded = self._beside.submit(self.encoder.encode, heads)
         with self._clock.stage("parsing"):
             parses = self.parser.parse_questions(texts, tokens=syntax)
         built = self._build(parses) if syntax else [None] * len(parses)
@@ -212,7 +210,7 @@ class Analyser:
             }
         )
         with self._clock.stage("encoding"):
-            vectors = encoded.result() if encoded else self.encoder.encode(heads)
+            vectors = encoded.result()
             known = dict(zip(asked, self.encoder.encode(asked), strict=True)) if asked else {}
         return [
             Analysis(
@@ -230,8 +228,7 @@ class Analyser:
     def close(self) -> None:
         """End helper processes."""
         self._beside.shutdown()
-        if isinstance(self.parser, SpacyParser):
-            self.parser.close()
+        self.parser.close()
 
     def _build(self, parses: Sequence[Parse]) -> list[Syntax | None]:
         builder = self.syntax

@@ -1,4 +1,7 @@
-"""What the constituency trees of a question look like, counted in one walk over each."""
+"""A question as its features look at it: words, trees, arcs, names, and what is asked.
+
+Everything is counted once, in one walk over each tree; a feature then only picks a number.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,6 +11,51 @@ from featurizer.constituency.tree import Tree
 from featurizer.constituency.units import count_units
 from featurizer.feature import words
 from featurizer.types import Syntax, Token
+
+_CONTENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM"})
+
+
+class View:
+    """A question as features look at it.
+
+    Attributes:
+        syntax: What all of this is counted in.
+        tokens: Punctuation included.
+        words: Tokens with a letter or a digit.
+        content: Nouns, names, verbs, adjectives, adverbs and numbers among the words.
+        lower: Words in lower case.
+        pos: How often each universal part of speech occurs among the words.
+        units: Lu's nine production units.
+        shape: Counts over the constituency trees.
+        arcs: Counts over the dependency tree.
+        naming: Entities and descriptions.
+        asking: What is asked for.
+        reach: For each entity, arcs from what is asked (the question word, or else the first
+            root) to it.
+    """
+
+    __slots__ = (
+        *("arcs", "asking", "content", "lower", "naming", "pos", "reach"),
+        *("shape", "syntax", "tokens", "units", "words"),
+    )
+
+    def __init__(self, syntax: Syntax) -> None:
+        self.syntax = syntax
+        self.tokens = syntax.tokens
+        self.words = [token for token in self.tokens if any(map(str.isalnum, token.text))]
+        self.content = [token for token in self.words if token.pos in _CONTENT]
+        self.lower = [token.text.lower() for token in self.words]
+        self.pos = Counter([token.pos for token in self.words])
+        self.units = count_units(syntax.trees)
+        self.shape = Shape(syntax.trees)
+        self.arcs = Arcs(self.tokens)
+        self.naming = NamedThings(self.tokens, self.arcs)
+        self.asking = asking(self.tokens)
+        start = self.asking.place
+        if start < 0:
+            start = next((p for p, token in enumerate(self.tokens) if token.head == p), 0)
+        self.reach = [self.arcs.steps(self.tokens, start, head) for head in self.naming.heads]
+
 
 _NESTED = ("NP", "PP", "SBAR", "VP")
 
@@ -354,52 +402,3 @@ def _target(kind: str, noun: str) -> str:
         return simple[kind]
     kinds = ((_PERSON, "person"), (_PLACE, "place"), (_TIME, "time"), (_QUANTITY, "number"))
     return next((target for nouns, target in kinds if noun in nouns), "thing")
-
-
-_CONTENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "ADV", "NUM"})
-
-
-class View:
-    """A question as features look at it.
-
-    Attributes:
-        syntax: What all of this is made of.
-        tokens: Of the syntax, punctuation included.
-        words: Tokens with a letter or a digit.
-        content: Nouns, names, verbs, adjectives, adverbs and numbers among the words.
-        lower: Words in lower case.
-        lemmas: Lemmas of the words in lower case.
-        pos: How often each universal part of speech occurs among the words.
-        tags: How often each Penn tag occurs among the tokens.
-        units: Lu's nine production units.
-        shape: Of the constituency trees.
-        arcs: Of the dependency tree.
-        naming: Entities and descriptions.
-        asking: What is asked for.
-        reach: For each entity, arcs from what is asked (the question word, or else the first
-            root) to it.
-    """
-
-    __slots__ = (
-        *("arcs", "asking", "content", "lemmas", "lower", "naming", "pos", "reach"),
-        *("shape", "syntax", "tags", "tokens", "units", "words"),
-    )
-
-    def __init__(self, syntax: Syntax) -> None:
-        self.syntax = syntax
-        self.tokens = syntax.tokens
-        self.words = [token for token in self.tokens if any(map(str.isalnum, token.text))]
-        self.content = [token for token in self.words if token.pos in _CONTENT]
-        self.lower = [token.text.lower() for token in self.words]
-        self.lemmas = [token.lemma.lower() for token in self.words]
-        self.pos = Counter([token.pos for token in self.words])
-        self.tags = Counter([token.tag for token in self.tokens])
-        self.units = count_units(syntax.trees)
-        self.shape = Shape(syntax.trees)
-        self.arcs = Arcs(self.tokens)
-        self.naming = NamedThings(self.tokens, self.arcs)
-        self.asking = asking(self.tokens)
-        start = self.asking.place
-        if start < 0:
-            start = next((p for p, token in enumerate(self.tokens) if token.head == p), 0)
-        self.reach = [self.arcs.steps(self.tokens, start, head) for head in self.naming.heads]

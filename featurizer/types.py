@@ -1,6 +1,7 @@
 """What an analysis consists of."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ class EntityMention:
     """A named entity as the tagger found it.
 
     Attributes:
-        text: Surface form.
         label: The tagger's, e.g. "PERSON".
         span: Character offsets in the analysed text, end exclusive.
     """
@@ -44,8 +44,6 @@ class Token:
     """A word or a mark of punctuation.
 
     Attributes:
-        text: As it stands.
-        lemma: Its dictionary form.
         tag: Penn Treebank tag.
         pos: Universal part of speech.
         dep: Relation to its head, "ROOT" for what has none.
@@ -53,7 +51,6 @@ class Token:
         span: Character offsets in the analysed text, end exclusive.
         entity: Label of the named entity or number that it is part of, or "".
         begins_entity: Whether it is the first token of that.
-        is_stop: Whether the pipeline takes it for a stop word.
         like_num: Whether it is a number, in digits or words.
     """
 
@@ -91,6 +88,20 @@ class Parse:
     tokens: tuple[Token, ...] = ()
     token_sentences: tuple[Span, ...] = ()
     unread: int = 0
+
+
+class TitledText(Protocol):
+    """A passage to be analysed."""
+
+    @property
+    def title(self) -> str:
+        """May be empty."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """Never empty."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,47 +1,17 @@
 """From what the featurizer finds to what the backends take; the two do not know each other."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from backends.types import (
-    AnalysedPassage,
-    AnalysedSentence,
-    Float32,
     Mention,
-    Passage,
     Query,
 )
 from featurizer.analyser import Analyser
 from featurizer.constituency.tree import Tree
 from featurizer.registry import feature_matrix
 from featurizer.stopwatch import Stopwatch
-from featurizer.types import Analysis, PassageAnalysis
-from router.batch import Asked
-
-
-class Passages:
-    """An analyser as `backends.store.ingest` wants it."""
-
-    def __init__(self, analyser: Analyser) -> None:
-        self._analyser = analyser
-
-    @property
-    def dimension(self) -> int:
-        """Length d of every vector."""
-        return self._analyser.dimension
-
-    @property
-    def fingerprint(self) -> Mapping[str, str]:
-        """What the stored rows depend on."""
-        return self._analyser.fingerprint
-
-    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
-        """One result per passage, in order."""
-        found = self._analyser.passages([(passage.title, passage.text) for passage in passages])
-        return [_passage(analysis) for analysis in found]
-
-    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
-        """(n, d) unit vectors of entity surfaces, in order."""
-        return self._analyser.surfaces(surfaces)
+from featurizer.types import Analysis
+from router.types import AnalysedQuestions
 
 
 class Questions:
@@ -49,7 +19,6 @@ class Questions:
 
     def __init__(self, analyser: Analyser) -> None:
         self._analyser = analyser
-        self._clock = Stopwatch("features")
 
     def analyse(
         self,
@@ -57,7 +26,7 @@ class Questions:
         wanted: Callable[[str], bool] | None = None,
         *,
         features: bool = False,
-    ) -> Asked:
+    ) -> AnalysedQuestions:
         """One query per question, in order, from one parse and one encoder call.
 
         Args:
@@ -65,25 +34,22 @@ class Questions:
             wanted: Whether the vector of a named entity will be needed; None needs none.
             features: Whether their features are wanted as well.
         """
+        before = dict(self._analyser.seconds)
         analyses = self._analyser.questions(texts, wanted, syntax=features)
+        # No trees are built where no score is wanted.
+        seconds = {
+            stage: spent - before.get(stage, 0.0)
+            for stage, spent in self._analyser.seconds.items()
+            if spent > before.get(stage, 0.0)
+        }
         queries = [_query(analysis) for analysis in analyses]
         if not features:
-            return Asked(queries)
-        with self._clock.stage("features"):
+            return AnalysedQuestions(queries, seconds=seconds)
+        clock = Stopwatch()
+        with clock.stage("features"):
             matrix = feature_matrix(analyses)
-        return Asked(queries, matrix, [_trees(analysis) for analysis in analyses])
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Wall time spent so far, by stage."""
-        return {**self._analyser.seconds, **self._clock.seconds}
-
-
-def _passage(found: PassageAnalysis) -> AnalysedPassage:
-    return AnalysedPassage(
-        found.vector,
-        tuple(AnalysedSentence(s.text, s.entities, s.phrases, s.vector) for s in found.sentences),
-    )
+        trees = [_trees(analysis) for analysis in analyses]
+        return AnalysedQuestions(queries, matrix, trees, {**seconds, **clock.seconds})
 
 
 def _trees(found: Analysis) -> tuple[Tree, ...]:

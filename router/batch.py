@@ -1,57 +1,74 @@
 """One batch of questions against one version: analysed once, and each arm asked once for each."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
 
 import numpy as np
 
 from backends.trigraph.explanation import Explanation
-from backends.trigraph.retriever import TriGraphRetriever
 from backends.trigraph.seeds import SeedStats
-from backends.types import Float64, Mask, Query, Ranking, Retriever
+from backends.types import Float32, Float64, Mask, Query, Ranking, Retriever
 from featurizer.constituency.tree import Tree
-from router.types import ArmResults, Route
+from router.adapters import Questions
+from router.types import AnalysedQuestions, ArmResults, Route
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Analysed questions.
-
-    Attributes:
-        queries: One for each question, in order.
-        features: (n, d) float64, what the router scores; None when it was not asked for.
-        trees: Of the sentences of each question, that the features are made of; empty without.
-    """
-
-    queries: Sequence[Query]
-    features: Float64 | None = None
-    trees: Sequence[tuple[Tree, ...]] = ()
-
-
-class Analyses(Protocol):
-    """What turns questions into queries."""
+class TextArm(Retriever, Protocol):
+    """An arm whose scores of all passages the graph's prior is made of."""
 
     @property
-    def seconds(self) -> Mapping[str, float]:
-        """Wall time spent so far, by stage."""
+    def scores_all(self) -> bool:
+        """Whether `rank` of `scores` is what `search` gives; an approximate index skips most."""
         ...
 
-    def analyse(
+    def scores(self, query: Query) -> Float32:
+        """(n,) scores of every passage."""
+        ...
+
+    def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
+        """At most k passages by these scores."""
+        ...
+
+
+class GraphBatch(Protocol):
+    """What only the graph can do: say where it starts, and how it came to its ranking."""
+
+    def seeds(self, place: int) -> tuple[SeedStats, ...]:
+        """Where a question's walk starts, known without walking."""
+        ...
+
+    def search(
         self,
-        texts: Sequence[str],
-        wanted: Callable[[str], bool] | None = None,
-        *,
-        features: bool = False,
-    ) -> Asked:
-        """One query per question, in order, with its features where they are asked for."""
+        places: Sequence[int],
+        k: int,
+        similarities: Mapping[int, Float32],
+        lexical: Mapping[int, Float32],
+    ) -> list[Ranking]:
+        """At most k passages for some of the questions, with the scores that are known of them."""
+        ...
+
+    def explain(self, place: int, ranking: Ranking) -> Explanation:
+        """How the passages of a ranking came to their places."""
+        ...
+
+
+class GraphArm(Protocol):
+    """The graph arm, which keeps what it finds for the questions of a batch."""
+
+    def needs_vector(self, mention: str) -> bool:
+        """Whether a tagged mention can only be linked by its vector."""
+        ...
+
+    def batch(self, queries: Sequence[Query], allowed: Mask | None) -> GraphBatch:
+        """Questions to be asked together."""
         ...
 
 
 class Arms(Protocol):
-    """One version of an index, as the gateway needs it; `router.session` has the real one."""
+    """One version of an index, as the gateway needs it; `router.session.Snapshot` is one."""
 
     version: int
 
@@ -59,8 +76,19 @@ class Arms(Protocol):
         """How many passages there are."""
         ...
 
-    def retriever(self, arm: Route) -> Retriever:
-        """An arm by name."""
+    @property
+    def dense(self) -> TextArm:
+        """The dense arm."""
+        ...
+
+    @property
+    def lexical(self) -> TextArm:
+        """The lexical arm."""
+        ...
+
+    @property
+    def graph(self) -> GraphArm:
+        """The graph arm."""
         ...
 
     def allowed(self, filter_: object | None) -> Mask | None:
@@ -69,7 +97,11 @@ class Arms(Protocol):
 
 
 class Batch:
-    """Questions on their way through one version of an index."""
+    """Questions on their way through one version of an index.
+
+    Seeds, scores of all passages, rankings and walks are kept for as long as the batch, so that
+    nothing is computed twice for a question. Questions are named by their place in the batch.
+    """
 
     def __init__(self, arms: Arms, questions: Sequence[str], filter_: object | None) -> None:
         """Nothing is analysed or searched yet.
@@ -78,122 +110,99 @@ class Batch:
             FilterError: The filter is not well formed.
         """
         self.questions = questions
-        self.arms = arms
         self.seconds: list[dict[str, float]] = [{} for _ in questions]
+        self._arms = arms
         self._allowed = arms.allowed(filter_)
-        self._asked: Asked | None = None
-        self._found: dict[Route, dict[int, tuple[int, Ranking]]] = {}
+        self._analysed: AnalysedQuestions | None = None
+        self._graph: GraphBatch | None = None
+        self._asks_graph = self._walks_all = False
+        self._rankings: dict[Route, dict[int, tuple[int, Ranking]]] = {}
+        self._scores: dict[Route, dict[int, Float32]] = {Route.DENSE: {}, Route.LEXICAL: {}}
 
     @property
     def features(self) -> Float64:
         """(n, d) features of the questions; `analyse` must have been asked for them."""
-        if self._asked is None or self._asked.features is None:
+        if self._analysed is None or self._analysed.features is None:
             raise ValueError("these questions were analysed without features")
-        return self._asked.features
+        return self._analysed.features
 
     @property
     def trees(self) -> Sequence[tuple[Tree, ...]]:
         """Of the sentences of each question; empty where the features have none."""
-        return () if self._asked is None else self._asked.trees
+        return () if self._analysed is None else self._analysed.trees
 
-    def analyse(self, analyses: Analyses, *, graph: bool, features: bool = False) -> None:
+    def analyse(
+        self, analyser: Questions, arms: Sequence[Route], *, features: bool = False
+    ) -> None:
         """Run the models once over all questions.
 
         Args:
-            analyses: What runs them.
-            graph: Whether the graph arm may be asked, which can need vectors of mentions.
-            features: Whether the router's features are wanted.
+            analyser: What runs them.
+            arms: That will be asked about every question.
+            features: Whether the router's features are wanted; it may ask the graph as well.
         """
-        wanted = None
-        if graph:
-            arm = self.arms.retriever(Route.GRAPH)
-            wanted = arm.finder.needs_vector if isinstance(arm, TriGraphRetriever) else None
-        before = dict(analyses.seconds)
-        self._asked = analyses.analyse(self.questions, wanted, features=features)
-        for stage, seconds in analyses.seconds.items():
-            if seconds > before.get(stage, 0.0):  # no trees are built where no score is wanted
-                self._share(stage, seconds - before.get(stage, 0.0), range(len(self.questions)))
+        self._walks_all = Route.GRAPH in arms
+        self._asks_graph = features or self._walks_all
+        wanted = self._arms.graph.needs_vector if self._asks_graph else None
+        self._analysed = analyser.analyse(self.questions, wanted, features=features)
+        for stage, seconds in self._analysed.seconds.items():
+            self._share(stage, seconds, range(len(self.questions)))
 
     def use_words_alone(self) -> None:
         """Where no arm needs a vector, nothing needs to be analysed."""
         empty = np.zeros(0, np.float32)
-        self._asked = Asked([Query(text, empty) for text in self.questions])
+        self._analysed = AnalysedQuestions([Query(text, empty) for text in self.questions])
 
-    def rankings(self, arm: Route, places: Sequence[int], depth: int) -> list[Ranking]:
+    def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
+        """Where the graph's walk starts for some of the questions, known without walking."""
+        with self.stage("seeds", places):
+            return [self._on_graph.seeds(place) for place in places]
+
+    def search(self, arm: Route, places: Sequence[int], depth: int) -> list[Ranking]:
         """What an arm finds for some of the questions; what it found before is not sought again.
 
         Args:
             arm: A single arm.
-            places: Of the questions in the batch.
+            places: Of the questions.
             depth: Most hits for each.
         """
-        known = self._found.setdefault(arm, {})
+        known = self._rankings.setdefault(arm, {})
         missing = [place for place in places if known.get(place, (0,))[0] < depth]
         if missing:
-            retriever = self.arms.retriever(arm)
-            queries = [self._queries[place] for place in missing]
             with self.stage(arm, missing):
-                found = retriever.search(queries, depth, self._allowed)
+                found = self._ask(arm, missing, depth)
             known.update((p, (depth, ranking)) for p, ranking in zip(missing, found, strict=True))
         return [_cut(known[place][1], depth) for place in places]
 
-    def evidence(
-        self, arms: Sequence[Route], places: Sequence[int], depth: int
+    def results(
+        self, arms: Sequence[Route], places: Sequence[int], depth: int, *, seeds: bool = False
     ) -> list[ArmResults]:
         """What some arms say about some of the questions; seeds too, where the graph is asked.
 
         Args:
             arms: Single arms.
-            places: Of the questions in the batch.
+            places: Of the questions.
             depth: Most hits for each.
+            seeds: Whether seeds are wanted of a graph that is not asked.
         """
-        found = {arm: self.rankings(arm, places, depth) for arm in arms}
-        seeds = self.seeds(places) if Route.GRAPH in found else [()] * len(places)
+        starts = self.seeds(places) if seeds or Route.GRAPH in arms else [()] * len(places)
+        found = {arm: self.search(arm, places, depth) for arm in arms}
         return [
-            ArmResults(
-                self._queries[place],
-                seeds[row],
-                {arm: of_arm[row] for arm, of_arm in found.items()},
-            )
-            for row, place in enumerate(places)
+            ArmResults(self._query(p), starts[row], {arm: of[row] for arm, of in found.items()})
+            for row, p in enumerate(places)
         ]
-
-    def forecast(self, places: Sequence[int], depth: int) -> list[ArmResults]:
-        """What is known before the graph is walked: seeds and the dense list.
-
-        Args:
-            places: Of the questions in the batch.
-            depth: Most hits for each.
-        """
-        found = self.rankings(Route.DENSE, places, depth)
-        seeds = self.seeds(places)
-        return [
-            ArmResults(self._queries[place], seeds[row], {Route.DENSE: found[row]})
-            for row, place in enumerate(places)
-        ]
-
-    def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
-        """Where the graph's walk starts for some of the questions, known without walking."""
-        arm = self.arms.retriever(Route.GRAPH)
-        if not isinstance(arm, TriGraphRetriever):
-            return [()] * len(places)
-        with self.stage("seeds", places):
-            return arm.seeds([self._queries[place] for place in places], self._allowed)
 
     def arms_of(self, place: int) -> dict[str, Ranking]:
         """What each arm found for one question, by name, as deep as it was asked for."""
         return {
-            str(arm): of_arm[place][1] for arm, of_arm in self._found.items() if place in of_arm
+            str(arm): of_arm[place][1] for arm, of_arm in self._rankings.items() if place in of_arm
         }
 
     def explain(self, place: int, ranking: Ranking) -> Explanation | None:
         """How the graph came to the places of a ranking; None where it was not asked."""
-        if place not in self._found.get(Route.GRAPH, {}):
+        if place not in self._rankings.get(Route.GRAPH, {}):
             return None
-        arm = self.arms.retriever(Route.GRAPH)
-        if not isinstance(arm, TriGraphRetriever):
-            return None
-        return arm.explain(self._queries[place], ranking, self._allowed)
+        return self._on_graph.explain(place, ranking)
 
     @contextmanager
     def stage(self, name: str, places: Sequence[int]) -> Iterator[None]:
@@ -203,10 +212,35 @@ class Batch:
         self._share(str(name), perf_counter() - start, places)
 
     @property
-    def _queries(self) -> Sequence[Query]:
-        if self._asked is None:
+    def _on_graph(self) -> GraphBatch:
+        if self._graph is None:
+            queries = [self._query(place) for place in range(len(self.questions))]
+            self._graph = self._arms.graph.batch(queries, self._allowed)
+        return self._graph
+
+    def _ask(self, arm: Route, places: Sequence[int], depth: int) -> list[Ranking]:
+        if arm == Route.GRAPH:
+            dense, lexical = self._scores[Route.DENSE], self._scores[Route.LEXICAL]
+            return self._on_graph.search(places, depth, dense, lexical)
+        retriever = self._arms.dense if arm == Route.DENSE else self._arms.lexical
+        keeps = retriever.scores_all and self._asks_graph
+        if arm == Route.DENSE and len(places) > 1:
+            # Several questions are scanned together faster than one by one, so scores of their
+            # own are only worth it where the graph is certain to need them.
+            keeps = keeps and self._walks_all
+        if not keeps:
+            queries = [self._query(place) for place in places]
+            return retriever.search(queries, depth, self._allowed)
+        kept = self._scores[arm]
+        for place in places:
+            if place not in kept:
+                kept[place] = retriever.scores(self._query(place))
+        return [retriever.rank(kept[place], depth, self._allowed) for place in places]
+
+    def _query(self, place: int) -> Query:
+        if self._analysed is None:
             raise ValueError("these questions were not analysed yet")
-        return self._asked.queries
+        return self._analysed.queries[place]
 
     def _share(self, stage: str, seconds: float, places: Sequence[int]) -> None:
         for place in places:

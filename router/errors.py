@@ -17,7 +17,7 @@ class SettingsError(RouterError, ValueError):
     """A setting with a value it cannot have, or a variable that names no setting."""
 
 
-class JournalError(RouterError):
+class RequestLogError(RouterError):
     """A request log that cannot be written or read."""
 
 

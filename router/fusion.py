@@ -239,9 +239,8 @@ class GraphWeightModel:
     so whatever the corpus is about and however its questions are spelt, so what is fitted on some
     datasets holds on others, where a score of the question's words does not.
 
-    `training.fit.graph_weight` fits it. The defaults lie on the plateau around what it finds for
-    the train and dev questions of 2wiki, popqa and nq over one corpus; `benchmarks.fusion` prints
-    both.
+    `python -m benchmarks fusion` fits it and prints both: the defaults lie on the plateau around
+    what it finds for the train and dev questions of 2wiki, popqa and nq over one corpus.
 
     Attributes:
         bias: Logit of a question without a title among its seeds whose walk tells nothing apart.
@@ -352,6 +351,34 @@ class FusionSettings:
                 "Give them a weight with WYE_FUSION__S."
             )
         return arms
+
+
+def lists_of(route: Route, fusion: FusionSettings) -> tuple[Route, ...]:
+    """The arms whose rankings a route is made of.
+
+    Raises:
+        FusionError: Every list of fusion weighs 0.
+    """
+    if route == Route.HYBRID:
+        return Route.DENSE, Route.LEXICAL
+    return fusion.arms() if route == Route.FUSION else (route,)
+
+
+def stages_of(route: Route) -> tuple[str, ...]:
+    """The stages of `Reply.seconds` that a route takes beside reading the question and deciding.
+
+    Fusion is taken to run every arm. The graph's prior takes the scores of the text arms, whichever
+    route asks for it: where their lists are wanted as well, the time of the scores is theirs, else
+    it is part of the graph's.
+    """
+    match route:
+        case Route.HYBRID:
+            return "dense", "lexical", "fusing"
+        case Route.GRAPH:
+            return "dense", "lexical", "seeds", "graph"
+        case Route.FUSION:
+            return "dense", "lexical", "seeds", "graph", "fusing"
+    return (str(route),)
 
 
 def fuse_all(

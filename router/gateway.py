@@ -1,12 +1,14 @@
 """The one orchestration: questions in, replies out, whoever asks."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from backends.types import Float64, Ranking
-from router.batch import Analyses, Arms, Batch
+from backends.trigraph.retriever import in_parts
+from backends.types import Ranking
+from router.adapters import Questions
+from router.batch import Arms, Batch
 from router.errors import ModelFileError, QuestionError
-from router.fusion import FusionSettings, fuse_all, fuse_text
+from router.fusion import FusionSettings, fuse_all, fuse_text, lists_of
+from router.model import RoutingModel
 from router.query_performance import with_corpus, without_corpus
 from router.types import ARMS, Decision, Reply, Route, TimedArmResults, with_trees
 
@@ -16,26 +18,7 @@ SEEN = 5
 _UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
 
 
-class Model(Protocol):
-    """What chooses a route; `router.model` has the real one."""
-
-    @property
-    def asks_corpus(self) -> bool:
-        """Whether it looks at what the corpus says."""
-        ...
-
-    def decide(
-        self,
-        features: Float64,
-        *,
-        max_latency_ms: float | None = None,
-        explain: bool = False,
-    ) -> list[Decision]:
-        """A decision for each row of features."""
-        ...
-
-
-def no_router() -> Model:
+def no_router() -> RoutingModel:
     """Stands where there is no router.
 
     Raises:
@@ -50,20 +33,20 @@ class Gateway:
     def __init__(
         self,
         arms: Callable[[], Arms],
-        analyses: Callable[[], Analyses],
+        analyser: Callable[[], Questions],
         fusion: FusionSettings,
-        model: Callable[[], Model] = no_router,
+        model: Callable[[], RoutingModel] = no_router,
     ) -> None:
         """Wire the parts; nothing is loaded before a question needs it.
 
         Args:
             arms: The version to search in; asked once per batch, so that a batch sees one version.
-            analyses: What analyses questions; not asked for where words are enough.
+            analyser: What analyses questions; not asked for where words are enough.
             fusion: What the fusion route does.
             model: The router; not asked for where the route is given.
         """
         self._arms = arms
-        self._analyses = analyses
+        self._questions = analyser
         self._model = model
         self._fusion = fusion
 
@@ -101,34 +84,34 @@ class Gateway:
         arms = self._arms()
         if not len(arms):
             return [_of_empty_index(question, route, arms.version) for question in questions]
-        batch = Batch(arms, questions, filter)
-        decisions: Sequence[Decision | None] = [None] * len(questions)
-        if route == Route.AUTO:
-            decisions = self._decide(
-                batch,
-                max_latency_ms=max_latency_ms,
-                explain=explain,
-                depth=max(k, self._fusion.depth),
-            )
-        elif route == Route.LEXICAL or self._lists(route) == [Route.LEXICAL]:
-            batch.use_words_alone()
-        else:
-            batch.analyse(self._analyses(), graph=Route.GRAPH in self._lists(route))
-        chosen = [route if decision is None else decision.route for decision in decisions]
-        rankings = self._rankings(batch, chosen, decisions, k)
-        return [
-            Reply(
-                question=question,
-                route=chosen[place],
-                ranking=rankings[place],
-                arms=batch.arms_of(place),
-                seconds=batch.seconds[place],
-                version=arms.version,
-                explanation=batch.explain(place, rankings[place]) if explain else None,
-                decision=decisions[place],
-            )
-            for place, question in enumerate(questions)
-        ]
+        replies: list[Reply] = []
+        for part in in_parts(questions, len(arms)):
+            batch = Batch(arms, part, filter)
+            if route == Route.AUTO:
+                depth = max(k, self._fusion.depth)
+                decisions = self._decide(
+                    batch, max_latency_ms=max_latency_ms, explain=explain, depth=depth
+                )
+                chosen = [decision.route for decision in decisions]
+            else:
+                self._read(batch, lists_of(route, self._fusion))
+                decisions, chosen = [], [route] * len(part)
+            scores = [decision.score for decision in decisions] or [None] * len(part)
+            rankings = self._rankings(batch, chosen, scores, k)
+            replies += [
+                Reply(
+                    question=question,
+                    route=chosen[place],
+                    ranking=rankings[place],
+                    arms=batch.arms_of(place),
+                    seconds=batch.seconds[place],
+                    version=arms.version,
+                    explanation=batch.explain(place, rankings[place]) if explain else None,
+                    decision=decisions[place] if decisions else None,
+                )
+                for place, question in enumerate(part)
+            ]
+        return replies
 
     def decide(
         self,
@@ -152,8 +135,13 @@ class Gateway:
         arms = self._arms()
         if not len(arms):
             return [_UNDECIDED] * len(questions)
-        batch = Batch(arms, questions, filter)
-        return self._decide(batch, max_latency_ms=max_latency_ms, explain=explain)
+        return [
+            decision
+            for part in in_parts(questions, len(arms))
+            for decision in self._decide(
+                Batch(arms, part, filter), max_latency_ms=max_latency_ms, explain=explain
+            )
+        ]
 
     def retrieve_all(
         self,
@@ -175,21 +163,31 @@ class Gateway:
         check(questions, depth)
         if not questions:
             return []
-        batch = Batch(self._arms(), questions, filter)
-        batch.analyse(self._analyses(), graph=True)
-        found = batch.evidence(ARMS, range(len(questions)), depth)
-        return [
-            TimedArmResults(evidence, seconds)
-            for evidence, seconds in zip(found, batch.seconds, strict=True)
-        ]
+        arms = self._arms()
+        found: list[TimedArmResults] = []
+        for part in in_parts(questions, len(arms)):
+            batch = Batch(arms, part, filter)
+            self._read(batch, ARMS)
+            results = batch.results(ARMS, range(len(part)), depth)
+            found += map(TimedArmResults, results, batch.seconds)
+        return found
+
+    def _read(self, batch: Batch, arms: Sequence[Route]) -> None:
+        """Analyse questions that all go to the same arms."""
+        if tuple(arms) == (Route.LEXICAL,):
+            batch.use_words_alone()
+        else:
+            batch.analyse(self._questions(), arms)
 
     def _decide(
         self, batch: Batch, *, max_latency_ms: float | None, explain: bool, depth: int = SEEN
     ) -> list[Decision]:
         model = self._model()
-        batch.analyse(self._analyses(), graph=True, features=True)
+        batch.analyse(self._questions(), (), features=True)
         everyone = range(len(batch.questions))
-        seen = batch.forecast(everyone, max(depth, SEEN)) if model.asks_corpus else None
+        seen = None
+        if model.asks_corpus:
+            seen = batch.results([Route.DENSE], everyone, max(depth, SEEN), seeds=True)
         with batch.stage("routing", everyone):
             own = batch.features
             columns = without_corpus(own) if seen is None else with_corpus(own, seen)
@@ -197,11 +195,7 @@ class Gateway:
         return with_trees(chosen, batch.trees) if explain else chosen
 
     def _rankings(
-        self,
-        batch: Batch,
-        chosen: Sequence[Route],
-        decisions: Sequence[Decision | None],
-        k: int,
+        self, batch: Batch, chosen: Sequence[Route], scores: Sequence[float | None], k: int
     ) -> list[Ranking]:
         """One ranking for each question; those with the same route are worked on together."""
         found: dict[int, Ranking] = {}
@@ -209,43 +203,25 @@ class Gateway:
             places = [place for place, own in enumerate(chosen) if own == route]
             if not places:
                 continue
-            if route == Route.FUSION:
-                scores = [_score(decisions[place]) for place in places]
-                rankings = self._fuse(batch, places, scores, k)
-            elif route == Route.HYBRID:
-                rankings = self._fuse_text(batch, places, k)
+            if route in ARMS:
+                rankings = batch.search(route, places, k)
             else:
-                rankings = batch.rankings(route, places, k)
+                depth = max(k, self._fusion.depth)
+                results = batch.results(lists_of(route, self._fusion), places, depth)
+                with batch.stage("fusing", places):
+                    if route == Route.HYBRID:
+                        rankings = fuse_text(results, self._fusion, k)
+                    else:
+                        known = [scores[place] for place in places]
+                        rankings = fuse_all(results, self._fusion, known, k)
             found.update(zip(places, rankings, strict=True))
         return [found[place] for place in range(len(chosen))]
-
-    def _fuse(
-        self, batch: Batch, places: Sequence[int], scores: Sequence[float | None], k: int
-    ) -> list[Ranking]:
-        depth = max(k, self._fusion.depth)
-        evidence = batch.evidence(self._lists(Route.FUSION), places, depth)
-        with batch.stage("fusing", places):
-            return fuse_all(evidence, self._fusion, scores, k)
-
-    def _fuse_text(self, batch: Batch, places: Sequence[int], k: int) -> list[Ranking]:
-        depth = max(k, self._fusion.depth)
-        evidence = batch.evidence(self._lists(Route.HYBRID), places, depth)
-        with batch.stage("fusing", places):
-            return fuse_text(evidence, self._fusion, k)
-
-    def _lists(self, route: Route) -> list[Route]:
-        """The arms that a route runs."""
-        if route == Route.HYBRID:
-            return [Route.DENSE, Route.LEXICAL]
-        if route != Route.FUSION:
-            return [route]
-        return list(self._fusion.arms())
 
 
 def decide_without_index(
     questions: Sequence[str],
-    analyses: Analyses,
-    model: Model,
+    analyser: Questions,
+    model: RoutingModel,
     *,
     max_latency_ms: float | None = None,
     explain: bool = False,
@@ -254,7 +230,7 @@ def decide_without_index(
 
     Args:
         questions: Each with at least one word.
-        analyses: What analyses them.
+        analyser: What analyses them.
         model: The router.
         max_latency_ms: Most time for an answer.
         explain: Whether to say how the router came to its choice.
@@ -272,7 +248,7 @@ def decide_without_index(
         )
     if not questions:
         return []
-    asked = analyses.analyse(questions, features=True)
+    asked = analyser.analyse(questions, features=True)
     if asked.features is None:
         raise ValueError("features were asked for and not given")
     columns = without_corpus(asked.features)
@@ -292,10 +268,6 @@ def check(questions: Sequence[str], k: int) -> None:
         if not question.strip():
             place = f"Question {number}" if len(questions) > 1 else "The question"
             raise QuestionError(f"{place} is empty; ask with at least one word.")
-
-
-def _score(decision: Decision | None) -> float | None:
-    return None if decision is None else decision.score
 
 
 def _of_empty_index(question: str, route: Route, version: int) -> Reply:

@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from backends.lexical import STOPWORDS, terms
+from backends.lexical import content_terms
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Query, Ranking
 from featurizer import registry as featurizer
 from featurizer.registry import FEATURE_NAMES
 from router.types import ArmResults, Route
 
-_STOPWORDS = frozenset(STOPWORDS)
 _NOTHING = Ranking("", ())
 SIGNALS_VERSION = 1
 """Raised when the value of some signal changes."""
@@ -154,8 +153,8 @@ def _of_agreement(evidence: ArmResults) -> Sequence[float]:
 
 def _coverage(query: Query, seeds: Sequence[SeedStats]) -> float:
     """Share of the question's content words that seeds stand for."""
-    words = terms(query.text, "s", _STOPWORDS)
-    named = {term for seed in seeds for term in terms(seed.mention, "s", _STOPWORDS)}
+    words = content_terms(query.text)
+    named = {term for seed in seeds for term in content_terms(seed.mention)}
     return sum(word in named for word in words) / len(words) if words else 0.0
 
 

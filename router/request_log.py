@@ -8,30 +8,14 @@ import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from router.errors import JournalError
+from router.errors import RequestLogError
 
 RETRIEVAL = "retrieval"
 FEEDBACK = "feedback"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One answered question.
-
-    Attributes:
-        request_id: Of the request it came with.
-        values: The line as it was written.
-        feedback: What was said about it since, oldest first.
-    """
-
-    request_id: str
-    values: Mapping[str, Any]
-    feedback: tuple[Mapping[str, Any], ...] = field(default=())
 
 
 class RequestLog:
@@ -41,14 +25,14 @@ class RequestLog:
         """Open a file to append to, which only its owner can read if it is new.
 
         Raises:
-            JournalError: It cannot be written.
+            RequestLogError: It cannot be written.
         """
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
-            raise JournalError(
+            raise RequestLogError(
                 f"The request log {path} cannot be written ({error.strerror}); give another file."
             ) from None
 
@@ -56,7 +40,7 @@ class RequestLog:
         """Append one line.
 
         Raises:
-            JournalError: The disk is full, or the file system is gone.
+            RequestLogError: The disk is full, or the file system is gone.
         """
         line = {
             "kind": kind,
@@ -67,30 +51,13 @@ class RequestLog:
         try:
             os.write(self._descriptor, (json.dumps(line) + "\n").encode())
         except OSError as error:
-            raise JournalError(
+            raise RequestLogError(
                 f"The request log {self._path} cannot be written ({error.strerror})."
             ) from None
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
-
-
-def read_journal(path: Path) -> Iterator[Entry]:
-    """Answered questions in the order they were answered, each with its feedback.
-
-    A last line without an end was being written when the process was killed, and is left out.
-
-    Raises:
-        JournalError: The file is missing, or a line is no JSON; names it by number.
-    """
-    said: dict[str, list[Mapping[str, Any]]] = {}
-    for line in _whole_lines(path):
-        if line["kind"] == FEEDBACK:
-            said.setdefault(line["request_id"], []).append(line)
-    for line in _whole_lines(path):
-        if line["kind"] == RETRIEVAL:
-            yield Entry(line["request_id"], line, tuple(said.get(line["request_id"], ())))
 
 
 def read_texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -100,18 +67,18 @@ def read_texts(path: Path) -> Iterator[tuple[int, str]]:
     read as gzip, as rotated logs are.
 
     Raises:
-        JournalError: The file is missing, damaged, or no text.
+        RequestLogError: The file is missing, damaged, or no text.
     """
     try:
         with _opened(path) as file:
             yield from enumerate(file, start=1)
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise JournalError(
+        raise RequestLogError(
             f"The request log {path} cannot be read ({reason}); give another file."
         ) from None
     except UnicodeDecodeError as error:
-        raise JournalError(
+        raise RequestLogError(
             f"{path} is no request log: it is not UTF-8 ({error.reason}); give another file."
         ) from None
 
@@ -132,15 +99,3 @@ def _opened(path: Path) -> TextIO:
     if path.suffix == ".gz":
         return gzip.open(path, "rt", encoding="utf-8")
     return path.open(encoding="utf-8")
-
-
-def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
-    for number, text in read_texts(path):
-        if not text.endswith("\n"):
-            continue
-        line = parse_line(text)
-        if line is None:
-            raise JournalError(
-                f"{path}:{number} is no line of a request log; take it out, or give another file."
-            )
-        yield line

@@ -1,7 +1,22 @@
-"""The maths of the attention-MLP, for one network or several of one shape side by side.
+"""The scorer of questions: z-scores into networks or lines, whose mean logit is calibrated.
 
-Arrays of several networks have an axis more in front, here written (…). NumPy then works on all of
-them in one call, which is what most of the time of small networks goes into.
+The attention-MLP runs without autograd: one question's logit, and gradients in closed form. Source:
+EA-GraphRAG, section 3.3: feature-level attention on the input, hidden layers of 256, 128 and 64
+with residual connections where dimensions match, output attention, logit. It leaves the rest open.
+Here, with x the z-scored features:
+
+    u   = x ⊙ sigmoid(W_f x + b_f)              feature attention: one weight in (0, 1) a feature
+    h_1 = silu(W_1 u + b_1)  (+ u when as wide)
+    h_i = silu(W_i h_{i-1} + b_i)  (+ h_{i-1} when as wide)
+    v   = h ⊙ sigmoid(W_o h + b_o)              output attention: the same over hidden units
+    logit = w · v + b
+
+Attention is a gate and not a softmax, so that a feature's weight does not fall because others
+matter too. The activation is silu(a) = a sigmoid(a) (Elfwing et al. 2018), which is smooth: the
+gradient exists everywhere, and a few points suffice to integrate it.
+
+Arrays of several networks of one shape have an axis more in front, here written (…). NumPy then
+works on all of them in one call, which is what most of the time of small networks goes into.
 """
 
 import math
@@ -33,6 +48,16 @@ class Layer:
     weight: Floats
     bias: Floats
 
+    @classmethod
+    def of(cls, tensors: Mapping[str, Floats], name: str, dtype: Kind) -> "Layer":
+        """The layer of that name.
+
+        Raises:
+            KeyError: A tensor is missing.
+        """
+        weight, bias = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
+        return cls(np.ascontiguousarray(weight, dtype), np.ascontiguousarray(bias, dtype))
+
     def of_one(self, x: Floats) -> Floats:
         """(…, inputs) to (…, outputs): a dot product each, whose bits depend on nothing else."""
         result: Floats = np.vecdot(self.weight, x[..., None, :])
@@ -48,7 +73,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All layers, in one precision.
+    """All layers of one network or of several side by side, in one precision.
 
     Attributes:
         features: (…, d, d) attention over features.
@@ -62,36 +87,71 @@ class Weights:
     output: Layer
     head: Layer
 
+    @classmethod
+    def of(cls, tensors: Mapping[str, Floats], dtype: Kind) -> "Weights":
+        """All layers by their names.
 
-def logits(weights: Weights, x: Float64) -> Floats:
-    """(d,) z-scores to (…) logits; `router.scorer` has the equations."""
-    hidden = x * sigmoid(weights.features.of_one(x))
-    for layer in weights.hidden:
-        sums = layer.of_one(hidden)
-        made = sums * sigmoid(sums)
-        hidden = made + hidden if made.shape == hidden.shape else made
-    attended = hidden * sigmoid(weights.output.of_one(hidden))
-    result: Floats = weights.head.of_one(attended)[..., 0]
-    return result
+        Raises:
+            KeyError: A tensor is missing.
+            ValueError: Shapes that do not follow from each other.
+        """
+        count = sum(name.startswith("hidden.") and name.endswith(".weight") for name in tensors)
+        found = cls(
+            features=Layer.of(tensors, "features", dtype),
+            hidden=tuple(Layer.of(tensors, f"hidden.{place}", dtype) for place in range(count)),
+            output=Layer.of(tensors, "output", dtype),
+            head=Layer.of(tensors, "head", dtype),
+        )
+        found._check()
+        return found
+
+    def logits(self, x: Float64) -> Floats:
+        """(d,) z-scores to (…) logits, by the equations at the head of this file."""
+        hidden = x * sigmoid(self.features.of_one(x))
+        for layer in self.hidden:
+            sums = layer.of_one(hidden)
+            made = sums * sigmoid(sums)
+            hidden = made + hidden if made.shape == hidden.shape else made
+        attended = hidden * sigmoid(self.output.of_one(hidden))
+        result: Floats = self.head.of_one(attended)[..., 0]
+        return result
+
+    def gradients(self, points: Floats) -> Floats:
+        """(…, p, d) of ∂logit/∂x at (p, d) points, by the chain rule written out."""
+        gate = sigmoid(self.features.of_rows(points))
+        hidden = points * gate
+        slopes: list[Floats] = []
+        for layer in self.hidden:
+            sums = layer.of_rows(hidden)
+            squashed = sigmoid(sums)
+            slopes.append(squashed * (1 + sums * (1 - squashed)))
+            made = sums * squashed
+            hidden = made + hidden if made.shape == hidden.shape else made
+        attention = sigmoid(self.output.of_rows(hidden))
+        back = _through_gate(self.head.weight, hidden, attention, self.output.weight)
+        for layer, slope in zip(reversed(self.hidden), reversed(slopes), strict=True):
+            below: Floats = (back * slope) @ layer.weight
+            back = below + back if below.shape == back.shape else below
+        return _through_gate(back, points, gate, self.features.weight)
+
+    def _check(self) -> None:
+        width = self.features.weight.shape[-1]
+        chain: Sequence[tuple[str, Layer, int | None]] = [
+            ("features", self.features, width),
+            *((f"hidden.{place}", layer, None) for place, layer in enumerate(self.hidden)),
+        ]
+        for name, layer, outputs in chain:
+            width = _checked(name, layer, width, outputs)
+        _checked("head", self.head, _checked("output", self.output, width, width), 1)
 
 
-def gradients(weights: Weights, points: Floats) -> Floats:
-    """(…, p, d) of ∂logit/∂x at (p, d) points, by the chain rule written out."""
-    gate = sigmoid(weights.features.of_rows(points))
-    hidden = points * gate
-    slopes: list[Floats] = []
-    for layer in weights.hidden:
-        sums = layer.of_rows(hidden)
-        squashed = sigmoid(sums)
-        slopes.append(squashed * (1 + sums * (1 - squashed)))
-        made = sums * squashed
-        hidden = made + hidden if made.shape == hidden.shape else made
-    attention = sigmoid(weights.output.of_rows(hidden))
-    back = _through_gate(weights.head.weight, hidden, attention, weights.output.weight)
-    for layer, slope in zip(reversed(weights.hidden), reversed(slopes), strict=True):
-        below: Floats = (back * slope) @ layer.weight
-        back = below + back if below.shape == back.shape else below
-    return _through_gate(back, points, gate, weights.features.weight)
+def _checked(name: str, layer: Layer, inputs: int, outputs: int | None) -> int:
+    shape = layer.weight.shape
+    if len(shape) < 2 or shape[-1] != inputs or layer.bias.shape != shape[:-1]:
+        raise ValueError(f"{name}.weight and {name}.bias do not fit {inputs} inputs")
+    if outputs is not None and shape[-2] != outputs:
+        raise ValueError(f"{name} has {shape[-2]} outputs instead of {outputs}")
+    return int(shape[-2])
 
 
 def _through_gate(back: Floats, x: Floats, gate: Floats, weight: Floats) -> Floats:
@@ -110,52 +170,69 @@ def sigmoid(x: Floats) -> Floats:
     return result
 
 
-def weights_of(tensors: Mapping[str, Floats], dtype: Kind) -> Weights:
-    """All layers by their names.
+class AttentionMlp:
+    """One trained network.
 
-    Raises:
-        KeyError: A tensor is missing.
-        ValueError: Shapes that do not follow from each other.
+    Attributes:
+        tensors: "features.weight", "features.bias", "hidden.0.weight", …, "output.weight",
+            "head.weight" and so on, as `training.fit.network` names them.
     """
-    count = sum(name.startswith("hidden.") and name.endswith(".weight") for name in tensors)
-    found = Weights(
-        features=layer_of(tensors, "features", dtype),
-        hidden=tuple(layer_of(tensors, f"hidden.{place}", dtype) for place in range(count)),
-        output=layer_of(tensors, "output", dtype),
-        head=layer_of(tensors, "head", dtype),
-    )
-    _check(found)
-    return found
+
+    kind = "attention-mlp"
+
+    def __init__(self, tensors: Mapping[str, Floats]) -> None:
+        """Take over weights.
+
+        Raises:
+            KeyError: A tensor is missing.
+            ValueError: Shapes that do not follow from each other.
+        """
+        self.tensors = dict(tensors)
+        self._single = Weights.of(self.tensors, np.float32)
+
+    @property
+    def width(self) -> int:
+        """How many features it takes."""
+        return int(self._single.features.weight.shape[-1])
+
+    @cached_property
+    def _double(self) -> Weights:
+        return Weights.of(self.tensors, np.float64)
+
+    def logit(self, x: Float64) -> float:
+        """The logit of (d,) z-scored features, the same bits whatever else is scored."""
+        return float(self._double.logits(x))
+
+    def gradients(self, points: Floats) -> Floats:
+        """(p, d) of ∂logit/∂x at (p, d) points, float64 or float32, in that precision."""
+        return (self._double if points.dtype == np.float64 else self._single).gradients(points)
 
 
-def layer_of(tensors: Mapping[str, Floats], name: str, dtype: Kind) -> Layer:
-    """The layer of that name.
+class Stack:
+    """Networks of one shape, run side by side: the same values, in fewer and larger steps."""
 
-    Raises:
-        KeyError: A tensor is missing.
-    """
-    weight, bias = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
-    return Layer(np.ascontiguousarray(weight, dtype), np.ascontiguousarray(bias, dtype))
+    def __init__(self, members: Sequence[AttentionMlp]) -> None:
+        """Copy the members' weights.
 
+        Raises:
+            ValueError: Members of different shapes.
+        """
+        tensors = {
+            name: np.stack([member.tensors[name] for member in members])
+            for name in members[0].tensors
+        }
+        self._double = Weights.of(tensors, np.float64)
+        self._single = Weights.of(tensors, np.float32)
 
-def _check(weights: Weights) -> None:
-    width = weights.features.weight.shape[-1]
-    chain: Sequence[tuple[str, Layer, int | None]] = [
-        ("features", weights.features, width),
-        *((f"hidden.{place}", layer, None) for place, layer in enumerate(weights.hidden)),
-    ]
-    for name, layer, outputs in chain:
-        width = _checked(name, layer, width, outputs)
-    _checked("head", weights.head, _checked("output", weights.output, width, width), 1)
+    def logits(self, x: Float64) -> Floats:
+        """(d,) z-scores to (m,) logits, to the bit those of each member."""
+        return self._double.logits(x)
 
-
-def _checked(name: str, layer: Layer, inputs: int, outputs: int | None) -> int:
-    shape = layer.weight.shape
-    if len(shape) < 2 or shape[-1] != inputs or layer.bias.shape != shape[:-1]:
-        raise ValueError(f"{name}.weight and {name}.bias do not fit {inputs} inputs")
-    if outputs is not None and shape[-2] != outputs:
-        raise ValueError(f"{name} has {shape[-2]} outputs instead of {outputs}")
-    return int(shape[-2])
+    def gradients(self, points: Floats) -> Floats:
+        """Sum over members of ∂logit/∂x at (p, d) points, in their precision."""
+        weights = self._double if points.dtype == np.float64 else self._single
+        result: Floats = weights.gradients(points).sum(axis=0)
+        return result
 
 
 class Linear:
@@ -171,7 +248,7 @@ class Linear:
             ValueError: Shapes that do not follow from each other.
         """
         self.tensors = dict(tensors)
-        self._head = layer_of(tensors, "head", np.float64)
+        self._head = Layer.of(tensors, "head", np.float64)
         if self._head.weight.shape[:1] != (1,) or self._head.bias.shape != (1,):
             raise ValueError("head.weight and head.bias do not have one output")
 
@@ -191,98 +268,6 @@ class Linear:
     def gradients(self, points: Floats) -> Floats:
         """The weights, once for each of the (p, d) points."""
         return np.repeat(self._head.weight.astype(points.dtype), len(points), axis=0)
-
-
-# The attention-MLP, run without autograd: one question's logit, and gradients in closed form.
-#
-# Source: EA-GraphRAG, section 3.3: feature-level attention on the input, hidden layers of 256, 128
-# and 64 with residual connections where dimensions match, output attention, logit. It leaves the
-# rest open. Here, with x the z-scored features:
-#
-# u   = x ⊙ sigmoid(W_f x + b_f)              feature attention: one weight in (0, 1) a feature
-# h_1 = silu(W_1 u + b_1)  (+ u when as wide)
-# h_i = silu(W_i h_{i-1} + b_i)  (+ h_{i-1} when as wide)
-# v   = h ⊙ sigmoid(W_o h + b_o)              output attention: the same over hidden units
-# logit = w · v + b
-#
-# Attention is a gate and not a softmax, so that a feature's weight does not fall because others
-# matter too. The activation is silu(a) = a sigmoid(a) (Elfwing et al. 2018), which is smooth: the
-# gradient exists everywhere, and a few points suffice to integrate it.
-
-
-class AttentionMlp:
-    """One trained network; see the head of this file."""
-
-    kind = "attention-mlp"
-
-    def __init__(self, tensors: Mapping[str, Floats]) -> None:
-        """Take over weights.
-
-        Args:
-            tensors: "features.weight", "features.bias", "hidden.0.weight", …, "output.weight",
-                "head.weight" and so on, as `training.fit.network` names them.
-
-        Raises:
-            KeyError: A tensor is missing.
-            ValueError: Shapes that do not follow from each other.
-        """
-        self.tensors = dict(tensors)
-        self._single = weights_of(self.tensors, np.float32)
-
-    @property
-    def width(self) -> int:
-        """How many features it takes."""
-        return int(self._single.features.weight.shape[-1])
-
-    @cached_property
-    def _double(self) -> Weights:
-        return weights_of(self.tensors, np.float64)
-
-    def logit(self, x: Float64) -> float:
-        """The logit of one question, the same bits whatever else is scored.
-
-        Args:
-            x: (d,) z-scored features.
-        """
-        return float(logits(self._double, x))
-
-    def gradients(self, points: Floats) -> Floats:
-        """∂logit/∂x at several points.
-
-        Args:
-            points: (p, d), float64 or float32; computed in that precision.
-
-        Returns:
-            (p, d) of the same precision.
-        """
-        return gradients(self._double if points.dtype == np.float64 else self._single, points)
-
-
-class Stack:
-    """Networks of one shape, run side by side: the same values, in fewer and larger steps."""
-
-    def __init__(self, members: Sequence[AttentionMlp]) -> None:
-        """Copy the members' weights.
-
-        Raises:
-            ValueError: Members of different shapes.
-        """
-        tensors = {
-            name: np.stack([member.tensors[name] for member in members])
-            for name in members[0].tensors
-        }
-        self._double = weights_of(tensors, np.float64)
-        self._single = weights_of(tensors, np.float32)
-
-    def logits(self, x: Float64) -> Floats:
-        """(d,) z-scores to (m,) logits, to the bit those of each member."""
-        return logits(self._double, x)
-
-    def gradients(self, points: Floats) -> Floats:
-        """Sum over members of ∂logit/∂x at (p, d) points, in their precision."""
-        weights = self._double if points.dtype == np.float64 else self._single
-        result: Floats = gradients(weights, points).sum(axis=0)
-        return result
 
 
 Member = AttentionMlp | Linear

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock, RLock
-from types import TracebackType
 from typing import Self
 
 from backends.dense import DenseRetriever
@@ -17,12 +16,12 @@ from backends.store.index import Index
 from backends.store.ingest import IngestReport, ingest
 from backends.store.snapshot import Corpus, read_corpus
 from backends.trigraph.retriever import TriGraphRetriever
-from backends.types import Mask, Passage, PassageAnalyser, Retriever
+from backends.types import Mask, Passage, Retriever
 from featurizer.analyser import Analyser, AnalyserSettings
-from router.adapters import Passages, Questions
+from router.adapters import Questions
 from router.gateway import Gateway, decide_without_index
 from router.model import RoutingModel
-from router.model_files import load, read_policy
+from router.model_files import load_router, read_policy
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.settings import RoutingSettings, Settings
@@ -44,12 +43,7 @@ class ModelCache:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def analyser(self, settings: AnalyserSettings) -> Analyser:
@@ -76,7 +70,7 @@ class ModelCache:
         key = folder.resolve(), schema
         with self._loading:
             if key not in self._routers:
-                self._routers[key] = load(folder, schema_id=schema, names=NAMES)
+                self._routers[key] = load_router(folder, schema_id=schema, names=NAMES)
             return self._routers[key]
 
     def close(self) -> None:
@@ -161,11 +155,10 @@ class Snapshot:
             if self._graph is None:
                 settings = self._settings.graph
                 # Building the lexical arm takes time and memory, so only where its scores count.
-                wanted = settings.lexical_weight or settings.lexical_weight_titled
                 self._graph = TriGraphRetriever(
                     self.corpus,
                     settings,
-                    self.lexical.scores if wanted else None,
+                    self.lexical.scores if settings.weighs_lexical else None,
                     self._before._graph if self._before else None,
                 )
             return self._graph
@@ -254,12 +247,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property
@@ -302,11 +290,6 @@ class Session:
         return self._analyser
 
     @property
-    def passage_analyser(self) -> PassageAnalyser:
-        """The same models, for passages that are to be added."""
-        return Passages(self.analyser)
-
-    @property
     def snapshot(self) -> Snapshot:
         """What is derived from the version in view."""
         if self._snapshot is None:
@@ -319,7 +302,7 @@ class Session:
         """What answers questions; a new one at each call, so that none keeps a version alive."""
         return Gateway(
             arms=lambda: self.snapshot,
-            analyses=lambda: Questions(self.analyser),
+            analyser=lambda: Questions(self.analyser),
             fusion=self.settings.fusion,
             model=lambda: self.router,
         )
@@ -363,11 +346,7 @@ class Session:
         return {passage.id: passage for passage in self.snapshot.corpus.passages(ids)}
 
     def ingest(
-        self,
-        passages: Iterable[Passage],
-        *,
-        entity_vectors: bool = False,
-        progress: Progress | None = None,
+        self, passages: Iterable[Passage], *, progress: Progress | None = None
     ) -> IngestReport:
         """Bring the index up to date with passages; see `backends.store.ingest.ingest`.
 
@@ -381,9 +360,9 @@ class Session:
         return ingest(
             Index.open(self.folder),
             passages,
-            self.passage_analyser,
+            self.analyser,
             batch_passages=own.batch_passages,
-            entity_vectors=entity_vectors or own.entity_vectors,
+            entity_vectors=own.entity_vectors,
             progress=progress,
         )
 
@@ -427,7 +406,7 @@ class Session:
             self._models.close()
 
 
-def load_router(settings: Settings, models: ModelCache) -> RoutingModel:
+def open_router(settings: Settings, models: ModelCache) -> RoutingModel:
     """The router of the settings for work without an index.
 
     Raises:
@@ -458,7 +437,7 @@ def decide(
     return decide_without_index(
         questions,
         Questions(models.analyser(settings.analyser)),
-        load_router(settings, models),
+        open_router(settings, models),
         max_latency_ms=max_latency_ms,
         explain=explain,
     )

@@ -1,4 +1,7 @@
-"""Which router decides, and by which thresholds."""
+"""Every setting of Wye: an environment variable each, read in one place and checked when it is.
+
+`python -m service.settings` prints docs/reference/settings.md from the code; `make docs` writes it.
+"""
 
 import difflib
 import os
@@ -8,9 +11,9 @@ from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from inspect import getdoc
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from backends.dense import DenseSettings
@@ -23,6 +26,15 @@ from router.fusion import FusionSettings
 # The repository's folder of models: Wye runs from a checkout.
 MODELS = Path(__file__).resolve().parents[1] / "models"
 DEFAULT_ROUTER = "router-en/v1"
+
+PREFIX = "WYE_"
+LIST = "docs/reference/settings.md"
+SEPARATOR = "__"
+# Slices of the service, which lies above and checks their names itself.
+ELSEWHERE = ("serve", "generator", "documents")
+
+_ATTRIBUTE = re.compile(r"^    (\w+): ", re.MULTILINE)
+S = TypeVar("S", bound="Settings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +52,7 @@ class RoutingSettings:
     thresholds: str = ""
 
     def folder(self) -> Path:
-        """Of the router's version.
+        """The folder of the router's version.
 
         Raises:
             ModelFileError: There is none.
@@ -56,144 +68,18 @@ class RoutingSettings:
         )
 
 
-# Every environment variable that is a setting: its name, default and meaning, from the code.
-#
-# `python -m service.settings` prints docs/reference/settings.md with it; `make docs` writes it.
-
-
-PREFIX = "WYE_"
-SEPARATOR = "__"
-# Slices of the service, which lies above and checks their names itself.
-ELSEWHERE = ("serve", "generator")
-
-_ATTRIBUTE = re.compile(r"^    (\w+): ", re.MULTILINE)
-
-
 @dataclass(frozen=True, slots=True)
-class Variable:
-    """One setting as the environment says it.
+class IngestSettings:
+    """How passages get into an index.
 
     Attributes:
-        name: Of the variable.
-        part: Docstring's first line of the settings it belongs to.
-        default: As it would be written in the environment; "" for nothing.
-        doc: What it means.
+        batch_passages: Passages to a commit; an ingest that is killed loses at most so many.
+        entity_vectors: Keep a vector of every entity's name, which the "published" preset needs.
     """
 
-    name: str
-    part: str
-    default: str
-    doc: str
+    batch_passages: Annotated[int, Field(ge=1)] = 512
+    entity_vectors: bool = False
 
-
-def variables(model: type[BaseModel]) -> list[Variable]:
-    """Every variable of a settings model, its own first, then those of each part in order."""
-    docs: dict[str, str] = {}
-    for owner in reversed(model.__mro__):
-        docs |= attribute_docs(owner)  # what a layer above adds to a model is on top
-    own: list[Variable] = []
-    parts: list[Variable] = []
-    for name, info in model.model_fields.items():
-        variable = PREFIX + name.upper()
-        default = info.get_default(call_default_factory=True)
-        if is_dataclass(default) and not isinstance(default, type):
-            parts.extend(_of_part(variable, default))
-        else:
-            own.append(Variable(variable, _first_line(model), _written(default), docs[name]))
-    return own + parts
-
-
-def refuse_unknown(model: type[BaseModel], environment: Mapping[str, str] | None = None) -> None:
-    """Refuse a variable with our prefix that sets nothing: most likely it is misspelt.
-
-    Slices that the model lacks because a layer above has them are left to that layer.
-
-    Args:
-        model: The settings.
-        environment: The process's own by default.
-
-    Raises:
-        SettingsError: Names the variable and those like it.
-    """
-    known = {variable.name for variable in variables(model)}
-    above = tuple(
-        PREFIX + part.upper() + SEPARATOR for part in ELSEWHERE if part not in model.model_fields
-    )
-    for name in sorted(os.environ if environment is None else environment):
-        if not name.upper().startswith(PREFIX) or name.upper() in known:
-            continue
-        if above and name.upper().startswith(above):
-            continue
-        near = difflib.get_close_matches(name.upper(), sorted(known), n=3, cutoff=0.6)
-        advice = f"did you mean {' or '.join(near)}?" if near else "docs/reference/settings.md lists them all."
-        raise SettingsError(f"{name} is set, but there is no such setting; {advice}")
-
-
-def attribute_docs(owner: type) -> dict[str, str]:
-    """Attribute -> text of its entry under "Attributes:" in a class's docstring, on one line.
-
-    Raises:
-        KeyError: When looked up, for an attribute that is not documented.
-    """
-    _, _, section = (getdoc(owner) or "").partition("Attributes:\n")
-    found = list(_ATTRIBUTE.finditer(section))
-    ends = [*(match.start() for match in found), len(section)][1:]
-    return {
-        match[1]: " ".join(section[match.end() : end].split())
-        for match, end in zip(found, ends, strict=True)
-    }
-
-
-def markdown(model: type[BaseModel]) -> str:
-    """The settings as a page of tables, one for each part."""
-    lines = [
-        "# Settings",
-        "",
-        "Every setting is an environment variable. Written from the code by `make docs`; do not "
-        "edit.",
-    ]
-    part = ""
-    for variable in variables(model):
-        if variable.part != part:
-            part = variable.part
-            lines += ["", f"## {part.rstrip('.')}", "", "| variable | default | meaning |"]
-            lines.append("|---|---|---|")
-        default = f"`{variable.default}`" if variable.default else "none"
-        lines.append(f"| `{variable.name}` | {default} | {variable.doc} |")
-    return "\n".join(lines) + "\n"
-
-
-def _of_part(prefix: str, value: Any) -> Iterator[Variable]:  # noqa: ANN401 - any dataclass
-    """The variables of a settings dataclass, parts within it last."""
-    docs = attribute_docs(type(value))
-    nested: list[Variable] = []
-    for entry in fields(value):
-        variable = prefix + SEPARATOR + entry.name.upper()
-        own = getattr(value, entry.name)
-        if is_dataclass(own) and not isinstance(own, type):
-            nested.extend(_of_part(variable, own))
-        else:
-            part = _first_line(type(value))
-            yield Variable(variable, part, _written(own), docs[entry.name])
-    yield from nested
-
-
-def _first_line(owner: type) -> str:
-    return (getdoc(owner) or "").splitlines()[0]
-
-
-def _written(value: object) -> str:
-    """A default as the environment would say it."""
-    if value is None or value is MISSING:
-        return ""
-    if isinstance(value, tuple | list):
-        return ",".join(_written(item) for item in value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value.value if isinstance(value, Enum) else value)
-
-
-S = TypeVar("S", bound="Settings")
 
 # What a preset does beside the graph's own; what it leaves out stays at its default.
 _INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
@@ -205,23 +91,50 @@ _INGEST_PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class IngestSettings:
-    """How passages get into an index.
+def retire(part: str, names: str, instead: str) -> dict[str, str]:
+    """Names that were variables once, or are fields that presets, tests and benchmarks alone set.
 
-    Attributes:
-        batch_passages: Passages to a commit; an ingest that is killed loses at most so many.
-        entity_vectors: Keep a vector of every entity's name, which WYE_GRAPH__SEEDS__NEAREST needs.
+    Args:
+        part: Slice of the settings, such as "GRAPH__SEEDS".
+        names: Of the variables, with blanks between them.
+        instead: A sentence on what to do.
+
+    Returns:
+        Variable -> that sentence.
     """
+    return {f"{PREFIX}{part}{SEPARATOR}{name}": instead for name in names.split()}
 
-    batch_passages: int = 512
-    entity_vectors: bool = False
 
-    def __post_init__(self) -> None:
-        if self.batch_passages < 1:
-            raise SettingsError(
-                f"WYE_INGEST__BATCH_PASSAGES is {self.batch_passages}; use 1 or more."
-            )
+FIXED = "It is fixed now; take it out."
+_PRESET = "It goes with WYE_PRESET (default or published); take it out."
+_FITTED = "It was fitted together with the others and is fixed now; take it out."
+RETIRED: Mapping[str, str] = {
+    **retire("ANALYSER", "OVERLAP", "Questions are always encoded while they are parsed."),
+    **retire("ANALYSER", "TITLE_IN_TEXT", _PRESET),
+    **retire("ANALYSER__ENCODER", "BATCH_TOKENS", FIXED),
+    **retire("INGEST", "BATCH_PASSAGES", FIXED),
+    **retire("INGEST", "ENTITY_VECTORS", "Index with --entity-vectors, or set WYE_PRESET."),
+    **retire("DENSE", "SCAN_BELOW OVERFETCH SEED HNSW_LINKS HNSW_BUILD IVF_LISTS PQ_BYTES", FIXED),
+    **retire("LEXICAL", "METHOD STOPWORDS", FIXED),
+    **retire(
+        "GRAPH",
+        "SENTENCES_PER_ENTITY SUMMED SIMILARITY_WEIGHT LEXICAL_WEIGHT LEXICAL_WEIGHT_TITLED "
+        "PASSAGE_WEIGHT DEGREE_POWER TITLE_WEIGHT",
+        _PRESET,
+    ),
+    **retire("GRAPH", "TOLERANCE WALK LOCAL_FROM", FIXED),
+    **retire("GRAPH__ASSEMBLY", "TITLE_ENTITIES LINK_TEXT", _PRESET),
+    **retire(
+        "GRAPH__SEEDS",
+        "VOCABULARY LOWER_CASE_WORD LOWER_CASE_NAME NOUN_PHRASE NEAREST SIMILARITY_FLOOR",
+        _PRESET,
+    ),
+    **retire("FUSION", "LEXICAL_SHARE GRAPH_SCALE", _FITTED),
+    **retire("FUSION__GRAPH_WEIGHT", "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5", _FITTED),
+    **retire("FUSION__TRUST", "BIAS SEED_TITLE_UNIQUENESS GRAPH_MARGIN_5 SCORE", _FITTED),
+    **retire("FUSION__WEIGHTS", "DENSE LEXICAL GRAPH", "Weigh the lists with WYE_FUSION__S."),
+}
+"""Variable that is no setting -> what to do instead."""
 
 
 class Settings(BaseSettings):
@@ -243,6 +156,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_nested_delimiter=SEPARATOR, frozen=True, extra="forbid"
     )
+    retired: ClassVar[Mapping[str, str]] = RETIRED
 
     index: Path | None = None
     preset: str = "default"
@@ -275,22 +189,15 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: Any) -> Settings:  # noqa: ANN401 - as many types as settings
-    """Settings from the environment, with some said otherwise.
-
-    Args:
-        overrides: Top-level settings by name; None leaves one to the environment.
-
-    Raises:
-        SettingsError: A variable that names no setting, or a value that a setting cannot have.
-    """
+    """Settings from the environment, with some said otherwise; see `load`."""
     return load(Settings, **overrides)
 
 
 def load(model: type[S], **overrides: Any) -> S:  # noqa: ANN401 - as many types as settings
-    """The same for settings with slices that a layer above adds.
+    """Settings from the environment, with some said otherwise.
 
     Args:
-        model: Which settings.
+        model: `Settings`, or those with slices that a layer above adds.
         overrides: Top-level settings by name; None leaves one to the environment.
 
     Raises:
@@ -303,12 +210,54 @@ def load(model: type[S], **overrides: Any) -> S:  # noqa: ANN401 - as many types
         raise SettingsError(" ".join(_sentence(fault) for fault in error.errors())) from None
 
 
+def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None) -> None:
+    """Refuse a variable with our prefix that sets nothing: retired, or most likely misspelt.
+
+    Slices that the model lacks because a layer above has them are left to that layer.
+
+    Args:
+        model: The settings.
+        environment: The process's own by default.
+
+    Raises:
+        SettingsError: Names the variable, and what to do instead or those like it.
+    """
+    known = {variable.name for variable in variables(model)}
+    above = tuple(
+        PREFIX + part.upper() + SEPARATOR for part in ELSEWHERE if part not in model.model_fields
+    )
+    for given in sorted(os.environ if environment is None else environment):
+        name = given.upper()
+        if not name.startswith(PREFIX) or name in known:
+            continue
+        if name in model.retired:
+            raise SettingsError(f"{given} is no setting any more. {model.retired[name]}")
+        if above and name.startswith(above):
+            continue
+        near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+        advice = f"did you mean {' or '.join(near)}?" if near else f"{LIST} lists them all."
+        raise SettingsError(f"{given} is set, but there is no such setting; {advice}")
+
+
+_BOUNDS = {
+    "greater_than_equal": "use {ge:g} or more",
+    "greater_than": "use a number above {gt:g}",
+    "less_than_equal": "use {le:g} or less",
+    "less_than": "use a number below {lt:g}",
+    "literal_error": "take {expected}",
+}
+
+
 def _sentence(fault: Mapping[str, Any]) -> str:
     """One fault in words, by the name of the variable that would set it."""
-    reason = fault.get("ctx", {}).get("error")
-    if isinstance(reason, Exception):
-        return str(reason)
     variable = PREFIX + SEPARATOR.join(str(part) for part in fault["loc"]).upper()
+    context = fault.get("ctx", {})
+    if isinstance(context.get("error"), Exception):
+        said = str(context["error"])
+        return said if PREFIX in said or not fault["loc"] else f"{variable}{SEPARATOR}…: {said}"
+    if fault["type"] in _BOUNDS:
+        advice = _BOUNDS[fault["type"]].format(**context).replace("'", "")
+        return f"{variable} is {fault['input']!r}; {advice}."
     message = str(fault["msg"])
     return f"{variable} is {fault['input']!r}: {message[:1].lower()}{message[1:]}."
 
@@ -332,3 +281,97 @@ def _with_lists(given: object, default: object) -> object:
             name: _with_lists(value, getattr(default, name, None)) for name, value in given.items()
         }
     return given
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One setting as the environment says it.
+
+    Attributes:
+        name: Of the variable.
+        part: First line of the docstring of the settings it belongs to.
+        default: As it would be written in the environment; "" for nothing.
+        doc: What it means.
+    """
+
+    name: str
+    part: str
+    default: str
+    doc: str
+
+
+def variables(model: type[S]) -> list[Variable]:
+    """Every variable of a settings model, its own first, then those of each part in order."""
+    docs: dict[str, str] = {}
+    for owner in reversed(model.__mro__):
+        docs |= attribute_docs(getdoc(owner))  # what a layer above adds to a model is on top
+    own: list[Variable] = []
+    parts: list[Variable] = []
+    for name, info in model.model_fields.items():
+        variable = PREFIX + name.upper()
+        default = info.get_default(call_default_factory=True)
+        if is_dataclass(default) and not isinstance(default, type):
+            parts.extend(_of_part(variable, default))
+        else:
+            own.append(Variable(variable, _first_line(model), _written(default), docs[name]))
+    return own + [variable for variable in parts if variable.name not in model.retired]
+
+
+def attribute_docs(docstring: str | None) -> dict[str, str]:
+    """Attribute -> text of its entry under "Attributes:" in a class's docstring, on one line."""
+    _, _, section = (docstring or "").partition("Attributes:\n")
+    found = list(_ATTRIBUTE.finditer(section))
+    ends = [*(match.start() for match in found), len(section)][1:]
+    return {
+        match[1]: " ".join(section[match.end() : end].split())
+        for match, end in zip(found, ends, strict=True)
+    }
+
+
+def markdown(model: type[S]) -> str:
+    """The settings as a page of tables, one for each part."""
+    lines = [
+        "# Settings",
+        "",
+        "Every setting is an environment variable. Written from the code by `make docs`; do not "
+        "edit.",
+    ]
+    part = ""
+    for variable in variables(model):
+        if variable.part != part:
+            part = variable.part
+            lines += ["", f"## {part.rstrip('.')}", "", "| variable | default | meaning |"]
+            lines.append("|---|---|---|")
+        default = f"`{variable.default}`" if variable.default else "none"
+        lines.append(f"| `{variable.name}` | {default} | {variable.doc} |")
+    return "\n".join(lines) + "\n"
+
+
+def _of_part(prefix: str, value: Any) -> Iterator[Variable]:  # noqa: ANN401 - any dataclass
+    """The variables of a settings dataclass, parts within it last."""
+    docs = attribute_docs(getdoc(type(value)))
+    nested: list[Variable] = []
+    for entry in fields(value):
+        variable = prefix + SEPARATOR + entry.name.upper()
+        own = getattr(value, entry.name)
+        if is_dataclass(own) and not isinstance(own, type):
+            nested.extend(_of_part(variable, own))
+        else:
+            part = _first_line(type(value))
+            yield Variable(variable, part, _written(own), docs[entry.name])
+    yield from nested
+
+
+def _first_line(owner: type) -> str:
+    return (getdoc(owner) or "").splitlines()[0]
+
+
+def _written(value: object) -> str:
+    """A default as the environment would say it."""
+    if value is None or value is MISSING:
+        return ""
+    if isinstance(value, tuple | list):
+        return ",".join(_written(item) for item in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value.value if isinstance(value, Enum) else value)

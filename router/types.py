@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from backends.types import Hit, Query, Ranking
+from backends.types import Float64, Hit, Query, Ranking
 from featurizer.constituency.tree import Tree
 from router.errors import PolicyError
 
@@ -107,6 +107,23 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalysedQuestions:
+    """Questions as the models see them.
+
+    Attributes:
+        queries: One for each question, in order.
+        features: (n, d) float64, what the router scores; None when it was not asked for.
+        trees: Of the sentences of each question, that the features are made of; empty without.
+        seconds: Wall time by stage, of stages that were run.
+    """
+
+    queries: Sequence[Query]
+    features: Float64 | None = None
+    trees: Sequence[tuple[Tree, ...]] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ArmResults:
     """One question with what was found for it.
 
@@ -126,11 +143,11 @@ class TimedArmResults:
     """What every arm said to one question, and what that took.
 
     Attributes:
-        evidence: Of every arm.
+        results: Of every arm.
         seconds: Wall time by stage.
     """
 
-    evidence: ArmResults
+    results: ArmResults
     seconds: Mapping[str, float]
 
 
@@ -143,10 +160,10 @@ class Contribution:
     """What one feature adds to the logit.
 
     Attributes:
-        name: Of the feature, or `BASELINE` for the logit of a question whose features are all
+        name: Of the feature. The first is `(average question)`: a question whose features are all
             at their training mean.
-        logit: Added to the logit; above 0 speaks for the graph.
-        value: Of the feature, as extracted; None for the baseline.
+        logit: Above 0 speaks for the graph. All of them add up to the score's logit.
+        value: Of the feature, as extracted; None for the average question.
     """
 
     name: str

@@ -2,19 +2,24 @@
 
 import gc
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 from fastapi import FastAPI
+from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from router.session import ModelCache, Session
-from service.collections import Collection, places, routings
+from service.collections import Collection, index_folders, router_settings
 from service.http import problems
 from service.http.auth import refuse_open_server
-from service.http.console import CONSOLE, mount
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
 from service.http.middleware import REQUEST_ID, BodyLimit, Edge, RateLimit
@@ -37,6 +42,8 @@ from service.routes import (
 from service.schemas.documents import DocumentsRequest
 from service.service import Service
 from service.settings import ServiceSettings, load_settings
+
+CONSOLE = Path(__file__).parent / "ui"
 
 # Every group of addresses; a new one is a file in `service/routes` and its name here.
 ROUTERS = (
@@ -79,15 +86,15 @@ def _settle() -> None:
 
 def build(
     settings: ServiceSettings,
-    engines: Mapping[str, Opener] | None = None,
+    openers: Mapping[str, Opener] | None = None,
     loaded: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """An app; it loads its collections when it starts.
 
     Args:
         settings: Of the service, and of all that lies below it.
-        engines: What opens each collection; by default the settings' indexes.
-        loaded: Called when all are loaded.
+        openers: What opens each collection; by default the settings' indexes.
+        loaded: Called when all collections are loaded.
 
     Raises:
         ServiceError: Settings under which nothing can be served.
@@ -95,14 +102,14 @@ def build(
     serve = settings.serve
     refuse_open_server(serve)
     models = ModelCache()
-    openers = indexes(settings, models) if engines is None else engines
-    collections = {name: Collection(name, opener) for name, opener in openers.items()}
+    if openers is None:
+        openers = indexes(settings, models)
     ring = KeyRing(serve.keys, serve.keys_file)
     counts = Metrics()
     traces = provider(serve.traces)
     service = Service(
         settings,
-        collections,
+        {name: Collection(name, opener) for name, opener in openers.items()},
         ring=ring,
         metrics=counts,
         tracer=traces.get_tracer(NAME),
@@ -131,7 +138,7 @@ def build(
     describe(app, [DocumentsRequest])
     for router in ROUTERS:
         app.include_router(router)
-    mount(app, CONSOLE)
+    mount_console(app, CONSOLE)
     app.add_middleware(
         Edge,
         ring=ring,
@@ -153,25 +160,47 @@ def build(
 def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
     """What opens each index that the settings name, with the router that is named for it.
 
-    Args:
-        settings: Of the service.
-        models: That they share; to be closed when none of them is asked any more.
+    They share `models`, which whoever made them closes.
 
     Raises:
         ServiceError: None is named, or one is not named well; or a router or thresholds are for a
             collection that there is not.
     """
-    found = places(settings.serve.indexes, settings.index)
-    routers = routings(settings, [place.name for place in found])
+    folders = index_folders(settings.serve.indexes, settings.index)
+    routers = router_settings(settings, list(folders))
     return {
-        place.name: partial(
-            Session.open,
-            settings.model_copy(update={"router": routers[place.name]}),
-            place.folder,
-            models,
+        name: partial(
+            Session.open, settings.model_copy(update={"router": routers[name]}), folder, models
         )
-        for place in found
+        for name, folder in folders.items()
     }
+
+
+def mount_console(app: FastAPI, folder: Path) -> None:
+    """Serve a folder with an index.html at every address that nothing else has.
+
+    Its files hold no data, so they need no key; what they ask for does. The folder may be missing,
+    and then nothing is served.
+    """
+    if (folder / "index.html").is_file():
+        app.mount("/", _Files(folder, app.routes), name="console")
+
+
+class _Files(StaticFiles):
+    """Files that browsers ask about before each use: those of two releases do not go together."""
+
+    def __init__(self, folder: Path, routes: Sequence[BaseRoute]) -> None:
+        """Serve a folder with an index.html beside other addresses."""
+        super().__init__(directory=folder, html=True)
+        self._routes = list(routes)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        # An address that exists, asked with a method that it does not take, ends up here too.
+        if any(route.matches(scope)[0] == Match.PARTIAL for route in self._routes):
+            raise HTTPException(405)
+        reply = await super().get_response(path, scope)
+        reply.headers.setdefault("cache-control", "no-cache")
+        return reply
 
 
 @asynccontextmanager

@@ -1,15 +1,14 @@
-"""Which collections there are, and where; and how settings name them."""
+"""Collections: an index each, by name, with the version that is searched now."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
-from router.model_files import read_policy, title_of
-from router.policy import Policy
+from router.model_files import read_info, read_policy
 from router.session import Session
 from router.settings import RoutingSettings
 from router.types import Route
@@ -23,28 +22,8 @@ DEFAULT = "default"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a collection is.
-
-    Attributes:
-        name: That requests use.
-        folder: Of its index.
-    """
-
-    name: str
-    folder: Path
-
-
-def by_name(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Entries NAME=VALUE as name and value; VALUE alone is for "default"."""
-    for entry in entries:
-        name, is_named, value = entry.partition("=")
-        yield (name, value) if is_named else (DEFAULT, entry)
-
-
-def places(named: Iterable[str], fallback: Path | None) -> list[Place]:
-    """Collections as NAME=DIR, or DIR alone for "default".
+def index_folders(named: Iterable[str], fallback: Path | None) -> dict[str, Path]:
+    """The folder of each collection by its name, of entries as NAME=DIR, or DIR for "default".
 
     Args:
         named: As written.
@@ -54,8 +33,8 @@ def places(named: Iterable[str], fallback: Path | None) -> list[Place]:
         ServiceError: A name that cannot stand in an address, one that is there twice, or nothing
             to serve.
     """
-    found: dict[str, Place] = {}
-    for name, folder in by_name(named):
+    found: dict[str, Path] = {}
+    for name, folder in _by_name(named):
         if not _NAME.fullmatch(name):
             raise ServiceError(
                 f"A collection cannot be called '{name}'; use letters, digits, dots and dashes."
@@ -66,12 +45,12 @@ def places(named: Iterable[str], fallback: Path | None) -> list[Place]:
             )
         if not folder:
             raise ServiceError(f"Collection '{name}' has no folder; write {name}=DIR.")
-        found[name] = Place(name, Path(folder))
+        found[name] = Path(folder)
     if not found and fallback is not None:
-        return [Place(DEFAULT, fallback)]
+        return {DEFAULT: fallback}
     if not found:
         raise ServiceError("Serve what? Give --index DIR, or set WYE_INDEX.")
-    return list(found.values())
+    return found
 
 
 INDEX = "index"
@@ -85,38 +64,32 @@ class Collection:
     `load` and `forget` run in the thread that searches, `renew` in another beside it.
 
     Attributes:
-        name: That requests use.
         unavailable: Routes that the installation lacks, and why.
         faults: What is wrong with `INDEX` and with `THRESHOLDS`; "" while nothing is.
     """
 
     def __init__(self, name: str, open_: Callable[[], Session]) -> None:
-        """Open nothing yet.
-
-        Args:
-            name: That requests use.
-            open_: Opens the index.
-        """
+        """Open nothing yet; `open_` will."""
         self.name = name
         self.faults = {INDEX: "", THRESHOLDS: ""}
         self.unavailable: dict[Route, str] = {}
         self._open = open_
-        self._engine: Session | None = None
+        self._session: Session | None = None
         self._former: list[Session] = []
 
     @property
     def is_ready(self) -> bool:
         """Whether questions are answered at once."""
-        return self._engine is not None
+        return self._session is not None
 
     @property
-    def engine(self) -> Session:
+    def session(self) -> Session:
         """What answers questions at this moment; hold on to it for the length of a batch.
 
         Raises:
             Problem: It is not loaded yet.
         """
-        if self._engine is None:
+        if self._session is None:
             why = f" ({self.error})" if self.error else ""
             raise Problem(
                 503,
@@ -124,22 +97,12 @@ class Collection:
                 f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is.",
                 retry_after=1,
             )
-        return self._engine
+        return self._session
 
     @property
     def error(self) -> str:
         """All that is wrong; "" while nothing is."""
         return " ".join(fault for fault in self.faults.values() if fault)
-
-    @property
-    def router(self) -> str:
-        """Name and version of the router; "" while nothing is loaded, and without one."""
-        return "" if self._engine is None else self._engine.router_name
-
-    @property
-    def policy(self) -> Policy | None:
-        """What becomes of scores; None while nothing is loaded, and without a router."""
-        return None if self._engine is None else self._engine.policy
 
     def load(self) -> None:
         """Open the index, and ask one question over each route, so that no client has to wait.
@@ -149,14 +112,14 @@ class Collection:
         """
         started = perf_counter()
         try:
-            engine = self._open()
-            engine.build()
+            session = self._open()
+            session.build()
             for route in Route:
-                self._warm(engine, route)
+                self._warm(session, route)
         except Exception as error:
             self.faults[INDEX] = str(error)
             raise
-        self._engine = engine
+        self._session = session
         self.faults[INDEX] = ""
         LOG.info("loaded", extra={**self.facts(), "seconds": round(perf_counter() - started, 3)})
 
@@ -168,39 +131,39 @@ class Collection:
         Returns:
             Whether there was anything newer.
         """
-        if self._engine is None:
+        if self._session is None:
             return False
-        retuned = self._move(THRESHOLDS, self._engine.reload_thresholds)
+        retuned = self._move(THRESHOLDS, self._session.reload_thresholds)
         if retuned:  # it may be the first that can be used
             self.unavailable.pop(Route.AUTO, None)
-        return self._move(INDEX, self._engine.reload) or retuned
+        return self._move(INDEX, self._session.reload) or retuned
 
     def forget(self) -> None:
-        """Let go of engines that are asked no longer, now that no batch is under way."""
+        """Let go of sessions that are asked no longer, now that no batch is under way."""
         self._former.clear()
 
     def facts(self) -> dict[str, object]:
         """Name, version, passages, router, thresholds and what is wrong, as plain values."""
-        engine = self._engine
-        facts: dict[str, object] = {"collection": self.name, "ready": engine is not None}
-        if engine is not None:
-            facts |= {"index_version": engine.version, "passages": engine.count}
-            policy = engine.policy
+        session = self._session
+        facts: dict[str, object] = {"collection": self.name, "ready": session is not None}
+        if session is not None:
+            facts |= {"index_version": session.version, "passages": session.count}
+            policy = session.policy
             if policy is not None:
-                facts |= {"router": engine.router_name, "thresholds": asdict(policy.thresholds)}
+                facts |= {"router": session.router_name, "thresholds": asdict(policy.thresholds)}
         if self.error:
             facts["error"] = self.error
         return facts
 
     def close(self) -> None:
         """End what the models started."""
-        if self._engine is not None:
-            self._engine.close()
+        if self._session is not None:
+            self._session.close()
 
     def _move(self, what: str, newer: Callable[[], Session | None]) -> bool:
-        """Put a newer engine in the place of this one, if there is one."""
+        """Put a newer session in the place of this one, if there is one."""
         started = perf_counter()
-        former = self._engine
+        former = self._session
         try:
             later = newer()
             if later is not None:
@@ -215,14 +178,14 @@ class Collection:
         if later is None or former is None:
             return False
         self._former.append(former)
-        self._engine = later
+        self._session = later
         spent = round(perf_counter() - started, 3)
         LOG.info("refreshed", extra={**self.facts(), "of": what, "seconds": spent})
         return True
 
-    def _warm(self, engine: Session, route: Route) -> None:
+    def _warm(self, session: Session, route: Route) -> None:
         try:
-            engine.gateway.search([WARM_UP], route, 1)
+            session.gateway.search([WARM_UP], route, 1)
         except (RouterError, FeaturizerError) as error:
             if route != Route.AUTO and isinstance(error, FeaturizerError):
                 raise  # without the models that every route needs there is nothing to serve
@@ -233,33 +196,14 @@ class Collection:
             )
 
 
-def pick(collections: Mapping[str, Collection], name: str | None) -> Collection:
-    """A collection by name, the first without one.
-
-    Raises:
-        Problem: There is none of that name.
-    """
-    if name is None:
-        return next(iter(collections.values()))
-    if name not in collections:
-        raise Problem(
-            404,
-            "no-such-collection",
-            f"There is no collection '{name:.80}'; there is {', '.join(collections)}.",
-        )
-    return collections[name]
-
-
-def routings(settings: ServiceSettings, collections: Sequence[str]) -> dict[str, RoutingSettings]:
+def router_settings(
+    settings: ServiceSettings, collections: Sequence[str]
+) -> dict[str, RoutingSettings]:
     """The router and the thresholds of each collection, by its name.
 
     A collection for which no router is named has that of WYE_ROUTER__MODEL with the thresholds of
     WYE_ROUTER__THRESHOLDS. Thresholds go with a router's scores, so those do not count where
     another router is named: there they are that router's own, unless others are named as well.
-
-    Args:
-        settings: Name routers and thresholds.
-        collections: Their names.
 
     Raises:
         ServiceError: A name that is no collection, one that is there twice, or nothing behind it.
@@ -274,14 +218,10 @@ def routings(settings: ServiceSettings, collections: Sequence[str]) -> dict[str,
     return found
 
 
-def check(collection: str, routing: RoutingSettings) -> None:
+def check_router(collection: str, routing: RoutingSettings) -> None:
     """Refuse what is named and cannot be read, or does not go together; loads no models.
 
     What nobody named may be missing: the route that needs it says so.
-
-    Args:
-        collection: Its name.
-        routing: Its router and thresholds.
 
     Raises:
         ServiceError: Names the collection.
@@ -289,18 +229,25 @@ def check(collection: str, routing: RoutingSettings) -> None:
     if routing == RoutingSettings():
         return
     try:
-        router = title_of(routing.folder())
+        router = read_info(routing.folder()).name
         if routing.thresholds:
             read_policy(Path(routing.thresholds), router)
     except RouterError as error:
         raise ServiceError(f"The router of collection '{collection}': {error}") from None
 
 
+def _by_name(entries: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Entries NAME=VALUE as name and value; VALUE alone is for "default"."""
+    for entry in entries:
+        name, is_named, value = entry.partition("=")
+        yield (name, value) if is_named else (DEFAULT, entry)
+
+
 def _assigned(
     option: str, what: str, entries: Iterable[str], collections: Sequence[str]
 ) -> dict[str, str]:
     found: dict[str, str] = {}
-    for name, value in by_name(entries):
+    for name, value in _by_name(entries):
         if name not in collections:
             raise ServiceError(
                 f"{option} is for '{name}', but that is no collection; write {option} NAME={what} "

@@ -19,10 +19,10 @@ from backends.errors import BackendError
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.request_log import RequestLog
-from router.session import ModelCache, Session, decide, load_router
+from router.session import ModelCache, Session, decide, open_router
 from router.settings import RoutingSettings
 from router.types import Route
-from service.collections import WARM_UP, Place, check, places, routings
+from service.collections import WARM_UP, check_router, index_folders, router_settings
 from service.errors import ServiceError
 from service.http.auth import refuse_open_server
 from service.http.keys import KeyRing, read_keys
@@ -34,7 +34,7 @@ GENERATOR_SECONDS = 10.0
 _ERRORS = (BackendError, FeaturizerError, RouterError, ServiceError, OSError)
 
 
-class State(StrEnum):
+class Health(StrEnum):
     """What came of looking at something."""
 
     GOOD = "good"
@@ -53,7 +53,7 @@ class Finding:
     """
 
     subject: str
-    state: State
+    state: Health
     says: str
 
 
@@ -78,34 +78,34 @@ def examine(settings: ServiceSettings) -> Iterator[Finding]:
 def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
     """Routers and indexes; what several of them need is loaded once, as it is to serve them."""
     # The one that ships may be missing, and its route is; one that is named may not.
-    otherwise = State.WARNING if settings.router == RoutingSettings() else State.BAD
+    otherwise = Health.WARNING if settings.router == RoutingSettings() else Health.BAD
     yield _look("router", lambda: _router(settings, models), otherwise)
     try:
-        collections = places(settings.serve.indexes, settings.index)
+        collections = index_folders(settings.serve.indexes, settings.index)
     except ServiceError as error:
-        yield Finding("indexes", State.BAD, str(error))
+        yield Finding("indexes", Health.BAD, str(error))
         return
     try:
-        routers = routings(settings, [place.name for place in collections])
+        routers = router_settings(settings, list(collections))
     except ServiceError as error:
-        yield Finding("routers", State.BAD, str(error))
+        yield Finding("routers", Health.BAD, str(error))
         routers = {}
-    for place in collections:
-        own = settings.model_copy(update={"router": routers.get(place.name, settings.router)})
-        yield _look(f"index {place.name}", partial(_index, own, place, models))
+    for name, folder in collections.items():
+        own = settings.model_copy(update={"router": routers.get(name, settings.router)})
+        yield _look(f"index {name}", partial(_index, own, folder, models))
         if own.router != settings.router:
-            yield _look(f"router {place.name}", partial(_router_of, own, place, models))
+            yield _look(f"router {name}", partial(_router_of, own, name, folder, models))
 
 
-def _look(subject: str, at: Callable[[], str], otherwise: State = State.BAD) -> Finding:
+def _look(subject: str, at: Callable[[], str], otherwise: Health = Health.BAD) -> Finding:
     """A finding; what `at` returns is good, or a warning when it begins with "! "."""
     try:
         said = at()
     except _ERRORS as error:
         return Finding(subject, otherwise, str(error))
     if said.startswith("! "):
-        return Finding(subject, State.WARNING, said.removeprefix("! "))
-    return Finding(subject, State.GOOD, said)
+        return Finding(subject, Health.WARNING, said.removeprefix("! "))
+    return Finding(subject, Health.GOOD, said)
 
 
 def _machine() -> str:
@@ -117,18 +117,18 @@ def _machine() -> str:
 
 
 def _router(settings: ServiceSettings, models: ModelCache) -> str:
-    router = load_router(settings, models)
+    router = open_router(settings, models)
     if router.asks_corpus:
         return f"{router.name} is sound; it decides with an index."
     (decision,) = decide([WARM_UP], settings, models)
     return f"{decision.model} decides; the route auto works."
 
 
-def _router_of(settings: ServiceSettings, place: Place, models: ModelCache) -> str:
-    check(place.name, settings.router)
-    session = Session.open(settings, place.folder, models)
+def _router_of(settings: ServiceSettings, collection: str, folder: Path, models: ModelCache) -> str:
+    check_router(collection, settings.router)
+    session = Session.open(settings, folder, models)
     if not session.count:
-        return f"! {settings.router.model} was not asked: {place.folder} is empty."
+        return f"! {settings.router.model} was not asked: {folder} is empty."
     (decision,) = session.gateway.decide([WARM_UP])
     if decision.thresholds is None:
         raise ServiceError(f"{decision.model} did not score a question ({decision.reason}).")
@@ -137,21 +137,21 @@ def _router_of(settings: ServiceSettings, place: Place, models: ModelCache) -> s
     return f"{decision.model} decides; thresholds {low:.3f} and {high:.3f} ({whose})."
 
 
-def _index(settings: ServiceSettings, place: Place, models: ModelCache) -> str:
+def _index(settings: ServiceSettings, folder: Path, models: ModelCache) -> str:
     started = perf_counter()
-    session = Session.open(settings, place.folder, models)
+    session = Session.open(settings, folder, models)
     session.build()
     for route in Route:
         if route != Route.AUTO:  # looked at by itself
             session.gateway.search([WARM_UP], route, 1)
     count, number = session.count, session.version
-    free = shutil.disk_usage(place.folder).free
+    free = shutil.disk_usage(folder).free
     said = (
-        f"{place.folder}, version {number}, {count:,} passages; every route answers "
+        f"{folder}, version {number}, {count:,} passages; every route answers "
         f"({perf_counter() - started:.1f} s to load)."
     )
     if not count:
-        return f"! {place.folder} is empty. Fill it with `wye index SOURCE --index DIR`."
+        return f"! {folder} is empty. Fill it with `wye index SOURCE --index DIR`."
     if free < LEAST_FREE:
         return f"! {said} Its disk has only {free / 1e9:.1f} GB left; writes need room."
     return said

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Any, cast
+from typing import Any
 
 from service.batching import Batcher
 from service.collections import INDEX, Collection
@@ -38,13 +38,7 @@ class Refresher:
     ) -> None:
         """Wire it; `start` begins to load.
 
-        Args:
-            settings: Of the service.
-            collections: By name.
-            models: Runs what has to be in the thread that searches.
-            ring: Keys, to be read again when their file changes.
-            metrics: Told which versions are searched.
-            loaded: Called in the thread that searches when all collections are loaded.
+        `loaded` is called in the thread of the models when all collections are.
         """
         self._serve = settings.serve
         self._patience = settings.documents.wait_seconds
@@ -93,10 +87,10 @@ class Refresher:
         Raises:
             Problem: 503 when it cannot be opened; that it was written stays so.
         """
-        while collection.engine.version < version:
-            before = collection.engine.version
+        while collection.session.version < version:
+            before = collection.session.version
             await self._renew(collection)
-            if collection.engine.version == before:
+            if collection.session.version == before:
                 why = collection.faults[INDEX] or "the newer one is not in sight"
                 raise Problem(
                     503,
@@ -172,18 +166,17 @@ class Refresher:
         if not collection.is_ready:
             return
         self._announce(collection)
-        facts = collection.facts()
-        gauges = self._metrics
-        gauges.index_version.labels(collection.name).set(cast("int", facts["index_version"]))
-        gauges.index_passages.labels(collection.name).set(cast("int", facts["passages"]))
+        session = collection.session
+        self._metrics.index_version.labels(collection.name).set(session.version)
+        self._metrics.index_passages.labels(collection.name).set(session.count)
 
     def _announce(self, collection: Collection) -> None:
-        engine = collection.engine
-        served = self._served.setdefault(collection.name, ServedVersions(engine.folder))
+        session = collection.session
+        served = self._served.setdefault(collection.name, ServedVersions(session.folder))
         if served is None:
             return
         try:
-            served.announce(engine.version)
+            served.announce(session.version)
         except OSError as error:
             self._served[collection.name] = None
             LOG.warning(

@@ -1,35 +1,33 @@
-"""A router's decision, for people."""
+"""What commands print: decisions, explanations and hits, for people and as JSON."""
 
-import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Collection, Sequence
 
 import numpy as np
+from pydantic import TypeAdapter
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from backends.files import rounded_json
 from backends.trigraph.explanation import EntityNote, Explanation
-from backends.types import Hit, Passage
-from router.model_files import stable_json
-from router.types import Contribution, Decision, FusedHit, Reply, Route, Thresholds
+from backends.types import Hit as RankedHit
+from router.policy import bands
+from router.types import Contribution, Decision, FusedHit, Route, Thresholds
+from wye import Hit, Hits
 
 GAUGE = 40
 SHOWN_FEATURES = 10
+SHOWN_ENTITIES = 15
+EXCERPT = 240
+INDENT = 14
 STYLES = {Route.GRAPH: "magenta", Route.FUSION: "yellow"}
 SIMPLE_STYLE = "cyan"
 
 
 def show_decision(console: Console, decision: Decision, *, features: int = SHOWN_FEATURES) -> None:
-    """Print where the score lies among the thresholds and, where it was asked for, why.
-
-    Args:
-        console: Where to.
-        decision: The router's.
-        features: Most contributions to show.
-    """
+    """Print where the score lies among the thresholds and, where it was asked for, why."""
     console.print(_headline(decision))
     if decision.score is not None and decision.thresholds is not None:
         console.print(_gauge(decision.score, decision.thresholds))
@@ -64,14 +62,13 @@ def _headline(decision: Decision) -> Text:
 
 def _gauge(score: float, thresholds: Thresholds) -> Text:
     """The scale from 0 to 1: the simple route, fusion, graph, and where the score lies."""
-    low, high = thresholds.low, thresholds.high
+    styles = (SIMPLE_STYLE, "yellow", "magenta")
     line = Text("  0 ", style="dim")
-    for cell in range(GAUGE):
-        middle = (cell + 0.5) / GAUGE
-        style = SIMPLE_STYLE if middle <= low else "magenta" if middle >= high else "yellow"
+    for cell, band in enumerate(bands((np.arange(GAUGE) + 0.5) / GAUGE, thresholds).tolist()):
+        style = styles[band]
         here = cell == min(int(score * GAUGE), GAUGE - 1)
         line.append("●" if here else "━", style=f"bold {style}" if here else style)
-    line.append(f" 1  thresholds {low:.3f} and {high:.3f}", style="dim")
+    line.append(f" 1  thresholds {thresholds.low:.3f} and {thresholds.high:.3f}", style="dim")
     return line
 
 
@@ -99,16 +96,8 @@ def _contributions(contributions: tuple[Contribution, ...], most: int) -> Table:
     return table
 
 
-SHOWN_ENTITIES = 15
-
-
 def show_explanation(console: Console, explanation: Explanation) -> None:
-    """Print seeds, activated entities with the sentences that led to them, and passage shares.
-
-    Args:
-        console: Where to.
-        explanation: Of one ranking.
-    """
+    """Print seeds, activated entities with the sentences that led to them, and passage shares."""
     console.print(_seeds(explanation))
     if explanation.entities:
         console.print(_entities(explanation))
@@ -165,64 +154,49 @@ def _table(title: str) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
 
 
-EXCERPT = 240
-INDENT = 14
-
-
-def show_reply(console: Console, reply: Reply, passages: Mapping[str, Passage]) -> None:
-    """Print one reply with an excerpt of each passage, and its explanation if it has one.
-
-    Args:
-        console: Where to.
-        reply: What was found.
-        passages: Id -> passage, of every hit.
-    """
-    console.print(Text(reply.question, style="bold"), _facts(reply))
-    if reply.decision is not None:
-        show_decision(console, reply.decision)
-    for hit in reply.ranking.hits:
-        passage = passages.get(hit.id)
-        console.print(_line_of(hit, passage))
-        if passage:
-            console.print(Padding(Text(_excerpt(passage.text)), (0, 0, 0, INDENT)))
-    if reply.explanation is not None:
-        show_explanation(console, reply.explanation)
+def show_hits(console: Console, hits: Hits) -> None:
+    """Print hits with an excerpt of each passage, and how they came about where that was asked."""
+    console.print(Text(hits.question, style="bold"), _facts(hits))
+    if hits.decision is not None:
+        show_decision(console, hits.decision)
+    for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
+        console.print(_line_of(hit, ranked))
+        console.print(Padding(Text(_excerpt(hit.text)), (0, 0, 0, INDENT)))
+    if hits.explanation is not None:
+        show_explanation(console, hits.explanation)
     console.print()
 
 
-def replies_json(replies: Sequence[Reply], passages: Mapping[str, Passage]) -> str:
-    """Replies as JSON: the same bytes for the same index and questions, so without timings."""
-    return stable_json([_reply_value(reply, passages) for reply in replies])
-
-
-def show_hits(
-    console: Console, reply: Reply, passages: Mapping[str, Passage], *, gold: Collection[str]
-) -> None:
+def list_hits(console: Console, hits: Hits, *, gold: Collection[str]) -> None:
     """Print the route and one line for each hit, with those that are known answers marked."""
-    console.print(Text(str(reply.route), style="bold cyan"), _facts(reply, route=False))
-    for hit in reply.ranking.hits:
-        console.print(_line_of(hit, passages.get(hit.id), marked=hit.id in gold))
+    console.print(Text(str(hits.route), style="bold cyan"), _facts(hits, route=False))
+    for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
+        console.print(_line_of(hit, ranked, marked=hit.id in gold))
 
 
-def _facts(reply: Reply, *, route: bool = True) -> Text:
-    total = f"{1000 * sum(reply.seconds.values()):.1f} ms"
-    facts = Text(f"{reply.route}, {total}" if route else total, style="dim")
-    if reply.ranking.degraded:
-        facts.append(f"\n  note: {reply.ranking.degraded}", style="yellow not dim")
-    if not reply.ranking.hits:
+def hits_json(found: Sequence[Hits]) -> str:
+    """Hits as JSON: the same bytes for the same index and questions, so without timings."""
+    return rounded_json([_value(hits) for hits in found])
+
+
+def _facts(hits: Hits, *, route: bool = True) -> Text:
+    total = f"{1000 * sum(hits.seconds.values()):.1f} ms"
+    facts = Text(f"{hits.route}, {total}" if route else total, style="dim")
+    if hits.degraded:
+        facts.append(f"\n  note: {hits.degraded}", style="yellow not dim")
+    if not hits:
         facts.append("\n  nothing found", style="yellow not dim")
     return facts
 
 
-def _line_of(hit: Hit, passage: Passage | None, *, marked: bool = False) -> Text:
-    title = (passage.title if passage else "") or hit.id
+def _line_of(hit: Hit, ranked: RankedHit, *, marked: bool = False) -> Text:
     line = Text(f"{hit.rank:>3}  ")
     line.append(f"{hit.score:.4f} ", style="cyan")
     line.append("* " if marked else "  ", style="bold green")
-    line.append(title, style="bold green" if marked else "bold")
+    line.append(hit.title or hit.id, style="bold green" if marked else "bold")
     line.append(f"  {hit.id}", style="dim")
-    if isinstance(hit, FusedHit):
-        places = ", ".join(f"{source.retriever} {source.rank}" for source in hit.sources)
+    if isinstance(ranked, FusedHit):
+        places = ", ".join(f"{source.retriever} {source.rank}" for source in ranked.sources)
         line.append(f"  ({places})", style="dim")
     return line
 
@@ -232,52 +206,40 @@ def _excerpt(text: str) -> str:
     return flat if len(flat) <= EXCERPT else flat[:EXCERPT].rsplit(" ", 1)[0] + " ..."
 
 
-def _reply_value(reply: Reply, passages: Mapping[str, Passage]) -> dict[str, object]:
+def _value(hits: Hits) -> dict[str, object]:
+    ranking = hits.reply.ranking
     value: dict[str, object] = {
-        "question": reply.question,
-        "route": str(reply.route),
-        "index_version": reply.version,
-        "candidates": reply.ranking.candidates,
-        "degraded": reply.ranking.degraded,
-        "hits": [_hit_value(hit, passages[hit.id]) for hit in reply.ranking.hits],
+        "question": hits.question,
+        "route": str(hits.route),
+        "index_version": hits.reply.version,
+        "candidates": ranking.candidates,
+        "degraded": hits.degraded,
+        "hits": [_hit_value(*pair) for pair in zip(hits, ranking.hits, strict=True)],
     }
-    if reply.decision is not None:
-        value["decision"] = plain(reply.decision)
-    if reply.explanation is not None:
-        value["explanation"] = plain(reply.explanation)
+    if hits.decision is not None:
+        value["decision"] = plain(hits.decision)
+    if hits.explanation is not None:
+        value["explanation"] = plain(hits.explanation)
     return value
 
 
-def _hit_value(hit: Hit, passage: Passage) -> dict[str, object]:
+def _hit_value(hit: Hit, ranked: RankedHit) -> dict[str, object]:
     value: dict[str, object] = {
         "id": hit.id,
         "rank": hit.rank,
         "score": hit.score,
-        "title": passage.title,
-        "text": passage.text,
-        "metadata": dict(passage.metadata),
+        "title": hit.title,
+        "text": hit.text,
+        "metadata": dict(hit.metadata),
     }
-    if isinstance(hit, FusedHit):
-        value["sources"] = [plain(source) for source in hit.sources]
+    if isinstance(ranked, FusedHit):
+        value["sources"] = [plain(source) for source in ranked.sources]
     return value
+
+
+_ANY: TypeAdapter[object] = TypeAdapter(object)
 
 
 def plain(value: object) -> object:
     """Dataclasses, arrays and enumerations as what JSON has."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(item) for name, item in _fields(value)}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, Enum):
-        return str(value.value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
-
-
-def _fields(value: object) -> Iterator[tuple[str, object]]:
-    if dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield field.name, getattr(value, field.name)
+    return _ANY.dump_python(value, mode="json", fallback=lambda array: array.tolist())

@@ -8,23 +8,15 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as Drawing
 
+from backends.files import rounded_json
 from featurizer.constituency.tree import Tree
 from featurizer.registry import FEATURES, Reference
 from featurizer.types import Syntax
-from router.model_files import stable_json
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A question with its features.
-
-    Attributes:
-        question: As given.
-        syntax: Its tokens and trees.
-        values: In the order of the registry.
-        schema_id: Of the values.
-        reference: What they are compared with.
-    """
+    """A question with its features, in the order of the registry."""
 
     question: str
     syntax: Syntax
@@ -84,7 +76,7 @@ def list_features(console: Console) -> None:
 
 def listed_json() -> str:
     """The registry as JSON, in the order of a feature matrix's columns."""
-    return stable_json(
+    return rounded_json(
         [
             {
                 "name": feature.name,
@@ -132,7 +124,7 @@ def show_described(console: Console, described: Described) -> None:
 def described_json(described: Described) -> str:
     """The same as JSON."""
     text, syntax = described.question, described.syntax
-    return stable_json(
+    return rounded_json(
         {
             "question": text,
             "schema_id": described.schema_id,

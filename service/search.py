@@ -1,6 +1,7 @@
 """What the model thread does with a batch: search, degrade where it must, fetch the passages."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
@@ -103,7 +104,7 @@ class Searcher:
         """Take the collections by name, and the clock that deadlines are told in."""
         self._collections = collections
         self._clock = clock
-        self._paces: dict[tuple[str, Route], _Pace] = {}
+        self._paces: defaultdict[tuple[str, Route], _Pace] = defaultdict(_Pace)
 
     def work(
         self, params: SearchParams | RouteParams, entries: Sequence[Entry[QueuedQuestion]]
@@ -113,33 +114,33 @@ class Searcher:
         Entries whose time will not suffice for their route, as far as one can tell, go first and
         over the dense route. All of a batch see one version of the index and one of the thresholds.
         """
-        engine = self._collections[params.collection].engine
+        session = self._collections[params.collection].session
         if isinstance(params, RouteParams):
-            return self._decide(engine, params, [entry.item.text for entry in entries])
+            return self._decide(session, params, [entry.item.text for entry in entries])
         late, why = self._late(params, entries)
         if not late:
-            return self._search(engine, params, entries)
+            return self._search(session, params, entries)
         patient = [entry for entry in entries if entry not in late]
         found = [
-            *self._search(engine, params, late, why),
-            *self._search(engine, params, patient),
+            *self._search(session, params, late, why),
+            *self._search(session, params, patient),
         ]
         results = dict(zip([*late, *patient], found, strict=True))
         return [results[entry] for entry in entries]
 
     def _decide(
-        self, engine: Session, params: RouteParams, questions: Sequence[str]
+        self, session: Session, params: RouteParams, questions: Sequence[str]
     ) -> list[Decision | Exception]:
         try:
             return list(
-                engine.gateway.decide(
+                session.gateway.decide(
                     questions, max_latency_ms=params.max_latency_ms, explain=params.explain
                 )
             )
         except Exception as error:  # noqa: BLE001 - one bad question must not fail the others
             if len(questions) == 1:
                 return [error]
-        return [found for one in questions for found in self._decide(engine, params, [one])]
+        return [found for one in questions for found in self._decide(session, params, [one])]
 
     def _late(
         self, params: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
@@ -157,7 +158,7 @@ class Searcher:
 
     def _search(
         self,
-        engine: Session,
+        session: Session,
         params: SearchParams,
         entries: Sequence[Entry[QueuedQuestion]],
         fallback: str = "",
@@ -172,7 +173,7 @@ class Searcher:
         route = Route.DENSE if fallback else params.route
         started = perf_counter()
         try:
-            replies = engine.gateway.search(
+            replies = session.gateway.search(
                 [entry.item.text for entry in entries],
                 route,
                 params.k,
@@ -182,11 +183,11 @@ class Searcher:
             )
             searched = perf_counter()
             shown = [_shown(reply, params) for reply in replies]
-            passages = engine.passages(sorted(set().union(*shown)))
+            passages = session.passages(sorted(set().union(*shown)))
         except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
-            return self._search_apart(engine, params, entries, fallback, error)
+            return self._search_apart(session, params, entries, fallback, error)
         ended = perf_counter()
-        pace = self._paces.setdefault((params.collection, route), _Pace())
+        pace = self._paces[params.collection, route]
         pace.learn((ended - started) / len(entries), self._clock())
         return [
             SearchResult(
@@ -206,7 +207,7 @@ class Searcher:
 
     def _search_apart(
         self,
-        engine: Session,
+        session: Session,
         params: SearchParams,
         entries: Sequence[Entry[QueuedQuestion]],
         fallback: str,
@@ -229,11 +230,11 @@ class Searcher:
             return [error]
         if len(entries) == 1:
             fallback = f"degraded: {route} failed ({type(error).__name__}); dense instead"
-            return self._search(engine, params, entries, fallback)
+            return self._search(session, params, entries, fallback)
         half = len(entries) // 2
         return [
-            *self._search(engine, params, entries[:half], fallback),
-            *self._search(engine, params, entries[half:], fallback),
+            *self._search(session, params, entries[:half], fallback),
+            *self._search(session, params, entries[half:], fallback),
         ]
 
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import perf_counter, time
-from typing import cast
+from typing import Annotated, cast
 
-from fastapi import Request
+from fastapi import Depends, Request
 from opentelemetry.trace import Tracer
 
 from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
 from service.batching import Batcher, unless_gone
-from service.collections import Collection, pick
+from service.collections import Collection
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import Problem, request_id_of
@@ -27,7 +27,7 @@ from service.refresh import Refresher
 from service.render import plain
 from service.schemas.stats import RecentQuestion
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
-from service.settings import ServiceSettings
+from service.settings import LONGEST_DEADLINE_MS, ServiceSettings
 
 _THREADS = 4
 REMEMBERED = 1000
@@ -55,7 +55,7 @@ class Service:
             ring: Keys, to be read again when their file changes.
             metrics: To count in.
             tracer: To record retrievals with.
-            loaded: Called when all collections are.
+            loaded: Called when all collections are loaded.
         """
         serve = settings.serve
         self.settings = settings
@@ -101,7 +101,15 @@ class Service:
         Raises:
             Problem: 404.
         """
-        return pick(self.collections, name)
+        if name is None:
+            return next(iter(self.collections.values()))
+        if name not in self.collections:
+            raise Problem(
+                404,
+                "no-such-collection",
+                f"There is no collection '{name:.80}'; there is {', '.join(self.collections)}.",
+            )
+        return self.collections[name]
 
     async def start(self) -> None:
         """Begin to load, and return; `is_ready` says when it is done."""
@@ -115,6 +123,8 @@ class Service:
         await self.batcher.close()
         await self.generator.close()
         self._threads.shutdown()
+        for writer in self.writers.values():
+            writer.close()
         for collection in self.collections.values():
             collection.close()
         if self.request_log is not None:
@@ -141,8 +151,8 @@ class Service:
             Problem: 503 when there is too much to do or nothing is loaded, 504 when time ran out,
                 422 for a request that cannot be answered, 499 when the client went away.
         """
-        self._check(params.collection, params.route)
-        request_id, seconds = request_id_of(request.scope), self._seconds(deadline_ms)
+        seconds = self._admit(params.collection, params.route, deadline_ms)
+        request_id = request_id_of(request.scope)
         tasks = [
             asyncio.ensure_future(self._submit(params, QueuedQuestion(text, request_id), seconds))
             for text in questions
@@ -164,20 +174,23 @@ class Service:
         Raises:
             Problem: As of `search`.
         """
-        self._check(params.collection, Route.AUTO)
+        seconds = self._admit(params.collection, Route.AUTO, deadline_ms)
         item = QueuedQuestion(question, request_id_of(request.scope))
-        work = self.batcher.submit(params, item, self._seconds(deadline_ms))
+        work = self.batcher.submit(params, item, seconds)
         decision, _ = await unless_gone(gone(request), work)
         return cast("Decision", decision)
 
-    def _check(self, name: str, route: Route) -> None:
+    def _admit(self, name: str, route: Route, deadline_ms: int | None) -> float:
         """Refuse at once what cannot be answered.
+
+        Returns:
+            Seconds that the answer may take.
 
         Raises:
             Problem: 503 while the collection loads, 409 for a route that it lacks.
         """
         collection = self.collections[name]
-        _ = collection.engine
+        _ = collection.session
         lacking = collection.unavailable.get(route)
         if lacking is not None:
             raise Problem(
@@ -185,10 +198,8 @@ class Service:
                 "no-such-route",
                 f"Route '{route}' is not available in '{collection.name}': {lacking}",
             )
-
-    def _seconds(self, deadline_ms: int | None) -> float:
         serve = self.settings.serve
-        return min(deadline_ms or serve.deadline_ms, serve.longest_deadline_ms) / 1000
+        return min(deadline_ms or serve.deadline_ms, LONGEST_DEADLINE_MS) / 1000
 
     async def _submit(
         self, params: SearchParams, question: QueuedQuestion, seconds: float
@@ -270,6 +281,10 @@ async def service_of(request: Request) -> Service:
     """
     service: Service = request.app.state.service
     return service
+
+
+Served = Annotated[Service, Depends(service_of)]
+"""The service, as a parameter of an address."""
 
 
 async def gone(request: Request) -> None:

@@ -1,16 +1,24 @@
-"""The slice of the settings that documents over HTTP have."""
+"""The service's slices of the settings, and all settings together.
+
+`python -m service.settings` prints docs/reference/settings.md; `make docs` writes it.
+"""
 
 import ipaddress
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
-from router.settings import Settings, load, markdown
-from service.errors import ServiceError
+from router.errors import SettingsError
+from router.settings import FIXED, RETIRED, Settings, load, markdown, retire
 from service.ingest.extract import Limits
+
+LONGEST_DEADLINE_MS = 60_000
+"""The most time that a request may ask for."""
+Positive = Annotated[int, Field(ge=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +43,20 @@ class DocumentSettings:
         characters: Of one document.
     """
 
-    upload_bytes: int = 67_108_864
-    files: int = 64
-    direct_passages: int = 32
-    jobs: int = 64
-    changes: int = 64
-    wait_seconds: float = 10.0
-    keep_seconds: float = 86_400.0
-    group_passages: int = 64
-    slice_words: int = 400
-    read_seconds: int = 30
-    read_memory_mb: int = 1_024
-    unpacked_mb: int = 256
-    pages: int = 2_000
-    characters: int = 5_000_000
-
-    def __post_init__(self) -> None:
-        least = {"upload_bytes": 1_024, "direct_passages": 0, "read_memory_mb": 256}
-        positive = ("files", "jobs", "changes", "group_passages", "slice_words", "read_seconds")
-        least |= dict.fromkeys((*positive, "unpacked_mb", "pages", "characters"), 1)
-        least |= {"wait_seconds": 0, "keep_seconds": 0}
-        for name, smallest in least.items():
-            if (value := getattr(self, name)) < smallest:
-                raise ServiceError(
-                    f"WYE_DOCUMENTS__{name.upper()} is {value}; use {smallest} or more."
-                )
+    upload_bytes: Annotated[int, Field(ge=1_024)] = 67_108_864
+    files: Positive = 64
+    direct_passages: Annotated[int, Field(ge=0)] = 32
+    jobs: Positive = 64
+    changes: Positive = 64
+    wait_seconds: Annotated[float, Field(ge=0)] = 10.0
+    keep_seconds: Annotated[float, Field(ge=0)] = 86_400.0
+    group_passages: Positive = 64
+    slice_words: Positive = 400
+    read_seconds: Positive = 30
+    read_memory_mb: Annotated[int, Field(ge=256)] = 1_024
+    unpacked_mb: Positive = 256
+    pages: Positive = 2_000
+    characters: Positive = 5_000_000
 
     @property
     def limits(self) -> Limits:
@@ -71,11 +68,6 @@ class DocumentSettings:
             seconds=self.read_seconds,
             memory_bytes=self.read_memory_mb << 20,
         )
-
-
-# The service's slices of the settings, and all settings together.
-#
-# `python -m service.settings` prints docs/reference/settings.md; `make docs` writes it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +92,7 @@ class ServeSettings:
         body_bytes: Longest body of a request.
         batch: Questions that are worked on together, at most.
         queue: Questions that may wait; one more is refused at once.
-        deadline_ms: Time for finding passages when a request names none.
-        longest_deadline_ms: The most time that a request may ask for.
+        deadline_ms: Time for finding passages when a request names none; at most a minute.
         refresh_seconds: How often to look for a newer version of an index, and for newer
             thresholds and keys.
         shutdown_seconds: Time to finish what was accepted when told to stop.
@@ -114,47 +105,25 @@ class ServeSettings:
     """
 
     host: str = "127.0.0.1"
-    port: int = 8000
-    workers: int = 1
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8000
+    workers: Positive = 1
     indexes: tuple[str, ...] = ()
     routers: tuple[str, ...] = ()
     thresholds: tuple[str, ...] = ()
     keys: tuple[str, ...] = field(default=(), repr=False)
     keys_file: Path | None = None
-    requests_per_second: float = 0.0
-    burst: int = 20
-    body_bytes: int = 1_048_576
-    batch: int = 32
-    queue: int = 256
-    deadline_ms: int = 5_000
-    longest_deadline_ms: int = 60_000
-    refresh_seconds: float = 1.0
-    shutdown_seconds: int = 30
+    requests_per_second: Annotated[float, Field(ge=0)] = 0.0
+    burst: Positive = 20
+    body_bytes: Annotated[int, Field(ge=1_024)] = 1_048_576
+    batch: Positive = 32
+    queue: Positive = 256
+    deadline_ms: Annotated[int, Field(ge=1, le=LONGEST_DEADLINE_MS)] = 5_000
+    refresh_seconds: Annotated[float, Field(gt=0)] = 1.0
+    shutdown_seconds: Annotated[int, Field(ge=0)] = 30
     request_log: Path | None = None
     cors_origins: tuple[str, ...] = ()
     logs: Literal["json", "text"] = "json"
     traces: Literal["off", "otlp", "console"] = "off"
-
-    def __post_init__(self) -> None:
-        least = {
-            "port": 0,
-            "workers": 1,
-            "requests_per_second": 0,
-            "burst": 1,
-            "body_bytes": 1024,
-            "batch": 1,
-            "queue": 1,
-            "deadline_ms": 1,
-            "longest_deadline_ms": self.deadline_ms,
-            "shutdown_seconds": 0,
-        }
-        for name, smallest in least.items():
-            if (value := getattr(self, name)) < smallest:
-                raise ServiceError(f"WYE_SERVE__{name.upper()} is {value}; use {smallest} or more.")
-        if self.refresh_seconds <= 0:
-            raise ServiceError(
-                f"WYE_SERVE__REFRESH_SECONDS is {self.refresh_seconds}; use a number above 0."
-            )
 
     @property
     def is_loopback(self) -> bool:
@@ -192,31 +161,22 @@ class GeneratorSettings:
     url: str = ""
     model: str = ""
     key: SecretStr = field(default=SecretStr(""), repr=False)
-    timeout_seconds: float = 60.0
-    retries: int = 2
+    timeout_seconds: Annotated[float, Field(gt=0)] = 60.0
+    retries: Annotated[int, Field(ge=0)] = 2
     longest_wait_seconds: float = 20.0
-    passages: int = 5
-    passage_characters: int = 4_000
-    history: int = 12
-    max_tokens: int = 1_024
+    passages: Positive = 5
+    passage_characters: Positive = 4_000
+    history: Annotated[int, Field(ge=0)] = 12
+    max_tokens: Annotated[int, Field(ge=0)] = 1_024
 
     def __post_init__(self) -> None:
         if self.url and not self.url.startswith(("http://", "https://")):
-            raise ServiceError(
+            raise SettingsError(
                 f"WYE_GENERATOR__URL is '{self.url}'; begin it with http:// or https://."
             )
         if self.url and not self.model:
-            raise ServiceError(
+            raise SettingsError(
                 "WYE_GENERATOR__URL is set without a model; name one in WYE_GENERATOR__MODEL."
-            )
-        for name, smallest in {"retries": 0, "passages": 1, "history": 0, "max_tokens": 0}.items():
-            if (value := getattr(self, name)) < smallest:
-                raise ServiceError(
-                    f"WYE_GENERATOR__{name.upper()} is {value}; use {smallest} or more."
-                )
-        if self.timeout_seconds <= 0:
-            raise ServiceError(
-                f"WYE_GENERATOR__TIMEOUT_SECONDS is {self.timeout_seconds}; use a number above 0."
             )
 
 
@@ -229,21 +189,26 @@ class ServiceSettings(Settings):
         documents: What may be sent to be indexed.
     """
 
+    retired: ClassVar[Mapping[str, str]] = {
+        **RETIRED,
+        **retire("SERVE", "BATCH", FIXED),
+        **retire("SERVE", "LONGEST_DEADLINE_MS", "A request may ask for a minute at most."),
+        **retire("GENERATOR", "RETRIES LONGEST_WAIT_SECONDS PASSAGE_CHARACTERS HISTORY", FIXED),
+        **retire(
+            "DOCUMENTS",
+            "FILES JOBS CHANGES WAIT_SECONDS KEEP_SECONDS GROUP_PASSAGES SLICE_WORDS UNPACKED_MB "
+            "PAGES",
+            FIXED,
+        ),
+    }
+
     serve: ServeSettings = Field(default_factory=ServeSettings)
     generator: GeneratorSettings = Field(default_factory=GeneratorSettings)
     documents: DocumentSettings = Field(default_factory=DocumentSettings)
 
 
 def load_settings(**overrides: Any) -> ServiceSettings:  # noqa: ANN401 - as many types as settings
-    """All settings from the environment, with some said otherwise.
-
-    Args:
-        overrides: Top-level settings by name; None leaves one to the environment.
-
-    Raises:
-        SettingsError: A variable that names no setting, or a value that a setting cannot have.
-        ServiceError: The same in the service's own slices.
-    """
+    """All settings from the environment, with some said otherwise; see `router.settings.load`."""
     return load(ServiceSettings, **overrides)
 
 

@@ -1,104 +1,25 @@
 """What all tests share."""
 
 import os
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
-from backends.types import AnalysedPassage, Float32, Passage
-from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import AnalyserSettings
-from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
-from featurizer.types import Analysis, Parse, QuestionMention, Syntax
-from router.model_files import Draft, save
+from router.model_files import TrainedRouter, save_router
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.scorer import Linear, Scorer, Standard
 from router.types import Route, Thresholds
 from service.cli import run
+from tests.fakes import FakeAnalyser, ReadingAnalyser, syntax_parser
 
 # A busy machine is not a failing test.
 settings.register_profile("wye", deadline=None)
 settings.load_profile("wye")
-
-
-class FakeAnalyser:
-    """Stands where the models would: hashes for vectors, capitalised words for entities."""
-
-    def __init__(self, settings: AnalyserSettings) -> None:
-        self._hash = HashAnalyser()
-        self._sentence_vectors = settings.sentence_vectors
-        self.seconds = {"parsing": 0.0, "encoding": 0.0}
-
-    @property
-    def dimension(self) -> int:
-        return self._hash.dimension
-
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        return {**self._hash.fingerprint, "sentence_vectors": self._sentence_vectors}
-
-    @property
-    def syntax_fingerprint(self) -> dict[str, str]:
-        return {"tree": "none"}
-
-    def passages(self, items: Sequence[tuple[str, str]]) -> list[AnalysedPassage]:
-        return self._hash.analyse([Passage("", title, text) for title, text in items])
-
-    def surfaces(self, texts: Sequence[str]) -> Float32:
-        return self._hash.encode_surfaces(texts)
-
-    def questions(
-        self,
-        texts: Sequence[str],
-        wanted: Callable[[str], bool] | None = None,
-        *,
-        syntax: bool = False,
-    ) -> list[Analysis]:
-        return [self._question(text) for text in texts]
-
-    def close(self) -> None:
-        pass
-
-    def _question(self, text: str) -> Analysis:
-        names = dict.fromkeys(re.findall(r"\b[A-Z]\w+", text))
-        mentions = tuple(QuestionMention(name, "entity", None) for name in names)
-        return Analysis(Parse(text, (), (), ()), self.surfaces([text])[0], mentions)
-
-
-class ReadingAnalyser(FakeAnalyser):
-    """Reads questions as the real one does, so that features are real; vectors are hashes."""
-
-    def __init__(self, settings: AnalyserSettings) -> None:
-        super().__init__(settings)
-        self.syntax = _syntax_parser(settings)
-
-    @property
-    def syntax_fingerprint(self) -> dict[str, str]:
-        return self.syntax.fingerprint
-
-    def questions(
-        self,
-        texts: Sequence[str],
-        wanted: Callable[[str], bool] | None = None,
-        *,
-        syntax: bool = False,
-    ) -> list[Analysis]:
-        read: list[Syntax | None] = [*self.syntax.parse(texts)] if syntax else [None] * len(texts)
-        return [
-            replace(self._question(text), syntax=own) for text, own in zip(texts, read, strict=True)
-        ]
-
-
-@lru_cache(maxsize=1)
-def _syntax_parser(settings: AnalyserSettings) -> SyntaxParser:
-    return open_syntax_parser(settings.pipeline, settings.constituency)
 
 
 @pytest.fixture(scope="session")
@@ -135,9 +56,11 @@ def handmade_router() -> Callable[[Path, str, float], Path]:
             standard=Standard(np.zeros(1), np.ones(1), 50.0),
             members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.array([-offset])}),),
         )
-        schema = schema_id(_syntax_parser(own).fingerprint)
+        schema = schema_id(syntax_parser(own).fingerprint)
         policy = Policy(Thresholds(0.4, 0.6), Route.LEXICAL)
-        return save(models, "handmade", Draft(scorer, policy, schema, "# By hand\n", {}, {}))
+        return save_router(
+            models, "handmade", TrainedRouter(scorer, policy, schema, "# By hand\n", {}, {})
+        )
 
     return write
 

@@ -1,14 +1,14 @@
-"""`wye eval`: how good and how fast the routes are on a judged dataset."""
+"""`wye eval`: how good and fast the routes are. `wye train`: a router from one's own questions."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from training.errors import EvaluationError, TrainingError
-from training.train_cli import CACHE
-from training.train_cli import register as register_training
+from training.errors import EvaluationError, FitError, TrainingError
+from training.tune_cli import CACHE, LatencyOption, QualityOption, ShareOption
 from training.tune_cli import register as register_tuning
 
 if TYPE_CHECKING:
@@ -28,7 +28,13 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
     Returns:
         The base of the errors that are the user's to put right.
     """
+    _add_eval(app, progress)
+    _add_train(app, progress)
+    register_tuning(app, progress)
+    return TrainingError
 
+
+def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
     @app.command(name="eval")
     def evaluate(
         dataset: Annotated[Path, typer.Argument(help="A folder in BEIR's layout.")],
@@ -73,38 +79,42 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
         from router.session import Session
         from router.settings import load_settings
         from training.data.dataset import read_dataset
-        from training.data.sources import Source
+        from training.data.sources import QuestionSource
+        from training.evaluation.evaluate import as_markdown, latency, metrics, write_runs
         from training.evaluation.evaluate import evaluate as evaluate_routes
         from training.evaluation.measures import write_json
-        from training.evaluation.systems import Chooser
-        from training.evaluation.tables import latency, metrics, show, wide_console, write_run
+        from training.evaluation.systems import choose_routes
+        from training.fit.router import Choices
+        from training.markdown import show
+        from training.run import TrainingRun
 
         asked, names = parse_routes(routes)
         questions = read_dataset(dataset, split, limit)
         settings = load_settings(index=index)
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
+        source = QuestionSource(dataset, settings.index)
         container = Session.open(settings, settings.index)
         try:
-            contenders = {}
+            systems = {}
             if names:
-                chooser = Chooser(
+                policy = container.router.policy
+                choices = Choices(simple=policy.simple, fusion=settings.fusion)
+                run = TrainingRun(settings, [source], choices, cache, progress)
+                systems = choose_routes(
+                    names,
                     container.gateway,
-                    container.router.policy,
+                    policy,
                     questions,
-                    Source(dataset, settings.index),
-                    settings,
-                    cache,
-                    progress,
-                    batch,
-                    seed,
+                    lambda: run.baselines(split, policy),
+                    batch=batch,
+                    seed=seed,
                 )
-                contenders = {name: chooser.of(name) for name in names}
             found = evaluate_routes(
                 container.gateway,
                 questions,
                 asked,
-                contenders=contenders,
+                systems=systems,
                 k=k,
                 batch=batch,
                 seed=seed,
@@ -112,9 +122,9 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
             )
         finally:
             container.close()
-        show(wide_console(), found)
+        show(as_markdown(found))
         if run_dir is not None:
-            write_run(run_dir, found)
+            write_runs(run_dir, found)
         if json is not None:
             write_json(json, {**metrics(found), "latency": latency(found)})
         if found.unanswered:
@@ -122,27 +132,130 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
             typer.echo(f"{len(found.unanswered)} questions went unanswered: {ids}", err=True)
             raise typer.Exit(UNANSWERED)
 
-    register_training(app, progress)
-    register_tuning(app, progress)
-    return TrainingError
+
+def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
+    @app.command()
+    def train(
+        *,
+        questions: Annotated[
+            list[str],
+            typer.Option(
+                "--questions",
+                help="A dataset in BEIR's layout with train and dev judgements, and test ones if "
+                "the router is to be judged; DATASET=INDEX asks it of an index of its own. "
+                "May be repeated.",
+            ),
+        ],
+        index: Annotated[
+            Path | None,
+            typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False),
+        ] = None,
+        name: Annotated[str, typer.Option(help="Of the router.")] = "router",
+        models: Annotated[Path, typer.Option(help="Folder that routers are written to.")] = Path(
+            "models"
+        ),
+        success: Annotated[
+            str,
+            typer.Option(
+                help="When an arm succeeds: all-gold@5, any-gold@5, answer-in-context@5, "
+                "better-ndcg@10, or judge, where an endpoint answers from each arm's passages."
+            ),
+        ] = "all-gold@5",
+        judge_url: Annotated[
+            str,
+            typer.Option(help="Base of an OpenAI-compatible API; its key is in JUDGE_API_KEY."),
+        ] = "",
+        judge_model: Annotated[str, typer.Option(help="Name of the model there.")] = "",
+        quality: QualityOption = "nDCG@10",
+        kind: Annotated[
+            str, typer.Option(help="Of scorer: auto, attention-mlp or linear.")
+        ] = "auto",
+        simple: Annotated[
+            str | None,
+            typer.Option(
+                help="The simple route: dense, lexical or hybrid. Default: the best.",
+                show_default=False,
+            ),
+        ] = None,
+        elsewhere: Annotated[
+            bool,
+            typer.Option(
+                help="Whether the thresholds have to hold for questions unlike these as well; "
+                "otherwise they are made for these alone."
+            ),
+        ] = True,
+        max_latency_ms: LatencyOption = None,
+        max_graph_share: ShareOption = None,
+        cache: Annotated[Path, typer.Option(help="Replays and features, used again.")] = CACHE,
+        seed: Annotated[int, typer.Option(help="Of folds and bootstrap.")] = 0,
+    ) -> None:
+        """Train a router on judged questions, and write it with its report."""
+        from router.settings import load_settings
+        from training.data.sources import parse_source
+        from training.fit.router import Choices
+        from training.judge import JudgeSettings
+        from training.markdown import show
+        from training.report import overall_markdown
+        from training.run import TrainingRun
+        from training.thresholds.outcomes import ThresholdObjective
+
+        settings = load_settings(index=index)
+        choices = Choices(
+            success=success,
+            quality=quality,
+            kind=kind,
+            simple=None if simple is None else simple_route(simple),
+            goal=ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share),
+            fusion=settings.fusion,
+            elsewhere=elsewhere,
+            seed=seed,
+        )
+        sources = [parse_source(text, settings.index) for text in questions]
+        judge = None
+        if judge_url:
+            judge = JudgeSettings(judge_url, judge_model, os.environ.get("JUDGE_API_KEY", ""))
+        run = TrainingRun(settings, sources, choices, cache, progress, judge=judge)
+        fitted = run.learn()
+        for warning in fitted.training.warnings:
+            typer.echo(f"Warning: {warning}", err=True)
+        folder, report = run.write(fitted, run.evaluate(fitted), models, name)
+        if report.evaluation is None:
+            typer.echo("No dataset has a test split, so the router was not judged.", err=True)
+        else:
+            show(overall_markdown(report.evaluation, narrow=True))
+        typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
 
 
 def parse_routes(text: str) -> "tuple[list[Route], list[str]]":
-    """Routes, and contenders, by name, each once, in the order given.
+    """Routes, and other systems, by name, each once, in the order given.
 
     Raises:
         EvaluationError: A name is neither, or there is none.
     """
     from router.types import Route
-    from training.evaluation.systems import CONTENDERS
+    from training.evaluation.systems import CHOSEN
 
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    known = [*map(str, Route), *CONTENDERS]
+    known = [*map(str, Route), *CHOSEN]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         said = f"There is no route '{unknown[0]}'" if unknown else "No route was named"
         raise EvaluationError(f"{said}; choose among {', '.join(known)}.")
     return (
-        [Route(name) for name in names if name not in CONTENDERS],
-        [name for name in names if name in CONTENDERS],
+        [Route(name) for name in names if name not in CHOSEN],
+        [name for name in names if name in CHOSEN],
     )
+
+
+def simple_route(name: str) -> "Route":
+    """A simple route by name.
+
+    Raises:
+        FitError: There is none of that name.
+    """
+    from router.types import Route
+    from training.data.evaluation_set import SIMPLE_ROUTES
+
+    if name not in SIMPLE_ROUTES:
+        raise FitError(f"'{name}' is no simple route; choose among {', '.join(SIMPLE_ROUTES)}.")
+    return Route(name)

@@ -6,7 +6,6 @@ versions or the shipped models change; a test compares the file with the code.
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -58,13 +57,13 @@ def own_questions() -> dict[str, list[str]]:
         TrainingError: A file is missing, as outside of a checkout.
     """
     found = {}
-    for place, name in (
-        (files("service") / "demo", "service/demo/queries.jsonl"),
-        (files("benchmarks") / "technical", "benchmarks/technical/queries.jsonl"),
-        (ROOT / "tests" / "featurizer", "tests/featurizer/questions.txt"),
+    for name in (
+        "service/demo/queries.jsonl",
+        "benchmarks/technical/queries.jsonl",
+        "tests/featurizer/questions.txt",
     ):
         try:
-            lines = (place / Path(name).name).read_text(encoding="utf-8").splitlines()
+            lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
         except OSError as error:
             raise TrainingError(
                 f"The questions of this repository are not all here ({error}): run from a checkout."

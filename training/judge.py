@@ -1,57 +1,33 @@
-"""Whether a text contains an answer, word for word."""
+"""Success as a reader sees it: an endpoint answers from the context, and the answer is looked up.
+
+The endpoint is any that speaks OpenAI's chat completions. Its answer succeeds when one of the
+question's answers stands in it, word for word.
+"""
 
 import hashlib
 import json
-import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx2 as httpx
 import numpy as np
+import openai
 
 from backends.progress import Progress
 from backends.types import Mask, Ranking
 from training.data.replay import Replay, Replayed
+from training.data.replaying import contains_any, words
 from training.errors import JudgeError
 from training.labels import CUTOFF
 
-_WORD = re.compile(r"\w+")
-
-
-def words(text: str) -> str:
-    """Words of a text in order, without case, with a blank around each.
-
-    Words rather than characters: "Ur" is no part of "Uruguay".
-    """
-    found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
-    return f" {' '.join(found)} "
-
-
-def contains_any(text: str, answers: Sequence[str]) -> bool:
-    """Whether one of the answers stands in a text, word for word, whatever the case.
-
-    The measure that retrieval for open-domain questions is judged by: Karpukhin et al., Dense
-    Passage Retrieval (EMNLP 2020), section 5.1. An answer without a word is in no text.
-
-    Args:
-        text: Prepared by `words`.
-        answers: Prepared by `words`.
-    """
-    return any(answer.strip() and answer in text for answer in answers)
-
-
-# Success as a reader sees it: an endpoint answers from the context, and the answer is looked up.
-#
-# The endpoint is any that speaks OpenAI's chat completions. Its answer succeeds when one of the
-# question's answers stands in it, word for word.
-
-
+JUDGED = "judge"
+"""Name of this --success."""
 PROMPT = (
     "Answer the question from the passages alone, in a few words and without explanation. "
     'If they do not say, answer "unknown".'
 )
+Texts = Callable[[Replay, Sequence[str]], Mapping[str, str]]
+"""Texts of passages of the index that a replay is of, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +58,19 @@ class JudgeSettings:
             )
 
 
-class Judge:
+class JudgeClient:
     """Answers questions from contexts; close it after use, or use it in a `with` block."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         """Open a connection; nothing is sent yet."""
         self._settings = settings
-        headers = {"Authorization": f"Bearer {settings.key}"} if settings.key else {}
-        self._client = httpx.Client(
-            base_url=settings.url, headers=headers, timeout=settings.seconds
+        self._headers = {} if settings.key else {"authorization": openai.omit}
+        self._client = openai.OpenAI(
+            base_url=settings.url,
+            api_key=settings.key or "none",
+            timeout=settings.seconds,
+            max_retries=settings.tries - 1,
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),
         )
 
     @property
@@ -98,7 +78,7 @@ class Judge:
         """Whose answers these are."""
         return f"{self._settings.url} {self._settings.model} {self._settings.tokens}"
 
-    def __enter__(self) -> "Judge":
+    def __enter__(self) -> "JudgeClient":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -132,71 +112,57 @@ class Judge:
             JudgeError: It cannot be reached, refuses, or answers in another form.
         """
         passages = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(context, start=1))
-        body = {
-            "model": self._settings.model,
-            "temperature": 0,
-            "max_tokens": self._settings.tokens,
-            "messages": [
-                {"role": "system", "content": PROMPT},
-                {"role": "user", "content": f"{passages}\n\nQuestion: {question}"},
-            ],
-        }
-        reply = self._post(body)
+        text = self._complete(f"{passages}\n\nQuestion: {question}")
         try:
-            content = reply.json()["choices"][0]["message"]["content"]
+            content = json.loads(text)["choices"][0]["message"]["content"]
         except (ValueError, KeyError, IndexError, TypeError):
             content = None
         if not isinstance(content, str):
             raise JudgeError(
-                f"{self._settings.url} answered {_short(reply)!r}, which is no chat completion; "
+                f"{self._settings.url} answered {_short(text)!r}, which is no chat completion; "
                 "check that it is the base of an OpenAI-compatible API."
             )
         return content
 
-    def _post(self, body: dict[str, object]) -> httpx.Response:
-        """One completion; what may pass by itself is tried again."""
-        failure = ""
-        for _ in range(self._settings.tries):
-            try:
-                reply = self._client.post("chat/completions", json=body)
-            except httpx.TransportError as error:
-                failure = str(error) or type(error).__name__
-                continue
-            if reply.is_success:
-                return reply
-            failure = f"status {reply.status_code}: {_short(reply)}"
-            if reply.status_code < 500 and reply.status_code != httpx.codes.TOO_MANY_REQUESTS:
-                break
+    def _complete(self, asked: str) -> str:
+        """The body of one completion; what may pass by itself is tried again."""
+        try:
+            reply = self._client.chat.completions.with_raw_response.create(
+                model=self._settings.model,
+                temperature=0,
+                max_tokens=self._settings.tokens,
+                messages=[
+                    {"role": "system", "content": PROMPT},
+                    {"role": "user", "content": asked},
+                ],
+                extra_headers=self._headers,
+            )
+        except openai.APIStatusError as error:
+            failure = f"status {error.status_code}: {_short(error.response.text)}"
+        except openai.APIConnectionError as error:
+            failure = str(error.__cause__ or error) or type(error).__name__
+        else:
+            return reply.text
         raise JudgeError(
             f"{self._settings.url} did not answer ({failure}); check the url, the model's name "
             "and the key."
         )
 
 
-def _short(reply: httpx.Response) -> str:
+def _short(text: str) -> str:
     """The beginning of a reply, on one line."""
-    return " ".join(reply.text.split())[:80]
+    return " ".join(text.split())[:80]
 
 
-# Success by a reader: each arm's context is given to an endpoint, and its answer is looked up.
-#
-# Answers are kept, so a run that is killed, and the next run over the same questions, asks only
-# what
-# was not asked before.
+class LlmJudge:
+    """Lets a judge read what arms found.
 
-
-JUDGED = "judge"
-"""Name of this --success."""
-
-Texts = Callable[[Replay, Sequence[str]], Mapping[str, str]]
-"""Texts of passages of the index that a replay is of, by id."""
-
-
-class Reader:
-    """Lets a judge read what arms found."""
+    Answers are kept, so a run that is killed, and the next run over the same questions, asks only
+    what was not asked before.
+    """
 
     def __init__(
-        self, judge: Judge, texts: Texts, kept: Path, progress: Callable[[], Progress]
+        self, judge: JudgeClient, texts: Texts, kept: Path, progress: Callable[[], Progress]
     ) -> None:
         """Read the answers that are known already.
 

@@ -215,23 +215,25 @@ _MEASURED = {
 }
 
 
-def compared(material: EvaluationSet, simple: Route, success: str, fusion: FusionSettings) -> Int64:
+def compared(
+    evaluation_set: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
+) -> Int64:
     """The same as `labels_of` for questions of any split, which a router is judged on.
 
     Args:
-        material: Of any split.
+        evaluation_set: Of any split.
         simple: The simple arm.
         success: One of `CHOICES`.
         fusion: How hybrid adds scores up.
     """
     worth = []
     for route in (simple, Route.GRAPH):
-        rankings = material.rankings(route, fusion)
+        rankings = evaluation_set.rankings(route, fusion)
         if success in _MEASURED:
             column = MEASURES.index(_MEASURED[success])
-            worth.append(material.measured(rankings)[:, column])
+            worth.append(evaluation_set.measured(rankings)[:, column])
         else:
-            worth.append(material.answered(rankings, CUTOFF))
+            worth.append(evaluation_set.answered(rankings, CUTOFF))
     return np.where(worth[0] == worth[1], -1, worth[1] > worth[0])
 
 
@@ -244,5 +246,5 @@ def labels_of(found: Disagreement, count: int) -> Int64:
 
 def _answerer(route: Route, fusion: FusionSettings) -> Answerer:
     if route == Route.HYBRID:
-        return lambda replay: fuse_text(replay.evidence, fusion, DEPTH)
+        return lambda replay: fuse_text(replay.results, fusion, DEPTH)
     return lambda replay: replay.rankings(route)

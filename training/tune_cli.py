@@ -7,12 +7,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from training.errors import LogError, ReplayError
-from training.train_cli import CACHE, LatencyOption, QualityOption, ShareOption
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from backends.progress import Progress
+    from training.log_replay.replay import LogReplay
+    from training.thresholds.outcomes import ThresholdObjective
 
 OUT = Path("thresholds.json")
+CACHE = Path(".cache/wye")
+
+QualityOption = Annotated[str, typer.Option(help="The measure that thresholds are solved for.")]
+LatencyOption = Annotated[
+    float | None,
+    typer.Option(help="Highest mean latency, in milliseconds.", show_default=False),
+]
+ShareOption = Annotated[
+    float | None,
+    typer.Option(help="Highest share of questions that walk the graph.", show_default=False),
+]
+_WROTE = "Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}"
 
 
 def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
@@ -87,43 +102,13 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         A bound finds the ones that keep it with the fewest changes of route.
         With --index too, feedback that names passages stands for judgements.
         """
-        from training.evaluation.tables import wide_console
+        from training.markdown import wide_console
         from training.thresholds.outcomes import ThresholdObjective
+        from training.thresholds.tuning import Tuning, retune, show_retuned
 
+        console = wide_console()
         goal = ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
-        if from_log:
-            from training.traffic.run import Tuner
-
-            if replays:
-                raise ReplayError("Give replays or --from-log, not both.")
-            if out is not None and index is None and goal == ThresholdObjective():
-                raise LogError(
-                    "There is nothing to write: bound --max-latency-ms or --max-graph-share, or "
-                    "have the questions with feedback replayed with --index."
-                )
-            tuner = Tuner.load(
-                from_log,
-                console=wide_console(),
-                router=router,
-                collection=collection,
-                goal=goal,
-                out=out,
-            )
-            tuner.show(try_ or [])
-            wrote = False
-            if index is not None:
-                from training.traffic.judging import Judging, tune_judged
-
-                judging = Judging(index, quality, elsewhere, moved, cache, seed)
-                wrote = tune_judged(tuner, judging, progress())
-            elif goal != ThresholdObjective():
-                wrote = tuner.bounded()
-            if not wrote:
-                return
-        else:
-            from training.thresholds.retuning import retune, show_retuned
-            from training.thresholds.tuning import Tuning
-
+        if not from_log:
             for given, name in ((collection, "--collection"), (try_, "--try"), (index, "--index")):
                 if given:
                     raise LogError(f"{name} is about a request log; give one with --from-log.")
@@ -133,7 +118,62 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
                 )
             tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
             found = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
-            show_retuned(wide_console(), tuning, found, most=moved)
+            show_retuned(console, tuning, found, most=moved)
             out = out or OUT
             tuning.save(out, found.solution.thresholds, found.notes())
-        typer.echo(f"Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}")
+            typer.echo(_WROTE.format(out=out))
+            return
+
+        from training.log_replay.replay import LogReplay, router_settings
+        from training.log_replay.show import show_replay
+
+        if replays:
+            raise ReplayError("Give replays or --from-log, not both.")
+        bounded = goal != ThresholdObjective()
+        if out is not None and index is None and not bounded:
+            raise LogError(
+                "There is nothing to write: bound --max-latency-ms or --max-graph-share, or "
+                "have the questions with feedback replayed with --index."
+            )
+        settings = router_settings(router)
+        replay = LogReplay.load(from_log, settings, collection)
+        show_replay(console, replay, try_ or [])
+        if index is not None:
+            from training.log_replay.feedback import replay_feedback, save_retuned
+            from training.log_replay.show import show_feedback_replay
+
+            tuning, dataset = replay_feedback(
+                replay, index, settings, cache=cache, measure=quality, progress=progress()
+            )
+            found = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
+            show_feedback_replay(console, replay, tuning, dataset, found, most=moved)
+            if out is not None:
+                save_retuned(out, replay, tuning, found)
+        elif not bounded or not _keep_bounds(console, replay, goal, out):
+            return
+        if out is None:
+            console.print("Nothing is written; --out FILE keeps what is proposed.")
+        else:
+            typer.echo(_WROTE.format(out=out))
+
+
+def _keep_bounds(
+    console: "Console", replay: "LogReplay", goal: "ThresholdObjective", out: Path | None
+) -> bool:
+    """Propose thresholds that keep the bounds; whether any other than the present ones do."""
+    from training.log_replay.replay import within_bounds
+    from training.log_replay.show import show_proposed
+
+    policy = within_bounds(replay.log.requests, replay.now, goal)
+    if policy == replay.now:
+        console.print("The present thresholds keep the bounds; nothing is proposed.")
+        return False
+    show_proposed(console, replay, policy)
+    console.print(
+        "These thresholds keep the bounds with the fewest changes of route. No answer was "
+        "judged, so nothing says how good the answers will be."
+    )
+    if out is not None:
+        bounds = {"max_mean_ms": goal.max_mean_ms, "max_graph_share": goal.max_graph_share}
+        replay.save(out, policy, bounds)
+    return True

@@ -12,19 +12,13 @@ import pyarrow.compute as pc
 
 from backends.filters import Columns, parse_filter
 from backends.store.index import Index
-from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, to_passages
-from backends.store.writer import any_of
+from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
 from backends.types import Passage
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """A document as it is stored.
-
-    Attributes:
-        id: Its own.
-        passages: Its chunks in order, or itself where it is short; never empty.
-    """
+class StoredDocument:
+    """A document as it is stored: its chunks in order, or itself where it is short."""
 
     id: str
     passages: tuple[Passage, ...]
@@ -32,28 +26,16 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some documents of a version, ascending by id.
+    """Some documents of the newest version, ascending by id; whether more follow, of how many."""
 
-    Attributes:
-        documents: At most as many as were asked for.
-        more: Whether others follow.
-        total: Documents of that version.
-        version: Newest of the index.
-    """
-
-    documents: tuple[Document, ...]
+    documents: tuple[StoredDocument, ...]
     more: bool
     total: int
     version: int
 
 
 def list_documents(folder: Path, after: str = "", limit: int = 100) -> Page:
-    """The documents that follow an id.
-
-    Args:
-        folder: Of the index.
-        after: Id of the last document of the page before; "" for the first page.
-        limit: Documents wanted, at least 1.
+    """The first documents, or those that follow the last one of the page before.
 
     Raises:
         IndexNotFoundError: There is no index.
@@ -66,7 +48,7 @@ def list_documents(folder: Path, after: str = "", limit: int = 100) -> Page:
     return Page(tuple(documents), len(wanted) > limit, len(ids), index.version)
 
 
-def read_document(folder: Path, id_: str) -> Document | None:
+def read_document(folder: Path, id_: str) -> StoredDocument | None:
     """One document with its passages; None if there is none.
 
     Raises:
@@ -75,7 +57,7 @@ def read_document(folder: Path, id_: str) -> Document | None:
     return next(iter(_read(Index.open(folder), [id_])), None)
 
 
-def _read(index: Index, ids: Sequence[str]) -> list[Document]:
+def _read(index: Index, ids: Sequence[str]) -> list[StoredDocument]:
     if not ids:
         return []
     rows = index.snapshot().to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("document", ids))
@@ -83,7 +65,7 @@ def _read(index: Index, ids: Sequence[str]) -> list[Document]:
     for passage in to_passages(rows):
         chunks.setdefault(passage.document, []).append(passage)
     return [
-        Document(id_, tuple(sorted(chunks[id_], key=lambda passage: passage.chunk)))
+        StoredDocument(id_, tuple(sorted(chunks[id_], key=lambda passage: passage.chunk)))
         for id_ in ids
         if id_ in chunks
     ]

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from backends.store.schema import (
     SCHEMA_VERSION,
+    any_of,
     fingerprint_of,
     surface_schema,
     vector_array,
@@ -30,33 +31,27 @@ class EntityVectorCache:
     """Surface → vector, on disk; always reads the newest version."""
 
     def __init__(self, index: Path, dimension: int, fingerprint: Mapping[str, str]) -> None:
-        """Look into an index folder; nothing is read or written yet.
-
-        Args:
-            index: The index folder.
-            dimension: Length d of every vector.
-            fingerprint: Of the analyser; a cache that another one filled counts as empty.
-        """
+        """Look into an index folder; a cache that another analyser filled counts as empty."""
         self._path = index / FOLDER
         self._dimension = dimension
         self._fingerprint = dict(fingerprint)
 
-    def known(self) -> set[str]:
-        """Every surface that has a vector."""
+    def count(self) -> int:
+        """How many surfaces have a vector."""
         dataset = self._open()
-        if dataset is None:
-            return set()
-        return set(dataset.to_table(columns=["surface"])["surface"].to_pylist())
+        return 0 if dataset is None else int(dataset.count_rows())
+
+    def missing(self, surfaces: Sequence[str]) -> list[str]:
+        """Those that have no vector, in order."""
+        dataset = self._open()
+        if dataset is None or not surfaces:
+            return list(surfaces)
+        found = dataset.to_table(columns=["surface"], filter=any_of("surface", surfaces))
+        known = set(found["surface"].to_pylist())
+        return [surface for surface in surfaces if surface not in known]
 
     def vectors(self, surfaces: Sequence[str]) -> Float32:
-        """Vectors of surfaces, in order, repeats allowed.
-
-        Args:
-            surfaces: n surfaces.
-
-        Returns:
-            (n, d) float32; a row of NaN where a surface has no vector.
-        """
+        """(n, d) vectors of n surfaces; a row of NaN where one has none."""
         wanted = pa.array(surfaces, pa.string()).dictionary_encode()
         found: Float32 = np.full((len(wanted.dictionary), self._dimension), np.nan, np.float32)
         dataset = self._open()
@@ -69,12 +64,7 @@ class EntityVectorCache:
         return found[places]
 
     def add(self, surfaces: Sequence[str], vectors: Float32) -> None:
-        """Remember the vectors of surfaces; only a holder of the index's write lock may.
-
-        Args:
-            surfaces: n surfaces that are not `known`.
-            vectors: (n, d) float32.
-        """
+        """Remember (n, d) vectors of n `missing` surfaces; only a holder of the write lock may."""
         if not surfaces:
             return
         schema = surface_schema(self._dimension, self._fingerprint)

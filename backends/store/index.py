@@ -1,8 +1,15 @@
-"""The index facade: one folder, one Lance dataset of passages, one version in view."""
+"""An index: a folder with one Lance dataset of passages, read by version and changed by commits.
+
+Each commit is seen whole or not at all, and is on the disk when the verb that makes it returns.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import lance
 import pyarrow as pa
@@ -14,6 +21,7 @@ from backends.store.locks import LOCK, NOTE, flush, writer_lock
 from backends.store.schema import (
     PASSAGE_COLUMNS,
     SCHEMA_VERSION,
+    any_of,
     content_hash,
     dimension_of,
     fingerprint_of,
@@ -21,10 +29,32 @@ from backends.store.schema import (
     to_passages,
     version_of,
 )
-from backends.store.writer import Version, Writer, any_of, versions_of
 from backends.types import Passage
 
 PASSAGES = "passages.lance"
+# Bounds what one compaction rewrites: a fragment that has this many rows is left alone.
+ROWS_PER_FRAGMENT = 65_536
+KEEP_VERSIONS = timedelta(hours=1)
+# Whoever follows an index holds some kilobytes for each: under many small writes, an hour of them
+# would be megabytes.
+MOST_VERSIONS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one commit did, in passages."""
+
+    added: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One commit; numbers grow, times are in UTC."""
+
+    number: int
+    written: datetime
 
 
 class Index:
@@ -34,12 +64,7 @@ class Index:
     """
 
     def __init__(self, path: Path, dataset: lance.LanceDataset) -> None:
-        """Wrap an open dataset; use `create` or `open`.
-
-        Args:
-            path: The index folder.
-            dataset: A version of the `passages.lance` in it, known to be ours.
-        """
+        """Wrap a version of the `passages.lance` in an index folder; use `create` or `open`."""
         self.path = path
         self.dimension = dimension_of(dataset.schema)
         self.fingerprint = fingerprint_of(dataset.schema)
@@ -172,7 +197,7 @@ class Index:
         return self._dataset
 
     @contextmanager
-    def writer(self) -> Iterator[Writer]:
+    def writer(self) -> Iterator["Writer"]:
         """Hold the write lock, and write on top of the newest version.
 
         The version in view stays as it is; `refresh` moves it on.
@@ -181,7 +206,120 @@ class Index:
             IndexLockedError: Another writer holds the lock; says who.
         """
         with writer_lock(self.path):
-            yield Writer(self.path / PASSAGES, _open_dataset(self.path), self.surfaces)
+            newest = self._dataset.checkout_version(self._dataset.latest_version)
+            yield Writer(self.path / PASSAGES, newest, self.surfaces)
+
+
+class Writer:
+    """Holds an index's write lock for as long as its `with` block runs."""
+
+    def __init__(
+        self, folder: Path, dataset: lance.LanceDataset, surfaces: EntityVectorCache
+    ) -> None:
+        """Start from the newest version; only `Index.writer` makes one, for it takes the lock."""
+        self._folder = folder
+        self._dataset = dataset
+        self.surfaces = surfaces
+
+    @property
+    def version(self) -> int:
+        """The newest version, this writer's own commits included."""
+        return int(self._dataset.version)
+
+    @property
+    def dataset(self) -> lance.LanceDataset:
+        """The newest version as Lance sees it, for reading."""
+        return self._dataset
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What rows to write must look like."""
+        return self._dataset.schema
+
+    @property
+    def fragments(self) -> int:
+        """How many pieces the passages lie in; `compact` makes them few."""
+        return len(self._dataset.get_fragments())
+
+    def upsert(self, rows: pa.RecordBatch, stale: Sequence[str] = ()) -> Changes:
+        """Insert rows with new ids, replace those with known ids, delete stale ids; one commit.
+
+        Raises:
+            ValueError: An id occurs twice in `rows`, or in both arguments.
+        """
+        if not rows.num_rows:
+            return Changes(deleted=self.delete(stale))
+        ids = rows.column("id").to_pylist()
+        if len({*ids, *stale}) != len(ids) + len(stale):
+            raise ValueError("An id may occur only once in the rows to write and the stale ids")
+        merge = self._dataset.merge_insert("id")
+        merge.when_matched_update_all().when_not_matched_insert_all()
+        if stale:
+            merge.when_not_matched_by_source_delete(any_of("id", stale))
+        done = merge.execute(pa.Table.from_batches([rows]))
+        flush(self._folder, self._dataset)
+        return Changes(
+            done["num_inserted_rows"], done["num_updated_rows"], done["num_deleted_rows"]
+        )
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Delete passages by id; ids that are not there are ignored.
+
+        Returns:
+            How many passages were deleted; with none there is no new version.
+        """
+        # Lance would commit a version even for a deletion of nothing.
+        if not ids or not self._dataset.count_rows(condition := any_of("id", ids)):
+            return 0
+        deleted = int(self._dataset.delete(condition)["num_deleted_rows"])
+        flush(self._folder, self._dataset)
+        return deleted
+
+    def compact(self, keep: timedelta = KEEP_VERSIONS) -> None:
+        """Merge small files, and drop versions that nobody should be reading any more.
+
+        A version counts as unread once it was superseded longer than `keep` ago, or by more than
+        `MOST_VERSIONS` others, so a reader that calls `Index.refresh` more often than that never
+        loses the files under its feet.
+        """
+        surfaces = self.surfaces.dataset()
+        for dataset in (self._dataset, surfaces):
+            if dataset is not None:
+                dataset.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FRAGMENT)
+                if dataset is self._dataset:  # first, so that nothing is dropped for nothing
+                    flush(self._folder, dataset)
+                _drop_superseded(dataset, keep)
+
+
+def versions_of(dataset: lance.LanceDataset) -> list[Version]:
+    """All versions of a dataset that can still be read, oldest first."""
+    stated = ((entry["version"], entry["timestamp"]) for entry in dataset.versions())
+    # Lance gives local times without a zone, which is what `astimezone` takes them for.
+    versions = [Version(n, cast(datetime, at).astimezone(UTC)) for n, at in stated]
+    return sorted(versions, key=lambda version: version.number)
+
+
+def _drop_superseded(dataset: lance.LanceDataset, keep: timedelta) -> None:
+    """Delete versions superseded longer than `keep` ago, and files that no version needs.
+
+    Lance's own `older_than` asks when a version was written: it would drop a version of last week
+    that was the newest until a second ago, and that every reader still holds.
+    """
+    horizon = datetime.now(UTC) - keep
+    versions = versions_of(dataset)
+    superseded = [
+        version.number
+        for place, (version, successor) in enumerate(pairwise(versions))
+        if successor.written < horizon or place < len(versions) - MOST_VERSIONS
+    ]
+    if superseded:
+        dataset.cleanup_old_versions(
+            versions=superseded,
+            # Whoever tagged a version with Lance's own tools wants it kept; that is no error.
+            error_if_tagged_old_versions=False,
+            # Also files of writers that were killed: the lock says that none is at work.
+            delete_unverified=True,
+        )
 
 
 def _has_versions(folder: Path) -> bool:

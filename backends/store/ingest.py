@@ -11,10 +11,10 @@ from typing import TypeVar
 import pyarrow.compute as pc
 
 from backends.progress import Progress, Silent
-from backends.store.index import Index
-from backends.store.schema import content_hash, to_batch
-from backends.store.writer import Changes, Writer
+from backends.store.index import Changes, Index, Writer
+from backends.store.schema import any_of, content_hash, to_batch
 from backends.types import AnalysedPassage, Passage, PassageAnalyser
+from backends.words import title_names
 
 _T = TypeVar("_T")
 
@@ -61,8 +61,8 @@ def ingest(
 
     Each window is one commit, so an ingest that was killed has stored whole windows, and running it
     again skips them. A stored document that comes up again loses the chunks it no longer has; one
-    that does not come up is left alone. Memory holds one window, and the id and hash of every
-    stored passage.
+    that does not come up is left alone. Of what is stored, the ids and hashes of the documents in a
+    window are read. Memory holds one window, and the ids that came up.
 
     Args:
         index: Where to; its version in view is moved to the newest at the end.
@@ -100,14 +100,6 @@ def ingest(
     )
 
 
-def title_surfaces(title: str) -> tuple[str, ...]:
-    """What a title names: itself, and itself without a final parenthesis, as in "Paris (Texas)"."""
-    whole = title.strip()
-    start = whole.rfind("(")
-    simple = start > 0 and whole.find(")", start) == len(whole) - 1
-    return (whole, whole[:start].rstrip()) if simple else (whole,) if whole else ()
-
-
 class _Clock:
     """Wall time by stage."""
 
@@ -135,38 +127,39 @@ class _Clock:
 
 
 class _Ingest:
-    """One ingest under way: what is stored, what came up, and which document is at hand."""
+    """One ingest under way: what came up, and which document is at hand."""
 
     def __init__(
         self, writer: Writer, analyser: PassageAnalyser, clock: _Clock, *, entity_vectors: bool
     ) -> None:
-        self._entity_vectors = entity_vectors
         self._writer = writer
         self._analyser = analyser
         self._clock = clock
+        self._entity_vectors = entity_vectors
         self._seen: set[str] = set()
         self._document: str | None = None
-        self._hashes: dict[str, str] = {}
-        self._ids: dict[str, list[str]] = {}  # stored ids of each document that has not come up
-        with clock.stage("write"):
-            stored = writer.columns(["id", "document", "content_hash"])
-            for id_, document, hash_ in zip(*(c.to_pylist() for c in stored.columns), strict=True):
-                self._hashes[id_] = hash_
-                self._ids.setdefault(document, []).append(id_)
-            self._surfaces = writer.surfaces.known()
-        if self._hashes and not self._surfaces:  # new to this index, or someone deleted the cache
+        self._stored: dict[str, list[str]] = {}  # stored ids of documents that have not ended
+        # The cache is new to this index, or someone deleted it.
+        if entity_vectors and not writer.surfaces.count():
             self._learn(_stored_surfaces(writer))
 
     def commit(self, window: Sequence[Passage], report: IngestReport) -> IngestReport:
         """Store a window; the report with what that did added to it."""
-        new = [passage for passage in window if not self._repeats(passage)]
+        first: dict[str, Passage] = {}
+        for passage in window:
+            if passage.id not in self._seen:
+                first.setdefault(passage.id, passage)
+        self._seen.update(first)
+        new = list(first.values())
+        with self._clock.stage("write"):
+            hashes = self._look_up(new)
         stale: list[str] = []
         fresh: list[Passage] = []
         for passage in new:
             if passage.document != self._document:
                 stale += self._end_document()
                 self._document = passage.document
-            if self._hashes.get(passage.id) != content_hash(passage):
+            if hashes.get(passage.id) != content_hash(passage):
                 fresh.append(passage)
         changes = self._store(fresh, stale)
         return replace(
@@ -186,56 +179,61 @@ class _Ingest:
                 self._writer.compact()
         return replace(report, removed=report.removed + removed)
 
-    def _repeats(self, passage: Passage) -> bool:
-        """Whether the id came up before; it has now."""
-        if passage.id in self._seen:
-            return True
-        self._seen.add(passage.id)
-        return False
+    def _look_up(self, passages: Sequence[Passage]) -> dict[str, str]:
+        """Hashes by id of what is stored of some passages' documents, and under their ids."""
+        documents = {passage.document for passage in passages}
+        ids = {passage.id for passage in passages}
+        # An id may have belonged to another document.
+        condition = f"{any_of('document', documents)} OR {any_of('id', ids - documents)}"
+        hashes = {}
+        self._stored.update((document, []) for document in documents)
+        columns = ["id", "document", "content_hash"]
+        rows = self._writer.dataset.to_table(columns=columns, filter=condition)
+        for id_, document, hash_ in zip(*(c.to_pylist() for c in rows.columns), strict=True):
+            hashes[id_] = hash_
+            if document in documents:
+                self._stored[document].append(id_)
+        return hashes
 
     def _end_document(self) -> list[str]:
-        """Forget the stored ids of the document at hand which did not come up, and return them."""
-        stored = self._ids.pop(self._document, []) if self._document is not None else []
-        stale = [id_ for id_ in stored if id_ not in self._seen]
-        for id_ in stale:
-            del self._hashes[id_]
-        return stale
+        """The stored ids of the document at hand which did not come up; it is at hand no more."""
+        stored = self._stored.pop(self._document, []) if self._document is not None else []
+        return [id_ for id_ in stored if id_ not in self._seen]
 
     def _store(self, fresh: Sequence[Passage], stale: Sequence[str]) -> Changes:
         """Analyse and write passages, and delete stale ids; one commit."""
         with self._clock.stage("analyse"):
             analysed = self._analyser.analyse(fresh) if fresh else []
         # First, so that the cache never lags behind the passages, wherever a crash hits.
-        self._learn(_mentioned(fresh, analysed))
+        if self._entity_vectors:
+            self._learn(_mentioned(fresh, analysed))
         with self._clock.stage("write"):
             return self._writer.upsert(to_batch(fresh, analysed, self._writer.schema), stale)
 
     def _learn(self, surfaces: Iterable[str]) -> None:
-        """Encode the surfaces that the cache lacks, if vectors of surfaces are wanted."""
-        if not self._entity_vectors:
-            return
-        for block in _windows(
-            (s for s in dict.fromkeys(surfaces) if s not in self._surfaces), 8 * WINDOW
-        ):
-            with self._clock.stage("analyse"):
-                vectors = self._analyser.encode_surfaces(block)
+        """Encode the surfaces that the cache lacks."""
+        for names in _windows(dict.fromkeys(surfaces), 8 * WINDOW):
             with self._clock.stage("write"):
-                self._writer.add_surfaces(block, vectors)
-            self._surfaces.update(block)
+                missing = self._writer.surfaces.missing(names)
+            with self._clock.stage("analyse"):
+                vectors = self._analyser.encode_surfaces(missing) if missing else None
+            with self._clock.stage("write"):
+                if vectors is not None:
+                    self._writer.surfaces.add(missing, vectors)
 
 
 def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage]) -> Iterator[str]:
     """The surfaces that passages mention or carry as titles, with repeats."""
     for passage, found in zip(passages, analysed, strict=True):
-        yield from title_surfaces(passage.title)
+        yield from title_names(passage.title)
         for sentence in found.sentences:
             yield from sentence.entities
 
 
 def _stored_surfaces(writer: Writer) -> Iterator[str]:
     """The surfaces that stored passages mention or carry as titles, with repeats."""
-    for batch in writer.batches(["title", "sentences"]):
-        yield from chain.from_iterable(map(title_surfaces, batch["title"].to_pylist()))
+    for batch in writer.dataset.to_batches(columns=["title", "sentences"]):
+        yield from chain.from_iterable(map(title_names, batch["title"].to_pylist()))
         entities = pc.struct_field(batch["sentences"].flatten(), "entities")
         yield from entities.flatten().unique().to_pylist()
 

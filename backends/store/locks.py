@@ -25,12 +25,9 @@ _NAMES = ("data", "_deletions", "_versions", "")
 
 
 def flush(folder: Path, dataset: lance.LanceDataset) -> None:
-    """Have the version in view of a dataset on the disk.
+    """Have the newest version of a dataset on the disk.
 
-    Args:
-        folder: Of the dataset.
-        dataset: Its newest version; only the holder of the write lock may ask, or the files could
-            be cleaned up meanwhile.
+    Only the holder of the write lock may ask, or files could be cleaned up meanwhile.
 
     Raises:
         OSError: The disk refuses.
@@ -67,10 +64,7 @@ NOTE = "writer.json"
 
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[None]:
-    """Hold the write lock of an index folder.
-
-    Args:
-        folder: Must exist.
+    """Hold the write lock of an index folder, which must exist.
 
     Raises:
         IndexLockedError: Another writer, in this process or in another, holds it; says who.

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +18,7 @@ PASSAGE_COLUMNS = ("id", "document", "chunk", "title", "text", "metadata")
 
 
 def passage_schema(dimension: int, fingerprint: Mapping[str, str]) -> pa.Schema:
-    """The schema of `passages.lance`, pinned to one analyser.
-
-    Args:
-        dimension: Length d of every vector.
-        fingerprint: What the rows depend on, as the analyser states it.
-    """
+    """The schema of `passages.lance`: vectors of length `dimension`, pinned to one analyser."""
     fields = [
         pa.field("id", pa.string()),
         pa.field("document", pa.string()),
@@ -85,12 +80,7 @@ def content_hash(passage: Passage) -> str:
 def to_batch(
     passages: Sequence[Passage], analysed: Sequence[AnalysedPassage], schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Rows for passages and what was found in them, in order.
-
-    Args:
-        passages: n passages.
-        analysed: Their n analyses.
-        schema: From `passage_schema`; its dimension is that of every vector.
+    """Rows for n passages and their n analyses, in order.
 
     Raises:
         ValueError: A vector has another length than the index holds, or the two lists differ.
@@ -135,25 +125,12 @@ def to_passages(rows: pa.Table | pa.RecordBatch) -> list[Passage]:
     ]
 
 
-def to_analysed(rows: pa.Table | pa.RecordBatch) -> list[AnalysedPassage]:
-    """Analyses of rows that have `vector` and `sentences`, in order; for tests and inspection."""
-    return [
-        AnalysedPassage(
-            vector=np.array(vector, np.float32),
-            sentences=tuple(
-                AnalysedSentence(
-                    text=sentence["text"],
-                    entities=tuple(sentence["entities"]),
-                    phrases=tuple(sentence["phrases"]),
-                    vector=np.array(sentence["vector"], np.float32),
-                )
-                for sentence in sentences
-            ),
-        )
-        for vector, sentences in zip(
-            rows.column("vector").to_pylist(), rows.column("sentences").to_pylist(), strict=True
-        )
-    ]
+def any_of(column: str, values: Collection[str]) -> str:
+    """SQL for "column is one of values"; only a quote needs escaping in DataFusion's strings."""
+    if not values:
+        return "FALSE"
+    quoted = ("'" + value.replace("'", "''") + "'" for value in values)
+    return f"{column} IN ({', '.join(quoted)})"
 
 
 def _sentence_lists(

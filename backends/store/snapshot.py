@@ -90,14 +90,7 @@ class Corpus:
         return [json.loads(text) for text in self._metadata.to_pylist()]
 
     def surface_vectors(self, surfaces: Sequence[str]) -> Float32:
-        """Vectors of entity surfaces or titles.
-
-        Args:
-            surfaces: k surfaces, in any order.
-
-        Returns:
-            (k, d) float32; a row of NaN for a surface whose vector is not stored.
-        """
+        """(k, d) vectors of k entity surfaces or titles; rows of NaN for those not stored."""
         return self._surfaces.vectors(surfaces)
 
     def texts(self, rows: Sequence[int] | Int64) -> list[str]:
@@ -146,8 +139,7 @@ class Corpus:
     def places_after(self, size: int) -> Int64:
         """(n,) where each passage lies when the changed ones are laid behind an earlier version.
 
-        Args:
-            size: Passages of the version that this one was read after.
+        `size` is the number of passages of that version.
 
         Raises:
             ValueError: It was read from nothing.
@@ -186,13 +178,10 @@ class Corpus:
         return self._dataset.take(pa.array(places), columns=columns)
 
 
-# One version of an index into memory, taking over what an earlier version has there already.
-#
-# A row is known by the hash of all that it is made from. Where an earlier version has a row with
-# the
-# same one, its vectors and mentions are copied from memory, and a version that differs in a few
-# passages costs a few reads. The arrays are the same as when all of it is read.
-
+# Reading takes over what an earlier version has in memory. A row is known by the hash of all that
+# it is made from; where an earlier version has a row with the same one, its vectors and mentions
+# are copied, and a version that differs in a few passages costs a few reads. The arrays are the
+# same as when all of it is read.
 
 # With more to read than this share of the rows, one pass over all of them is quicker.
 _MOST_READ = 0.25
@@ -205,12 +194,7 @@ _Rows = NDArray[np.floating[Any]]
 
 
 def read_corpus(index: Index, before: Corpus | None = None) -> Corpus:
-    """Read the version that an index has in view.
-
-    Args:
-        index: To read from.
-        before: An earlier version of the same index, read before.
-    """
+    """Read the version that an index has in view; after an earlier one, what differs from it."""
     dataset = index.snapshot()
     table = dataset.to_table(columns=_COLUMNS, scan_in_order=True)
     order: Int64 = pc.sort_indices(table["id"]).to_numpy().astype(np.int64)

@@ -48,7 +48,7 @@ class BridgeNote:
 
 @dataclass(frozen=True, slots=True)
 class EntityNote:
-    """An active entity.
+    """An entity that became active.
 
     Attributes:
         entity: Its name.
@@ -86,7 +86,13 @@ class PassageNote:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """From the question's words to the passages."""
+    """How the graph arm came to its ranking, from the question's words to the passages.
+
+    Attributes:
+        seeds: What the question names.
+        entities: By level, then by falling weight.
+        passages: Those of the ranking, in its order.
+    """
 
     seeds: tuple[SeedNote, ...]
     entities: tuple[EntityNote, ...]
@@ -95,7 +101,9 @@ class Explanation:
 
 def explain_seeds(graph: TriGraph, seeds: Sequence[Seed]) -> tuple[SeedNote, ...]:
     """Seeds by name."""
-    return tuple(SeedNote(s.mention, graph.spelling.of(s.entity), s.value, s.origin) for s in seeds)
+    return tuple(
+        SeedNote(s.mention, graph.display_names.of(s.entity), s.value, s.origin) for s in seeds
+    )
 
 
 def explain_entities(
@@ -105,7 +113,7 @@ def explain_entities(
     bridges = _explain_bridges(graph, corpus, list(activation.bridges.items()))
     notes = [
         EntityNote(
-            graph.spelling.of(entity),
+            graph.display_names.of(entity),
             level,
             value,
             weight,
@@ -141,7 +149,7 @@ def explain_passages(
         start, end = graph.counts.indptr[row], graph.counts.indptr[row + 1]
         active = [e for e in graph.counts.indices[start:end].tolist() if e in weight]
         active.sort(key=lambda e: (-weight[e], e))
-        names = tuple(graph.spelling.of(e) for e in active)
+        names = tuple(graph.display_names.of(e) for e in active)
         notes.append(PassageNote(id_, float(mass[0, row]), float(mass[1, row]), names))
     return tuple(notes)
 
@@ -153,7 +161,7 @@ def _explain_bridges(
     texts = corpus.sentence_texts(rows) if len(rows) else []
     return {
         entity: BridgeNote(
-            graph.spelling.of(bridge.source),
+            graph.display_names.of(bridge.source),
             corpus.ids[int(corpus.sentence_passage[bridge.sentence])],
             text,
             bridge.similarity,

@@ -15,7 +15,14 @@ from scipy import sparse
 from backends.numerics import distinct, without
 from backends.store.snapshot import Corpus
 from backends.trigraph.bridging import MentionGraph
-from backends.trigraph.linking import Groundwork, Names, NameTrie, Spelling, lay, name_rows
+from backends.trigraph.linking import (
+    DisplayNames,
+    NameTrie,
+    NameWords,
+    NormalisedCorpus,
+    name_words,
+    normalise,
+)
 from backends.types import Int32, Int64, Mask
 
 # A noun phrase ties passages together when it recurs, and says nothing when it is everywhere.
@@ -46,21 +53,21 @@ class AssemblySettings:
 
 @dataclass(frozen=True)
 class TriGraph:
-    """n passages, s sentences, e entities and j joints between consecutive chunks.
+    """n passages, s sentences, e entities and j edges between consecutive chunks.
 
     Attributes:
         keys: e entity keys, ascending.
         is_phrase: (e,) whether an entity is known as a noun phrase only.
-        counts: (n, e + j) CSR float32, C: how often passage i mentions entity j. A joint counts
-            as one mention in both of its chunks, so walks may cross from chunk to chunk.
+        counts: (n, e + j) CSR float32, C: how often passage i mentions entity j. A chunk edge
+            counts as one mention in both of its chunks, so walks may cross from chunk to chunk.
         mentions: M: which sentence mentions which entity.
         passages_of: (e,) int64 number of passages that mention an entity.
         titled: (e, n) CSR bool: passages whose title an entity is.
         index: Key -> entity.
         names: Finds entities by name.
-        spelling: How entities are written.
-        rows: Their names in words, for the version after.
-        ground: What all this was made from, for the version after.
+        display_names: How entities are written.
+        name_words: Their names in words, for the version after.
+        normalised: What all this was made from, for the version after.
     """
 
     keys: list[str]
@@ -71,9 +78,9 @@ class TriGraph:
     titled: sparse.csr_array
     index: dict[str, int]
     names: NameTrie
-    spelling: Spelling
-    rows: Names
-    ground: Groundwork
+    display_names: DisplayNames
+    name_words: NameWords
+    normalised: NormalisedCorpus
 
     def __len__(self) -> int:
         """How many entities there are."""
@@ -108,28 +115,30 @@ def assemble(
     if corpus.origin is None:
         before = None
     wanted = _wants_phrases(corpus, settings)
-    ground = lay(
+    normalised = normalise(
         corpus,
         sentences=settings.link_text,
         phrases=wanted,
-        before=(before[0], before[1].ground) if before else None,
+        before=(before[0], before[1].normalised) if before else None,
     )
-    numbers = _number(corpus, settings, ground)
+    numbers = _number(corpus, settings, normalised)
     # Words may have been numbered anew, and a name means what its words mean.
-    same = before is not None and before[1].ground.words is ground.words
-    rows = name_rows(
-        numbers.keys, ground.words, (before[1].index, before[1].rows) if before and same else None
+    same = before is not None and before[1].normalised.words is normalised.words
+    rows = name_words(
+        numbers.keys,
+        normalised.words,
+        (before[1].index, before[1].name_words) if before and same else None,
     )
     size = len(numbers.keys)
     named = np.zeros(size, bool)
     named[numbers.surface[numbers.surface >= 0]] = True
     named[numbers.title_entity] = True
-    trie = NameTrie(ground.words, rows, np.flatnonzero(named & rows.telling))
+    trie = NameTrie(normalised.words, rows, np.flatnonzero(named & rows.informative))
     tagged = _entries(corpus.entities.sentence, numbers.surface[corpus.entities.code])
     titled = _title_entries(corpus, numbers)
     found = _entries(corpus.phrases.sentence, numbers.phrase[corpus.phrases.code])
     if settings.link_text:
-        found = np.concatenate([found, _link(ground, trie, rows)], axis=1)
+        found = np.concatenate([found, _link(normalised, trie, rows)], axis=1)
     tagged_pairs = _pairs(np.concatenate([tagged, titled], axis=1), size)
     found_pairs = without(_pairs(found, size), tagged_pairs)
     mentions = _matrix(
@@ -139,35 +148,35 @@ def assemble(
     return TriGraph(
         keys=numbers.keys,
         is_phrase=~named,
-        counts=_with_joints(corpus, counts),
+        counts=_with_chunk_edges(corpus, counts),
         mentions=MentionGraph.of(mentions),
         passages_of=np.diff(counts.tocsc().indptr).astype(np.int64),
         titled=_titled(corpus, numbers, size),
         index=numbers.index,
         names=trie,
-        spelling=Spelling(
+        display_names=DisplayNames(
             corpus,
             numbers.keys,
             numbers.surface,
             np.stack([numbers.title_passage, numbers.title_entity]),
         ),
-        rows=rows,
-        ground=ground,
+        name_words=rows,
+        normalised=normalised,
     )
 
 
-def _number(corpus: Corpus, settings: AssemblySettings, ground: Groundwork) -> _Numbers:
-    phrases = ground.phrases
+def _number(corpus: Corpus, settings: AssemblySettings, normalised: NormalisedCorpus) -> _Numbers:
+    phrases = normalised.phrases
     recurring = _recurring(corpus) if phrases else np.zeros(0, bool)
     title_passage: list[int] = []
     titles: list[str] = []
     if settings.title_entities:
-        for passage, keys_of in enumerate(ground.titles):
+        for passage, keys_of in enumerate(normalised.titles):
             for key in keys_of:
                 title_passage.append(passage)
                 titles.append(key)
     kept = {key for key, good in zip(phrases, recurring.tolist(), strict=True) if good and key}
-    keys = sorted({*ground.surfaces, *titles, *kept} - {""})
+    keys = sorted({*normalised.surfaces, *titles, *kept} - {""})
     index = {key: entity for entity, key in enumerate(keys)}
     phrase = np.full(len(corpus.phrases.names), -1, np.int64)
     if phrases:
@@ -175,7 +184,7 @@ def _number(corpus: Corpus, settings: AssemblySettings, ground: Groundwork) -> _
     return _Numbers(
         keys,
         index,
-        np.array([index.get(key, -1) for key in ground.surfaces], np.int64),
+        np.array([index.get(key, -1) for key in normalised.surfaces], np.int64),
         phrase,
         np.array(title_passage, np.int64),
         np.array([index[key] for key in titles], np.int64),
@@ -214,9 +223,9 @@ def _title_entries(corpus: Corpus, numbers: _Numbers) -> Int64:
     )
 
 
-def _link(ground: Groundwork, trie: NameTrie, rows: Names) -> Int64:
+def _link(normalised: NormalisedCorpus, trie: NameTrie, rows: NameWords) -> Int64:
     """(2, m) names that stand in a sentence word for word, tagged or not."""
-    sentence, entity = trie.find_all(ground.sentences)
+    sentence, entity = trie.find_all(normalised.sentences)
     linked = rows.linked[entity]
     return np.stack([sentence[linked].astype(np.int64), entity[linked].astype(np.int64)])
 
@@ -245,7 +254,7 @@ def _counts(
     return counts
 
 
-def _with_joints(corpus: Corpus, counts: sparse.csr_array) -> sparse.csr_array:
+def _with_chunk_edges(corpus: Corpus, counts: sparse.csr_array) -> sparse.csr_array:
     """A further column for each pair of consecutive chunks of one document."""
     if not corpus.chunks.any():
         return counts
@@ -258,8 +267,8 @@ def _with_joints(corpus: Corpus, counts: sparse.csr_array) -> sparse.csr_array:
     rows = np.array(pairs, np.int64).reshape(-1, 2)
     columns = np.repeat(np.arange(len(rows), dtype=np.int64), 2)
     ones = np.ones(len(columns), np.float32)
-    joints = sparse.csr_array((ones, (rows.ravel(), columns)), shape=(len(corpus), len(rows)))
-    return sparse.csr_array(sparse.hstack([counts, joints], format="csr"))
+    chunk_edges = sparse.csr_array((ones, (rows.ravel(), columns)), shape=(len(corpus), len(rows)))
+    return sparse.csr_array(sparse.hstack([counts, chunk_edges], format="csr"))
 
 
 def _titled(corpus: Corpus, numbers: _Numbers, size: int) -> sparse.csr_array:

@@ -1,4 +1,11 @@
-"""How an entity is written: as it is most often, in the eyes of a reader."""
+"""Names in a corpus: normalised, found in running text, and written as a reader expects.
+
+A corpus is normalised once: every name to its entity key, every sentence to the numbers of its
+words. Assembling a Tri-Graph spends its time here, one string after the other. All of it depends on
+single names, titles and sentences, so a version takes over from the one before what both have.
+`NameTrie` then links the names of entities in sentences and questions, and `DisplayNames` turns
+entities back into names.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,55 +20,11 @@ from backends.words import (
     SentenceWords,
     Words,
     entity_key,
-    is_telling,
+    is_informative,
     title_keys,
     title_names,
     tokenise,
 )
-
-
-class Spelling:
-    """The names of entities as people write them."""
-
-    def __init__(self, corpus: Corpus, keys: Sequence[str], surface: Int64, titles: Int64) -> None:
-        """Count spellings; nothing is looked at entity by entity before somebody asks.
-
-        Args:
-            corpus: One version.
-            keys: e entity keys.
-            surface: Entity of each named-entity surface, -1 where it is none.
-            titles: (2, t) passage and entity of each title, ascending by passage.
-        """
-        self._keys = keys
-        self._titles = corpus.titles
-        self._surfaces = corpus.entities.names
-        frequency = np.bincount(corpus.entities.code, minlength=len(surface))
-        # The first in code point order among those that are as frequent.
-        order = np.lexsort((np.arange(len(surface)), -frequency))
-        order = order[surface[order] >= 0]
-        entities, first = np.unique(surface[order], return_index=True)
-        self._tagged = np.full(len(keys), -1, np.int64)
-        self._tagged[entities] = order[first]
-        passages, titled = titles
-        entities, first = np.unique(titled, return_index=True)
-        self._titled = np.full(len(keys), -1, np.int64)
-        self._titled[entities] = passages[first]
-
-    def of(self, entity: int) -> str:
-        """One entity: as most often tagged, else as its first title, else its key."""
-        if self._tagged[entity] >= 0:
-            surface: str = self._surfaces[self._tagged[entity]]
-            return surface.strip()
-        key = self._keys[entity]
-        if self._titled[entity] >= 0:
-            names = title_names(self._titles[self._titled[entity]])
-            return next(name for name in reversed(names) if entity_key(name) == key)
-        return key
-
-    def all(self) -> list[str]:
-        """Every entity, by its number."""
-        return [self.of(entity) for entity in range(len(self._keys))]
-
 
 MAX_WORDS = 8
 # A capital letter at the start of a sentence proves nothing for a shorter single word.
@@ -70,6 +33,167 @@ MIN_SINGLE_WORD = 4
 _BLOCK = 2_000_000
 # Bits of a word's number in an edge.
 _SHIFT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NormalisedCorpus:
+    """The names and sentences of one version of a corpus, normalised.
+
+    Attributes:
+        words: The numbers of words, shared with versions before and after.
+        sentences: s sentences in words; none where names in running text do not count.
+        surfaces: The key of each named-entity surface.
+        phrases: The key of each noun phrase; empty where they do not count.
+        titles: The keys of each passage's title.
+    """
+
+    words: Words
+    sentences: SentenceWords
+    surfaces: Sequence[str]
+    phrases: Sequence[str]
+    titles: Sequence[tuple[str, ...]]
+
+
+def normalise(
+    corpus: Corpus,
+    *,
+    sentences: bool,
+    phrases: bool,
+    before: tuple[Corpus, NormalisedCorpus] | None = None,
+) -> NormalisedCorpus:
+    """Normalise a corpus, or what of it the version before lacks.
+
+    Args:
+        corpus: One version.
+        sentences: Whether names in running text count.
+        phrases: Whether noun phrases do.
+        before: The version that this one was read after.
+    """
+    if corpus.origin is None or (before and before[1].sentences.are_worn(before[1].words)):
+        before = None
+    old, normalised = before or (None, None)
+    words = Words() if normalised is None else normalised.words
+    surfaces = _keys(
+        corpus.entities.names,
+        old.entities.names if old else (),
+        normalised.surfaces if normalised else (),
+    )
+    noun_phrases = _keys(
+        corpus.phrases.names if phrases else (),
+        old.phrases.names if old and normalised and normalised.phrases else (),
+        normalised.phrases if normalised else (),
+    )
+    return NormalisedCorpus(
+        words,
+        _sentences(corpus, words, before) if sentences else SentenceWords.of((), words),
+        surfaces,
+        noun_phrases,
+        _titles(corpus, before),
+    )
+
+
+def _keys(names: Sequence[str], known: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """The key of each name, some of which are known."""
+    memo = dict(zip(known, keys, strict=True))
+    return [memo[name] if name in memo else entity_key(name) for name in names]
+
+
+def _titles(
+    corpus: Corpus, before: tuple[Corpus, NormalisedCorpus] | None
+) -> list[tuple[str, ...]]:
+    if before is None or corpus.origin is None:
+        return [title_keys(title) for title in corpus.titles]
+    known = before[1].titles
+    return [
+        known[origin] if origin >= 0 else title_keys(title)
+        for title, origin in zip(corpus.titles, corpus.origin.tolist(), strict=True)
+    ]
+
+
+def _sentences(
+    corpus: Corpus, words: Words, before: tuple[Corpus, NormalisedCorpus] | None
+) -> SentenceWords:
+    texts = chain.from_iterable(corpus.iter_sentence_texts(corpus.changed))
+    read = SentenceWords.of(texts, words)
+    if before is None or corpus.origin is None:
+        return read
+    old, normalised = before
+    counts = [_per_passage(old), _per_passage(corpus)[corpus.changed]]
+    return normalised.sentences.joined(
+        read, ragged(np.concatenate(counts), corpus.places_after(len(old)))
+    )
+
+
+def _per_passage(corpus: Corpus) -> Int64:
+    """(n,) sentences of each passage."""
+    return np.bincount(corpus.sentence_passage, minlength=len(corpus)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class NameWords:
+    """The names of e entities in words.
+
+    Attributes:
+        words: (m,) int32 numbers of words, name after name.
+        lengths: (e,) int32 how many words each has.
+        informative: (e,) whether a name says enough to be looked for; see `is_informative`.
+        linked: (e,) whether it also says enough to be linked wherever it stands.
+    """
+
+    words: Int32
+    lengths: Int32
+    informative: Mask
+    linked: Mask
+
+    @classmethod
+    def of(cls, keys: Iterable[str], words: Words) -> "NameWords":
+        """From entity keys; words that are new get numbers."""
+        numbers: list[int] = []
+        lengths: list[int] = []
+        informative: list[bool] = []
+        linked: list[bool] = []
+        for key in keys:
+            row = [words.number(token.casefold()) for token in tokenise(key)]
+            numbers += row
+            lengths.append(len(row))
+            informative.append(is_informative(key))
+            linked.append(len(key) >= MIN_SINGLE_WORD or " " in key)
+        return cls(
+            np.array(numbers, np.int32),
+            np.array(lengths, np.int32),
+            np.array(informative, bool),
+            np.array(linked, bool),
+        )
+
+    def joined(self, more: "NameWords", source: Int64) -> "NameWords":
+        """Some of these and of more, by their place in both end to end."""
+        lengths = np.concatenate([self.lengths, more.lengths])
+        words = np.concatenate([self.words, more.words])
+        return NameWords(
+            words[ragged(lengths, source)],
+            lengths[source],
+            np.concatenate([self.informative, more.informative])[source],
+            np.concatenate([self.linked, more.linked])[source],
+        )
+
+
+def name_words(
+    keys: Sequence[str], words: Words, before: tuple[dict[str, int], NameWords] | None
+) -> NameWords:
+    """The words of each entity's name.
+
+    Args:
+        keys: Of the entities.
+        words: The numbers of words.
+        before: Key -> entity of the version before, and its names.
+    """
+    if before is None:
+        return NameWords.of(keys, words)
+    index, names = before
+    source = np.array([index.get(key, -1) for key in keys], np.int64)
+    new = np.flatnonzero(source < 0)
+    source[new] = len(index) + np.arange(len(new), dtype=np.int64)
+    return names.joined(NameWords.of((keys[entity] for entity in new.tolist()), words), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,54 +211,6 @@ class Link:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The names of e entities in words.
-
-    Attributes:
-        words: (m,) int32 numbers of words, name after name.
-        lengths: (e,) int32 how many words each has.
-        telling: (e,) whether a name says enough to be looked for; see `linking.is_telling`.
-        linked: (e,) whether it also says enough to be linked wherever it stands.
-    """
-
-    words: Int32
-    lengths: Int32
-    telling: Mask
-    linked: Mask
-
-    @classmethod
-    def of(cls, keys: Iterable[str], words: Words) -> "Names":
-        """From entity keys; words that are new get numbers."""
-        numbers: list[int] = []
-        lengths: list[int] = []
-        telling: list[bool] = []
-        linked: list[bool] = []
-        for key in keys:
-            row = [words.number(token.casefold()) for token in tokenise(key)]
-            numbers += row
-            lengths.append(len(row))
-            telling.append(is_telling(key))
-            linked.append(len(key) >= MIN_SINGLE_WORD or " " in key)
-        return cls(
-            np.array(numbers, np.int32),
-            np.array(lengths, np.int32),
-            np.array(telling, bool),
-            np.array(linked, bool),
-        )
-
-    def joined(self, more: "Names", source: Int64) -> "Names":
-        """Some of these and of more, by their place in both laid end to end."""
-        lengths = np.concatenate([self.lengths, more.lengths])
-        words = np.concatenate([self.words, more.words])
-        return Names(
-            words[ragged(lengths, source)],
-            lengths[source],
-            np.concatenate([self.telling, more.telling])[source],
-            np.concatenate([self.linked, more.linked])[source],
-        )
-
-
 class NameTrie:
     """Finds names in token sequences, longest first from left to right.
 
@@ -142,7 +218,7 @@ class NameTrie:
     state and the next word form one number, looked up by binary search.
     """
 
-    def __init__(self, words: Words, names: Names, entities: Int64) -> None:
+    def __init__(self, words: Words, names: NameWords, entities: Int64) -> None:
         """Build it level by level.
 
         Args:
@@ -179,7 +255,7 @@ class NameTrie:
     def of(cls, names: Sequence[tuple[str, int]], words: Words | None = None) -> "NameTrie":
         """From (name, entity) pairs, ascending by entity."""
         words = Words() if words is None else words
-        rows = Names.of((name for name, _ in names), words)
+        rows = NameWords.of((name for name, _ in names), words)
         trie = cls(words, rows, np.arange(len(names), dtype=np.int64))
         number = np.array([entity for _, entity in names], np.int64)
         found = trie._ends >= 0
@@ -278,118 +354,44 @@ def _leftmost(entity: Int64, start: Int64, length: Int64) -> tuple[Int64, Int64,
     return entity[kept], start[kept], length[kept]
 
 
-# What a Tri-Graph is assembled from: every name under its key, every sentence in words.
-#
-# This is where assembling spends its time, one string after the other. All of it depends on single
-# names, titles and sentences, so a version takes over from the one before what both have.
+class DisplayNames:
+    """The names of entities as they are written most often."""
 
+    def __init__(self, corpus: Corpus, keys: Sequence[str], surface: Int64, titles: Int64) -> None:
+        """Count how names are written; nothing is looked at entity by entity before somebody asks.
 
-@dataclass(frozen=True, slots=True)
-class Groundwork:
-    """Made of one version of a corpus.
+        Args:
+            corpus: One version.
+            keys: e entity keys.
+            surface: Entity of each named-entity surface, -1 where it is none.
+            titles: (2, t) passage and entity of each title, ascending by passage.
+        """
+        self._keys = keys
+        self._titles = corpus.titles
+        self._surfaces = corpus.entities.names
+        frequency = np.bincount(corpus.entities.code, minlength=len(surface))
+        # The first in code point order among those that are as frequent.
+        order = np.lexsort((np.arange(len(surface)), -frequency))
+        order = order[surface[order] >= 0]
+        entities, first = np.unique(surface[order], return_index=True)
+        self._tagged = np.full(len(keys), -1, np.int64)
+        self._tagged[entities] = order[first]
+        passages, titled = titles
+        entities, first = np.unique(titled, return_index=True)
+        self._titled = np.full(len(keys), -1, np.int64)
+        self._titled[entities] = passages[first]
 
-    Attributes:
-        words: The numbers of words, shared with versions before and after.
-        sentences: s sentences in words; none where names in running text do not count.
-        surfaces: The key of each named-entity surface.
-        phrases: The key of each noun phrase; empty where they do not count.
-        titles: The keys of each passage's title.
-    """
+    def of(self, entity: int) -> str:
+        """One entity: as most often tagged, else as its first title, else its key."""
+        if self._tagged[entity] >= 0:
+            surface: str = self._surfaces[self._tagged[entity]]
+            return surface.strip()
+        key = self._keys[entity]
+        if self._titled[entity] >= 0:
+            names = title_names(self._titles[self._titled[entity]])
+            return next(name for name in reversed(names) if entity_key(name) == key)
+        return key
 
-    words: Words
-    sentences: SentenceWords
-    surfaces: Sequence[str]
-    phrases: Sequence[str]
-    titles: Sequence[tuple[str, ...]]
-
-
-def lay(
-    corpus: Corpus,
-    *,
-    sentences: bool,
-    phrases: bool,
-    before: tuple[Corpus, Groundwork] | None = None,
-) -> Groundwork:
-    """Make the groundwork of a corpus.
-
-    Args:
-        corpus: One version.
-        sentences: Whether names in running text count.
-        phrases: Whether noun phrases do.
-        before: The version that this one was read after.
-    """
-    if corpus.origin is None or (before and before[1].sentences.are_worn(before[1].words)):
-        before = None
-    old, ground = before or (None, None)
-    words = Words() if ground is None else ground.words
-    surfaces = _keys(
-        corpus.entities.names,
-        old.entities.names if old else (),
-        ground.surfaces if ground else (),
-    )
-    noun_phrases = _keys(
-        corpus.phrases.names if phrases else (),
-        old.phrases.names if old and ground and ground.phrases else (),
-        ground.phrases if ground else (),
-    )
-    return Groundwork(
-        words,
-        _sentences(corpus, words, before) if sentences else SentenceWords.of((), words),
-        surfaces,
-        noun_phrases,
-        _titles(corpus, before),
-    )
-
-
-def name_rows(
-    keys: Sequence[str], words: Words, before: tuple[dict[str, int], Names] | None
-) -> Names:
-    """The words of each entity's name.
-
-    Args:
-        keys: Of the entities.
-        words: The numbers of words.
-        before: Key -> entity of the version before, and its names.
-    """
-    if before is None:
-        return Names.of(keys, words)
-    index, names = before
-    source = np.array([index.get(key, -1) for key in keys], np.int64)
-    new = np.flatnonzero(source < 0)
-    source[new] = len(index) + np.arange(len(new), dtype=np.int64)
-    return names.joined(Names.of((keys[entity] for entity in new.tolist()), words), source)
-
-
-def _keys(names: Sequence[str], known: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """The key of each name, some of which are known."""
-    memo = dict(zip(known, keys, strict=True))
-    return [memo[name] if name in memo else entity_key(name) for name in names]
-
-
-def _titles(corpus: Corpus, before: tuple[Corpus, Groundwork] | None) -> list[tuple[str, ...]]:
-    if before is None or corpus.origin is None:
-        return [title_keys(title) for title in corpus.titles]
-    known = before[1].titles
-    return [
-        known[origin] if origin >= 0 else title_keys(title)
-        for title, origin in zip(corpus.titles, corpus.origin.tolist(), strict=True)
-    ]
-
-
-def _sentences(
-    corpus: Corpus, words: Words, before: tuple[Corpus, Groundwork] | None
-) -> SentenceWords:
-    texts = chain.from_iterable(corpus.iter_sentence_texts(corpus.changed))
-    read = SentenceWords.of(texts, words)
-    if before is None or corpus.origin is None:
-        return read
-    old, ground = before
-    counts = [_per_passage(old), _per_passage(corpus)[corpus.changed]]
-    return ground.sentences.joined(
-        read, ragged(np.concatenate(counts), corpus.places_after(len(old)))
-    )
-
-
-def _per_passage(corpus: Corpus) -> Int64:
-    """(n,) sentences of each passage."""
-    return np.bincount(corpus.sentence_passage, minlength=len(corpus)).astype(np.int64)
+    def all(self) -> list[str]:
+        """Every entity, by its number."""
+        return [self.of(entity) for entity in range(len(self._keys))]

@@ -50,7 +50,7 @@ class Edges:
 
 @dataclass(frozen=True, slots=True)
 class LocalWalk:
-    """The random walk, laid out to be followed from any node.
+    """The random walk, arranged to be followed from any node.
 
     Attributes:
         passages: From n passages to the entities that other passages share.
@@ -61,19 +61,21 @@ class LocalWalk:
     passages: Edges
     entities: Edges
     returned: Float64
-    _rooms: "list[_Room]" = field(default_factory=list, repr=False, compare=False)
+    _spare: "list[_PushStates]" = field(default_factory=list, repr=False, compare=False)
 
     @contextmanager
-    def room(self) -> "Iterator[_Room]":
+    def states(self) -> "Iterator[_PushStates]":
         """Room for one walk at a time, kept for the next: fresh pages cost more than a walk."""
         try:
-            room = self._rooms.pop()
+            states = self._spare.pop()
         except IndexError:
             returned = np.zeros(len(self.entities))
-            room = _Room(_Side(self.passages, self.returned), _Side(self.entities, returned))
-        yield room
+            states = _PushStates(
+                _PushState(self.passages, self.returned), _PushState(self.entities, returned)
+            )
+        yield states
         # A walk that failed half way would have left its mass behind.
-        self._rooms.append(room)
+        self._spare.append(states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class Settled:
 
 
 def local_walk(walk: Walk) -> LocalWalk:
-    """Lay out a walk for pushing; shares the arrays it can."""
+    """Arrange a walk for pushing; shares the arrays it can."""
     entities = Edges.of(walk.from_entities)
     shared = np.flatnonzero(np.diff(entities.starts) > 1)
     onward = Edges.of(sparse.csr_array(walk.shared_to_entities.T.tocsr()))
@@ -138,8 +140,8 @@ def settle(
         ValueError: Damping or threshold is out of range.
     """
     _require(damping, threshold)
-    with walk.room() as room:
-        return [_settle(room, restart, damping, threshold) for restart in restarts]
+    with walk.states() as states:
+        return [_settle(states, restart, damping, threshold) for restart in restarts]
 
 
 def personalized_pagerank(
@@ -154,8 +156,8 @@ def personalized_pagerank(
     """What `backends.trigraph.pagerank.personalized_pagerank` computes, where the restart is dense.
 
     Every passage keeps what it restarts with, and what its own entities give back of that. Only
-    those that stand out send the rest on (as in ZoomRAG, which restarts at the best passages and
-    active entities alone), so the work beyond one look at each passage does not grow with them.
+    those that stand out send the rest on, so the work beyond one look at each passage does not
+    grow with their number.
 
     Args:
         walk: The graph.
@@ -200,8 +202,8 @@ def personalized_pagerank(
         mass /= total
         missing[column] /= total
         if share > 0:
-            with walk.room() as room:
-                walked = _settle(room, started, damping, level / share)
+            with walk.states() as states:
+                walked = _settle(states, started, damping, level / share)
             mass[walked.passages] += walked.mass * (share / total)
             missing[column] += walked.error * share / total
             edges += walked.edges
@@ -216,8 +218,8 @@ def _require(damping: float, threshold: float) -> None:
         raise ValueError(f"threshold must be above 0, not {threshold}")
 
 
-def _settle(room: "_Room", restart: Restart, damping: float, threshold: float) -> Settled:
-    passages, entities = room.passages, room.entities
+def _settle(states: "_PushStates", restart: Restart, damping: float, threshold: float) -> Settled:
+    passages, entities = states.passages, states.entities
     total = float(restart.passage_mass.sum() + restart.entity_mass.sum())
     if total <= 0:
         return Settled(np.empty(0, np.int64), np.empty(0), 0.0, 0)
@@ -227,27 +229,27 @@ def _settle(room: "_Room", restart: Restart, damping: float, threshold: float) -
     while len(passages.fresh) or len(entities.fresh):
         edges += entities.push_to(passages, damping, threshold)
         edges += passages.push_to(entities, damping, threshold)
-    found = _read(room, damping, edges)
+    found = _read(states, damping, edges)
     passages.clean()
     entities.clean()
     return found
 
 
-def _read(room: "_Room", damping: float, edges: int) -> Settled:
+def _read(states: "_PushStates", damping: float, edges: int) -> Settled:
     """What settled, and how much at most is missing.
 
     Of all mass that starts at passages 1 / (1 + d) ends at passages, of what starts at entities
     d / (1 + d). Of a held residual the passage itself keeps its part for certain.
     """
-    rows = distinct(np.concatenate(room.passages.touched))
-    held = room.passages.waiting[rows]
-    certain = (1 - damping) * room.passages.gain(rows, damping) * held
-    mass = room.passages.settled[rows] + certain
-    most = (float(held.sum()) + damping * room.entities.held()) / (1 + damping)
+    rows = distinct(np.concatenate(states.passages.touched))
+    held = states.passages.waiting[rows]
+    certain = (1 - damping) * states.passages.gain(rows, damping) * held
+    mass = states.passages.settled[rows] + certain
+    most = (float(held.sum()) + damping * states.entities.held()) / (1 + damping)
     return Settled(rows, mass, max(most - float(certain.sum()), 0.0), edges)
 
 
-class _Side:
+class _PushState:
     """The passages or the entities during one walk."""
 
     def __init__(self, edges: Edges, returned: Float64) -> None:
@@ -266,7 +268,7 @@ class _Side:
         self.fresh = nodes[mass > 0]
         self.touched = [self.fresh]
 
-    def push_to(self, other: "_Side", damping: float, threshold: float) -> int:
+    def push_to(self, other: "_PushState", damping: float, threshold: float) -> int:
         """Settle what waits at nodes that have enough, and send the rest on; returns edges."""
         starts = self._edges.starts
         first, last = starts[self.fresh], starts[self.fresh + 1]
@@ -318,8 +320,8 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
+class _PushStates:
     """Both sides during one walk; clean whenever none is under way. Not for two threads at once."""
 
-    passages: _Side
-    entities: _Side
+    passages: _PushState
+    entities: _PushState

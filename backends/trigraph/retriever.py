@@ -1,15 +1,16 @@
 """The graph arm: seeds, semantic bridging, and personalized PageRank from both.
 
-LinearRAG (arXiv 2510.10114) with what was measured to help on top of it. Every step of a question
-is kept in a `Trace`, so a ranking explains itself from the very numbers that made it.
+LinearRAG (arXiv 2510.10114) with what was measured to help on top of it. A `TriGraphBatch` keeps
+what each step found, so a ranking explains itself from the very numbers that made it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy import sparse
 
 from backends.numerics import (
@@ -22,7 +23,7 @@ from backends.numerics import (
     top_rows,
 )
 from backends.store.snapshot import Corpus
-from backends.trigraph import push as local
+from backends.trigraph import push
 from backends.trigraph.bridging import Activation, bridge
 from backends.trigraph.explanation import (
     Explanation,
@@ -43,11 +44,12 @@ from backends.trigraph.push import LocalWalk, local_walk
 from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
 from backends.types import Float32, Float64, Mask, Query, Ranking
 
-LexicalScores = Callable[[Sequence[Query]], Float32]
+T = TypeVar("T")
+LexicalScores = Callable[[Query], Float32]
 # Power of a passage's closeness to the question where its title may not have been meant.
 DOUBT = 4
 CELLS = 16_000_000
-"""Passages times questions that are walked for together, to bound memory: 128 MB an array."""
+"""Passages times questions of a batch, to bound memory: 128 MB an array."""
 NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
 
 
@@ -80,8 +82,8 @@ class TriGraphSettings:
 
     assembly: AssemblySettings = field(default_factory=AssemblySettings)
     seeds: SeedSettings = field(default_factory=SeedSettings)
-    steps: int = 3
-    threshold: float = 0.35
+    steps: Annotated[int, Field(ge=1)] = 3
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.35
     sentences_per_entity: int = 1
     summed: bool = True
     similarity_weight: float = 4.0
@@ -90,10 +92,15 @@ class TriGraphSettings:
     passage_weight: float = 0.05
     degree_power: float = 1.0
     title_weight: float = 4.0
-    damping: float = 0.5
+    damping: Annotated[float, Field(ge=0, lt=1)] = 0.5
     tolerance: float = 1e-6
     walk: Literal["auto", "full", "local"] = "auto"
     local_from: int = 20_000
+
+    @property
+    def weighs_lexical(self) -> bool:
+        """Whether BM25 counts in the prior."""
+        return bool(self.lexical_weight or self.lexical_weight_titled)
 
 
 # LinearRAG as its public code runs by default. Its edges between neighbours in the file are left
@@ -113,8 +120,29 @@ PRESETS = {"default": TriGraphSettings(), "published": PUBLISHED}
 
 
 @dataclass(frozen=True, slots=True)
+class FilteredGraph:
+    """The graph without the passages that a filter leaves out.
+
+    Attributes:
+        walk: The random walk.
+        pushed: The same arranged for local walks; None where walks are full.
+        log_counts: ln(1 + N), (n, e).
+        passages_of: (e,) int64 number of passages that mention an entity.
+        titled: (e, n) passages whose title an entity is.
+        allowed: (n,) mask; None for all.
+    """
+
+    walk: Walk
+    pushed: LocalWalk | None
+    log_counts: sparse.csc_array
+    passages_of: NDArray[np.int64]
+    titled: sparse.csr_array
+    allowed: Mask | None
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
-    """Everything that led from one question to its ranking.
+    """Everything that led from one question to its restart masses.
 
     Attributes:
         seeds: Where the walk started.
@@ -127,18 +155,6 @@ class Trace:
     activation: Activation
     prior: Float64
     restart: Float64
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """The graph without the passages that a filter leaves out."""
-
-    walk: Walk
-    pushed: LocalWalk | None  # the same, where walks are local
-    log_counts: sparse.csc_array  # ln(1 + N), (n, e)
-    passages_of: NDArray[np.int64]
-    titled: sparse.csr_array
-    allowed: Mask | None
 
 
 class TriGraphRetriever:
@@ -158,14 +174,14 @@ class TriGraphRetriever:
         Args:
             corpus: One version of an index.
             settings: See `TriGraphSettings`.
-            lexical: BM25 scores of queries, (n, b); needed when a lexical weight is not 0.
+            lexical: (n,) BM25 scores of a query; needed when a lexical weight is not 0.
             after: The retriever of the version that the corpus was read after, with the same
                 settings. Building takes less time then; what is built is the same.
 
         Raises:
             ValueError: It is needed and missing: leaving BM25 out unasked would go unnoticed.
         """
-        if lexical is None and (settings.lexical_weight or settings.lexical_weight_titled):
+        if lexical is None and settings.weighs_lexical:
             raise ValueError(
                 "These settings weigh BM25, and no lexical scores were given. Pass the lexical "
                 "arm's scores, or set lexical_weight and lexical_weight_titled to 0."
@@ -176,135 +192,40 @@ class TriGraphRetriever:
             corpus, settings.assembly, (after.corpus, after.graph) if after else None
         )
         self.finder = SeedFinder(self.graph, corpus, settings.seeds)
-        self._lexical = lexical
-        self._view = self._see(None)
+        self.lexical = lexical
+        self._whole = self._filtered(None)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
     ) -> list[Ranking]:
         """At most k passages for each query, best first."""
-        require_k(k)
-        require_mask(allowed, len(self.corpus))
         rankings: list[Ranking] = []
-        view = self._view_of(allowed)
-        together = max(1, CELLS // max(len(self.corpus), 1))
-        for start in range(0, len(queries), together):
-            traces = self._traces(queries[start : start + together], view)
-            scores = self._settle(traces, view).passages
-            rankings += [
-                self._rank(trace, scores[:, column], k, allowed)
-                for column, trace in enumerate(traces)
-            ]
+        for part in in_parts(queries, len(self.corpus)):
+            rankings += self.batch(part, allowed).search(range(len(part)), k)
         return rankings
 
-    def trace(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Trace]:
-        """Seeds, activation and restart masses of each query."""
-        return self._traces(queries, self._view_of(allowed))
-
-    def seeds(
-        self, queries: Sequence[Query], allowed: Mask | None = None
-    ) -> list[tuple[SeedStats, ...]]:
-        """Where each walk would start, known without walking.
+    def batch(self, queries: Sequence[Query], allowed: Mask | None = None) -> "TriGraphBatch":
+        """Questions to be asked together; `in_parts` says how many at most.
 
         Args:
             queries: Analysed questions.
-            allowed: (n,) mask; what it leaves out is not counted.
+            allowed: (n,) mask.
 
         Raises:
             RequestError: The mask does not fit this version.
         """
         require_mask(allowed, len(self.corpus))
-        view = self._view_of(allowed)
-        return [
-            tuple(self._reach(seed, view) for seed in self.finder.find(query, view.passages_of))
-            for query in queries
-        ]
+        return TriGraphBatch(self, queries, self.filtered(allowed))
 
-    def settle(self, traces: Sequence[Trace], allowed: Mask | None = None) -> Stationary:
-        """Walk from the restart masses of each trace until settled."""
-        return self._settle(traces, self._view_of(allowed))
+    def needs_vector(self, mention: str) -> bool:
+        """Whether a tagged mention can only be linked by its vector."""
+        return self.finder.needs_vector(mention)
 
-    def _reach(self, seed: Seed, view: _View) -> SeedStats:
-        titled = view.titled.indptr
-        return SeedStats(
-            mention=seed.mention,
-            value=seed.value,
-            origin=seed.origin,
-            passages=int(view.passages_of[seed.entity]),
-            titles=int(titled[seed.entity + 1] - titled[seed.entity]),
-        )
+    def filtered(self, allowed: Mask | None) -> FilteredGraph:
+        """The graph of the allowed passages; None for all."""
+        return self._whole if allowed is None else self._filtered(allowed)
 
-    def _view_of(self, allowed: Mask | None) -> _View:
-        return self._view if allowed is None else self._see(allowed)
-
-    def _traces(self, queries: Sequence[Query], view: _View) -> list[Trace]:
-        vectors = query_matrix(queries, self.corpus.vectors.shape[1])
-        lexical = self._lexical_scores(queries)
-        return [
-            self._trace(query, products(self.corpus.vectors, vectors[row]), lexical[row], view)
-            for row, query in enumerate(queries)
-        ]
-
-    def _settle(self, traces: Sequence[Trace], view: _View) -> Stationary:
-        prior = np.zeros((view.walk.passages, len(traces)))
-        for column, trace in enumerate(traces):
-            prior[:, column] = trace.prior
-        restart = sparse.csc_array(
-            (
-                np.concatenate([np.empty(0), *(trace.restart for trace in traces)]),
-                np.concatenate([np.empty(0, np.int64), *(t.activation.entities for t in traces)]),
-                np.cumsum([0, *(len(trace.restart) for trace in traces)]),
-            ),
-            shape=(view.walk.entities, len(traces)),
-        )
-        if view.pushed is not None:
-            return local.personalized_pagerank(
-                view.pushed, prior, restart, damping=self.settings.damping
-            )
-        return personalized_pagerank(
-            view.walk,
-            prior,
-            restart,
-            damping=self.settings.damping,
-            tolerance=self.settings.tolerance,
-        )
-
-    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
-        """Say how the passages of a ranking came to their places, from the walk's own numbers.
-
-        Args:
-            query: The question that was asked.
-            ranking: Of this arm or of another; passages that this version lacks are left out.
-            allowed: The mask it was searched with.
-        """
-        (trace,) = self.trace([query], allowed)
-        settled = self.settle([trace], allowed).passages[:, 0]
-        total = trace.prior.sum() + trace.restart.sum()
-        shares = np.stack([trace.prior / (total or 1), settled / (settled.sum() or 1)])
-        row_of = {id_: row for row, id_ in enumerate(self.corpus.ids)}
-        known = [hit.id for hit in ranking.hits if hit.id in row_of]
-        return Explanation(
-            explain_seeds(self.graph, trace.seeds),
-            explain_entities(self.graph, self.corpus, trace.activation),
-            explain_passages(
-                self.graph, known, [row_of[i] for i in known], trace.activation, shares
-            ),
-        )
-
-    def _rank(self, trace: Trace, walked: Float64, k: int, allowed: Mask | None) -> Ranking:
-        score = walked if trace.seeds else trace.prior
-        eligible = np.arange(len(score)) if allowed is None else np.flatnonzero(allowed)
-        rows = eligible[top_rows(score[eligible], k)]
-        return make_ranking(
-            self.name,
-            self.corpus.ids,
-            rows,
-            score[rows],
-            candidates=len(eligible),
-            degraded="" if trace.seeds else NO_SEED,
-        )
-
-    def _see(self, allowed: Mask | None) -> _View:
+    def _filtered(self, allowed: Mask | None) -> FilteredGraph:
         counts = self.graph.counts if allowed is None else self._counts_of(allowed)
         by_entity = sparse.csc_array(counts)
         by_entity.eliminate_zeros()
@@ -316,7 +237,7 @@ class TriGraphRetriever:
             titled.eliminate_zeros()
         walk = walk_on(share_of_mentions(counts))
         pushed = local_walk(walk) if self._walks_locally() else None
-        return _View(walk, pushed, by_entity, passages_of, titled, allowed)
+        return FilteredGraph(walk, pushed, by_entity, passages_of, titled, allowed)
 
     def _walks_locally(self) -> bool:
         if self.settings.walk == "auto":
@@ -324,48 +245,188 @@ class TriGraphRetriever:
         return self.settings.walk == "local"
 
     def _counts_of(self, allowed: Mask) -> sparse.csr_array:
-        """C without the passages that are not allowed, and without joints that lack a chunk."""
+        """C without the passages that are not allowed, and without chunk edges that lack an end."""
         counts = restrict(self.graph.counts, allowed)
         chunks = counts.astype(bool).sum(axis=0)[len(self.graph) :]
         kept = np.concatenate([np.ones(len(self.graph)), chunks == 2])
         return counts if kept.all() else sparse.csr_array(counts @ sparse.diags_array(kept))
 
-    def _lexical_scores(self, queries: Sequence[Query]) -> Float32:
-        wanted = self.settings.lexical_weight or self.settings.lexical_weight_titled
-        if self._lexical is None or not wanted:
-            return np.zeros((len(queries), len(self.corpus)), np.float32)
-        return np.ascontiguousarray(self._lexical(queries).T)
 
-    def _trace(self, query: Query, similarity: Float32, lexical: Float32, view: _View) -> Trace:
-        seeds = self.finder.find(query, view.passages_of)
-        activation = self._activate(query, seeds, view)
-        near = _scaled(similarity, view.allowed)
-        prior = self._prior(near, lexical, seeds, activation, view)
-        self._add_titles(prior, near, seeds, activation, view)
-        mass = activation.weight if self.settings.summed else activation.value
-        degree = view.passages_of[activation.entities]
-        shared = np.maximum(degree, 1) ** self.settings.degree_power
+class TriGraphBatch:
+    """Questions on their way through the graph; each step is taken once for each of them.
+
+    Questions are named by their place among the queries.
+    """
+
+    def __init__(
+        self, arm: TriGraphRetriever, queries: Sequence[Query], filtered: FilteredGraph
+    ) -> None:
+        self._arm = arm
+        self._queries = queries
+        self._filtered = filtered
+        self._settings = arm.settings
+        self._seeds: dict[int, tuple[Seed, ...]] = {}
+        self._walked: dict[int, tuple[Trace, Float64]] = {}
+
+    def seeds(self, place: int) -> tuple[SeedStats, ...]:
+        """Where a question's walk starts, known without walking."""
+        titled, passages_of = self._filtered.titled.indptr, self._filtered.passages_of
+        return tuple(
+            SeedStats(
+                mention=seed.mention,
+                value=seed.value,
+                origin=seed.origin,
+                passages=int(passages_of[seed.entity]),
+                titles=int(titled[seed.entity + 1] - titled[seed.entity]),
+            )
+            for seed in self._found(place)
+        )
+
+    def search(
+        self,
+        places: Sequence[int],
+        k: int,
+        similarities: Mapping[int, Float32] | None = None,
+        lexical: Mapping[int, Float32] | None = None,
+    ) -> list[Ranking]:
+        """At most k passages for some of the questions.
+
+        Args:
+            places: Of the questions.
+            k: At least 1.
+            similarities: (n,) similarities of questions for which they are known already.
+            lexical: Their BM25 scores likewise.
+
+        Raises:
+            RequestError: k is below 1, or a vector does not fit this index.
+        """
+        require_k(k)
+        missing = [place for place in places if place not in self._walked]
+        traces = [
+            self.trace(place, (similarities or {}).get(place), (lexical or {}).get(place))
+            for place in missing
+        ]
+        settled = self.run_pagerank(traces).passages if traces else np.empty((0, 0))
+        for column, (place, trace) in enumerate(zip(missing, traces, strict=True)):
+            self._walked[place] = trace, np.ascontiguousarray(settled[:, column])
+        return [self._rank(*self._walked[place], k) for place in places]
+
+    def explain(self, place: int, ranking: Ranking) -> Explanation:
+        """Say how the passages of a ranking came to their places, from the walk's own numbers.
+
+        Args:
+            place: Of a question that was searched.
+            ranking: Of this arm or of another; passages that this version lacks are left out.
+        """
+        trace, settled = self._walked[place]
+        graph, corpus = self._arm.graph, self._arm.corpus
+        total = trace.prior.sum() + trace.restart.sum()
+        shares = np.stack([trace.prior / (total or 1), settled / (settled.sum() or 1)])
+        row_of = {id_: row for row, id_ in enumerate(corpus.ids)}
+        known = [hit.id for hit in ranking.hits if hit.id in row_of]
+        return Explanation(
+            explain_seeds(graph, trace.seeds),
+            explain_entities(graph, corpus, trace.activation),
+            explain_passages(graph, known, [row_of[i] for i in known], trace.activation, shares),
+        )
+
+    def trace(
+        self, place: int, similarity: Float32 | None = None, lexical: Float32 | None = None
+    ) -> Trace:
+        """Seeds, activation and restart masses of a question.
+
+        Args:
+            place: Of the question.
+            similarity: (n,) to every passage; None to compute it.
+            lexical: (n,) BM25 of every passage; None to compute it.
+
+        Raises:
+            RequestError: The question's vector does not fit this index.
+        """
+        settings, vectors = self._settings, self._arm.corpus.vectors
+        allowed, passages_of = self._filtered.allowed, self._filtered.passages_of
+        query = self._queries[place]
+        (vector,) = query_matrix([query], vectors.shape[1])
+        if similarity is None:
+            similarity = products(vectors, vector)
+        if lexical is None or not settings.weighs_lexical:
+            lexical = self._lexical(query)
+        seeds = self._found(place)
+        activation = self._activate(query, seeds)
+        near = _scaled(similarity, allowed)
+        prior = self._prior(near, lexical, seeds, activation)
+        self._add_titles(prior, near, seeds, activation)
+        mass = activation.weight if settings.summed else activation.value
+        degree = passages_of[activation.entities]
+        shared = np.maximum(degree, 1) ** settings.degree_power
         restart = np.where(degree > 0, mass / shared, 0)
-        if view.allowed is not None:
-            prior[~view.allowed] = 0
+        if allowed is not None:
+            prior[~allowed] = 0
         return Trace(seeds, activation, prior, restart)
 
-    def _activate(self, query: Query, seeds: tuple[Seed, ...], view: _View) -> Activation:
-        corpus = self.corpus
+    def run_pagerank(self, traces: Sequence[Trace]) -> Stationary:
+        """Walk from the restart masses of each trace until settled."""
+        filtered, settings = self._filtered, self._settings
+        prior = np.zeros((filtered.walk.passages, len(traces)))
+        for column, trace in enumerate(traces):
+            prior[:, column] = trace.prior
+        restart = sparse.csc_array(
+            (
+                np.concatenate([np.empty(0), *(trace.restart for trace in traces)]),
+                np.concatenate([np.empty(0, np.int64), *(t.activation.entities for t in traces)]),
+                np.cumsum([0, *(len(trace.restart) for trace in traces)]),
+            ),
+            shape=(filtered.walk.entities, len(traces)),
+        )
+        if filtered.pushed is not None:
+            return push.personalized_pagerank(
+                filtered.pushed, prior, restart, damping=settings.damping
+            )
+        return personalized_pagerank(
+            filtered.walk, prior, restart, damping=settings.damping, tolerance=settings.tolerance
+        )
+
+    def _found(self, place: int) -> tuple[Seed, ...]:
+        if place not in self._seeds:
+            found = self._arm.finder.find(self._queries[place], self._filtered.passages_of)
+            self._seeds[place] = found
+        return self._seeds[place]
+
+    def _lexical(self, query: Query) -> Float32:
+        if self._arm.lexical is None or not self._settings.weighs_lexical:
+            return np.zeros(len(self._arm.corpus), np.float32)
+        return self._arm.lexical(query)
+
+    def _rank(self, trace: Trace, settled: Float64, k: int) -> Ranking:
+        score = settled if trace.seeds else trace.prior
+        allowed = self._filtered.allowed
+        eligible = np.arange(len(score)) if allowed is None else np.flatnonzero(allowed)
+        rows = eligible[top_rows(score[eligible], k)]
+        return make_ranking(
+            self._arm.name,
+            self._arm.corpus.ids,
+            rows,
+            score[rows],
+            candidates=len(eligible),
+            degraded="" if trace.seeds else NO_SEED,
+        )
+
+    def _activate(self, query: Query, seeds: tuple[Seed, ...]) -> Activation:
+        corpus, allowed = self._arm.corpus, self._filtered.allowed
 
         def similarity(sentences: NDArray[np.int64]) -> Float32:
             near = half_products(corpus.sentence_vectors, sentences, query.vector)
-            if view.allowed is not None:
-                near[~view.allowed[corpus.sentence_passage[sentences]]] = -1
+            if allowed is not None:
+                near[~allowed[corpus.sentence_passage[sentences]]] = -1
             return near
 
         return bridge(
-            self.graph.mentions,
+            self._arm.graph.mentions,
             {seed.entity: seed.value for seed in seeds},
             similarity,
-            steps=self.settings.steps,
-            threshold=self.settings.threshold,
-            sentences_per_entity=self.settings.sentences_per_entity,
+            steps=self._settings.steps,
+            threshold=self._settings.threshold,
+            sentences_per_entity=self._settings.sentences_per_entity,
         )
 
     def _prior(
@@ -374,9 +435,9 @@ class TriGraphRetriever:
         lexical: Float32,
         seeds: tuple[Seed, ...],
         activation: Activation,
-        view: _View,
     ) -> Float64:
         """(λ·sim + ln(1 + Σ a_e·ln(1 + N_e)/L_e))·W_p, with BM25 beside similarity."""
+        log_counts = self._filtered.log_counts
         bonus = np.zeros(len(near))
         for entity, value, level in zip(
             activation.entities.tolist(),
@@ -384,21 +445,21 @@ class TriGraphRetriever:
             activation.level.tolist(),
             strict=True,
         ):
-            for_entity = slice(view.log_counts.indptr[entity], view.log_counts.indptr[entity + 1])
-            passages = view.log_counts.indices[for_entity]
-            bonus[passages] += (value / level) * view.log_counts.data[for_entity]
-        similarity = near + self._lexical_weight(seeds, view) * _share_of_best(
-            lexical, view.allowed
+            for_entity = slice(log_counts.indptr[entity], log_counts.indptr[entity + 1])
+            passages = log_counts.indices[for_entity]
+            bonus[passages] += (value / level) * log_counts.data[for_entity]
+        similarity = near + self._lexical_weight(seeds) * _share_of_best(
+            lexical, self._filtered.allowed
         )
-        prior: Float64 = self.settings.similarity_weight * similarity + np.log1p(bonus)
-        return self.settings.passage_weight * prior
+        prior: Float64 = self._settings.similarity_weight * similarity + np.log1p(bonus)
+        return self._settings.passage_weight * prior
 
-    def _lexical_weight(self, seeds: tuple[Seed, ...], view: _View) -> float:
+    def _lexical_weight(self, seeds: tuple[Seed, ...]) -> float:
         """BM25 matters where names do not already say what the question is about."""
-        titled = view.titled.indptr
+        titled = self._filtered.titled.indptr
         if any(s.value >= 1 and titled[s.entity + 1] > titled[s.entity] for s in seeds):
-            return self.settings.lexical_weight_titled
-        return self.settings.lexical_weight
+            return self._settings.lexical_weight_titled
+        return self._settings.lexical_weight
 
     def _add_titles(
         self,
@@ -406,7 +467,6 @@ class TriGraphRetriever:
         near: Float64,
         seeds: tuple[Seed, ...],
         activation: Activation,
-        view: _View,
     ) -> None:
         """An activated title sends the walk to the passages it stands over.
 
@@ -414,15 +474,15 @@ class TriGraphRetriever:
         out, and an uncertain one recede. Where only lower-case words of the question matched the
         title, its passage must be close to the question as well.
         """
-        if not self.settings.title_weight:
+        if not self._settings.title_weight:
             return
-        titled = view.titled
+        titled = self._filtered.titled
         doubtful = {seed.entity for seed in seeds if seed.value < 1}
-        mass = activation.weight if self.settings.summed else activation.value
+        mass = activation.weight if self._settings.summed else activation.value
         for entity, weight in zip(activation.entities.tolist(), mass.tolist(), strict=True):
             passages = titled.indices[titled.indptr[entity] : titled.indptr[entity + 1]]
             if len(passages):
-                share = self.settings.title_weight * weight**2 / len(passages)
+                share = self._settings.title_weight * weight**2 / len(passages)
                 closeness = near[passages]
                 prior[passages] += share * closeness ** (DOUBT if entity in doubtful else 1)
 
@@ -442,3 +502,10 @@ def _share_of_best(scores: Float32, allowed: Mask | None) -> Float64:
     own = scores if allowed is None else scores[allowed]
     best = float(own.max(initial=0.0))
     return scores.astype(np.float64) / best if best > 0 else np.zeros(len(scores))
+
+
+def in_parts(questions: Sequence[T], passages: int) -> Iterator[Sequence[T]]:
+    """Questions in batches of at most `CELLS`, for an index of that many passages."""
+    together = max(1, CELLS // max(passages, 1))
+    for start in range(0, len(questions), together):
+        yield questions[start : start + together]

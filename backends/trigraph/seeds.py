@@ -167,7 +167,7 @@ class SeedFinder:
 
 
 def _entity_vectors(graph: TriGraph, corpus: Corpus) -> Float32:
-    vectors = corpus.surface_vectors(graph.spelling.all())
+    vectors = corpus.surface_vectors(graph.display_names.all())
     missing = np.isnan(vectors).any(axis=1)
     if len(vectors) and missing.all():
         raise BackendError(

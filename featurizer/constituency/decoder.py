@@ -1,14 +1,17 @@
-"""LSTMs that advance for several sentences at once, and for each as if it were alone.
+"""Constituency trees from tagged words: Stanza's in-order LSTM parser, in numpy.
 
-BLAS sums the products of a row in another order when the row is one of several. A close decision
-of a parser could then fall differently in a batch, so rows are multiplied one by one (`times`);
-what a batch saves is everything around that.
+The trees are those of Stanza's own `parse_tagged_words`. What depends on a word or a transition
+alone is computed once. Sentences advance side by side, one transition each at a time, and share
+what a transition costs beside its arithmetic.
+
+Each sentence gets the tree that it gets alone. BLAS sums the products of a row in another order
+when the row is one of several, and a close decision could then fall differently in a batch, so
+rows are multiplied one by one (`times`).
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from featurizer.constituency.stanza_checkpoint import UNKNOWN, Checkpoint, Lstm
 from featurizer.constituency.transitions import State, best_move
@@ -16,43 +19,213 @@ from featurizer.constituency.tree import Tree
 from featurizer.errors import ParseError
 from featurizer.types import Float32
 
+Words = Sequence[tuple[str, str]]
 LstmState = tuple[Float32, Float32]
-"""Hidden and cell, (…, h) each."""
+"""Hidden and cell, (b, h) each."""
+
+# More sentences side by side gain nothing, and would not fit the cache.
+MOST_ABREAST = 32
 
 
-def times(rows: Float32, matrix: Float32) -> Float32:
-    """(…, y) products of one (x,) row, or of each of (b, x) as if it were alone, and (x, y)."""
-    if rows.ndim == 1:
-        return rows @ matrix
-    product: Float32 = np.matmul(rows[:, None, :], matrix)[:, 0]
-    return product
+class Decoder:
+    """A constituency model ready to parse; safe to share between threads."""
+
+    # Stanza gives up after so many transitions for each word or sentence boundary.
+    steps_a_word = 20
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """Prepare the weights."""
+        self.model = checkpoint
+        self._nonlinear = _NONLINEAR[checkpoint.nonlinearity]
+        self._reader = Reader(checkpoint.forward, checkpoint.backward)
+        self._history = Stepper(checkpoint.transition_lstm)
+        self._stack = Stepper(checkpoint.constituent_lstm)
+        self._move_gates = self._history.inputs(checkpoint.transition_vectors)
+        self.open_gates = self._stack.inputs(checkpoint.opens)
+        self._first_history = self._history.start(checkpoint.transition_start)
+        self.first_stack = self._stack.start(checkpoint.constituent_start)
+        weights, self._first_bias = checkpoint.output[0]
+        hidden = checkpoint.constituent_lstm.recurrent.shape[0]
+        self._word_part = np.ascontiguousarray(weights[:hidden])
+        self._state_part = np.ascontiguousarray(weights[hidden:])
+
+    @property
+    def digest(self) -> str:
+        """Identity of the model: the hash of its files."""
+        return self.model.digest
+
+    def parse(self, words: Words) -> Tree:
+        """The tree of one sentence of (word, tag) pairs.
+
+        Raises:
+            ParseError: There are no words, or the model runs into a dead end or in circles.
+        """
+        if not words:
+            raise ParseError("A sentence without words has no tree.")
+        (tree,) = self._parse([words])
+        if tree is None:
+            shown = " ".join(word for word, _ in words)[:80]
+            raise ParseError(f"The constituency model finds no tree for '{shown}'.")
+        return tree
+
+    def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
+        """The trees of sentences, in order; None where `parse` raises."""
+        found: list[Tree | None] = [None] * len(sentences)
+        rows = [row for row, words in enumerate(sentences) if words]
+        rows.sort(key=lambda row: -len(sentences[row]))
+        for start in range(0, len(rows), MOST_ABREAST):
+            chosen = rows[start : start + MOST_ABREAST]
+            trees = self._parse([sentences[row] for row in chosen])
+            for row, tree in zip(chosen, trees, strict=True):
+                found[row] = tree
+        return found
+
+    def _parse(self, sentences: Sequence[Words]) -> list[Tree | None]:
+        """Trees of sentences with words, none longer than the one before it."""
+        derivations = self._begin(sentences)
+        live = derivations
+        hidden, cell = self._first_history
+        history = np.repeat(hidden, len(live), 0), np.repeat(cell, len(live), 0)
+        while live:
+            moves = self._choose(live, history[0])
+            going = [
+                place
+                for place, (derivation, move) in enumerate(zip(live, moves, strict=True))
+                if derivation.take(move)
+            ]
+            if len(going) < len(live):
+                live, moves = [live[place] for place in going], [moves[place] for place in going]
+                history = history[0][going], history[1][going]
+            if live:
+                self._push(live)
+                gates = _rows([_row(self._move_gates, move) for move in moves])
+                history = self._history.step(gates, history)
+        return [derivation.tree for derivation in derivations]
+
+    def _begin(self, sentences: Sequence[Words]) -> list["_Derivation"]:
+        """Derivations with all that depends on the words alone, boundaries included."""
+        weights, bias = self.model.to_constituent
+        begun = []
+        read = self._reader.read([self._inputs(words) for words in sentences])
+        for words, states in zip(sentences, read, strict=True):
+            vectors = self._nonlinear(states @ weights + bias)
+            shares = self._nonlinear(vectors) @ self._word_part + self._first_bias
+            gates = vectors @ self._stack.weights + self._stack.bias
+            begun.append(_Derivation(self, words, vectors, shares, gates))
+        return begun
+
+    def _choose(self, live: Sequence["_Derivation"], history: Float32) -> list[int]:
+        """The best legal transition of each sentence; -1 in a dead end."""
+        visible = np.concatenate((history, _rows([d.hidden[-1] for d in live])), axis=1)
+        shares = _rows([_row(d.shares, d.next_word) for d in live])
+        scores = times(self._nonlinear(visible), self._state_part) + shares
+        for weights, bias in self.model.output[1:]:
+            scores = times(self._nonlinear(scores), weights) + bias
+        best = scores.argmax(axis=1).tolist()
+        return [
+            best_move(d.state, self.model.transitions, scores[place], best[place])
+            for place, d in enumerate(live)
+        ]
+
+    def _push(self, live: Sequence["_Derivation"]) -> None:
+        """Advance the stacks' LSTM over what each sentence has just put on its stack."""
+        closed = [d for d in live if d.largest is not None]
+        if closed:
+            weights, bias = self.model.compose
+            largest = _rows([d.largest for d in closed if d.largest is not None])
+            vectors = self._nonlinear(times(largest, weights) + bias)
+            gates = self._stack.inputs(vectors)
+            for place, d in enumerate(closed):
+                d.put(_row(vectors, place), _row(gates, place))
+        before = _rows([d.hidden[-1] for d in live]), _rows([d.cell[-1] for d in live])
+        hidden, cell = self._stack.step(_rows([d.gates for d in live]), before)
+        for place, d in enumerate(live):
+            d.hidden.append(_row(hidden, place))
+            d.cell.append(_row(cell, place))
+
+    def _inputs(self, words: Words) -> Float32:
+        model = self.model
+        inputs = np.concatenate(
+            [
+                model.vectors[[self._vector_row(word) for word, _ in words]],
+                model.deltas[[model.delta_rows.get(word, UNKNOWN) for word, _ in words]],
+                model.tags[[model.tag_rows.get(tag, UNKNOWN) for _, tag in words]],
+            ],
+            axis=1,
+        )
+        return np.concatenate([model.boundaries[:1], inputs, model.boundaries[1:]])
+
+    def _vector_row(self, word: str) -> int:
+        rows = self.model.vector_rows
+        unit = word.replace(" ", "\xa0")
+        row = rows.get(unit.lower() if self.model.lower else unit, UNKNOWN)
+        return row if row != UNKNOWN else rows.get(unit.lower(), UNKNOWN)
 
 
-class Stepper:
-    """One LSTM that advances by one input at a time, for one sentence or for several.
+class _Derivation:
+    """One sentence on its way to a tree.
+
+    Its rows are (1, ·) each, so that those of several sentences can stand on top of each other.
 
     Attributes:
-        weights: (x, 4 h) of the inputs.
-        bias: (4 h,).
+        tree: Once there is one.
+        state: What has been read, and the stack of trees.
+        shares: (n + 2, x) of the words and both boundaries in the first output layer.
+        hidden: The stack's LSTM, hidden, after each item; the first is before any.
+        cell: The same LSTM's cells.
+        gates: What the newest item decides of its next gates, (1, 4 h).
+        largest: Maximum of the children that were just closed; their phrase is still to be `put`.
     """
 
-    def __init__(self, lstm: Lstm) -> None:
-        made = halved(lstm)
-        self.weights, self.bias, self._recurrent = made.inputs, made.bias, made.recurrent
+    def __init__(
+        self, decoder: Decoder, words: Words, vectors: Float32, shares: Float32, gates: Float32
+    ) -> None:
+        model = decoder.model
+        self.tree: Tree | None = None
+        self.state = State(words, model.roots, model.unary_limit)
+        self.shares = shares
+        self.hidden, self.cell = ([row] for row in decoder.first_stack)
+        self.gates: Float32
+        self.largest: Float32 | None = None
+        self._decoder = decoder
+        self._words, self._word_gates = vectors, gates
+        self._items: list[Float32] = []
+        self._steps = (len(words) + 2) * decoder.steps_a_word
 
-    def inputs(self, values: Float32) -> Float32:
-        """(…, 4 h) gates as far as the (…, x) inputs decide them."""
-        return times(values, self.weights) + self.bias
+    @property
+    def next_word(self) -> int:
+        """Row of the word that comes next; row 0 is the boundary before the first."""
+        return self.state.position + 1
 
-    def start(self, value: Float32) -> LstmState:
-        """State after the first input."""
-        zeros = np.zeros(self._recurrent.shape[0], np.float32)
-        return self.step(self.inputs(value), (zeros, zeros))
+    def take(self, move: int) -> bool:
+        """Apply a transition; whether the sentence goes on."""
+        if move < 0 or self._steps == 0:
+            return False
+        self._steps -= 1
+        decoder, word = self._decoder, self.next_word
+        transition = decoder.model.transitions[move]
+        joined = self.state.apply(transition)
+        if transition.kind == "shift":
+            self.put(_row(self._words, word), _row(self._word_gates, word))
+        elif transition.kind == "open":
+            number = decoder.model.open_rows[transition.labels]
+            self.put(_row(decoder.model.opens, number), _row(decoder.open_gates, number))
+        else:
+            self.tree = self.state.tree
+            if self.tree is not None:
+                return False
+            # The mark stands between the first child and the others.
+            first = len(self._items) - joined - 1
+            children = [self._items[first], *self._items[first + 2 :]]
+            del self._items[first:], self.hidden[first + 1 :], self.cell[first + 1 :]
+            self.largest = np.maximum.reduce(children) if joined > 1 else children[0]
+        return True
 
-    def step(self, gates: Float32, before: LstmState) -> LstmState:
-        """State after one more input, given the `inputs` of it."""
-        hidden, cell = before
-        return advance(times(hidden, self._recurrent) + gates, cell)
+    def put(self, vector: Float32, gates: Float32) -> None:
+        """Put an item on the stack."""
+        self._items.append(vector)
+        self.gates = gates
+        self.largest = None
 
 
 class Reader:
@@ -76,7 +249,7 @@ class Reader:
         ]
 
 
-def _read(stepper: Stepper, sentences: Sequence[Float32]) -> list[Float32]:
+def _read(stepper: "Stepper", sentences: Sequence[Float32]) -> list[Float32]:
     """(n, h) states of each sentence."""
     lengths = [len(inputs) for inputs in sentences]
     size = len(stepper.bias) // 4
@@ -95,319 +268,61 @@ def _read(stepper: Stepper, sentences: Sequence[Float32]) -> list[Float32]:
     return [states[:length, row] for row, length in enumerate(lengths)]
 
 
-def advance(gates: Float32, cell: Float32) -> LstmState:
-    """New (hidden, cell) from halved gates, input, forget, output, cell side by side.
+class Stepper:
+    """One LSTM that advances by one input at a time, for b sentences side by side.
 
-    The sigmoid of x is (1 + tanh(x / 2)) / 2, so one tanh serves all four gates.
-    """
-    size = cell.shape[-1]
-    np.tanh(gates, out=gates)
-    open_gates = gates[..., : 3 * size]
-    open_gates += 1
-    open_gates *= 0.5
-    new = gates[..., size : 2 * size] * cell
-    new += gates[..., :size] * gates[..., 3 * size :]
-    return gates[..., 2 * size : 3 * size] * np.tanh(new), new
-
-
-def halved(lstm: Lstm) -> Lstm:
-    """The same LSTM with its three sigmoid gates computed at half their argument."""
-    size = lstm.recurrent.shape[0]
-    scale = np.repeat(np.array([0.5, 1], np.float32), [3 * size, size])
-    return Lstm(lstm.inputs * scale, lstm.recurrent * scale, lstm.bias * scale)
-
-
-# Several sentences on their way to trees, side by side.
-#
-# What a transition costs beside its arithmetic is shared by all sentences that take one. Each ends
-# with the tree that it gets alone: see `lstm.times`.
-
-
-class Lockstep:
-    """One transition of each sentence at a time.
-
-    Each sentence has a stack in arrays of (sentence, place): what the item looks like, and the
-    LSTM's state after it. Place 0 is the state before any item.
+    Attributes:
+        weights: (x, 4 h) of the inputs.
+        bias: (4 h,).
     """
 
-    def __init__(self, decoder: "Decoder", sentences: "Sequence[Words]") -> None:
-        """Nothing read yet.
+    def __init__(self, lstm: Lstm) -> None:
+        # The sigmoid of x is (1 + tanh(x / 2)) / 2: with the three sigmoid gates computed at half
+        # their argument, one tanh serves all four.
+        size = lstm.recurrent.shape[0]
+        scale = np.repeat(np.array([0.5, 1], np.float32), [3 * size, size])
+        self.weights, self.bias = lstm.inputs * scale, lstm.bias * scale
+        self._recurrent = lstm.recurrent * scale
 
-        Args:
-            decoder: Whose weights are used.
-            sentences: At least one; none empty, and none longer than the one before it.
-        """
-        self._decoder = decoder
-        model = decoder.model
-        self._states = [State(words, model.roots, model.unary_limit) for words in sentences]
-        self._limits = [(len(words) + 2) * decoder.steps_a_word for words in sentences]
-        words, scores, gates = zip(*decoder.read(sentences), strict=True)
-        self._words, self._word_scores = _padded(words), _padded(scores)
-        self._word_gates = _padded(gates)
-        # At most all words and, beyond the transition system's limit on them, all open phrases.
-        shape = (len(sentences), 2 * len(sentences[0]) + 13, self._words.shape[2])
-        self._vectors, self._hidden, self._cell = (np.empty(shape, np.float32) for _ in range(3))
-        self._hidden[:, 0], self._cell[:, 0] = decoder.first_stack
-        self._tops = [0] * len(sentences)
-        self._trees: list[Tree | None] = [None] * len(sentences)
+    def inputs(self, values: Float32) -> Float32:
+        """(b, 4 h) gates as far as the (b, x) inputs decide them."""
+        return times(values, self.weights) + self.bias
 
-    def trees(self) -> list[Tree | None]:
-        """The trees, in order; None where there is a dead end, or no end."""
-        live = list(range(len(self._states)))
-        hidden, cell = self._decoder.first_history
-        history = np.tile(hidden, (len(live), 1)), np.tile(cell, (len(live), 1))
-        step = 0
-        while live:
-            moves = self._choose(live, history[0])
-            going = self._apply(live, moves, step := step + 1)
-            live = [live[place] for place in going]
-            taken = [moves[place] for place in going]
-            before = history[0][going], history[1][going]
-            history = self._decoder.history.step(self._decoder.move_gates[taken], before)
-        return self._trees
+    def start(self, value: Float32) -> LstmState:
+        """(1, h) state after the first input, (x,)."""
+        zeros = np.zeros((1, self._recurrent.shape[0]), np.float32)
+        return self.step(self.inputs(value[None]), (zeros, zeros))
 
-    def _choose(self, live: list[int], history: Float32) -> list[int]:
-        """The best legal transition of each sentence; -1 in a dead end."""
-        tops = [self._tops[row] for row in live]
-        words = [self._states[row].position + 1 for row in live]
-        # Position p is row p + 1: row 0 belongs to the boundary before the first word.
-        scores = self._decoder.scores(
-            np.concatenate((history, self._hidden[live, tops]), axis=1),
-            self._word_scores[live, words],
-        )
-        transitions, best = self._decoder.model.transitions, scores.argmax(axis=1).tolist()
-        return [
-            best_move(self._states[row], transitions, scores[place], best[place])
-            for place, row in enumerate(live)
-        ]
-
-    def _apply(self, live: list[int], moves: list[int], step: int) -> list[int]:
-        """Take the transitions; places in `live` of the sentences that go on."""
-        model = self._decoder.model
-        going: list[int] = []
-        closing: list[int] = []
-        largest: list[Float32] = []
-        vectors = np.empty((len(live), self._words.shape[2]), np.float32)
-        gates = np.empty((len(live), self._word_gates.shape[2]), np.float32)
-        for place, (row, move) in enumerate(zip(live, moves, strict=True)):
-            if move < 0 or step > self._limits[row]:
-                continue
-            state, transition = self._states[row], model.transitions[move]
-            word = state.position + 1
-            joined = state.apply(transition)
-            if transition.kind == "shift":
-                vectors[place], gates[place] = self._words[row, word], self._word_gates[row, word]
-            elif transition.kind == "open":
-                number = model.open_rows[transition.labels]
-                vectors[place] = model.opens[number]
-                gates[place] = self._decoder.open_gates[number]
-            else:
-                if (tree := state.tree) is not None:
-                    self._trees[row] = tree
-                    continue
-                largest.append(self._pop(row, joined))
-                closing.append(place)
-            going.append(place)
-        if closing:
-            made = self._decoder.compose(np.stack(largest))
-            vectors[closing], gates[closing] = made, self._decoder.stack.inputs(made)
-        self._push([live[place] for place in going], vectors[going], gates[going])
-        return going
-
-    def _pop(self, row: int, number: int) -> Float32:
-        """Take children and the mark of their opening off; the maximum of the children."""
-        top = self._tops[row]
-        first = top - number
-        self._tops[row] = first - 1
-        vectors = self._vectors[row]
-        # The mark stands between the first child and the others.
-        children = [vectors[first], *vectors[first + 2 : top + 1]]
-        largest: Float32 = children[0] if number == 1 else np.maximum.reduce(children)
-        return largest
-
-    def _push(self, rows: list[int], vectors: Float32, gates: Float32) -> None:
-        tops = [self._tops[row] for row in rows]
-        before = self._hidden[rows, tops], self._cell[rows, tops]
-        hidden, cell = self._decoder.stack.step(gates, before)
-        new = [top + 1 for top in tops]
-        self._vectors[rows, new] = vectors
-        self._hidden[rows, new] = hidden
-        self._cell[rows, new] = cell
-        for row, top in zip(rows, new, strict=True):
-            self._tops[row] = top
+    def step(self, gates: Float32, before: LstmState) -> LstmState:
+        """State after one more input, given the `inputs` of it."""
+        hidden, cell = before
+        size = cell.shape[1]
+        # Input, forget, output and cell side by side.
+        gates = times(hidden, self._recurrent) + gates
+        np.tanh(gates, out=gates)
+        open_gates = gates[:, : 3 * size]
+        open_gates += 1
+        open_gates *= 0.5
+        new = gates[:, size : 2 * size] * cell
+        new += gates[:, :size] * gates[:, 3 * size :]
+        return gates[:, 2 * size : 3 * size] * np.tanh(new), new
 
 
-def _padded(rows: Sequence[Float32]) -> Float32:
-    """Arrays of one width on top of each other; the first is the longest."""
-    padded = np.zeros((len(rows), *rows[0].shape), np.float32)
-    for place, row in enumerate(rows):
-        padded[place, : len(row)] = row
-    return padded
+def times(rows: Float32, matrix: Float32) -> Float32:
+    """(b, y) products of (b, x) rows, each as if it were alone, and an (x, y) matrix."""
+    if len(rows) == 1:
+        return rows @ matrix
+    product: Float32 = np.matmul(rows[:, None, :], matrix)[:, 0]
+    return product
 
 
-# Constituency trees from tagged words, in numpy.
-#
-# The arithmetic of Stanza's in-order LSTM parser. Whatever depends on a word or a transition
-# alone is computed once; a transition then costs a few matrix-vector products. Trees are those of
-# Stanza's own `parse_tagged_words`.
+def _row(matrix: Float32, place: int) -> Float32:
+    return matrix[place : place + 1]
 
 
-# Fewer sentences are faster one after the other; more gain nothing, and would not fit the cache.
-LEAST_ABREAST, MOST_ABREAST = 3, 32
-
-Words = Sequence[tuple[str, str]]
-
-
-class Decoder:
-    """A constituency model ready to parse; safe to share between threads."""
-
-    # Stanza gives up after so many transitions for each word or sentence boundary.
-    steps_a_word = 20
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        """Prepare the weights.
-
-        Args:
-            checkpoint: As read by `read_checkpoint`.
-        """
-        self.model = checkpoint
-        self.nonlinear = _NONLINEAR[checkpoint.nonlinearity]
-        self._reader = Reader(checkpoint.forward, checkpoint.backward)
-        self.history = Stepper(checkpoint.transition_lstm)
-        self.stack = Stepper(checkpoint.constituent_lstm)
-        self.move_gates = self.history.inputs(checkpoint.transition_vectors)
-        self.open_gates = self.stack.inputs(checkpoint.opens)
-        self.first_history = self.history.start(checkpoint.transition_start)
-        self.first_stack = self.stack.start(checkpoint.constituent_start)
-        weights, self._first_bias = checkpoint.output[0]
-        hidden = checkpoint.constituent_lstm.recurrent.shape[0]
-        self._word_part = np.ascontiguousarray(weights[:hidden])
-        self._state_part = np.ascontiguousarray(weights[hidden:])
-
-    @property
-    def digest(self) -> str:
-        """Identity of the model: the hash of its files."""
-        return self.model.digest
-
-    def parse(self, words: Words) -> Tree:
-        """The tree of one sentence.
-
-        Args:
-            words: (word, tag) pairs, at least one.
-
-        Raises:
-            ParseError: There are no words, or the model runs into a dead end or in circles.
-        """
-        if not words:
-            raise ParseError("A sentence without words has no tree.")
-        tree = self._parse(words)
-        if tree is None:
-            shown = " ".join(word for word, _ in words)[:80]
-            raise ParseError(f"The constituency model finds no tree for '{shown}'.")
-        return tree
-
-    def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
-        """The trees of sentences, in order; None where `parse` raises."""
-        found: list[Tree | None] = [None] * len(sentences)
-        rows = [row for row, words in enumerate(sentences) if words]
-        rows.sort(key=lambda row: -len(sentences[row]))
-        for start in range(0, len(rows), MOST_ABREAST):
-            chosen = rows[start : start + MOST_ABREAST]
-            words = [sentences[row] for row in chosen]
-            alone = len(chosen) < LEAST_ABREAST
-            trees = list(map(self._parse, words)) if alone else Lockstep(self, words).trees()
-            for row, tree in zip(chosen, trees, strict=True):
-                found[row] = tree
-        return found
-
-    def read(self, sentences: Sequence[Words]) -> list[tuple[Float32, Float32, Float32]]:
-        """What depends on the words alone.
-
-        Args:
-            sentences: None longer than the one before it.
-
-        Returns:
-            For each, of its n words and both boundaries: (n + 2, h) vectors, (n + 2, x) shares in
-            the first output layer, and (n + 2, 4 h) gates of the stack's LSTM.
-        """
-        weights, bias = self.model.to_constituent
-        found = []
-        for both in self._reader.read([self._inputs(words) for words in sentences]):
-            vectors = self.nonlinear(both @ weights + bias)
-            shares = self.nonlinear(vectors) @ self._word_part + self._first_bias
-            found.append((vectors, shares, vectors @ self.stack.weights + self.stack.bias))
-        return found
-
-    def scores(self, visible: Float32, shares: Float32) -> Float32:
-        """(…, transitions) scores.
-
-        Args:
-            visible: (…, y) states of transitions and stack side by side.
-            shares: (…, x) of the word that each sentence has come to.
-        """
-        values = times(self.nonlinear(visible), self._state_part) + shares
-        for weights, bias in self.model.output[1:]:
-            values = times(self.nonlinear(values), weights) + bias
-        return values
-
-    def compose(self, largest: Float32) -> Float32:
-        """(…, h) vectors of phrases, of the (…, h) maxima of their children's."""
-        weights, bias = self.model.compose
-        return self.nonlinear(times(largest, weights) + bias)
-
-    def _parse(self, words: Words) -> Tree | None:
-        """One sentence; what `Lockstep` does for several, without what that costs for one."""
-        model = self.model
-        ((encoded, shares, word_gates),) = self.read([words])
-        state = State(words, model.roots, model.unary_limit)
-        # Beside the state's stack: what each tree looks like, and the LSTM's state after it.
-        vectors: list[Float32] = []
-        stack = [self.first_stack]
-        history = self.first_history
-        for _ in range((len(words) + 2) * self.steps_a_word):
-            # Position p is row p + 1: row 0 belongs to the boundary before the first word.
-            row = state.position + 1
-            scores = self.scores(np.concatenate((history[0], stack[-1][0])), shares[row])
-            best = best_move(state, model.transitions, scores, int(scores.argmax()))
-            if best < 0:
-                return None
-            transition = model.transitions[best]
-            joined = state.apply(transition)
-            if transition.kind == "shift":
-                vector, gates = encoded[row], word_gates[row]
-            elif transition.kind == "open":
-                number = model.open_rows[transition.labels]
-                vector, gates = model.opens[number], self.open_gates[number]
-            else:
-                if (tree := state.tree) is not None:
-                    return tree
-                # The mark stands between the first child and the others.
-                children = [vectors[-joined - 1], *vectors[len(vectors) - joined + 1 :]]
-                del vectors[-joined - 1 :], stack[-joined - 1 :]
-                vector = self.compose(np.maximum.reduce(children) if joined > 1 else children[0])
-                gates = self.stack.inputs(vector)
-            vectors.append(vector)
-            stack.append(self.stack.step(gates, stack[-1]))
-            history = self.history.step(self.move_gates[best], history)
-        return None
-
-    def _inputs(self, words: Words) -> Float32:
-        model = self.model
-        inputs = np.concatenate(
-            [
-                model.vectors[[self._vector_row(word) for word, _ in words]],
-                model.deltas[[model.delta_rows.get(word, UNKNOWN) for word, _ in words]],
-                model.tags[[model.tag_rows.get(tag, UNKNOWN) for _, tag in words]],
-            ],
-            axis=1,
-        )
-        return np.concatenate([model.boundaries[:1], inputs, model.boundaries[1:]])
-
-    def _vector_row(self, word: str) -> int:
-        rows = self.model.vector_rows
-        unit = word.replace(" ", "\xa0")
-        row = rows.get(unit.lower() if self.model.lower else unit, UNKNOWN)
-        return row if row != UNKNOWN else rows.get(unit.lower(), UNKNOWN)
+def _rows(rows: list[Float32]) -> Float32:
+    """(1, x) rows on top of each other."""
+    return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
 
 def _relu(values: Float32) -> Float32:
@@ -415,8 +330,7 @@ def _relu(values: Float32) -> Float32:
 
 
 def _tanh(values: Float32) -> Float32:
-    result: NDArray[np.float32] = np.tanh(values)
-    return result
+    return np.asarray(np.tanh(values), np.float32)
 
 
 _NONLINEAR: dict[str, Callable[[Float32], Float32]] = {"relu": _relu, "tanh": _tanh}

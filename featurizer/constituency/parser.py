@@ -1,4 +1,13 @@
-"""Opening a constituency model: by our decoder, or by Stanza when only Stanza can run it."""
+"""Questions to syntax in a bounded time; trees by our decoder, or by Stanza if only it can.
+
+- Of a question, the first `spacy_parser.QUESTION_CHARACTERS` characters are parsed.
+- Of its tokens, the first `TOKENS` are described; heads beyond them are no heads.
+- A sentence of more than `SENTENCE_TOKENS` tokens gets a flat tree, and so does one for which the
+  model finds none: (ROOT (X (tag word) …)), which holds no clause and no phrase but X.
+- A text without a word or mark (empty, or nothing but white space) has no sentence and no tree.
+
+`Syntax.flat` says which trees are flat, and `Syntax.unread` what was left out.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -10,7 +19,7 @@ from featurizer.constituency.decoder import Decoder
 from featurizer.constituency.stanza_checkpoint import file_digest, read_checkpoint
 from featurizer.constituency.tree import Tree
 from featurizer.errors import ModelError, ParseError, UnsupportedModelError
-from featurizer.spacy_parser import Parser, SpacyParser
+from featurizer.spacy_parser import SpacyParser
 from featurizer.types import Parse, Span, Syntax, Token
 
 log = logging.getLogger(__name__)
@@ -18,6 +27,11 @@ log = logging.getLogger(__name__)
 DEFAULT_MODEL = "constituency-en-gum"
 # The repository's folder of models: Wye runs from a checkout.
 MODELS = Path(__file__).resolve().parents[2] / "models"
+# Raise when a change here or in `spacy_parser` alters the syntax of some question.
+SYNTAX_VERSION = "1"
+TOKENS = 400
+# Twice the longest sentence that the shipped model saw in training.
+SENTENCE_TOKENS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +90,7 @@ class StanzaParser:
     """Stanza's own parser, about ten times slower than the decoder."""
 
     def __init__(self, model: Path, vectors: Path) -> None:
-        """Load the model.
-
-        Args:
-            model: Stanza's .pt file.
-            vectors: Stanza's pretrain .pt file.
+        """Load Stanza's .pt file of a model and its pretrain .pt file.
 
         Raises:
             ModelError: Stanza is not installed, or cannot load the model.
@@ -132,10 +142,6 @@ class StanzaParser:
 def open_tree_parser(model: Path, vectors: Path) -> TreeParser:
     """The fastest parser that can run the model; a fallback to Stanza is logged as a warning.
 
-    Args:
-        model: Stanza's .pt file.
-        vectors: Stanza's pretrain .pt file.
-
     Raises:
         ModelError: Nothing here can run the model.
     """
@@ -152,28 +158,10 @@ def from_stanza(tree: Any) -> Tree:  # noqa: ANN401 - Stanza has no types
     return Tree(tree.label, tuple(from_stanza(child) for child in tree.children))
 
 
-# From a parse with tokens to the syntax of a question, within a bound on time.
-#
-# - Of a question, the first `parser.QUESTION_CHARACTERS` characters are parsed.
-# - Of its tokens, the first `TOKENS` are described; heads beyond them are no heads.
-# - A sentence of more than `SENTENCE_TOKENS` tokens gets a flat tree, and so does one for which the
-# model finds none: (ROOT (X (tag word) …)), which holds no clause and no phrase but X.
-# - A text without a word or mark (empty, or nothing but white space) has no sentence and no tree.
-#
-# `Syntax.flat` says which trees are flat, and `Syntax.unread` what was left out.
-
-
-# Raise when a change here or in `tokens` alters the syntax of some question.
-SYNTAX_VERSION = "1"
-TOKENS = 400
-# Twice the longest sentence that the shipped model saw in training.
-SENTENCE_TOKENS = 80
-
-
 class SyntaxParser:
     """A spaCy pipeline and a constituency model as one parser of questions."""
 
-    def __init__(self, parser: Parser, trees: TreeParser) -> None:
+    def __init__(self, parser: SpacyParser, trees: TreeParser) -> None:
         self._parser = parser
         self._trees = trees
 

@@ -121,11 +121,7 @@ _ABSENT_MEANS: Mapping[str, object] = {
 
 
 def read_checkpoint(model: Path, vectors: Path) -> Checkpoint:
-    """Read a model and its pretrained word vectors.
-
-    Args:
-        model: Stanza's .pt file.
-        vectors: Stanza's pretrain .pt file.
+    """Read Stanza's .pt file of a model and its pretrain .pt file of word vectors.
 
     Raises:
         ModelError: A file is missing or is no such file.

@@ -47,7 +47,7 @@ class Transition:
         return cls("open", (labels,) if isinstance(labels, str) else tuple(map(str, labels)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Item:
     """On the stack: a tree, or the mark of an open phrase (`tree` is None).
 

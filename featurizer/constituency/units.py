@@ -1,7 +1,9 @@
-"""Head children of verbal phrases, after Collins (1999, appendix A).
+"""Lu's nine production units of syntactic complexity, counted over trees.
 
-Only the categories whose heads Lu's patterns ask for have rules. A rule lists labels; the
-leftmost child with the first label that occurs at all is the head.
+X. Lu, "Automatic analysis of syntactic complexity in second language writing", International
+Journal of Corpus Linguistics 15(4), 2010. Each unit is the set of nodes that the published Tregex
+patterns match; the patterns are quoted beside the predicates that stand for them. Heads are those
+of Collins (1999, appendix A).
 """
 
 import re
@@ -9,59 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from featurizer.constituency.tree import Tree
-
-_RULES: Mapping[str, Sequence[str]] = {
-    "S": ("TO", "IN", "VP", "S", "SBAR", "ADJP", "UCP", "NP"),
-    "SBAR": (
-        *("WHNP", "WHPP", "WHADVP", "WHADJP", "IN", "DT"),
-        *("S", "SQ", "SINV", "SBAR", "FRAG"),
-    ),
-    "SINV": ("VBZ", "VBD", "VBP", "VB", "MD", "VP", "S", "SINV", "ADJP", "NP"),
-    "SQ": ("VBZ", "VBD", "VBP", "VB", "MD", "VP", "SQ"),
-    "VP": (
-        *("TO", "VBD", "VBN", "MD", "VBZ", "VB", "VBG", "VBP"),
-        *("VP", "ADJP", "NN", "NNS", "NP"),
-    ),
-}
-_PUNCTUATION = frozenset({"''", "``", "-LRB-", "-RRB-", ".", ":", ","})
-_CONJUNCTIONS = frozenset({"CC", "CONJP"})
-
-
-def head(node: Tree) -> Tree:
-    """The head child of an S, SBAR, SINV, SQ or VP.
-
-    Args:
-        node: A phrase of one of those labels, with children.
-
-    Raises:
-        KeyError: There are no rules for the label.
-    """
-    children = node.children
-    place = _first_choice(_RULES[node.label], children)
-    # "a and b": the first conjunct heads the phrase (Collins' rule for coordination), unless
-    # punctuation stands before the conjunction.
-    if place >= 2 and children[place - 1].label in _CONJUNCTIONS:
-        before = children[place - 2]
-        if not (before.is_preterminal and before.label in _PUNCTUATION):
-            place -= 2
-    return children[place]
-
-
-def _first_choice(labels: Sequence[str], children: Sequence[Tree]) -> int:
-    found = [child.label for child in children]
-    for label in labels:
-        if label in found:
-            return found.index(label)
-    words = [place for place, label in enumerate(found) if label not in _PUNCTUATION]
-    return words[0] if words else 0
-
-
-# Lu's nine production units of syntactic complexity, over trees.
-#
-# X. Lu, "Automatic analysis of syntactic complexity in second language writing", International
-# Journal of Corpus Linguistics 15(4), 2010. Each unit is the set of nodes that the published Tregex
-# patterns match; the patterns are quoted beside the predicates that stand for them.
-
 
 _CLAUSES = frozenset({"S", "SINV", "SQ"})
 _SENTENCES = frozenset({"S", "SBARQ", "SINV", "SQ"})
@@ -162,11 +111,7 @@ _SUBORDINATORS = frozenset({"SBAR", "VP"})
 
 
 def count_units(trees: Sequence[Tree]) -> Units:
-    """The production units of a text.
-
-    Args:
-        trees: One for each sentence, each with a node ROOT on top.
-    """
+    """The production units of a text, given each sentence's tree with a ROOT on top."""
     nodes = [node for tree in trees for node in _number(tree)]
     # Words stand under tags and tags under phrases, so no unit is looked for in both.
     tags = [node for node in nodes if not node.children]
@@ -346,3 +291,44 @@ def _number(tree: Tree) -> list[_Node]:
         for number in range(len(phrases) - 1, -1, -1):
             pending.append((phrases[number], node, number))
     return order
+
+
+# Only the categories whose heads the patterns ask for have rules. The leftmost child with the first
+# label that occurs at all is the head.
+_RULES: Mapping[str, Sequence[str]] = {
+    "S": ("TO", "IN", "VP", "S", "SBAR", "ADJP", "UCP", "NP"),
+    "SBAR": (
+        *("WHNP", "WHPP", "WHADVP", "WHADJP", "IN", "DT"),
+        *("S", "SQ", "SINV", "SBAR", "FRAG"),
+    ),
+    "SINV": ("VBZ", "VBD", "VBP", "VB", "MD", "VP", "S", "SINV", "ADJP", "NP"),
+    "SQ": ("VBZ", "VBD", "VBP", "VB", "MD", "VP", "SQ"),
+    "VP": (
+        *("TO", "VBD", "VBN", "MD", "VBZ", "VB", "VBG", "VBP"),
+        *("VP", "ADJP", "NN", "NNS", "NP"),
+    ),
+}
+_PUNCTUATION = frozenset({"''", "``", "-LRB-", "-RRB-", ".", ":", ","})
+_CONJUNCTIONS = frozenset({"CC", "CONJP"})
+
+
+def head(node: Tree) -> Tree:
+    """The head child of an S, SBAR, SINV, SQ or VP with children; KeyError for other labels."""
+    children = node.children
+    place = _first_choice(_RULES[node.label], children)
+    # "a and b": the first conjunct heads the phrase (Collins' rule for coordination), unless
+    # punctuation stands before the conjunction.
+    if place >= 2 and children[place - 1].label in _CONJUNCTIONS:
+        before = children[place - 2]
+        if not (before.is_preterminal and before.label in _PUNCTUATION):
+            place -= 2
+    return children[place]
+
+
+def _first_choice(labels: Sequence[str], children: Sequence[Tree]) -> int:
+    found = [child.label for child in children]
+    for label in labels:
+        if label in found:
+            return found.index(label)
+    words = [place for place, label in enumerate(found) if label not in _PUNCTUATION]
+    return words[0] if words else 0

@@ -1,57 +1,13 @@
-"""Lu's fourteen indices of syntactic complexity: ratios of the production units.
+"""Features of the constituency trees: Lu's units, his fourteen ratios of them, and phrases.
 
 X. Lu, "Automatic analysis of syntactic complexity in second language writing", International
 Journal of Corpus Linguistics 15(4), 2010, table 1.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from featurizer.constituency.units import Units
-from featurizer.feature import Feature
+from featurizer.feature import Feature, ratio
 from featurizer.question import View
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """One of Lu's fourteen ratios of units.
-
-    Attributes:
-        name: As published, e.g. "DC/T".
-        doc: Its meaning.
-        above: The unit counted, a field of `Units`.
-        below: The unit it is counted for, likewise.
-    """
-
-    name: str
-    doc: str
-    above: str
-    below: str
-
-    def value(self, units: Units) -> float:
-        """The ratio; 0 when there is nothing to divide by."""
-        below: int = getattr(units, self.below)
-        above: int = getattr(units, self.above)
-        return above / below if below else 0.0
-
-
-INDICES = (
-    Index("MLS", "Mean length of a sentence, in words.", "words", "sentences"),
-    Index("MLT", "Mean length of a T-unit, in words.", "words", "t_units"),
-    Index("MLC", "Mean length of a clause, in words.", "words", "clauses"),
-    Index("C/S", "Clauses a sentence.", "clauses", "sentences"),
-    Index("VP/T", "Verb phrases a T-unit.", "verb_phrases", "t_units"),
-    Index("C/T", "Clauses a T-unit.", "clauses", "t_units"),
-    Index("DC/C", "Dependent clauses a clause.", "dependent_clauses", "clauses"),
-    Index("DC/T", "Dependent clauses a T-unit.", "dependent_clauses", "t_units"),
-    Index("T/S", "T-units a sentence.", "t_units", "sentences"),
-    Index("CT/T", "Share of the T-units that are complex.", "complex_t_units", "t_units"),
-    Index("CP/T", "Coordinate phrases a T-unit.", "coordinate_phrases", "t_units"),
-    Index("CP/C", "Coordinate phrases a clause.", "coordinate_phrases", "clauses"),
-    Index("CN/T", "Complex nominals a T-unit.", "complex_nominals", "t_units"),
-    Index("CN/C", "Complex nominals a clause.", "complex_nominals", "clauses"),
-)
-
 
 GROUP = "constituency"
 _LU = "Lu 2010"
@@ -67,6 +23,23 @@ _UNITS = (
     ("complex_nominals", "nominals", "Complex nominals (CN): modified nouns, nominal clauses."),
     ("verb_phrases", "phrases", "Verb phrases (VP), finite or not."),
 )
+# Name as published, meaning, and the two units of `Units` that are divided.
+_INDICES = (
+    ("MLS", "Mean length of a sentence, in words.", "words", "sentences"),
+    ("MLT", "Mean length of a T-unit, in words.", "words", "t_units"),
+    ("MLC", "Mean length of a clause, in words.", "words", "clauses"),
+    ("C/S", "Clauses a sentence.", "clauses", "sentences"),
+    ("VP/T", "Verb phrases a T-unit.", "verb_phrases", "t_units"),
+    ("C/T", "Clauses a T-unit.", "clauses", "t_units"),
+    ("DC/C", "Dependent clauses a clause.", "dependent_clauses", "clauses"),
+    ("DC/T", "Dependent clauses a T-unit.", "dependent_clauses", "t_units"),
+    ("T/S", "T-units a sentence.", "t_units", "sentences"),
+    ("CT/T", "Share of the T-units that are complex.", "complex_t_units", "t_units"),
+    ("CP/T", "Coordinate phrases a T-unit.", "coordinate_phrases", "t_units"),
+    ("CP/C", "Coordinate phrases a clause.", "coordinate_phrases", "clauses"),
+    ("CN/T", "Complex nominals a T-unit.", "complex_nominals", "t_units"),
+    ("CN/C", "Complex nominals a clause.", "complex_nominals", "clauses"),
+)
 _SINGULAR = {"sentences": "sentence", "clauses": "clause", "t_units": "T-unit"}
 
 
@@ -74,24 +47,20 @@ def _unit(field: str) -> Callable[[View], float]:
     return lambda view: float(getattr(view.units, field))
 
 
-def _index(index: Index) -> Callable[[View], float]:
-    return lambda view: index.value(view.units)
-
-
 def _labels(*labels: str) -> Callable[[View], float]:
     return lambda view: float(sum(view.shape.labels[label] for label in labels))
 
 
-def _index_feature(index: Index) -> Feature:
-    below = _SINGULAR[index.below]
-    above = index.above.replace("t_units", "T-units").replace("_", " ")
+def _index(name: str, doc: str, above: str, below: str) -> Feature:
+    counted = above.replace("t_units", "T-units").replace("_", " ")
+    single = _SINGULAR[below]
     return Feature(
-        f"{index.above}_per_{below.lower().replace('-', '_')}",
+        f"{above}_per_{single.lower().replace('-', '_')}",
         GROUP,
-        f"{above} a {below}",
-        f"{index.name}: {index.doc[:-1]}; 0 without a {below}.",
+        f"{counted} a {single}",
+        f"{name}: {doc[:-1]}; 0 without a {single}.",
         f"{_LU}, table 1",
-        _index(index),
+        lambda view: ratio(getattr(view.units, above), getattr(view.units, below)),
     )
 
 
@@ -101,7 +70,7 @@ def _phrases(name: str, doc: str, value: Callable[[View], float]) -> Feature:
 
 FEATURES = (
     *(Feature(name, GROUP, unit, doc, _LU, _unit(name)) for name, unit, doc in _UNITS),
-    *map(_index_feature, INDICES),
+    *(_index(*row) for row in _INDICES),
     _phrases("noun_phrases", "Noun phrases (NP), those within others included.", _labels("NP")),
     _phrases("prepositional_phrases", "Prepositional phrases (PP).", _labels("PP")),
     _phrases("clause_phrases", "Subordinate clauses of any kind (SBAR).", _labels("SBAR")),

@@ -15,8 +15,8 @@ from service.answers.generate import (
     Message,
 )
 from service.http.problems import Problem
-from service.http.replies import answer_value, retrieve_reply
-from service.search import SearchResult
+from service.http.replies import answer_value
+from service.schemas.retrieve import RetrieveReply
 
 _USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")
 
@@ -40,17 +40,17 @@ class Completion:
     """One completion; all pieces of it have an id, a time and a model in common."""
 
     def __init__(
-        self, request_id: str, model: str, params: AnswerParams, result: SearchResult | None
+        self, request_id: str, model: str, params: AnswerParams, retrieval: RetrieveReply | None
     ) -> None:
         """Begin one, of a model as the client named it.
 
-        There is no result where nothing was searched for.
+        There is no retrieval where nothing was searched for.
         """
         self._request_id = request_id
         self._model = model
         self._params = params
         self._created = int(time.time())
-        self._found = None if result is None else retrieve_reply(result).model_dump(mode="json")
+        self._found = None if retrieval is None else retrieval.model_dump(mode="json")
 
     def whole(self, answer: GeneratedAnswer) -> dict[str, Any]:
         """An answer that has come to its end, in one piece."""

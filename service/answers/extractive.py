@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from backends.documents import split_sentences
-from backends.lexical import STOPWORDS, terms
+from backends.lexical import content_terms
 
 # Chosen on dev questions of 2wiki, popqa and nq by how often the three sentences hold the answer.
 # What a word of the question is worth once a chosen sentence has said it.
@@ -19,18 +19,12 @@ _LEAD = 1.4
 # Words added to a sentence's length, so that short ones do not win by being short.
 _SHORT = 8
 
-_STOPWORDS = frozenset(STOPWORDS)
 _NAME = re.compile(r"\b[A-Z]\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A sentence of a passage.
-
-    Attributes:
-        text: The sentence.
-        number: Of the passage, from 1.
-    """
+    """A sentence, and the number of its passage from 1."""
 
     text: str
     number: int
@@ -53,9 +47,9 @@ def best_sentences(
     question over two steps stands beside a name that the question lacks.
 
     Args:
-        question: As asked.
+        question: In plain words.
         passages: Title and text of each, best first.
-        most: Sentences wanted.
+        most: How many sentences.
 
     Returns:
         In the order of the passages; fewer than wanted when no more bear on it at all.
@@ -99,4 +93,4 @@ def _rarity(sentences: Sequence[_Sentence]) -> dict[str, float]:
 
 
 def _terms(text: str) -> frozenset[str]:
-    return frozenset(terms(text, stopwords=_STOPWORDS))
+    return frozenset(content_terms(text))

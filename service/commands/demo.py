@@ -5,7 +5,6 @@ With `--serve`, it is served instead, and the console asks.
 
 import json
 import os
-from collections.abc import Callable, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,8 +19,6 @@ from service.terminal import output
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from backends.types import Passage
-    from router.gateway import Gateway
     from router.settings import Settings
 
 FOLDER = Path("demo-index")
@@ -41,7 +38,8 @@ def demo(
     ] = None,
 ) -> None:
     """Index a small corpus that comes with Wye, and search it through every arm."""
-    from router.session import Session
+    import wye
+    from service.render import list_hits
     from service.settings import load_settings
 
     settings = load_settings(index=index)
@@ -52,10 +50,13 @@ def demo(
             _serve(index, port)
             return
         questions = _one_of_each_kind(corpus)
-        with Session.open(settings, index) as session:
+        with wye.open(index, settings=settings) as opened:
             for kind, question, gold in questions:
                 console.rule(f"a question of kind {kind}", style="dim")
-                _ask(session.gateway, session.index.fetch, console, question, gold)
+                console.print(question, style="bold")
+                for route in (Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.FUSION):
+                    list_hits(console, opened.search(question, k=SHOWN, route=route), gold=gold)
+                console.print()
     console.print(
         f"* marks a passage that answers the question. Ask your own:\n"
         f'  wye search "Who ...?" --index {index} --route graph --explain\n'
@@ -104,20 +105,3 @@ def _one_of_each_kind(corpus: Path) -> list[tuple[str, str, frozenset[str]]]:
         if row["_id"] in gold and kind not in chosen:
             chosen[kind] = (kind, row["text"], frozenset(gold[row["_id"]]))
     return [chosen[kind] for kind in sorted(chosen)]
-
-
-def _ask(
-    gateway: "Gateway",
-    fetch: "Callable[[Sequence[str]], list[Passage]]",
-    console: "Console",
-    question: str,
-    gold: frozenset[str],
-) -> None:
-    from service.render import show_hits
-
-    console.print(question, style="bold")
-    for route in (Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.FUSION):
-        reply = gateway.search([question], route, SHOWN)[0]
-        passages = {passage.id: passage for passage in fetch([h.id for h in reply.ranking.hits])}
-        show_hits(console, reply, passages, gold=gold)
-    console.print()

@@ -1,7 +1,7 @@
 """`wye index`: bring an index up to date with files."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,6 @@ from service.terminal import Bar, messages, output, say
 if TYPE_CHECKING:
     from backends.documents import BadLine, OnBad
     from backends.store.ingest import IngestReport
-    from backends.types import Passage
     from router.settings import Settings
 
 SHOWN_BAD_LINES = 20
@@ -56,10 +55,11 @@ def index(
     from service.settings import load_settings
 
     settings = load_settings(index=index, preset=preset)
+    if entity_vectors:
+        ingest = replace(settings.ingest, entity_vectors=True)
+        settings = settings.model_copy(update={"ingest": ingest})
     bad = BadLines(strict=strict)
-    report = ingest_files(
-        settings, sources, bad.note, chunk_words=chunk_words, entity_vectors=entity_vectors
-    )
+    report = ingest_files(settings, sources, bad.note, chunk_words=chunk_words)
     bad.summarise()
     _print(report, folder_of(settings), len(bad), as_json=as_json)
     if report.interrupted:
@@ -74,38 +74,21 @@ def ingest_files(
     on_bad: "OnBad",
     *,
     chunk_words: int | None = None,
-    entity_vectors: bool = False,
 ) -> "IngestReport":
-    """Bring the settings' index up to date with files, showing progress.
-
-    Args:
-        settings: Say which index and which models.
-        sources: Files and folders.
-        on_bad: Told of every line that cannot be read.
-        chunk_words: See `backends.documents.read_passages`.
-        entity_vectors: See `backends.store.ingest.ingest`.
+    """Bring the settings' index up to date with files, showing progress; see `wye.read`.
 
     Raises:
-        SourceError: A source is missing, or of no kind that is read.
-        BackendError: The index cannot be written.
-        FeaturizerError: The models cannot be loaded.
+        wye.Error: A source is missing, or of no kind that is read; the index cannot be written, or
+            the models cannot be loaded.
     """
-    from backends.documents import read_passages
-    from router.session import Session
+    import wye
 
-    folder = folder_of(settings)
     # First what fails at once; the models take seconds to load.
-    streams: list[Iterator[Passage]] = [
-        read_passages(source, chunk_words=chunk_words, on_bad=on_bad) for source in sources
-    ]
+    streams = [wye.read(source, chunk_words=chunk_words, on_bad=on_bad) for source in sources]
     with messages().status("Loading the models"):
-        session = Session.create(settings, folder)
-    with session:
-        return session.ingest(
-            chain.from_iterable(streams),
-            entity_vectors=entity_vectors,
-            progress=Bar(expected_passages(sources)),
-        )
+        target = wye.create(folder_of(settings), settings=settings)
+    with target:
+        return target.add(chain.from_iterable(streams), progress=Bar(expected_passages(sources)))
 
 
 def expected_passages(sources: Sequence[Path]) -> int | None:
@@ -124,11 +107,7 @@ class BadLines:
     """Counts lines that cannot be read, and shows the first of them."""
 
     def __init__(self, *, strict: bool = False) -> None:
-        """Take note.
-
-        Args:
-            strict: Make the first bad line an error.
-        """
+        """Take note, or make the first bad line an error."""
         self._strict = strict
         self._count = 0
 
@@ -157,10 +136,10 @@ class BadLines:
 
 
 def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool) -> None:
-    from router.model_files import stable_json
+    from backends.files import rounded_json
 
     if as_json:
-        typer.echo(stable_json({**asdict(report), "skipped": skipped, "index": str(folder)}))
+        typer.echo(rounded_json({**asdict(report), "skipped": skipped, "index": str(folder)}))
         return
     counts = {
         "added": report.added,

@@ -9,14 +9,14 @@ from service.terminal import output
 
 def info(*, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Show counts, size on disk, versions, and the models an index is pinned to."""
+    from backends.files import rounded_json
     from backends.store.documents import take_inventory
-    from router.model_files import stable_json
     from service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))
     found = take_inventory(folder)
     if as_json:
-        typer.echo(stable_json(found))
+        typer.echo(rounded_json(found))
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in found.items():

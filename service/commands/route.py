@@ -29,28 +29,30 @@ def route(
     """
     from rich.text import Text
 
+    import wye
+    from backends.files import rounded_json
     from router.gateway import check
-    from router.model_files import stable_json
-    from router.session import ModelCache, Session, decide
+    from router.session import ModelCache, decide
     from service.render import plain, show_decision
     from service.settings import load_settings
 
     questions = questions_of(question)
     check(questions, k=1)
     settings = load_settings(index=index)
-    with messages().status("Loading the models"), ModelCache() as models:
+    with messages().status("Loading the models"):
         if settings.index is None:
-            decisions = decide(
-                questions, settings, models, max_latency_ms=max_latency_ms, explain=explain
-            )
+            with ModelCache() as models:
+                decisions = decide(
+                    questions, settings, models, max_latency_ms=max_latency_ms, explain=explain
+                )
         else:
-            session = Session.open(settings, settings.index, models)
-            decisions = session.gateway.decide(
-                questions, max_latency_ms=max_latency_ms, explain=explain
-            )
+            with wye.open(settings.index, settings=settings) as opened:
+                decisions = opened.route_many(
+                    questions, max_latency_ms=max_latency_ms, explain=explain
+                )
     if as_json:
         rows = zip(questions, decisions, strict=True)
-        typer.echo(stable_json([{"question": text, "decision": plain(d)} for text, d in rows]))
+        typer.echo(rounded_json([{"question": text, "decision": plain(d)} for text, d in rows]))
         return
     console = output()
     for text, decision in zip(questions, decisions, strict=True):

@@ -41,31 +41,29 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find passages for a question."""
-    from router.gateway import EMPTY_INDEX, check
-    from router.session import Session
-    from service.render import replies_json, show_reply
+    import wye
+    from router.gateway import EMPTY_INDEX
+    from service.render import hits_json, show_hits
     from service.settings import load_settings
 
     questions = questions_of(question)
-    check(questions, k)
     filter_ = parse_json(filter)
     settings = load_settings(index=index)
-    with (
-        messages().status("Opening the index"),
-        Session.open(settings, folder_of(settings)) as session,
-    ):
-        replies = session.gateway.search(
-            questions, route, k, filter_, max_latency_ms=max_latency_ms, explain=explain
+    folder = folder_of(settings)
+    with messages().status("Opening the index"), wye.open(folder, settings=settings) as opened:
+        found = opened.search_many(
+            questions,
+            k=k,
+            route=route,
+            filter=filter_,
+            max_latency_ms=max_latency_ms,
+            explain=explain,
         )
-    if any(reply.ranking.degraded == EMPTY_INDEX for reply in replies):
-        raise ServiceError(
-            f"Index {folder_of(settings)} is empty. Fill it with `wye index SOURCE --index DIR`."
-        )
-    ids = sorted({hit.id for reply in replies for hit in reply.ranking.hits})
-    passages = {passage.id: passage for passage in session.index.fetch(ids)}
+    if any(hits.degraded == EMPTY_INDEX for hits in found):
+        raise ServiceError(f"Index {folder} is empty. Fill it with `wye index SOURCE --index DIR`.")
     if as_json:
-        typer.echo(replies_json(replies, passages))
+        typer.echo(hits_json(found))
         return
     console = output()
-    for reply in replies:
-        show_reply(console, reply, passages)
+    for hits in found:
+        show_hits(console, hits)

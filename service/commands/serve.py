@@ -40,7 +40,7 @@ def serve(
         os.environ.setdefault(pool, "1")
     from router.session import ModelCache
     from service.app import indexes
-    from service.collections import check, routings
+    from service.collections import check_router, router_settings
     from service.http.auth import refuse_open_server
     from service.http.keys import KeyRing
     from service.logs import configure
@@ -63,8 +63,8 @@ def serve(
     collections = indexes(settings, ModelCache())
     for opener in collections.values():
         opener()  # a missing or foreign index is a mistake to be told now, not in a log
-    for name, routing in routings(settings, list(collections)).items():
-        check(name, routing)
+    for name, routing in router_settings(settings, list(collections)).items():
+        check_router(name, routing)
     configure(wanted.logs)
     say(
         f"Serving {', '.join(collections)} at {_address(wanted.host, wanted.port)}. "

@@ -20,6 +20,30 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from backends.store.ingest import IngestReport
 from service.ingest.jobs import Job, State
 
+# Where several workers keep their counts, so that any of them can tell those of all.
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+
+_SECONDS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.02,
+    0.03,
+    0.04,
+    0.06,
+    0.08,
+    0.12,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+)
+_SCORES = tuple(step / 20 for step in range(1, 21))
+_OF_A_WORKER = re.compile(r"gauge_live\w+_(\d+)\.db")
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _CHANGE_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _UNFINISHED = tuple(state for state in State if not state.has_ended)
 
@@ -134,32 +158,6 @@ class DocumentMetrics:
     def ended(self, job: Job) -> None:
         """A job came to its end in this process."""
         self._jobs_ended.labels(job.collection, job.state).inc()
-
-
-# Where several workers keep their counts, so that any of them can tell those of all.
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
-
-_SECONDS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.02,
-    0.03,
-    0.04,
-    0.06,
-    0.08,
-    0.12,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    5,
-    10,
-)
-_SCORES = tuple(step / 20 for step in range(1, 21))
-_OF_A_WORKER = re.compile(r"gauge_live\w+_(\d+)\.db")
-_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class Metrics:

@@ -1,4 +1,4 @@
-"""Limits on what one client can ask of the server: rate by key, and length of a body."""
+"""The edge of the app: keys, limits, request ids, careful headers, and the access log."""
 
 import re
 import secrets
@@ -42,10 +42,7 @@ class RateLimit:
         self._buckets: dict[str, _Bucket] = {}
 
     def take(self, name: str) -> None:
-        """Count one request.
-
-        Args:
-            name: Of the key; there are as many buckets as keys, not as many as clients please.
+        """Count one request of a key; there are as many buckets as keys.
 
         Raises:
             Problem: 429 when the bucket is empty; says when it will not be.
@@ -71,12 +68,7 @@ class BodyLimit:
     """Refuses bodies that are too long, by what they say and by what they are."""
 
     def __init__(self, most: int, larger: Mapping[str, int] | None = None) -> None:
-        """Set limits.
-
-        Args:
-            most: Bytes.
-            larger: Beginnings of paths with limits of their own.
-        """
+        """Allow so many bytes, and other numbers where a path begins as `larger` says."""
         self._most = most
         self._larger = dict(larger or {})
 
@@ -137,15 +129,7 @@ class Edge:
     def __init__(
         self, app: ASGIApp, *, ring: KeyRing, rate: RateLimit, bodies: BodyLimit, metrics: Metrics
     ) -> None:
-        """Wrap an app.
-
-        Args:
-            app: What handles requests.
-            ring: The keys that open it.
-            rate: How often a key may ask.
-            bodies: How much it may send.
-            metrics: That count requests.
-        """
+        """Wrap the app that handles requests."""
         self._app = app
         self._ring = ring
         self._rate = rate

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
+from router.settings import attribute_docs
 from service.http.metrics import Metrics
 from service.http.problems import MEDIA_TYPE
 
@@ -71,9 +72,7 @@ class ProblemValue(BaseModel):
 def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
     """Have an app's schema tell errors as problems, which FastAPI does not know of.
 
-    Args:
-        app: Whose schema.
-        bodies: Requests that an address reads by itself, and its `requestBody` refers to.
+    `bodies` are requests that an address reads by itself, and that its `requestBody` refers to.
     """
     app.openapi = partial(_schema, app, app.openapi, bodies)  # type: ignore[method-assign]
 
@@ -92,6 +91,8 @@ def _schema(
             parts |= {**own.pop("$defs", {}), model.__name__: own}
         for name in ("HTTPValidationError", "ValidationError"):
             parts.pop(name, None)
+        for part in parts.values():
+            _describe_fields(part)
         for operation in _operations(schema):
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = {
@@ -102,6 +103,15 @@ def _schema(
         metrics["description"] += _listed(app.state.service.metrics)
         app.openapi_schema = schema
     return app.openapi_schema
+
+
+def _describe_fields(part: dict[str, Any]) -> None:
+    """Give each field of a dataclass the text that its docstring has for it."""
+    docs = attribute_docs(part.get("description"))
+    if docs:
+        part["description"] = part["description"].partition("\n\nAttributes:")[0]
+        for name, text in docs.items():
+            part["properties"][name]["description"] = text.replace("None", "null")
 
 
 def _listed(metrics: Metrics) -> str:

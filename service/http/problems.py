@@ -1,4 +1,4 @@
-"""What `service.http.middleware` notes about a request, for those who handle it."""
+"""Errors as problems (RFC 9457), and what the middleware notes about a request."""
 
 import math
 from collections.abc import Mapping, MutableMapping, Sequence

@@ -1,6 +1,7 @@
 """What was found, as replies over HTTP."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict
 
 from fastapi.sse import EventSourceResponse
 
@@ -8,10 +9,9 @@ from backends.types import Ranking
 from router.policy import FORCED
 from router.types import Decision, FusedHit, Route
 from service.answers.generate import GeneratedAnswer
-from service.render import plain
 from service.schemas.answer import AnswerValue, Citation
-from service.schemas.explain import ArmHitValue, ExplanationValue
 from service.schemas.retrieve import (
+    ArmHitValue,
     ArmValue,
     IndexValue,
     PassageValue,
@@ -38,7 +38,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
     return RetrieveReply(
         request_id=result.entry.item.request_id,
         question=reply.question,
-        passages=passages(result),
+        passages=_passages(result),
         route=route_value(
             reply.decision,
             path=reply.route,
@@ -46,34 +46,34 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
             explain=params.explain,
             fallback=result.fallback,
         ),
-        arms={name: _arm(ranking, result) for name, ranking in reply.arms.items()},
-        timings_ms=timings(result),
+        arms={
+            name: ArmValue(
+                candidates=ranking.candidates,
+                returned=len(ranking.hits),
+                degraded=ranking.degraded,
+                hits=_arm_hits(ranking, result) if params.explain else None,
+            )
+            for name, ranking in reply.arms.items()
+        },
+        timings_ms={
+            stage: round(1000 * spent, 3)
+            for stage, spent in {**result.seconds, "total": result.total}.items()
+        },
         batch=result.entry.size,
         index=IndexValue(collection=params.collection, version=reply.version),
         degraded=result.degraded,
-        explanation=(
-            None
-            if reply.explanation is None
-            else ExplanationValue.model_validate(plain(reply.explanation))
-        ),
+        explanation=reply.explanation,
     )
 
 
-def _arm(ranking: Ranking, result: SearchResult) -> ArmValue:
-    value = ArmValue(
-        candidates=ranking.candidates, returned=len(ranking.hits), degraded=ranking.degraded
-    )
-    if result.params.explain:
-        value.hits = [
-            ArmHitValue(
-                id=hit.id, title=result.passages[hit.id].title, rank=hit.rank, score=hit.score
-            )
-            for hit in ranking.hits[: result.params.k]
-        ]
-    return value
+def _arm_hits(ranking: Ranking, result: SearchResult) -> list[ArmHitValue]:
+    return [
+        ArmHitValue(id=hit.id, title=result.passages[hit.id].title, rank=hit.rank, score=hit.score)
+        for hit in ranking.hits[: result.params.k]
+    ]
 
 
-def passages(result: SearchResult) -> list[PassageValue]:
+def _passages(result: SearchResult) -> list[PassageValue]:
     """The passages of an answer, best first."""
     ranking = result.reply.ranking
     values = []
@@ -116,18 +116,16 @@ def route_value(
     """
     if decision is None:
         return RouteValue(path=path, asked=asked, reason=fallback or FORCED)
-    return RouteValue.model_validate(
-        {
-            "path": decision.route,
-            "asked": asked,
-            "reason": fallback or decision.reason,
-            "score": decision.score,
-            "thresholds": plain(decision.thresholds),
-            "model": decision.model,
-            "contributions": [plain(c) for c in decision.contributions] if explain else None,
-            "nearest_change": plain(decision.nearest_change),
-            "trees": list(decision.trees) if explain else None,
-        }
+    return RouteValue(
+        path=decision.route,
+        asked=asked,
+        reason=fallback or decision.reason,
+        score=decision.score,
+        thresholds=None if decision.thresholds is None else asdict(decision.thresholds),
+        model=decision.model,
+        contributions=list(decision.contributions) if explain else None,
+        nearest_change=decision.nearest_change,
+        trees=list(decision.trees) if explain else None,
     )
 
 
@@ -146,27 +144,20 @@ def answer_value(answer: GeneratedAnswer, passages: Sequence[PassageValue]) -> A
     )
 
 
-def timings(result: SearchResult) -> dict[str, float]:
-    """Milliseconds by stage, and in all."""
-    stages = {name: round(1000 * spent, 3) for name, spent in result.seconds.items()}
-    return {**stages, "total": round(1000 * result.total, 3)}
-
-
-def headers(result: SearchResult) -> dict[str, str]:
+def headers(retrieval: RetrieveReply) -> dict[str, str]:
     """The facts that proxies and logs can use without reading a body."""
-    reply = result.reply
     found = {
-        "x-wye-route": str(reply.route),
-        "x-wye-collection": result.params.collection,
-        "x-wye-index-version": str(reply.version),
+        "x-wye-route": str(retrieval.route.path),
+        "x-wye-collection": retrieval.index.collection,
+        "x-wye-index-version": str(retrieval.index.version),
         "server-timing": ", ".join(
-            f"{stage};dur={spent:.1f}" for stage, spent in timings(result).items()
+            f"{stage};dur={spent:.1f}" for stage, spent in retrieval.timings_ms.items()
         ),
     }
-    if reply.decision is not None and reply.decision.score is not None:
-        found["x-wye-score"] = f"{reply.decision.score:.4f}"
-    if result.degraded:
-        line = " ".join(result.degraded.split())
+    if retrieval.route.score is not None:
+        found["x-wye-score"] = f"{retrieval.route.score:.4f}"
+    if retrieval.degraded:
+        line = " ".join(retrieval.degraded.split())
         found["x-wye-degraded"] = line.encode("ascii", "replace").decode()[:200]
     return found
 

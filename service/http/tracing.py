@@ -44,10 +44,10 @@ def record_retrieval(
     fill the span only for a question that was alone.
 
     Args:
-        tracer: Of the app.
-        seconds: By stage, in order.
-        total: From queueing to the end.
-        attributes: Of the retrieval.
+        tracer: Starts the spans.
+        seconds: Seconds of each stage, in order.
+        total: Seconds from queueing to the end.
+        attributes: What the span of the whole is marked with.
     """
     end = time_ns()
     start = end - round(total * 1e9)

@@ -1,4 +1,4 @@
-"""Forms with files, read to their end or refused."""
+"""Documents in the body of a request: JSON, JSON lines, or a form with files."""
 
 import asyncio
 import json
@@ -34,15 +34,26 @@ from service.ingest.sandbox import Sandbox, bad_file
 from service.schemas.documents import DocumentBody, DocumentsRequest, DocumentValue
 from service.settings import DocumentSettings
 
+LONGEST_ID = 512
+LONGEST_NAME = 255
+# Names of files whose lines are documents each.
+LINES = (".jsonl", ".ndjson")
+TEXTS = (".txt", ".md")
+PARSED: Mapping[str, str] = {".pdf": "pdf", ".docx": "docx"}
+KINDS = (*TEXTS, *PARSED, *LINES)
+
+_SEPARATORS = re.compile(r"[/\\]")
+# Of JSON in one line; more at once would keep everything else waiting while it is parsed.
+_LONGEST_LINE = 4_194_304
+_LONGEST_TITLE = 1_024
+# Parsed in one go, during which nothing else runs.
+LONGEST_JSON = 4_194_304
+_FIELDS = ("collection", "chunk_words", "metadata", "id")
+
 
 @asynccontextmanager
 async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator[FormData]:
-    """The form that a request holds; its files are closed at the end.
-
-    Args:
-        request: Of the kind multipart/form-data.
-        files: That it may have.
-        fields: That it may have beside them.
+    """The form that a request holds, with at most so many files and fields; closed at the end.
 
     Raises:
         HTTPException: 400 for what is no such form, has more, or breaks off.
@@ -85,20 +96,6 @@ class _Whole(MultiPartParser):
             )
 
 
-LONGEST_ID = 512
-LONGEST_NAME = 255
-# Names of files whose lines are documents each.
-LINES = (".jsonl", ".ndjson")
-TEXTS = (".txt", ".md")
-PARSED: Mapping[str, str] = {".pdf": "pdf", ".docx": "docx"}
-KINDS = (*TEXTS, *PARSED, *LINES)
-
-_SEPARATORS = re.compile(r"[/\\]")
-# Of JSON in one line; more at once would keep everything else waiting while it is parsed.
-_LONGEST_LINE = 4_194_304
-_LONGEST_TITLE = 1_024
-
-
 def base_name(given: str | None) -> str:
     """The last part of a file's name as a client gives it; what stands before it is dropped.
 
@@ -129,12 +126,7 @@ def suffix_of(name: str) -> str:
 
 
 async def read_file(path: Path, name: str, sandbox: Sandbox) -> Passage:
-    """The document in a text, PDF or DOCX file.
-
-    Args:
-        path: Where it was put.
-        name: From `base_name`; becomes the id.
-        sandbox: Reads what is not plain text.
+    """The document in a text, PDF or DOCX file, with its `base_name` as id.
 
     Raises:
         Problem: What is wrong with it.
@@ -156,11 +148,7 @@ async def read_file(path: Path, name: str, sandbox: Sandbox) -> Passage:
 
 
 def read_lines(path: Path, name: str) -> Iterator[Passage]:
-    """The documents in a file of JSON lines.
-
-    Args:
-        path: Where it was put; ends in .jsonl.
-        name: For messages.
+    """The documents in a file of JSON lines, whose path ends in .jsonl.
 
     Raises:
         Problem: With the number of the first line that is none.
@@ -191,20 +179,9 @@ def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
     return replace(passage, metadata=parse_record(record).metadata)
 
 
-# Parsed in one go, during which nothing else runs.
-LONGEST_JSON = 4_194_304
-_FIELDS = ("collection", "chunk_words", "metadata", "id")
-
-
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a request holds.
-
-    Attributes:
-        documents: Whole ones; read them while the request is open.
-        collection: That it names; None for none.
-        chunk_words: That it asks for; None for none.
-    """
+    """What a request holds: whole documents, to be read while it is open, and what it asks for."""
 
     documents: Iterable[Passage]
     collection: str | None = None
@@ -359,12 +336,7 @@ def _chunk_words(text: str | None) -> int | None:
 def cut(
     documents: Iterable[Passage], words: int | None, settings: DocumentSettings
 ) -> Iterator[Passage]:
-    """Passages of documents, each of which may come once and not be too long.
-
-    Args:
-        documents: Whole ones.
-        words: Longest passage, in words; None for the default.
-        settings: Bound the length of a document.
+    """Passages of at most so many words, of documents that may come once and not be too long.
 
     Raises:
         Problem: 422 for a document that cannot be stored.

@@ -127,15 +127,7 @@ _KINDS: Mapping[str, Callable[[BinaryIO, Limits], tuple[str, str]]] = {"pdf": pd
 
 
 def main(kind: str, limits: Limits) -> dict[str, str]:
-    """Read standard input under limits.
-
-    Args:
-        kind: "pdf" or "docx".
-        limits: That the system is told to enforce.
-
-    Returns:
-        What to print.
-    """
+    """What to print of a "pdf" or "docx" on standard input, read under limits."""
     resource.setrlimit(resource.RLIMIT_CPU, (limits.seconds, limits.seconds))
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

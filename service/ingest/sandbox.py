@@ -25,22 +25,13 @@ class Sandbox:
     """Runs `service.ingest.extract`; a file that stalls or blows up takes nothing with it."""
 
     def __init__(self, limits: Limits) -> None:
-        """Start nothing yet.
-
-        Args:
-            limits: For each file.
-        """
+        """Start nothing yet; the limits are for each file."""
         self._limits = limits
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._inside = 0
 
     async def read(self, path: Path, kind: str, name: str) -> tuple[str, str]:
-        """Title and text of a file.
-
-        Args:
-            path: Where it was put.
-            kind: "pdf" or "docx".
-            name: That it came with, for messages.
+        """Title and text of a file of kind "pdf" or "docx".
 
         Raises:
             Problem: 422 with what is wrong with it, 503 when many files wait.

@@ -41,7 +41,7 @@ class StoppedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredDocuments:
+class WriteResult:
     """Documents that were stored while their sender waited.
 
     Attributes:
@@ -97,10 +97,10 @@ class CollectionWriter:
             Problem: It is not loaded yet.
         """
         if self._jobs is None:
-            self._jobs = JobStore(self.collection.engine.folder, self.collection.name)
+            self._jobs = JobStore(self.collection.session.folder, self.collection.name)
         return self._jobs
 
-    async def store(self, passages: Iterator[Passage]) -> StoredDocuments | Job:
+    async def store(self, passages: Iterator[Passage]) -> WriteResult | Job:
         """Store documents in one commit, or make a job of them where they are many.
 
         Either is on the disk when this returns.
@@ -127,12 +127,18 @@ class CollectionWriter:
 
             def write() -> IngestReport:
                 self._leave_jobs_alone(documents)
-                return self._ingest(index, first, len(first), analyser)
+                return ingest(
+                    index,
+                    first,
+                    analyser,
+                    batch_passages=len(first),
+                    entity_vectors=self._entity_vectors,
+                )
 
             report = await self._in_turn(write)
         self._metrics.stored(self.collection.name, len(documents))
         self._metrics.wrote(self.collection.name, report)
-        return StoredDocuments(documents, report)
+        return WriteResult(documents, report)
 
     async def delete(self, removal: Removal) -> tuple[list[str], int]:
         """Delete passages in one commit.
@@ -149,7 +155,7 @@ class CollectionWriter:
         def work() -> tuple[list[str], int]:
             chunks = (id_.rpartition("#")[0] for id_ in removal.ids)
             self._leave_jobs_alone({*removal.documents, *removal.ids, *chunks}, removal.filter)
-            return remove(self.collection.engine.folder, removal)
+            return remove(self.collection.session.folder, removal)
 
         async with self._change("delete"):
             ids, version = await self._in_turn(work)
@@ -158,7 +164,7 @@ class CollectionWriter:
 
     async def matching(self, removal: Removal) -> tuple[list[str], int]:
         """What `delete` would delete, and in which version; changes nothing."""
-        return await self.off_loop(lambda: matching(self.collection.engine.folder, removal))
+        return await self.off_loop(lambda: matching(self.collection.session.folder, removal))
 
     async def analyse(
         self, passages: Sequence[Passage], is_stopped: Callable[[], bool]
@@ -171,9 +177,9 @@ class CollectionWriter:
         Raises:
             StoppedError: It is to end.
         """
-        index = await self.off_loop(lambda: Index.open(self.collection.engine.folder))
+        index = await self.off_loop(lambda: Index.open(self.collection.session.folder))
         analyser = InterleavedAnalyser(
-            self.collection.engine.passage_analyser,
+            self.collection.session.analyser,
             self._models,
             words=self._settings.slice_words,
             is_stopped=is_stopped,
@@ -193,7 +199,13 @@ class CollectionWriter:
 
         def work() -> IngestReport:
             analyser.check()
-            return self._ingest(index, passages, self._settings.group_passages, analyser)
+            return ingest(
+                index,
+                passages,
+                analyser,
+                batch_passages=self._settings.group_passages,
+                entity_vectors=self._entity_vectors,
+            )
 
         async with self._turn:
             started = perf_counter()
@@ -209,6 +221,11 @@ class CollectionWriter:
     def stop(self) -> None:
         """End what is under way at the next slice."""
         self._stopping.set()
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        if self._jobs is not None:
+            self._jobs.close()
 
     async def _submit(self, passages: Iterable[Passage]) -> Job:
         """Accept a job."""
@@ -281,17 +298,6 @@ class CollectionWriter:
     def _committed(self, started: float) -> None:
         self._metrics.committed(self.collection.name, perf_counter() - started)
         self._refresher.written()
-
-    def _ingest(
-        self, index: Index, passages: Sequence[Passage], window: int, analyser: PassageAnalyser
-    ) -> IngestReport:
-        return ingest(
-            index,
-            passages,
-            analyser,
-            batch_passages=max(1, window),
-            entity_vectors=self._entity_vectors,
-        )
 
     def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:
         """Refuse what a job that was accepted earlier would undo later.
@@ -368,7 +374,7 @@ class InterleavedAnalyser:
             StoppedError: It is to end.
         """
         for part in self._slices(passages):
-            self.check()
+            await asyncio.to_thread(self.check)
             analysed = await self._models.call(partial(self._analyser.analyse, part))
             self._found.update(zip((passage.id for passage in part), analysed, strict=True))
 

@@ -1,7 +1,7 @@
 """OpenAI's models and chat completions."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.responses import JSONResponse
@@ -12,19 +12,18 @@ from service.answers.generate import AnswerParams, Message
 from service.http.auth import needs
 from service.http.keys import Scope
 from service.http.problems import Problem, request_id_of
-from service.http.replies import event_stream, headers, passages
+from service.http.replies import event_stream, headers, retrieve_reply
 from service.schemas.chat import ChatMessage, ChatRequest
 from service.schemas.common import LONGEST_QUESTION
-from service.search import SearchParams, SearchResult
-from service.service import Service, service_of
+from service.schemas.retrieve import RetrieveReply
+from service.search import SearchParams
+from service.service import Served, Service
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=[Depends(needs(Scope.READ))])
 
 PREFIX = "wye-"
 _SYSTEM = ("system", "developer")
 _TURNS = ("user", "assistant")
-
-Served = Annotated[Service, Depends(service_of)]
 
 
 @router.get("/models", summary="List models", operation_id="list_models")
@@ -85,15 +84,16 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
         options=asked.sampling(),
         is_chore=is_chore(turns),
     )
-    result: SearchResult | None = None
+    retrieval: RetrieveReply | None = None
     if not answering.is_chore:
         question = answering.question.strip()[-LONGEST_QUESTION:]
         own = asked.wye
         params = SearchParams(collection, route, own.k, own.filter, own.explain, own.max_latency_ms)
         (result,) = await service.search(request, params, [question], own.deadline_ms)
-        answering = replace(answering, question=question, passages=passages(result))
-    completion = Completion(request_id_of(request.scope), asked.model, answering, result)
-    told = {} if result is None else headers(result)
+        retrieval = retrieve_reply(result)
+        answering = replace(answering, question=question, passages=retrieval.passages)
+    completion = Completion(request_id_of(request.scope), asked.model, answering, retrieval)
+    told = {} if retrieval is None else headers(retrieval)
     if asked.stream:
         usage = asked.stream_options is not None and asked.stream_options.include_usage
         return event_stream(completion.chunks(service.generator, usage=usage), told)

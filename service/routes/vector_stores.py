@@ -5,15 +5,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from backends.types import Metadata
+from backends.types import Metadata, Ranking
 from router.fusion import fuse
+from router.session import Session
 from router.types import Route
 from service.collections import Collection
 from service.http.auth import needs
 from service.http.keys import Scope
-from service.http.replies import headers, passages
+from service.http.replies import headers, retrieve_reply
 from service.schemas.common import DEFAULT_ROUTE, ROUTES
-from service.schemas.retrieve import PassageValue
+from service.schemas.retrieve import PassageValue, RetrieveReply
 from service.schemas.vector_stores import (
     FileCounts,
     Store,
@@ -23,14 +24,13 @@ from service.schemas.vector_stores import (
     StoreSearchRequest,
     StoreText,
 )
-from service.search import SearchParams, SearchResult
-from service.service import Service, service_of
+from service.search import SearchParams
+from service.service import Served, Service
 
 router = APIRouter(
     prefix="/v1/vector_stores", tags=["openai"], dependencies=[Depends(needs(Scope.READ))]
 )
 
-Served = Annotated[Service, Depends(service_of)]
 StoreId = Annotated[str, Path(max_length=64, description="Name of a collection.")]
 
 
@@ -64,24 +64,27 @@ async def search(
         service.collection(store).name, route, wanted.max_num_results, wanted.filters
     )
     results = await service.search(request, params, queries, None)
-    response.headers.update(headers(results[0]))
+    replies = [retrieve_reply(result) for result in results]
+    rankings = [result.reply.ranking for result in results]
+    response.headers.update(headers(replies[0]))
     threshold = options.score_threshold if options else None
     return StorePage(
         search_query=queries,
         data=[
             _result(passage)
-            for passage in _merged(results, wanted.max_num_results)
+            for passage in _merged(replies, rankings, wanted.max_num_results)
             if threshold is None or passage.score >= threshold
         ],
     )
 
 
-def _merged(results: Sequence[SearchResult], most: int) -> list[PassageValue]:
+def _merged(
+    replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], most: int
+) -> list[PassageValue]:
     """Passages of one query, or of several fused by rank."""
-    if len(results) == 1:
-        return passages(results[0])
-    known = {passage.id: passage for each in results for passage in passages(each)}
-    rankings = [each.reply.ranking for each in results]
+    if len(replies) == 1:
+        return replies[0].passages
+    known = {passage.id: passage for reply in replies for passage in reply.passages}
     fused = fuse(rankings, [1.0] * len(rankings), k=most)
     return [
         known[hit.id].model_copy(update={"rank": hit.rank, "score": hit.score})
@@ -112,26 +115,25 @@ def _attributes(metadata: Metadata) -> dict[str, str | float | bool]:
 
 
 def _store(service: Service, collection: Collection) -> Store:
-    facts = collection.facts()
-    count = int(str(facts.get("passages", 0)))
+    session = collection.session if collection.is_ready else None
+    count = 0 if session is None else session.count
     return Store(
         id=collection.name,
         name=collection.name,
-        status="completed" if collection.is_ready else "in_progress",
+        status="in_progress" if session is None else "completed",
         created_at=service.started,
         file_counts=FileCounts(completed=count, total=count),
-        metadata=_metadata(collection, str(facts.get("index_version", ""))),
+        metadata=_metadata(session),
     )
 
 
-def _metadata(collection: Collection, version: str) -> dict[str, str]:
+def _metadata(session: Session | None) -> dict[str, str]:
     """OpenAI's clients take texts here, and nothing within them."""
-    policy = collection.policy
-    if policy is None:
-        return {"index_version": version}
+    if session is None or session.policy is None:
+        return {"index_version": "" if session is None else str(session.version)}
     return {
-        "index_version": version,
-        "router": collection.router,
-        "threshold_low": repr(policy.thresholds.low),
-        "threshold_high": repr(policy.thresholds.high),
+        "index_version": str(session.version),
+        "router": session.router_name,
+        "threshold_low": repr(session.policy.thresholds.low),
+        "threshold_high": repr(session.policy.thresholds.high),
     }

@@ -22,7 +22,7 @@ _CONVERSATION: dict[str, JsonValue] = {
 }
 
 
-class Part(BaseModel):
+class ContentPart(BaseModel):
     """A piece of a message; only text is read."""
 
     model_config = ConfigDict(extra="allow")
@@ -39,7 +39,7 @@ class ChatMessage(BaseModel):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: (
         Annotated[str, Field(max_length=LONGEST_MESSAGE)]
-        | Annotated[list[Part], Field(max_length=64)]
+        | Annotated[list[ContentPart], Field(max_length=64)]
         | None
     ) = None
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from router.types import Route
+from backends.trigraph.explanation import Explanation
+from router.types import Change, Contribution, Route
 from service.schemas.common import (
     CollectionName,
     DeadlineMs,
@@ -12,12 +13,6 @@ from service.schemas.common import (
     QuestionText,
     SearchRequest,
     Strict,
-)
-from service.schemas.explain import (
-    ArmHitValue,
-    ChangeValue,
-    ContributionValue,
-    ExplanationValue,
 )
 
 _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
@@ -47,9 +42,20 @@ class SourceValue(BaseModel):
 
     arm: str = Field(description="dense, lexical or graph.")
     rank: int = Field(description="In that arm's list, from 1.")
-    score: float = Field(description="The arm's own; comparable within its list only.")
+    score: float = Field(
+        description=(
+            "The arm's own: a cosine, BM25, or a share of the walk's mass. Those of two arms are "
+            "not comparable; fusion by scores first puts them on scales that are."
+        )
+    )
     share: float | None = Field(
-        default=None, description="What the list added to a fused score, weight / (rrf_k + rank)."
+        default=None,
+        description=(
+            "What the list added to the passage's score, which is the sum of all shares. Fused by "
+            "scores, as by default: the list's weight times how far the score, on a common scale, "
+            "is above the last of its list. Fused by ranks (`rrf`): weight / (rrf_k + rank). Null "
+            "where nothing was fused."
+        ),
     )
 
 
@@ -88,10 +94,10 @@ class RouteValue(BaseModel):
         ),
     )
     model: str = Field(default="", description="Name and version of the router's model.")
-    contributions: list[ContributionValue] | None = Field(
+    contributions: list[Contribution] | None = Field(
         default=None, description="What each feature added to the logit; with `explain` only."
     )
-    nearest_change: ChangeValue | None = Field(
+    nearest_change: Change | None = Field(
         default=None, description="The smallest move of the score that changes the route."
     )
     trees: list[str] | None = Field(
@@ -101,6 +107,15 @@ class RouteValue(BaseModel):
             "scored; with `explain` only."
         ),
     )
+
+
+class ArmHitValue(BaseModel):
+    """A place in one arm's own list."""
+
+    id: str
+    title: str
+    rank: int = Field(description="From 1.")
+    score: float = Field(description="The arm's own; comparable within its list only.")
 
 
 class ArmValue(BaseModel):
@@ -140,7 +155,7 @@ class RetrieveReply(BaseModel):
     degraded: str = Field(
         default="", description="Why this is not what was asked for; empty when it is."
     )
-    explanation: ExplanationValue | None = Field(
+    explanation: Explanation | None = Field(
         default=None, description="How the graph arm came to its ranking; with `explain` only."
     )
 

@@ -11,8 +11,9 @@ import pytest
 from backends.store.index import Index
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus, read_corpus
-from backends.types import AnalysedPassage, AnalysedSentence, Float32, Passage
+from backends.types import Float32, Passage
 from benchmarks.hashing import HashAnalyser
+from featurizer.types import PassageAnalysis, SentenceAnalysis
 
 ENTITY = re.compile(r"\[([^\]]*)\]")
 PHRASE = re.compile(r"\{([^}]*)\}")
@@ -36,9 +37,9 @@ class MarkedAnalyser:
     def fingerprint(self) -> Mapping[str, str]:
         return self._hash.fingerprint
 
-    def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
+    def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
         return [
-            AnalysedPassage(self.vector(passage.id), self._sentences(self._texts[passage.id]))
+            PassageAnalysis(self.vector(passage.id), self._sentences(self._texts[passage.id]))
             for passage in passages
         ]
 
@@ -51,14 +52,14 @@ class MarkedAnalyser:
         vector: Float32 = self._hash.encode_surfaces([text])[0]
         return vector
 
-    def _sentences(self, marked: str) -> tuple[AnalysedSentence, ...]:
+    def _sentences(self, marked: str) -> tuple[SentenceAnalysis, ...]:
         found = []
         for line in marked.splitlines():
             entities, phrases = ENTITY.findall(line), PHRASE.findall(line)
             if entities or phrases:
                 text = unmarked(line)
                 vector = self.vector(text)
-                found.append(AnalysedSentence(text, tuple(entities), tuple(phrases), vector))
+                found.append(SentenceAnalysis(text, tuple(entities), tuple(phrases), vector))
         return tuple(found)
 
 

@@ -121,9 +121,13 @@ def test_a_ranking_does_not_depend_on_the_batch(chosen: DenseSettings) -> None:
     asked = questions(unit(generator, 40, 64))
     together = retriever.search(asked, 20)
     assert together == [retriever.search([query], 20)[0] for query in asked]
-    similarities = retriever.similarities(asked)
-    for column, query in enumerate(asked):
-        assert np.array_equal(similarities[:, column], retriever.similarities([query])[:, 0])
+    assert retriever.scores_all == (chosen.kind == "exact")
+    if retriever.scores_all:
+        allowed = generator.random(2000) < 0.1
+        scores = [retriever.scores(query) for query in asked]
+        assert together == [retriever.rank(one, 20) for one in scores]
+        some = retriever.search(asked, 20, allowed)
+        assert some == [retriever.rank(one, 20, allowed) for one in scores]
 
 
 @pytest.mark.parametrize("chosen", APPROXIMATE, ids=lambda s: s.kind)
@@ -175,15 +179,16 @@ def test_small_corpora_are_scanned_even_when_an_approximate_kind_is_set() -> Non
     assert_equals_slow(retriever.search(questions(vectors[:1]), 5)[0], vectors, vectors[0], 5)
 
 
-def test_similarities_are_the_inner_products_of_all_passages() -> None:
+def test_scores_are_the_inner_products_of_all_passages() -> None:
     generator = np.random.default_rng(7)
     vectors = unit(generator, 200, 24)
     asked = unit(generator, 3, 24) * np.float32(2.5)
-    similarities = DenseRetriever(ids_of(200), vectors).similarities(questions(asked))
-    assert similarities.shape == (200, 3)
-    assert similarities.dtype == np.float32
-    expected = (vectors.astype(np.float64)[:, None, :] * asked.astype(np.float64)).sum(axis=2)
-    np.testing.assert_allclose(similarities, expected, atol=1e-6)
+    retriever = DenseRetriever(ids_of(200), vectors)
+    for query in questions(asked):
+        scores = retriever.scores(query)
+        assert scores.dtype == np.float32
+        expected = vectors.astype(np.float64) @ query.vector.astype(np.float64)
+        np.testing.assert_allclose(scores, expected, atol=1e-6)
 
 
 def test_nothing_to_search_in_or_to_ask() -> None:
@@ -191,11 +196,11 @@ def test_nothing_to_search_in_or_to_ask() -> None:
     query = questions(unit(np.random.default_rng(8), 1, 8))
     assert empty.search(query, 5) == [Ranking("dense", (), 0)]
     assert empty.search([], 5) == []
-    assert empty.similarities(query).shape == (0, 1)
+    assert empty.rank(empty.scores(query[0]), 5) == Ranking("dense", (), 0)
     some = DenseRetriever(ids_of(3), unit(np.random.default_rng(9), 3, 8))
     assert some.search([], 5) == []
     assert some.search(query, 5, np.zeros(3, np.bool_)) == [Ranking("dense", (), 0)]
-    assert some.similarities([]).shape == (3, 0)
+    assert some.rank(some.scores(query[0]), 5, np.zeros(3, np.bool_)) == Ranking("dense", (), 0)
 
 
 def test_what_cannot_be_answered_is_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.files import canonical_json, write_atomically
+from backends.files import canonical_json, rounded_json, write_atomically
 
 scalar = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -59,3 +59,14 @@ def test_what_json_has_no_word_for_is_refused() -> None:
     assert canonical_json({"b": 1.0, "a": [1, "é"]}) == '{"a":[1,"é"],"b":1.0}'
     with pytest.raises(ValueError, match="Out of range"):
         canonical_json([float("nan")])
+
+
+def test_json_is_sorted_and_rounded() -> None:
+    text = rounded_json({"b": 0.12345678, "a": [1, {"d": 2.0, "c": "é"}]})
+    assert text == rounded_json({"a": (1, {"c": "é", "d": 2.0}), "b": 0.12345681})
+    assert '"é"' in text
+    assert "0.123457" in text
+
+
+def test_one_line() -> None:
+    assert rounded_json({"a": [1, 2]}, indent=None) == '{"a": [1, 2]}'

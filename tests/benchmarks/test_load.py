@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import load
+from benchmarks.__main__ import main
 
 METRICS = (
     'wye_stage_seconds_sum{{stage="dense"}} {0}\nwye_stage_seconds_count{{stage="dense"}} {1}\n'
@@ -72,13 +73,18 @@ def test_every_table_is_printed(
     questions = tmp_path / "questions.txt"
     questions.write_text("one\n\ntwo\n", encoding="utf-8")
     options = ["--url", url, "--seconds", "0.1", "--clients", "1,4"]
-    assert load.main([str(tmp_path), str(questions), *options]) == 0
+    assert main(["load", str(questions), "--index", str(tmp_path), *options]) == 0
     printed = capsys.readouterr().out
     assert "No router is installed" in printed
     assert "Milliseconds a question by stage" in printed
-    assert "4 times what it can do" in printed
+    assert "Overload: 4 times" in printed
 
 
-def test_questions_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert load.main([str(tmp_path), str(tmp_path)]) == 2
-    assert "holds no questions" in capsys.readouterr().err
+def test_servers_are_compared_round_by_round(capsys: pytest.CaptureFixture[str]) -> None:
+    def row(server: str, seconds: float) -> load.Load:
+        return load.Load(server, "dense", 4, load.Sample({200: [seconds] * 10}, span=1.0))
+
+    load.print_comparison([row("A", 0.01), row("B", 0.02), row("B", 0.08), row("A", 0.02)])
+    *_, first, second = capsys.readouterr().out.splitlines()
+    assert first.split()[-4:] == ["15.000", "1.000", "[1.000", "1.000]"]
+    assert second.split()[-4:] == ["50.000", "3.000", "[2.000", "4.000]"]

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import httpx2 as httpx
@@ -19,12 +20,25 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 
 
+def copies() -> list[str]:
+    return re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
+
+
 def test_every_file_that_is_copied_exists_and_is_let_in() -> None:
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE):
+    for line in copies():
         for name in line.split()[:-1]:
             assert (ROOT / name).exists(), name
             assert f"!{name}" in ignored, name
+
+
+def test_all_that_a_server_can_import_is_copied() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    modules = project["tool"]["setuptools"]["py-modules"]
+    packages = {*modules, *project["tool"]["importlinter"]["root_packages"]} - {"benchmarks"}
+    copied = {Path(name).stem for name in " ".join(copies()).split()}
+    assert packages <= copied
+    assert "benchmarks" not in copied
 
 
 def test_every_variable_is_a_setting() -> None:
@@ -111,7 +125,7 @@ def test_as_shipped_it_takes_documents(
 
 FAKED = """
 import router.session
-from tests.conftest import FakeAnalyser
+from tests.fakes import FakeAnalyser
 
 router.session.Analyser = FakeAnalyser
 from service.cli import main

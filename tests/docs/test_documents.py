@@ -15,6 +15,7 @@ from tests.docs.conftest import ADDRESS, Curl
 from tests.docs.examples import DOCUMENTS, GUIDES, ROOT, Block, Command, blocks
 from tests.live import Live
 
+
 def runner_of(block: Block) -> str:
     """Which test runs a block of commands."""
     programs = {command.words[0] for command in block.commands}
@@ -68,9 +69,7 @@ def test_make_knows_the_targets(command: Command) -> None:
     assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in GUIDES if blocks_of(path)], ids=lambda path: name_of(path)
-)
+@pytest.mark.parametrize("path", [path for path in GUIDES if blocks_of(path)], ids=name_of)
 def test_the_commands_do_what_is_said(
     path: Path,
     folder: Path,

@@ -1,6 +1,7 @@
 """Passages and questions through the packaged models: what is encoded, and what comes back."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -25,6 +26,11 @@ ITEMS = [
     ("Signs", "😀 Lisbon! ?? שלום."),
 ]
 NEVER = "It rained and then they slept until it stopped. "
+
+
+class Passage(NamedTuple):
+    title: str
+    text: str
 
 
 class Spy:
@@ -54,6 +60,10 @@ def analyser(parser: SpacyParser, encoder: Encoder, mode: str = "pooled") -> Ana
     return Analyser(AnalyserSettings(sentence_vectors=mode), parser=parser, encoder=encoder)
 
 
+def analyse(chosen: Analyser, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
+    return chosen.analyse([Passage(title, text) for title, text in items])
+
+
 def texts_of(analysis: PassageAnalysis) -> list[str]:
     return [sentence.text for sentence in analysis.sentences]
 
@@ -67,7 +77,7 @@ def same(one: PassageAnalysis, other: PassageAnalysis) -> bool:
 def test_sentences_keep_what_they_mention_and_those_without_are_dropped(
     parser: SpacyParser, encoder: Encoder
 ) -> None:
-    found = analyser(parser, encoder).passages(ITEMS)
+    found = analyse(analyser(parser, encoder), ITEMS)
     assert texts_of(found[0]) == [
         "Selma Berg sailed to Lisbon.",
         "A copper lamp hung over the harbour.",
@@ -97,7 +107,7 @@ def test_sentences_keep_what_they_mention_and_those_without_are_dropped(
 def test_a_passages_vector_is_of_its_title_and_text(
     parser: SpacyParser, encoder: Encoder, mode: str
 ) -> None:
-    found = analyser(parser, encoder, mode).passages(ITEMS)
+    found = analyse(analyser(parser, encoder, mode), ITEMS)
     expected = encoder.encode([f"{title}\n{text}" if title else text for title, text in ITEMS])
     assert np.array_equal(np.stack([analysis.vector for analysis in found]), expected)
 
@@ -105,7 +115,7 @@ def test_a_passages_vector_is_of_its_title_and_text(
 def test_pooled_sentence_vectors_come_from_the_passages_own_pass(
     parser: SpacyParser, encoder: Encoder, spy: Spy
 ) -> None:
-    found = analyser(parser, encoder).passages(ITEMS)
+    found = analyse(analyser(parser, encoder), ITEMS)
     assert spy.asked == [f"{title}\n{text}" if title else text for title, text in ITEMS]
     title, text = ITEMS[0]
     whole = f"{title}\n{text}"
@@ -121,7 +131,7 @@ def test_pooled_sentence_vectors_come_from_the_passages_own_pass(
 def test_sentences_encoded_by_themselves(
     parser: SpacyParser, encoder: Encoder, mode: str, head: str
 ) -> None:
-    found = analyser(parser, encoder, mode).passages(ITEMS)
+    found = analyse(analyser(parser, encoder, mode), ITEMS)
     expected = encoder.encode([head + text for text in texts_of(found[0])])
     assert np.array_equal(np.stack([s.vector for s in found[0].sentences]), expected)
     # Where there is no title there is nothing to put before a sentence.
@@ -135,12 +145,12 @@ def test_an_analysis_does_not_depend_on_what_is_analysed_beside(
 ) -> None:
     chosen = analyser(parser, encoder, mode)
     items = [*ITEMS, ("Long", NEVER * 26 + "Otto Lind slept in Lisbon. " * 6)]
-    together = chosen.passages(items)
-    backwards = chosen.passages(items[::-1])[::-1]
+    together = analyse(chosen, items)
+    backwards = analyse(chosen, items[::-1])[::-1]
     for item, one, other in zip(items, together, backwards, strict=True):
         assert same(one, other)
-        assert same(one, chosen.passages([item])[0])
-    assert chosen.passages([]) == []
+        assert same(one, analyse(chosen, [item])[0])
+    assert analyse(chosen, []) == []
 
 
 LONG = {
@@ -162,7 +172,7 @@ def test_every_sentence_of_a_passage_beyond_the_encoders_reach_has_a_vector(
     parser: SpacyParser, encoder: Encoder, name: str
 ) -> None:
     title, text = LONG[name]
-    (found,) = analyser(parser, encoder).passages([(title, text)])
+    (found,) = analyse(analyser(parser, encoder), [(title, text)])
     assert found.sentences
     lengths = [np.linalg.norm(sentence.vector) for sentence in found.sentences]
     assert lengths == pytest.approx([1] * len(lengths), abs=1e-6)
@@ -177,7 +187,7 @@ def test_a_sentence_behind_the_first_page_knows_its_title_and_what_follows(
     parser: SpacyParser, encoder: Encoder
 ) -> None:
     title, text = LONG["nothing named for pages"]
-    (found,) = analyser(parser, encoder).passages([(title, text)])
+    (found,) = analyse(analyser(parser, encoder), [(title, text)])
     (sentence,) = [s for s in found.sentences if "Otto" in s.text]
     start = text.index("Otto")
     window = f"{title}\n{text[start:]}"
@@ -190,7 +200,7 @@ def test_work_on_a_long_passage_grows_with_its_length_only(
     parser: SpacyParser, encoder: Encoder, spy: Spy
 ) -> None:
     text = "".join(f"Ship {n} sailed to Lisbon. " for n in range(300))
-    analyser(parser, encoder).passages([("Ships", text)])
+    analyse(analyser(parser, encoder), [("Ships", text)])
     assert len(spy.asked) > 5
     assert spy.asked[0] == f"Ships\n{text}"
     page = featurizer.analyser.CHARACTERS_PER_TOKEN * 256
@@ -202,9 +212,9 @@ def test_prefixes_that_the_encoder_was_trained_with(
 ) -> None:
     settings = EncoderSettings(question_prefix="query: ", passage_prefix="passage: ")
     chosen = Analyser(AnalyserSettings(encoder=settings), parser=parser, encoder=encoder)
-    chosen.passages([("Oslo", "Otto Lind lives there.")])
+    analyse(chosen, [("Oslo", "Otto Lind lives there.")])
     chosen.questions(["Where is Otto Lind?"], lambda _: True)
-    chosen.surfaces(["Otto Lind"])
+    chosen.encode_surfaces(["Otto Lind"])
     assert spy.asked == [
         "passage: Oslo\nOtto Lind lives there.",
         "query: Where is Otto Lind?",
@@ -283,11 +293,11 @@ def test_a_question_alone_is_analysed_as_in_a_batch(parser: SpacyParser, encoder
 def test_a_title_can_be_read_as_part_of_the_text(parser: SpacyParser, encoder: Encoder) -> None:
     settings = AnalyserSettings(sentence_vectors="plain", title_in_text=True)
     chosen = Analyser(settings, parser=parser, encoder=encoder)
-    (found,) = chosen.passages([("Otto Lind", "He lives in Oslo.")])
+    (found,) = analyse(chosen, [("Otto Lind", "He lives in Oslo.")])
     assert "Otto Lind" in found.sentences[0].entities
     assert np.array_equal(found.vector, encoder.encode(["Otto Lind\nHe lives in Oslo."])[0])
     assert chosen.fingerprint["title_in_text"] == "true"
-    (without,) = analyser(parser, encoder, "plain").passages([("Otto Lind", "He lives in Oslo.")])
+    (without,) = analyse(analyser(parser, encoder, "plain"), [("Otto Lind", "He lives in Oslo.")])
     assert without.sentences[0].entities == ("Oslo",)
 
 
@@ -329,7 +339,7 @@ def test_the_constituency_model_is_loaded_only_for_syntax(
 ) -> None:
     settings = AnalyserSettings(constituency=ConstituencySettings("no/such/model"))
     chosen = Analyser(settings, parser=parser, encoder=encoder)
-    chosen.passages(ITEMS)
+    analyse(chosen, ITEMS)
     assert len(chosen.questions(QUESTIONS)) == len(QUESTIONS)
     assert chosen.fingerprint
     with pytest.raises(ModelError, match="'no/such/model' lacks"):
@@ -347,8 +357,8 @@ def test_a_question_of_a_megabyte(parser: SpacyParser, encoder: Encoder) -> None
 def test_surfaces_are_encoded_as_they_stand(parser: SpacyParser, encoder: Encoder) -> None:
     chosen = analyser(parser, encoder)
     names = ["Otto Lind", "OSLO", ""]
-    assert np.array_equal(chosen.surfaces(names), encoder.encode(names))
-    assert chosen.surfaces([]).shape == (0, chosen.dimension)
+    assert np.array_equal(chosen.encode_surfaces(names), encoder.encode(names))
+    assert chosen.encode_surfaces([]).shape == (0, chosen.dimension)
 
 
 def test_the_fingerprint_holds_all_that_stored_rows_depend_on(
@@ -371,18 +381,18 @@ def test_seconds_add_up_by_stage(
     monkeypatch.setattr("featurizer.stopwatch.perf_counter", lambda: float(next(ticks)))
     chosen = analyser(parser, encoder)
     assert chosen.seconds == {"parsing": 0, "trees": 0, "encoding": 0}
-    chosen.passages(ITEMS[:1])
+    analyse(chosen, ITEMS[:1])
     assert chosen.seconds == {"parsing": 1, "trees": 0, "encoding": 1}
     chosen.questions(QUESTIONS[:1])
     assert chosen.seconds == {"parsing": 2, "trees": 0, "encoding": 2}
-    chosen.surfaces(["Oslo"])
+    chosen.encode_surfaces(["Oslo"])
     assert chosen.seconds == {"parsing": 2, "trees": 0, "encoding": 3}
 
 
 def test_time_is_counted_even_when_a_stage_fails(parser: SpacyParser, encoder: Encoder) -> None:
     chosen = analyser(parser, encoder)
     with pytest.raises(ValueError, match="must be of type"):
-        chosen.surfaces([None])  # type: ignore[list-item]
+        chosen.encode_surfaces([None])  # type: ignore[list-item]
     assert chosen.seconds["encoding"] > 0
 
 
@@ -397,7 +407,7 @@ def test_an_encoder_that_does_not_average_its_tokens_cannot_pool_sentences(
     monkeypatch.setattr(Encoder, "pools_mean", False)
     with pytest.raises(ModelError, match=r"SENTENCE_VECTORS=contextual"):
         analyser(parser, encoder)
-    assert analyser(parser, encoder, "contextual").passages(ITEMS[1:2])[0].sentences
+    assert analyse(analyser(parser, encoder, "contextual"), ITEMS[1:2])[0].sentences
 
 
 def test_closing_ends_the_parsers_processes(

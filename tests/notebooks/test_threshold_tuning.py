@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from featurizer.constituency.parser import open_syntax_parser
-from router.model_files import Draft, save
+from router.model_files import TrainedRouter, save_router
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.scorer import Linear, Scorer, Standard
@@ -34,7 +34,7 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> str:
         standard=Standard(np.array([10.0]), np.array([5.0]), 5.0),
         members=(Linear({"head.weight": np.array([[1.0]]), "head.bias": np.array([0.0])}),),
     )
-    draft = Draft(
+    draft = TrainedRouter(
         scorer,
         Policy(Thresholds(0.4, 0.6)),
         schema_id(parser.fingerprint),
@@ -42,7 +42,7 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> str:
         training={},
         notes={},
     )
-    return str(save(tmp_path_factory.mktemp("models"), "words", draft))
+    return str(save_router(tmp_path_factory.mktemp("models"), "words", draft))
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

@@ -1,86 +1,53 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
-from backends.types import Hit, Mask, Query, Ranking
-from router.batch import Asked, Batch
-from router.types import Route
+from backends import dense
+from backends.lexical import LexicalRetriever
+from backends.store.index import Index
+from backends.store.ingest import ingest
+from backends.trigraph import retriever as trigraph
+from backends.trigraph.seeds import SeedFinder
+from backends.types import Passage
+from benchmarks.hashing import HashAnalyser
+from router.batch import Batch
+from router.fusion import FusionSettings
+from router.gateway import Gateway
+from router.session import Snapshot
+from router.settings import Settings
+from router.types import AnalysedQuestions, Route
+from tests.router.fakes import ByLength, FakeArms, FakeQuestions
 
 QUESTIONS = ["one", "two", "three"]
-
-
-class Arm:
-    """Ranks the passages p0 to p9, and notes what it was asked."""
-
-    def __init__(self, name: str, log: list[tuple[str, list[str], int]]) -> None:
-        self.name = name
-        self._log = log
-
-    def search(
-        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
-    ) -> list[Ranking]:
-        del allowed
-        self._log.append((self.name, [query.text for query in queries], k))
-        hits = tuple(Hit(f"p{n}", 1 / (n + 1), n + 1) for n in range(10))[:k]
-        return [Ranking(self.name, hits, 10) for _ in queries]
-
-
-class Ten:
-    """An index version of ten passages, whose arms are no graphs."""
-
-    version = 1
-
-    def __init__(self) -> None:
-        self.log: list[tuple[str, list[str], int]] = []
-
-    def __len__(self) -> int:
-        return 10
-
-    def retriever(self, arm: Route) -> Arm:
-        return Arm(arm, self.log)
-
-    def allowed(self, filter_: object | None) -> Mask | None:
-        del filter_
-        return None
-
-
-class Analyses:
-    """Takes a second for each question."""
-
-    def __init__(self) -> None:
-        self.seconds: Mapping[str, float] = {"parsing": 5.0, "trees": 0.0}
-
-    def analyse(
-        self,
-        texts: Sequence[str],
-        wanted: Callable[[str], bool] | None = None,
-        *,
-        features: bool = False,
-    ) -> Asked:
-        assert wanted is None
-        self.seconds = {**self.seconds, "parsing": self.seconds["parsing"] + len(texts)}
-        queries = [Query(text, np.ones(2, np.float32)) for text in texts]
-        return Asked(queries, np.zeros((len(texts), 3)) if features else None)
+HASHES = HashAnalyser()
+LIBRARY = (
+    Passage("mostar", "Stari Most", "Stari Most spans the Neretva. It is in Mostar."),
+    Passage("neretva", "Neretva", "The Neretva is a river. It flows into the Adriatic."),
+    Passage("tower", "Tower Bridge", "Tower Bridge crosses the Thames in London."),
+)
 
 
 @pytest.fixture
-def arms() -> Ten:
-    return Ten()
+def arms() -> FakeArms:
+    return FakeArms(10)
 
 
 @pytest.fixture
-def batch(arms: Ten) -> Batch:
+def batch(arms: FakeArms) -> Batch:
     found = Batch(arms, QUESTIONS, None)
-    found.analyse(Analyses(), graph=True)
+    found.analyse(FakeQuestions(), [Route.GRAPH])
     return found
 
 
-def test_what_was_found_is_not_sought_again_unless_deeper(arms: Ten, batch: Batch) -> None:
-    assert [len(r.hits) for r in batch.rankings(Route.DENSE, [0, 2], 5)] == [5, 5]
-    assert [len(r.hits) for r in batch.rankings(Route.DENSE, [2, 1, 0], 3)] == [3, 3, 3]
-    assert [len(r.hits) for r in batch.rankings(Route.DENSE, [0], 7)] == [7]
-    batch.rankings(Route.LEXICAL, [0], 1)
+def test_what_was_found_is_not_sought_again_unless_deeper(arms: FakeArms, batch: Batch) -> None:
+    assert [len(r.hits) for r in batch.search(Route.DENSE, [0, 2], 5)] == [5, 5]
+    assert [len(r.hits) for r in batch.search(Route.DENSE, [2, 1, 0], 3)] == [3, 3, 3]
+    assert [len(r.hits) for r in batch.search(Route.DENSE, [0], 7)] == [7]
+    batch.search(Route.LEXICAL, [0], 1)
     assert arms.log == [
         ("dense", ["one", "three"], 5),
         ("dense", ["two"], 3),
@@ -88,35 +55,109 @@ def test_what_was_found_is_not_sought_again_unless_deeper(arms: Ten, batch: Batc
         ("lexical", ["one"], 1),
     ]
     assert {name: len(r.hits) for name, r in batch.arms_of(0).items()} == {"dense": 7, "lexical": 1}
-    assert batch.rankings(Route.DENSE, [], 9) == []
+    assert batch.search(Route.DENSE, [], 9) == []
 
 
-def test_a_forecast_walks_no_graph_and_its_dense_list_serves_again(arms: Ten, batch: Batch) -> None:
-    found = batch.forecast([2, 0], 6)
+def test_a_forecast_walks_no_graph_and_its_dense_list_serves_again(
+    arms: FakeArms, batch: Batch
+) -> None:
+    found = batch.results([Route.DENSE], [2, 0], 6, seeds=True)
     assert [one.query.text for one in found] == ["three", "one"]
     assert [{*one.rankings} for one in found] == [{Route.DENSE}] * 2
-    assert [one.seeds for one in found] == [(), ()]  # this graph arm has none
-    evidence = batch.evidence([Route.DENSE, Route.LEXICAL], [0], 6)
-    assert evidence[0].rankings[Route.DENSE] is found[1].rankings[Route.DENSE]
+    assert [seed.mention for one in found for seed in one.seeds] == ["three", "one"]
+    again = batch.results([Route.DENSE, Route.LEXICAL], [0], 6)
+    assert again[0].rankings[Route.DENSE] is found[1].rankings[Route.DENSE]
     assert [name for name, _, _ in arms.log] == ["dense", "lexical"]
 
 
 def test_time_is_that_of_these_questions_alone(batch: Batch) -> None:
     assert batch.seconds == [{"parsing": 1.0}] * 3
-    batch.rankings(Route.DENSE, [1], 2)
+    batch.search(Route.DENSE, [1], 2)
     assert ["dense" in own for own in batch.seconds] == [False, True, False]
 
 
-def test_features_are_there_when_they_were_asked_for(arms: Ten, batch: Batch) -> None:
+def test_features_are_there_when_they_were_asked_for(arms: FakeArms, batch: Batch) -> None:
     with pytest.raises(ValueError, match="without features"):
         _ = batch.features
-    batch.analyse(Analyses(), graph=False, features=True)
-    assert batch.features.shape == (3, 3)
+    batch.analyse(FakeQuestions(), (), features=True)
+    assert batch.features.shape == (3, 1)
     with pytest.raises(ValueError, match="not analysed yet"):
-        Batch(arms, QUESTIONS, None).rankings(Route.DENSE, [0], 1)
+        Batch(arms, QUESTIONS, None).search(Route.DENSE, [0], 1)
 
 
-def test_an_arm_that_is_no_graph_does_not_explain(batch: Batch) -> None:
-    (ranking,) = batch.rankings(Route.GRAPH, [0], 3)
-    assert batch.explain(0, ranking) is None
+def test_only_what_the_graph_was_asked_is_explained(batch: Batch) -> None:
+    (ranking,) = batch.search(Route.GRAPH, [0], 3)
+    assert batch.explain(0, ranking) is not None
     assert batch.explain(1, ranking) is None
+
+
+class Hashed(FakeQuestions):
+    """Questions with vectors of the library's kind."""
+
+    def analyse(
+        self,
+        texts: Sequence[str],
+        wanted: Callable[[str], bool] | None = None,
+        *,
+        features: bool = False,
+    ) -> AnalysedQuestions:
+        found = super().analyse(texts, wanted, features=features)
+        vectors = HASHES.encode_surfaces(texts)
+        queries = [replace(q, vector=v) for q, v in zip(found.queries, vectors, strict=True)]
+        return replace(found, queries=queries)
+
+
+class ToFusion(ByLength):
+    """Looks at the corpus, and finds every question middling."""
+
+    @property
+    def asks_corpus(self) -> bool:
+        return True
+
+    def score(self, features: object) -> list[float]:
+        return [0.5] * len(self.seen[-1])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("route", [Route.AUTO, Route.FUSION, Route.GRAPH])
+@pytest.mark.parametrize("filter_", [None, {"type": "ne", "key": "topic", "value": "opera"}])
+def test_nothing_is_computed_twice_for_a_question(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    route: Route,
+    filter_: object,
+) -> None:
+    index = Index.create(tmp_path, HASHES.dimension, HASHES.fingerprint)
+    ingest(index, LIBRARY, HASHES)
+    snapshot = Snapshot(index, Settings())
+    gateway = Gateway(lambda: snapshot, Hashed, FusionSettings(), ToFusion)
+    calls: Counter[str] = Counter()
+
+    def counted(owner: Any, name: str, call: str = "") -> None:  # noqa: ANN401
+        original = getattr(owner, name)
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            calls[call or name] += 1
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, wrapper)
+
+    counted(SeedFinder, "find")
+    counted(dense, "products", "similarities")
+    counted(trigraph, "products", "similarities")
+    counted(LexicalRetriever, "scores")
+    counted(trigraph, "bridge")
+    counted(trigraph.TriGraphBatch, "run_pagerank")
+    counted(trigraph.TriGraphRetriever, "filtered")
+    gateway.search(["Where is Stari Most?"], Route.FUSION, 3)  # builds the arms
+    calls.clear()
+    questions = ["Where is Stari Most?", "Does the Neretva reach Mostar?", "Who crosses London?"]
+    replies = gateway.search(questions[:count], route, 3, filter_, explain=True)
+    assert all(reply.explanation and reply.explanation.seeds for reply in replies)
+    if route == Route.AUTO and count > 1:
+        # Dense lists of several questions come from one matrix product, see `Batch`.
+        assert calls.pop("similarities") >= count
+        calls["similarities"] = count
+    each = ("find", "similarities", "scores", "bridge")
+    assert calls == {**dict.fromkeys(each, count), "run_pagerank": 1, "filtered": 1}

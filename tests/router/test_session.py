@@ -7,11 +7,13 @@ import pytest
 from backends.store.documents import Removal, matching, remove, take_inventory
 from backends.store.ingest import ingest
 from backends.types import Passage
+from featurizer.analyser import Analyser, AnalyserSettings
+from featurizer.constituency.parser import open_syntax_parser
 from router.errors import ModelFileError
-from router.model_files import policy_to_json, read_policy, save_policy
+from router.model_files import read_policy, save_policy
 from router.policy import Policy
-from router.query_performance import NAMES
-from router.session import ModelCache, Session, decide, load_router
+from router.query_performance import NAMES, schema_id
+from router.session import ModelCache, Session, decide, open_router
 from router.settings import RoutingSettings, Settings, load_settings
 from router.types import Route, Thresholds
 
@@ -26,14 +28,14 @@ def passage(id_: str, text: str = "Ada met Babbage.") -> Passage:
 def folder(tmp_path: Path) -> Path:
     place = tmp_path / "index"
     target = Session.create(load_settings(), place)
-    ingest(target.index, [passage(f"p{n}") for n in range(4)], target.passage_analyser)
+    ingest(target.index, [passage(f"p{n}") for n in range(4)], target.analyser)
     target.close()
     return place
 
 
 def add(folder: Path, *passages: Passage) -> None:
     target = Session.create(load_settings(), folder)
-    ingest(target.index, passages, target.passage_analyser)
+    ingest(target.index, passages, target.analyser)
 
 
 def found(session: Session) -> set[str]:
@@ -156,18 +158,18 @@ def test_a_reviewed_thresholds_file_stands_in_for_the_routers_own(
 ) -> None:
     file = tmp_path / "reviewed.json"
     policy = Policy(Thresholds(1.0, 1.0), Route.HYBRID)
-    file.write_text(policy_to_json(policy, {"why": "to be quick"}), encoding="utf-8")
+    save_policy(file, policy, {"why": "to be quick"})
     own, reviewed = routed("words"), routed("words", str(file))
     models = ModelCache()
-    before, after = load_router(own, models), load_router(reviewed, models)
+    before, after = open_router(own, models), open_router(reviewed, models)
     assert before.policy.thresholds == Thresholds(0.4, 0.6)
     assert after.policy == policy == read_policy(file)
     assert decide([LONG], reviewed, models)[0].route == Route.HYBRID
     with pytest.raises(ModelFileError, match="cannot be read"):
-        load_router(routed("words", str(tmp_path / "missing.json")), models)
+        open_router(routed("words", str(tmp_path / "missing.json")), models)
     file.write_text("{}", encoding="utf-8")
     with pytest.raises(ModelFileError, match=r"reviewed\.json"):
-        load_router(reviewed, models)
+        open_router(reviewed, models)
 
 
 def write(file: Path, low: float, high: float, router: str = "") -> Policy:
@@ -270,4 +272,71 @@ def test_a_router_of_other_features_is_refused(
 
     monkeypatch.setattr("router.session.Analyser", fake_analyser)
     with pytest.raises(ModelFileError, match="was trained with feature schema"):
-        load_router(settings, ModelCache())
+        open_router(settings, ModelCache())
+
+
+class Counted(Analyser):
+    """Loads nothing, and counts how often it is closed."""
+
+    def __init__(self, settings: AnalyserSettings) -> None:
+        self.settings = settings
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
+    """Every analyser that is loaded."""
+    found: list[Counted] = []
+
+    def make(settings: AnalyserSettings) -> Counted:
+        found.append(Counted(settings))
+        return found[-1]
+
+    monkeypatch.setattr("router.session.Analyser", make)
+    return found
+
+
+def test_equal_settings_are_loaded_once(made: list[Counted]) -> None:
+    models = ModelCache()
+    first = models.analyser(AnalyserSettings())
+    assert models.analyser(replace(AnalyserSettings())) is first
+    assert models.analyser(AnalyserSettings(title_in_text=True)) is not first
+    assert len(made) == 2
+
+
+def test_what_is_shared_is_closed_once(made: list[Counted]) -> None:
+    with ModelCache() as models:
+        for title_in_text in (False, True, False):
+            models.analyser(AnalyserSettings(title_in_text=title_in_text))
+    models.close()
+    assert [each.closed for each in made] == [1, 1]
+
+
+def test_what_cannot_be_loaded_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(settings: AnalyserSettings) -> Analyser:
+        raise OSError("the disk is gone")
+
+    models = ModelCache()
+    monkeypatch.setattr("router.session.Analyser", broken)
+    with pytest.raises(OSError, match="gone"):
+        models.analyser(AnalyserSettings())
+    monkeypatch.setattr("router.session.Analyser", Counted)
+    assert isinstance(models.analyser(AnalyserSettings()), Counted)
+
+
+def test_a_router_is_loaded_once_for_equal_folders_and_schemas(
+    tmp_path: Path, handmade_router: Callable[[Path, str, float], Path]
+) -> None:
+    folder = handmade_router(tmp_path / "models", "words", 1.0)
+    other = handmade_router(tmp_path / "models", "words", 2.0)
+    own = AnalyserSettings()
+    schema = schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
+    models = ModelCache()
+    first = models.router(folder, schema)
+    assert models.router(folder.parent / "." / folder.name, schema) is first
+    assert models.router(other, schema) is not first
+    with pytest.raises(ModelFileError, match="was trained with feature schema"):
+        models.router(folder, "another")

@@ -1,9 +1,21 @@
+from inspect import getdoc
+from pathlib import Path
+
 import pytest
 
 from backends.dense import DenseSettings
 from backends.trigraph.retriever import PRESETS
-from router.errors import SettingsError
-from router.settings import Settings, load_settings
+from router.errors import ModelFileError, SettingsError
+from router.settings import (
+    DEFAULT_ROUTER,
+    MODELS,
+    RoutingSettings,
+    Settings,
+    attribute_docs,
+    load_settings,
+    markdown,
+    variables,
+)
 
 
 def test_defaults_are_each_parts_own() -> None:
@@ -16,21 +28,18 @@ def test_defaults_are_each_parts_own() -> None:
 def test_the_environment_reaches_every_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WYE_INDEX", "/somewhere")
     monkeypatch.setenv("WYE_GRAPH__DAMPING", "0.25")
-    monkeypatch.setenv("WYE_GRAPH__SEEDS__VOCABULARY", "false")
+    monkeypatch.setenv("WYE_GRAPH__ASSEMBLY__NOUN_PHRASES", "on")
     monkeypatch.setenv("WYE_ANALYSER__ENCODER__DTYPE", "float32")
     settings = load_settings()
     assert str(settings.index) == "/somewhere"
     assert settings.graph.damping == 0.25
-    assert settings.graph.seeds.vocabulary is False
+    assert settings.graph.assembly.noun_phrases == "on"
     assert settings.analyser.encoder.dtype == "float32"
 
 
 def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WYE_FUSION__LISTS", "dense, lexical")
-    monkeypatch.setenv("WYE_LEXICAL__STOPWORDS", "a,the")
-    settings = load_settings()
-    assert settings.fusion.lists == ("dense", "lexical")
-    assert settings.lexical.stopwords == ("a", "the")
+    assert load_settings().fusion.lists == ("dense", "lexical")
 
 
 def test_a_preset_is_where_the_graph_starts_from(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,19 +72,15 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
         ("WYE_FUSION__METHOD", "borda", "take adaptive, convex, rrf"),
         ("WYE_FUSION__METHOD", "trust", "is trust, which was renamed; take adaptive"),
         ("WYE_FUSION__METHOD", "blend", "is blend, which was renamed; take convex"),
-        ("WYE_FUSION__GRAPH_SCALE", "-1", "WYE_FUSION__GRAPH_SCALE is -1"),
-        ("WYE_FUSION__GRAPH_WEIGHT__BIAS", "inf", "WYE_FUSION__GRAPH_WEIGHT__BIAS is inf"),
-        (
-            "WYE_FUSION__GRAPH_WEIGHT__GRAPH_MARGIN_5",
-            "-0.1",
-            "GRAPH_MARGIN_5 is -0.1; .* 0 or more",
-        ),
+        ("WYE_FUSION__GRAPH_SCALE", "1", r"GRAPH_SCALE is no setting any more\. It was fitted"),
+        ("WYE_GRAPH__SEEDS__NEAREST", "true", "It goes with WYE_PRESET"),
+        ("WYE_GRAPH__DAMPING", "1", "WYE_GRAPH__DAMPING is '1'; use a number below 1"),
+        ("WYE_GRAPH__STEPS", "0", "WYE_GRAPH__STEPS is '0'; use 1 or more"),
         ("WYE_FUSION__LISTS", "dense,fusion", "name some of dense, lexical, graph"),
         ("WYE_FUSION__LISTS", "dense,dense", "each once"),
         ("WYE_FUSION__LISTS", "", "is empty"),
-        ("WYE_LEXICAL__B", "2", "0 <= b <= 1"),
-        ("WYE_INGEST__BATCH_PASSAGES", "0", "use 1 or more"),
-        ("WYE_PRESET", "paper", "take default or published"),
+        ("WYE_LEXICAL__B", "2", "WYE_LEXICAL__…: .*0 <= b <= 1"),
+        ("WYE_PRESET", "paper", "no preset 'paper'; take default or published"),
     ],
 )
 def test_mistakes_name_the_variable(
@@ -89,3 +94,72 @@ def test_mistakes_name_the_variable(
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Settings().preset = "published"
+
+
+def test_every_variable_has_a_name_and_a_meaning() -> None:
+    found = variables(Settings)
+    assert len({variable.name for variable in found}) == len(found)
+    assert all(variable.doc for variable in found)
+    names = [variable.name for variable in found]
+    assert {"WYE_INDEX", "WYE_GRAPH__DAMPING", "WYE_ANALYSER__ENCODER__MODEL"} <= {*names}
+
+
+def test_defaults_are_written_as_the_environment_has_them() -> None:
+    defaults = {variable.name: variable.default for variable in variables(Settings)}
+    assert defaults["WYE_FUSION__LISTS"] == "dense,graph"
+    assert defaults["WYE_ANALYSER__PROCESSES"] == "0"
+    assert defaults["WYE_INDEX"] == ""
+
+
+def test_docs_come_from_the_attributes_section() -> None:
+    class Owner:
+        """First line.
+
+        Attributes:
+            one: Says
+                this.
+            two_words: And that.
+        """
+
+    assert attribute_docs(getdoc(Owner)) == {"one": "Says this.", "two_words": "And that."}
+
+
+def test_the_page_has_a_table_for_each_part() -> None:
+    page = markdown(Settings)
+    assert "| `WYE_FUSION__RRF_K` | `60.0` |" in page
+    assert page.count("| variable | default | meaning |") > 5
+
+
+def test_a_router_is_a_folder_or_one_of_the_repositorys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert MODELS.is_dir()
+    (tmp_path / "models" / "mine" / "v2").mkdir(parents=True)
+    given = tmp_path / "models" / "mine" / "v2"
+    assert RoutingSettings(str(given)).folder() == given
+    monkeypatch.setattr("router.settings.MODELS", tmp_path / "models")
+    assert RoutingSettings("mine/v2").folder() == given
+
+
+def test_a_router_that_is_not_there_is_named_with_what_to_do() -> None:
+    with pytest.raises(ModelFileError, match=r"There is no router 'mine/v9'.*WYE_ROUTER__MODEL"):
+        RoutingSettings("mine/v9").folder()
+
+
+def test_router_and_thresholds_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().router == RoutingSettings(DEFAULT_ROUTER, "")
+    monkeypatch.setenv("WYE_ROUTER__MODEL", "mine/v2")
+    monkeypatch.setenv("WYE_ROUTER__THRESHOLDS", "reviewed.json")
+    assert load_settings().router == RoutingSettings("mine/v2", "reviewed.json")
+
+
+def test_what_was_retired_is_no_variable_and_its_field_is_documented() -> None:
+    names = {variable.name for variable in variables(Settings)}
+    assert not names & {*Settings.retired}
+    assert all(sentence.endswith(".") for sentence in Settings.retired.values())
+
+
+def test_faults_of_a_part_are_told_with_its_name() -> None:
+    with pytest.raises(SettingsError, match="use 1 or more") as found:
+        load_settings(ingest={"batch_passages": 0})
+    assert "WYE_INGEST__BATCH_PASSAGES is 0" in str(found.value)

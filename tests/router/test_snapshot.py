@@ -83,4 +83,4 @@ def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
         patch.setattr(Corpus, "texts", texts)
         assert isinstance(after.retriever(Route.LEXICAL), LexicalRetriever)
     assert read == ["p99"]
-    assert after.graph.graph.ground.words is before.graph.graph.ground.words
+    assert after.graph.graph.normalised.words is before.graph.graph.normalised.words

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import SecretStr
@@ -19,8 +19,9 @@ from backends.filters import Columns, parse_filter
 from backends.store.index import Index
 from backends.store.ingest import ingest
 from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
-from backends.types import Hit, Passage, PassageAnalyser, Ranking
+from backends.types import Hit, Passage, Ranking
 from benchmarks.hashing import HashAnalyser
+from featurizer.analyser import Analyser
 from router.errors import ModelFileError
 from router.gateway import Gateway
 from router.policy import Policy
@@ -79,8 +80,8 @@ class Library(Session, Gateway):
         return Path("/nonexistent/library")
 
     @property
-    def passage_analyser(self) -> PassageAnalyser:
-        return HashAnalyser()
+    def analyser(self) -> Analyser:
+        return cast("Analyser", HashAnalyser())
 
     @property
     def gateway(self) -> "Library":
@@ -248,6 +249,10 @@ class Shelf(Library):
     @property
     def folder(self) -> Path:
         return self._folder
+
+    @property
+    def analyser(self) -> Analyser:
+        return cast("Analyser", HashAnalyser())
 
     def reload(self) -> "Library | None":
         return None if self._index.is_newest else Shelf(self._folder)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from router.model_files import Draft, save
+from router.model_files import TrainedRouter, save_router
 from router.policy import Policy
 from router.scorer import Linear, Scorer, Standard
 from router.types import Route, Thresholds
@@ -31,8 +31,8 @@ def router(tmp_path: Path) -> Path:
         standard=Standard(np.zeros(1), np.ones(1), 5.0),
         members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
     )
-    draft = Draft(scorer, Policy(Thresholds(0.4, 0.7)), "words", "# Words\n", {}, {})
-    return save(tmp_path / "models", "words", draft)
+    draft = TrainedRouter(scorer, Policy(Thresholds(0.4, 0.7)), "words", "# Words\n", {}, {})
+    return save_router(tmp_path / "models", "words", draft)
 
 
 def test_a_log_is_tuned_from(

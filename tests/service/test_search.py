@@ -148,7 +148,7 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
 
     class Replaced(make_library):  # type: ignore[misc,valid-type]
         def decide(self, questions: Sequence[str], **options: Any) -> list[Decision]:  # noqa: ANN401
-            if collection.engine is library:
+            if collection.session is library:
                 library.with_thresholds = Thresholds(0.0, 0.1)
                 assert collection.renew()
             return cast("list[Decision]", super().decide(questions, **options))

@@ -1,18 +1,32 @@
-"""Replays made by hand, and examples to learn from."""
+"""Replays and request logs made by hand, and examples to learn from."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from backends.trigraph.seeds import SeedStats
 from backends.types import Hit, Mention, Query, Ranking
-from router.types import ARMS, ArmResults, Route
+from router.model_files import RouterInfo
+from router.policy import Policy
+from router.request_log import FEEDBACK, RETRIEVAL
+from router.types import ARMS, ArmResults, Route, Thresholds
 from training.data.dataset import Question
+from training.data.evaluation_set import EvaluationSet
 from training.data.examples import Examples
-from training.data.replay import Replayed, ReplayKey, TrainingReplay
+from training.data.replay import Replay, Replayed, ReplayKey, TrainingReplay
+from training.evaluation.held_out import (
+    HeldOutEvaluation,
+    HeldOutOutcomes,
+    RouterScores,
+    run_systems,
+)
+from training.fit.router import Choices, Fitted, TrainingSet, fit
+from training.labels import compared
+from training.report import Report, make_report
 
 KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
 MakeQuestion = Callable[..., Replayed]
@@ -149,3 +163,193 @@ def write_town(folder: Path, streets: int = 48) -> Path:
 @pytest.fixture(scope="session")
 def town() -> Callable[..., Path]:
     return write_town
+
+
+D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
+FOUND = {1: {D: "bcdefa", L: "bcdefa", G: "ab"}, 0: {D: "ab", L: "ba", G: "bcdefa"}}
+AGREE = {D: "ab", L: "ab", G: "ba"}
+WIDTH = 6
+
+
+class World:
+    """Questions whose first two features tell which arm they need, but for noise."""
+
+    def __init__(self, replayed: MakeQuestion, replay_of: MakeReplay) -> None:
+        self._replayed = replayed
+        self._replay_of = replay_of
+
+    def material(self, sizes: dict[str, int], *splits: str, seed: int = 0) -> EvaluationSet:
+        """So many questions of each dataset, in each split."""
+        draw = np.random.default_rng(seed)
+        replays: list[Replay] = []
+        features = []
+        for split in splits:
+            for dataset, count in sizes.items():
+                x = draw.normal(size=(count, WIDTH))
+                label = (x[:, 0] - x[:, 1] + draw.normal(size=count) > 0).astype(int)
+                agree = draw.random(count) < 0.3
+                questions = [
+                    self._replayed(
+                        f"{dataset}-{split}-{at}",
+                        "a",
+                        AGREE if agree[at] else FOUND[label[at]],
+                        answered="a",
+                        group=dataset,
+                    )
+                    for at in range(count)
+                ]
+                made = self._replay_of(*questions, dataset=dataset)
+                # Only the final evaluation may hold a test split, so it is no TrainingReplay.
+                replays.append(Replay(dataset, split, made.key, made.questions))
+                features.append(x)
+        return EvaluationSet(tuple(replays), np.concatenate(features))
+
+
+@pytest.fixture(scope="session")
+def world(replayed: MakeQuestion, replay_of: MakeReplay) -> World:
+    return World(replayed, replay_of)
+
+
+@pytest.fixture(scope="session")
+def fitted(world: World) -> Fitted:
+    choices = Choices(kind="linear", simple=D)
+    questions = world.material({"one": 90, "other": 60}, "train", "dev")
+    labels = compared(questions, D, choices.success, choices.fusion)
+    replays = questions.replays
+    dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
+    names = tuple(f"f{column}" for column in range(WIDTH))
+    return fit(TrainingSet(questions, dev, labels), names, choices)
+
+
+@pytest.fixture(scope="session")
+def held_out(world: World, fitted: Fitted) -> HeldOutEvaluation:
+    fusion, success = fitted.choices.fusion, fitted.choices.success
+    material = world.material({"one": 40, "other": 20}, "test", seed=1)
+
+    def outcomes(asked: EvaluationSet) -> HeldOutOutcomes:
+        return run_systems(
+            asked,
+            RouterScores(fitted.scorer.scores(asked.features), fitted.policy),
+            compared(asked, D, success, fusion),
+            fusion=fusion,
+            baselines={},
+        )
+
+    other = material.only(material.groups == "other")
+    return HeldOutEvaluation(
+        questions=material,
+        outcomes=outcomes(material),
+        transfer={"other": outcomes(other)},
+        untried={"one": "On all disagreements the same arm wins."},
+        duplicates=[("Who is <Ada>?", "Who was <Ada>?")],
+    )
+
+
+@pytest.fixture(scope="session")
+def report(fitted: Fitted, held_out: HeldOutEvaluation) -> Report:
+    return report_of(fitted, held_out)
+
+
+@pytest.fixture(scope="session")
+def unjudged(fitted: Fitted) -> Report:
+    return report_of(fitted, None)
+
+
+def report_of(fitted: Fitted, held_out: HeldOutEvaluation | None) -> Report:
+    return make_report(
+        fitted,
+        held_out,
+        title="A <small> router",
+        schema_id="9f2c",
+        command="wye train --questions one --questions other",
+        seconds={"training": 1.25},
+        versions={"wye": "0.1.0"},
+    )
+
+
+MODEL = "hand/v1"
+Line = dict[str, Any]
+
+
+def line(
+    request_id: str = "1",
+    score: float | None = 0.5,
+    route: str = "fusion",
+    *,
+    ms: float = 20.0,
+    low: float = 0.4,
+    high: float = 0.6,
+    model: str = MODEL,
+    reason: str = "score",
+    **changes: Any,  # noqa: ANN401 - as many types as a line has
+) -> Line:
+    """An answered question as the service logs it; no score, no decision."""
+    decision = {
+        "route": route,
+        "score": score,
+        "logit": 0.0,
+        "thresholds": {"low": low, "high": high},
+        "reason": reason,
+        "model": model,
+    }
+    return {
+        "kind": RETRIEVAL,
+        "request_id": request_id,
+        "time": "2026-11-10T08:00:00.000+00:00",
+        "question": f"question {request_id}?",
+        "collection": "default",
+        "asked": "auto",
+        "route": route,
+        "k": 5,
+        "filter": None,
+        "max_latency_ms": None,
+        "decision": None if score is None else decision,
+        "passages": ["a", "b"],
+        "index_version": 3,
+        "degraded": "",
+        "seconds": {"queue": 0.004, "parsing": 0.001, route: ms / 1000 - 0.001, "total": 0.05},
+        **changes,
+    }
+
+
+def feedback(request_id: str = "1", *passages: str, rating: str = "good", **changes: Any) -> Line:  # noqa: ANN401
+    return {
+        "kind": FEEDBACK,
+        "request_id": request_id,
+        "time": "2026-11-10T09:00:00.000+00:00",
+        "rating": rating,
+        "passages": list(passages),
+        "comment": "",
+        **changes,
+    }
+
+
+@pytest.fixture(scope="session")
+def asked() -> Callable[..., Line]:
+    """Make a line of an answered question."""
+    return line
+
+
+@pytest.fixture(scope="session")
+def said() -> Callable[..., Line]:
+    """Make a line of feedback."""
+    return feedback
+
+
+@pytest.fixture(scope="session")
+def hand() -> RouterInfo:
+    """The router that decided, unless a line says otherwise."""
+    return RouterInfo(MODEL, Policy(Thresholds(0.4, 0.6)), asks_corpus=False)
+
+
+@pytest.fixture
+def write_log(tmp_path: Path) -> Callable[..., Path]:
+    """Write lines, which may be text that is none, to a file."""
+
+    def write(*lines: Line | str, name: str = "log.jsonl") -> Path:
+        path = tmp_path / name
+        texts = (one if isinstance(one, str) else json.dumps(one) + "\n" for one in lines)
+        path.write_text("".join(texts), encoding="utf-8")
+        return path
+
+    return write

@@ -12,8 +12,8 @@ from backends.types import Float32
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import AnalyserSettings
 from router.model_files import read_policy
-from tests.conftest import ReadingAnalyser
 from tests.docs.examples import block_with, perform
+from tests.fakes import ReadingAnalyser
 
 Wye = Callable[..., tuple[int, str, str]]
 

@@ -1,14 +1,22 @@
-"""The judge against a real HTTP server on this machine."""
-
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from training.errors import JudgeError
-from training.judge import Judge, JudgeSettings
+from backends.progress import Silent
+from backends.types import Hit, Ranking
+from router.settings import load_settings
+from training.errors import FitError, JudgeError
+from training.fit.router import Choices
+from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
+from training.run import TrainingRun
+
+if TYPE_CHECKING:
+    from training.data.replay import Replay, Replayed, TrainingReplay
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -64,7 +72,7 @@ CONTEXT = ["Como is a lake in Lombardy.", "Ada was born in Bergamo."]
 
 
 def test_the_answer_is_looked_up_in_what_is_answered(endpoint: Endpoint) -> None:
-    with Judge(JudgeSettings(endpoint.url, "reader", key="secret")) as judge:
+    with JudgeClient(JudgeSettings(endpoint.url, "reader", key="secret")) as judge:
         assert judge.succeeds("Where lies Como?", CONTEXT, ["Lombardy"])
         assert not judge.succeeds("Where lies Como?", CONTEXT, ["Bergamo"])
         assert not judge.succeeds("Where lies Ur?", CONTEXT, ["Lombardy"])
@@ -83,7 +91,7 @@ def test_the_answer_is_looked_up_in_what_is_answered(endpoint: Endpoint) -> None
 
 def test_what_may_pass_is_tried_again(endpoint: Endpoint) -> None:
     endpoint.fail = [503, 429]
-    with Judge(JudgeSettings(endpoint.url, "reader")) as judge:
+    with JudgeClient(JudgeSettings(endpoint.url, "reader")) as judge:
         assert judge.succeeds("Where lies Como?", CONTEXT, ["lombardy"])
     assert len(endpoint.requests) == 3
     assert endpoint.requests[0][1] == ""
@@ -91,7 +99,7 @@ def test_what_may_pass_is_tried_again(endpoint: Endpoint) -> None:
 
 def test_what_does_not_pass_is_said(endpoint: Endpoint) -> None:
     endpoint.fail = [401]
-    with Judge(JudgeSettings(endpoint.url, "reader")) as judge:
+    with JudgeClient(JudgeSettings(endpoint.url, "reader")) as judge:
         with pytest.raises(JudgeError, match=r"did not answer \(status 401.*check the url"):
             judge.answer("Where lies Como?", CONTEXT)
         assert len(endpoint.requests) == 1
@@ -108,7 +116,7 @@ def test_what_does_not_pass_is_said(endpoint: Endpoint) -> None:
 def test_nobody_listens() -> None:
     with Endpoint() as server:
         url = server.url
-    judge = Judge(JudgeSettings(url, "reader", tries=2))
+    judge = JudgeClient(JudgeSettings(url, "reader", tries=2))
     with judge, pytest.raises(JudgeError, match="did not answer"):
         judge.answer("Where lies Como?", CONTEXT)
 
@@ -116,3 +124,66 @@ def test_nobody_listens() -> None:
 def test_settings_that_make_no_sense() -> None:
     with pytest.raises(JudgeError, match="give an http"):
         JudgeSettings("localhost:8000", "reader")
+
+
+class Parrot:
+    """Is right where the first passage says so, and counts how often it is asked."""
+
+    identity = "parrot"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []
+
+    def succeeds(self, question: str, context: Sequence[str], answers: Sequence[str]) -> bool:
+        self.asked.append((question, tuple(context), tuple(answers)))
+        return context[0] == "text of a"
+
+
+def texts(_: "Replay", ids: Sequence[str]) -> dict[str, str]:
+    return {id_: f"text of {id_}" for id_ in ids}
+
+
+def ranked(ids: str) -> Ranking:
+    return Ranking("dense", tuple(Hit(id_, 1 / n, n) for n, id_ in enumerate(ids, start=1)))
+
+
+@pytest.fixture
+def replay(
+    replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
+) -> "TrainingReplay":
+    return replay_of(replayed("q1", "a", {}), replayed("q2", "a", {}))
+
+
+def reader(parrot: Parrot, kept: Path) -> LlmJudge:
+    return LlmJudge(parrot, texts, kept, Silent)  # type: ignore[arg-type]
+
+
+def test_a_reader_is_given_the_first_five_passages(
+    replay: "TrainingReplay", tmp_path: Path
+) -> None:
+    parrot = Parrot()
+    found = reader(parrot, tmp_path / "kept").succeeds([replay], [ranked("abcdefg"), ranked("b")])
+    assert found.tolist() == [True, False]
+    assert parrot.asked[0][1] == tuple(f"text of {id_}" for id_ in "abcde")
+    assert parrot.asked[1][1] == ("text of b",)
+
+
+def test_what_was_judged_is_not_asked_again_even_after_half_a_line(
+    replay: "TrainingReplay", tmp_path: Path
+) -> None:
+    kept, rankings = tmp_path / "deep" / "kept", [ranked("ab"), ranked("ba")]
+    first, second = Parrot(), Parrot()
+    before = reader(first, kept).succeeds([replay], rankings)
+    with kept.open("a", encoding="utf-8") as file:
+        file.write('{"key": "interr')
+    after = reader(second, kept).succeeds([replay], [*rankings[:1], ranked("ca")])
+    assert (before[0], after[0]) == (True, True)
+    assert [context for _, context, _ in second.asked] == [("text of c", "text of a")]
+
+
+def test_judging_needs_a_judge(tmp_path: Path) -> None:
+    choices = Choices(success=JUDGED)
+    with pytest.raises(FitError, match="Give --judge-url and --judge-model"):
+        TrainingRun(load_settings(), [], choices, tmp_path, Silent)
+    judge = JudgeSettings("http://a/v1", "m")
+    TrainingRun(load_settings(), [], choices, tmp_path, Silent, judge=judge)

@@ -1,14 +1,25 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
+from backends.types import Ranking
 from router.fusion import FusionSettings
 from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.replay import Replayed, TrainingReplay
 from training.errors import FitError
-from training.labels import BETTER, CHOICES, compared, disagreements, labels_of
+from training.labels import (
+    BETTER,
+    CHOICES,
+    ENOUGH,
+    compared,
+    disagreement,
+    disagreement_of,
+    disagreements,
+    labels_of,
+    succeeds,
+)
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FUSION = FusionSettings()
@@ -68,3 +79,90 @@ def test_a_label_is_which_arm_is_needed(replayed: MakeQuestion, replay_of: MakeR
 def test_unknown_success_is_refused(replays: list[TrainingReplay]) -> None:
     with pytest.raises(FitError, match=r"There is no success 'luck'; choose among .*better-ndcg"):
         disagreements(replays, D, "luck", FUSION)
+
+
+D, G = Route.DENSE, Route.GRAPH
+
+
+def simple(replay: TrainingReplay) -> Sequence[Ranking]:
+    return replay.rankings(D)
+
+
+def graph(replay: TrainingReplay) -> Sequence[Ranking]:
+    return replay.rankings(G)
+
+
+@pytest.fixture
+def replay(replayed: MakeQuestion, replay_of: MakeReplay) -> TrainingReplay:
+    return replay_of(
+        replayed("both", "a", {D: "abc", G: "a"}, answered="a"),
+        replayed("graph", "ab", {D: "acdefb", G: "ab"}, answered="b"),
+        replayed("simple", "a", {D: "a", G: "bcdef"}, answered="abc", group="there"),
+        replayed("neither", "x", {D: "a", G: "b"}),
+    )
+
+
+def test_success_by_name(replay: TrainingReplay) -> None:
+    outcomes = {
+        name: succeeds(replay, simple(replay), name).tolist()
+        for name in ("all-gold@5", "any-gold@5", "answer-in-context@5")
+    }
+    assert outcomes == {
+        "all-gold@5": [True, False, True, False],
+        "any-gold@5": [True, True, True, False],
+        "answer-in-context@5": [True, False, True, False],
+    }
+    # The graph's list lacks gold of "simple", and has its answer.
+    assert succeeds(replay, graph(replay), "answer-in-context@5").tolist() == [
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
+    found = disagreement([replay, replay], simple, graph)
+    assert found.rows.tolist() == [1, 2, 5, 6]
+    assert found.labels.tolist() == [1, 0, 1, 0]
+    assert found.groups.tolist() == ["here", "there"] * 2
+    assert found.texts[0] == "question graph?"
+    assert (found.both, found.neither) == (2, 2)
+    assert found.warnings == (
+        f"The arms disagree on 4 questions only, and a router needs about {ENOUGH}; add questions, "
+        "or a dataset that is unlike these.",
+    )
+    found.require_both()
+
+
+def test_enough_of_both_is_nothing_to_warn_of(replay: TrainingReplay) -> None:
+    assert disagreement([replay] * ENOUGH, simple, graph).warnings == ()
+
+
+def test_one_side_alone_is_said_and_refused(replay: TrainingReplay) -> None:
+    everything = np.array([True] * 4)
+    found = disagreement_of([replay], everything, ~everything)
+    assert "the simple arm succeeds: always taking it loses nothing" in found.warnings[-1]
+    with pytest.raises(FitError, match="Add questions on which the other is better"):
+        found.require_both()
+
+
+def test_no_disagreement_at_all(replay: TrainingReplay) -> None:
+    same = disagreement([replay], simple, simple)
+    assert len(same) == 0
+    assert (
+        "The arms never disagree: both succeed on 2 questions and neither on 2"
+        in (same.warnings[0])
+    )
+    with pytest.raises(FitError, match="nothing to route"):
+        same.require_both()
+
+
+def test_a_success_that_cannot_be_told(
+    replay: TrainingReplay, replayed: MakeQuestion, replay_of: MakeReplay
+) -> None:
+    with pytest.raises(FitError, match="There is no success 'luck'; choose among all-gold@5"):
+        succeeds(replay, simple(replay), "luck")
+    without = replay_of(replayed("q", "a", {D: "a"}))
+    with pytest.raises(FitError, match="has an answer in its metadata"):
+        succeeds(without, simple(without), "answer-in-context@5")

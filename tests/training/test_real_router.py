@@ -8,25 +8,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from backends.files import DIGITS
 from router.fusion import FusionSettings
 from router.model import RoutingModel
-from router.model_files import DIGITS, Draft, save
+from router.model_files import TrainedRouter, save_router
 from router.policy import Policy
 from router.query_performance import NAMES
 from router.session import Session
 from router.settings import RoutingSettings, load_settings
 from router.types import Decision, Route, Thresholds
 from service.cli import run
-from training.data.demo_replays import replay_demo
-from training.data.evaluation_set import EvaluationSet, gather
+from training.data.evaluation_set import EvaluationSet
+from training.data.examples import Pool
 from training.data.replay import read_training
-from training.fit.recipe import Recipe
+from training.data.replaying import replay_demo
+from training.fit.recipe import RouterRecipe
 from training.fit.trainer import train
 from training.labels import BETTER, disagreements, labels_of
-from training.pipeline import examples_of
-from training.publishing import schema_of
+from training.run import schema_of
 
-RECIPE = Recipe(hidden=(16, 8), seeds=(0, 1), epochs=10)
+RECIPE = RouterRecipe(hidden=(16, 8), seeds=(0, 1), epochs=10)
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,14 @@ class Trained:
     """A router, what it learned from, and the same router as it serves."""
 
     folder: Path
-    material: EvaluationSet
+    evaluation_set: EvaluationSet
     model: RoutingModel
     container: Session
 
     def offline(self) -> dict[str, Decision]:
         """By question, from the replayed features."""
-        found = self.model.decide(self.material.features)
-        return dict(zip(self.material.texts, found, strict=True))
+        found = self.model.decide(self.evaluation_set.features)
+        return dict(zip(self.evaluation_set.texts, found, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -49,19 +50,20 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     folder = tmp_path_factory.mktemp("demo")
     settings = load_settings()
     replays = [read_training(file) for file in replay_demo(folder)]
-    material = gather(replays, folder / "features", settings.analyser)
+    evaluation_set = EvaluationSet.load(replays, folder / "features", settings.analyser)
     differ = disagreements(replays, Route.LEXICAL, BETTER, FusionSettings())
-    labels = labels_of(differ, len(material))
+    labels = labels_of(differ, len(evaluation_set))
     dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
-    parts = [examples_of(material.features, labels, material.groups, rows) for rows in (~dev, dev)]
+    pool = Pool(evaluation_set.features, labels, evaluation_set.groups)
+    parts = [pool.examples(rows) for rows in (~dev, dev)]
     scorer = train(parts[0], parts[1], NAMES, RECIPE).scorer
-    low, high = np.quantile(scorer.scores(material.features), [0.35, 0.65]).tolist()
+    low, high = np.quantile(scorer.scores(evaluation_set.features), [0.35, 0.65]).tolist()
     policy = Policy(Thresholds(low, high), Route.LEXICAL)
-    draft = Draft(scorer, policy, schema_of(settings), "# A router\n", {}, {})
-    place = save(folder / "models", "demo", draft)
+    draft = TrainedRouter(scorer, policy, schema_of(settings), "# A router\n", {}, {})
+    place = save_router(folder / "models", "demo", draft)
     own = settings.model_copy(update={"router": RoutingSettings(str(place))})
     container = Session.open(own, folder / "index")
-    yield Trained(folder, material, container.router, container)
+    yield Trained(folder, evaluation_set, container.router, container)
     container.close()
 
 
@@ -99,13 +101,13 @@ def test_searching_gives_the_bits_of_the_replay(trained: Trained) -> None:
 
 def test_what_is_routed_answers_as_replayed(trained: Trained) -> None:
     """The scores of passages, too: what was measured is what is served."""
-    replayed = [one for replay in trained.material.replays for one in replay.questions][::7]
+    replayed = [one for replay in trained.evaluation_set.replays for one in replay.questions][::7]
     offline = trained.offline()
     fusion = trained.container.settings.fusion
     scores = np.array([offline[one.question.text].score for one in replayed])
     chosen = {
-        route: trained.material.only(
-            np.isin(trained.material.texts, [one.question.text for one in replayed])
+        route: trained.evaluation_set.only(
+            np.isin(trained.evaluation_set.texts, [one.question.text for one in replayed])
         ).rankings(route, fusion, scores)
         for route in (Route.LEXICAL, Route.FUSION, Route.GRAPH)
     }
@@ -138,7 +140,7 @@ def test_the_command_line_prints_the_same(
 
 
 def test_an_explanation_adds_up_and_names_what_matters(trained: Trained) -> None:
-    features = trained.material.features
+    features = trained.evaluation_set.features
     scorer = trained.model.scorer
     draw = np.random.default_rng(0)
     moved, by_chance = [], []

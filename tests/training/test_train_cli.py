@@ -11,9 +11,9 @@ import pytest
 from router.model_files import read_policy
 from router.types import Route
 from service.cli import run
+from training.cli import simple_route
 from training.errors import FitError
 from training.fit.baselines import embedding_lr
-from training.train_cli import simple_route
 
 HOP = "Where did the person whom Bakort taught go?"
 Town = Callable[..., Path]

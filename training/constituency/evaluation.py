@@ -62,17 +62,17 @@ class BracketScore:
         return 100 * 2 * self.matched / total if total else 0.0
 
 
-def brackets(tree: Tree, *, every: bool = False) -> Counter[Bracket]:
-    """(label, first word, end word) of all phrases; without `every`, no root and no punctuation."""
+def brackets(tree: Tree) -> Counter[Bracket]:
+    """(label, first word, end word) of all phrases below the root, punctuation not counted."""
     found: Counter[Bracket] = Counter()
 
     def visit(node: Tree, start: int) -> int:
         if node.is_preterminal:
-            return start + (every or node.label not in PUNCTUATION)
+            return start + (node.label not in PUNCTUATION)
         end = start
         for child in node.children:
             end = visit(child, end)
-        if end > start and (every or node.label not in ROOT_LABELS):
+        if end > start and node.label not in ROOT_LABELS:
             found[node.label, start, end] += 1
         return end
 
@@ -80,15 +80,14 @@ def brackets(tree: Tree, *, every: bool = False) -> Counter[Bracket]:
     return found
 
 
-def score(pairs: Iterable[tuple[Tree, Tree]], *, every: bool = False) -> BracketScore:
+def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScore:
     """Corpus-level score of (predicted, gold) pairs of trees over the same words.
 
-    Both trees of a pair should carry the gold tags, since tags decide what punctuation is. `every`
-    counts the root's bracket and punctuation as well.
+    Both trees of a pair should carry the gold tags, since tags decide what punctuation is.
     """
     matched = predicted = gold = exact = sentences = 0
     for one, other in pairs:
-        ours, theirs = brackets(one, every=every), brackets(other, every=every)
+        ours, theirs = brackets(one), brackets(other)
         matched += (ours & theirs).total()
         predicted += ours.total()
         gold += theirs.total()

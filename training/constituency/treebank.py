@@ -68,10 +68,6 @@ class Tagger:
         meta = self._nlp.meta
         self.name = f"{meta['lang']}_{meta['name']} {meta['version']}"
 
-    def tagged_words(self, texts: Sequence[str]) -> list[list[tuple[str, str]]]:
-        """The pipeline's own tokens of each text, with their tags."""
-        return [[(token.text, token.tag_) for token in doc] for doc in self._nlp.pipe(texts)]
-
     def tag(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         """Penn tags, one for each token, in order."""
         from spacy.tokens import Doc  # noqa: PLC0415 - a second that `--help` need not pay

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from backends.types import Float32, Float64, Ranking
 from featurizer.analyser import AnalyserSettings
-from router.fusion import FusionSettings, fuse_all, fuse_text
+from router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from router.query_performance import with_corpus
 from router.types import Route
 from training.data.feature_cache import cached_features
@@ -20,13 +20,7 @@ from training.thresholds.outcomes import RouteOutcomes
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """What the simple route can be: no graph is walked for it."""
-_STAGES = {
-    Route.DENSE: ("parsing", "encoding", "dense"),
-    Route.LEXICAL: ("parsing", "encoding", "lexical"),
-    Route.HYBRID: ("parsing", "encoding", "dense", "lexical"),
-    Route.GRAPH: ("parsing", "encoding", "graph"),
-    Route.FUSION: ("parsing", "encoding", "dense", "lexical", "graph", "seeds"),
-}
+_READING = ("parsing", "encoding")
 
 
 @dataclass(frozen=True)
@@ -46,6 +40,30 @@ class EvaluationSet:
             raise TrainingError(
                 f"{len(self)} questions and features of {len(self.features)} do not fit."
             )
+
+    @classmethod
+    def load(
+        cls,
+        replays: Sequence[Replay],
+        cache: Path,
+        settings: AnalyserSettings,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> "EvaluationSet":
+        """Replays with every column that a router may look at.
+
+        Args:
+            replays: Of any splits.
+            cache: Folder of features, which are computed where they are missing.
+            settings: Of the models that features are made by.
+            progress: Told how many questions have been done since.
+
+        Raises:
+            ModelError: A model is missing or damaged.
+            TrainingError: There are no questions, or a file of the cache is damaged.
+        """
+        features = cached_features(texts_of(replays), cache, settings, progress=progress)
+        results = [one for replay in replays for one in replay.results]
+        return cls(tuple(replays), with_corpus(features, results))
 
     def __len__(self) -> int:
         """How many questions there are; one that is asked of two indexes counts twice."""
@@ -75,7 +93,7 @@ class EvaluationSet:
     def vectors(self) -> Float32:
         """(n, d) of each question."""
         questions = [one for replay in self.replays for one in replay.questions]
-        return np.stack([one.evidence.query.vector for one in questions])
+        return np.stack([one.results.query.vector for one in questions])
 
     @property
     def groups(self) -> NDArray[np.str_]:
@@ -127,9 +145,17 @@ class EvaluationSet:
     def latency_ms(self, route: Route) -> Float64:
         """(n,) milliseconds that the stages of a route took."""
         questions = [one for replay in self.replays for one in replay.questions]
+        stages = (*_READING, *stages_of(route))
         return np.array(
-            [1000 * sum(one.seconds.get(s, 0.0) for s in _STAGES[route]) for one in questions]
+            [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in questions]
         )
+
+    def median_latency_ms(self, simple: Route) -> dict[Route, float]:
+        """Median milliseconds of the three routes, as replayed one question at a time."""
+        return {
+            route: round(float(np.median(self.latency_ms(route))), 2)
+            for route in (simple, Route.FUSION, Route.GRAPH)
+        }
 
     def outcomes(
         self, scores: Float64, simple: Route, fusion: FusionSettings, measure: str
@@ -151,29 +177,6 @@ class EvaluationSet:
         return RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
 
 
-def gather(
-    replays: Sequence[Replay],
-    cache: Path,
-    settings: AnalyserSettings,
-    progress: Callable[[int], None] = lambda _: None,
-) -> EvaluationSet:
-    """Replays with every column that a router may look at.
-
-    Args:
-        replays: Of any splits.
-        cache: Folder of features, which are computed where they are missing.
-        settings: Of the models that features are made by.
-        progress: Told how many questions have been done since.
-
-    Raises:
-        ModelError: A model is missing or damaged.
-        TrainingError: There are no questions, or a file of the cache is damaged.
-    """
-    features = cached_features(texts_of(replays), cache, settings, progress=progress)
-    evidence = [one for replay in replays for one in replay.evidence]
-    return EvaluationSet(tuple(replays), with_corpus(features, evidence))
-
-
 def texts_of(replays: Sequence[Replay]) -> list[str]:
     """Of each question of some replays, one after the other."""
     return [one.question.text for replay in replays for one in replay.questions]
@@ -183,7 +186,7 @@ def _rankings(
     replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
 ) -> list[Ranking]:
     if route == Route.FUSION:
-        return fuse_all(replay.evidence, fusion, scores, DEPTH)
+        return fuse_all(replay.results, fusion, scores, DEPTH)
     if route == Route.HYBRID:
-        return fuse_text(replay.evidence, fusion, DEPTH)
+        return fuse_text(replay.results, fusion, DEPTH)
     return replay.rankings(route)

@@ -73,3 +73,27 @@ def balanced_weights(labels: Int64, groups: NDArray[np.str_] | None = None) -> F
             weights[rows] = (names == name).sum() / max(1, 2 * rows.sum())
     result: Float64 = weights / weights.mean()
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """All questions that may be learned from, those on which both arms agree too.
+
+    Attributes:
+        features: (n, width) float64.
+        labels: (n,) 1 where only the graph arm succeeds, 0 where only the simple one does, and -1
+            where both do or neither, of which nothing is learned.
+        groups: (n,) name of the dataset of each question.
+        keys: (n,) what makes two rows the same question, asked of two indexes; they are never
+            divided between training and judging. None where every row is a question of its own.
+    """
+
+    features: Float64
+    labels: Int64
+    groups: NDArray[np.str_]
+    keys: NDArray[np.str_] | None = None
+
+    def examples(self, rows: NDArray[np.bool_]) -> Examples:
+        """The disagreements among some rows, (n,) bool."""
+        found = rows & (self.labels >= 0)
+        return Examples(self.features[found], self.labels[found], self.groups[found])

@@ -57,14 +57,14 @@ class Replayed:
     Attributes:
         question: With the dataset it comes from as its group.
         gold: Passage id -> relevance; above 0 is relevant.
-        evidence: Of every arm.
+        results: Of every arm.
         answered: Arm -> (hits,) whether the passage at each rank contains an answer.
         seconds: Wall time by stage (parsing, encoding, each arm).
     """
 
     question: Question
     gold: Mapping[str, int]
-    evidence: ArmResults
+    results: ArmResults
     answered: Mapping[Route, NDArray[np.bool_]]
     seconds: Mapping[str, float]
 
@@ -72,7 +72,7 @@ class Replayed:
         """Whether one of the first `cutoff` passages of a ranking of these hits has an answer."""
         has = {
             hit.id: bool(found)
-            for arm, ranking in self.evidence.rankings.items()
+            for arm, ranking in self.results.rankings.items()
             for hit, found in zip(ranking.hits, self.answered[arm], strict=True)
         }
         return any(has[hit.id] for hit in hits[:cutoff])
@@ -109,17 +109,17 @@ class Replay:
         return np.array([one.question.group for one in self.questions], dtype=np.str_)
 
     @cached_property
-    def evidence(self) -> list[ArmResults]:
+    def results(self) -> list[ArmResults]:
         """Of each question."""
-        return [one.evidence for one in self.questions]
+        return [one.results for one in self.questions]
 
     def rankings(self, arm: Route) -> list[Ranking]:
         """What one arm said."""
-        return [one.evidence.rankings[arm] for one in self.questions]
+        return [one.results.rankings[arm] for one in self.questions]
 
     def signals(self, names: Sequence[str] = SIGNAL_NAMES) -> Float64:
         """(n, m) signals of each question; see `router.query_performance`."""
-        return signals(self.evidence, names)
+        return signals(self.results, names)
 
     def measure(self, rankings: Sequence[Ranking]) -> Float64:
         """Every measure of every question, for answers of any kind.
@@ -271,7 +271,7 @@ def _stated(path: Path) -> dict[str, Any]:
 
 
 def _row(dataset: str, split: str, one: Replayed) -> dict[str, Any]:
-    evidence = one.evidence
+    results = one.results
     return {
         "dataset": dataset,
         "split": split,
@@ -280,11 +280,11 @@ def _row(dataset: str, split: str, one: Replayed) -> dict[str, Any]:
         "group": one.question.group,
         "answers": list(one.question.answers),
         "gold": list(one.gold.items()),
-        "vector": evidence.query.vector,
-        "mentions": [{"text": m.text, "kind": m.kind} for m in evidence.query.mentions],
-        "seeds": [asdict(seed) for seed in evidence.seeds],
+        "vector": results.query.vector,
+        "mentions": [{"text": m.text, "kind": m.kind} for m in results.query.mentions],
+        "seeds": [asdict(seed) for seed in results.seeds],
         "seconds": list(one.seconds.items()),
-        **{str(arm): _arm(evidence.rankings[arm], one.answered[arm].tolist()) for arm in ARMS},
+        **{str(arm): _arm(results.rankings[arm], one.answered[arm].tolist()) for arm in ARMS},
     }
 
 
@@ -304,7 +304,7 @@ def _question(row: Mapping[str, Any]) -> Replayed:
     return Replayed(
         question=Question(row["id"], row["text"], tuple(row["answers"]), row["group"]),
         gold=dict(row["gold"]),
-        evidence=ArmResults(
+        results=ArmResults(
             query,
             tuple(SeedStats(**seed) for seed in row["seeds"]),
             {arm: _ranking(str(arm), row[str(arm)]) for arm in ARMS},

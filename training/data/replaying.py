@@ -8,23 +8,27 @@ moment, it loses at most one block of questions: the next run takes up where it 
 import argparse
 import hashlib
 import json
+import re
 import shutil
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backends.documents import read_passages
 from backends.progress import Progress, Silent
 from backends.types import Ranking
-from router.gateway import Gateway
 from router.session import Session
-from router.settings import load_settings
+from router.settings import Settings, load_settings
 from router.types import TimedArmResults
 from training.data.dataset import Dataset, Question, read_dataset
 from training.data.replay import (
     SCHEMA,
+    TRAINING_SPLITS,
     Replayed,
     ReplayKey,
     file_name,
@@ -32,15 +36,15 @@ from training.data.replay import (
     read_replay,
     write_rows,
 )
-from training.judge import contains_any, words
 
 DEPTH = 100
 BLOCK = 64
 """Questions to a part file."""
+_WORD = re.compile(r"\w+")
 
 
 def replay_dataset(
-    container: Session,
+    session: Session,
     dataset: Dataset,
     folder: Path,
     *,
@@ -50,7 +54,7 @@ def replay_dataset(
     """Make the replay of a split, unless it is there already and would come out the same.
 
     Args:
-        container: The index to ask, with its settings.
+        session: The index to ask, with its settings.
         dataset: Questions with judgements.
         folder: For the file.
         depth: Hits of each arm.
@@ -62,12 +66,12 @@ def replay_dataset(
     Raises:
         QuestionError: A question is empty.
     """
-    key = key_of(container, dataset, depth)
+    key = key_of(session, dataset, depth)
     path = folder / file_name(dataset.name, dataset.split)
     if read_key(path) == key:
         return path
     parts = path.with_suffix(".parts") / _digest(json.dumps(asdict(key), sort_keys=True))
-    asking = _Asking(container, dataset, key, parts)
+    asking = _Asking(session, dataset, key, parts)
     progress = progress or Silent()
     progress.start(len(dataset.questions), f"replaying {dataset.name}, {dataset.split}")
     try:
@@ -82,10 +86,10 @@ def replay_dataset(
     return path
 
 
-def key_of(container: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
+def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     """What a replay depends on."""
-    settings = container.settings
-    rows = container.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
+    settings = session.settings
+    rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
     arms = [asdict(part) for part in (settings.dense, settings.lexical, settings.graph)]
     asked: list[object] = [
@@ -96,8 +100,8 @@ def key_of(container: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKe
     return ReplayKey(
         schema=SCHEMA,
         index=_digest(json.dumps(passages)),
-        version=container.index.version,
-        settings=_digest(json.dumps([container.index.fingerprint, arms], sort_keys=True)),
+        version=session.index.version,
+        settings=_digest(json.dumps([session.index.fingerprint, arms], sort_keys=True)),
         questions=_digest(json.dumps(asked)),
         depth=depth,
     )
@@ -106,8 +110,9 @@ def key_of(container: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKe
 class _Asking:
     """Asks block by block, or finds the answers of an earlier run."""
 
-    def __init__(self, container: Session, dataset: Dataset, key: ReplayKey, parts: Path) -> None:
-        self._container = container
+    def __init__(self, session: Session, dataset: Dataset, key: ReplayKey, parts: Path) -> None:
+        self._corpus = session.snapshot.corpus
+        self._gateway = session.gateway
         self._dataset = dataset
         self._key = key
         self._parts = parts
@@ -124,14 +129,15 @@ class _Asking:
         return replayed
 
     def _ask(self, questions: Sequence[Question]) -> list[Replayed]:
-        gateway: Gateway = self._container.gateway
         if not self._warm:
             # What is built on first use should not count as the first question's time.
-            gateway.retrieve_all([questions[0].text], 1)
+            self._gateway.retrieve_all([questions[0].text], 1)
             self._warm = True
         # One by one, so that times are those of a question that comes alone.
         found = [
-            gateway.retrieve_all([one.text], self._key.depth, self._dataset.filters.get(one.id))[0]
+            self._gateway.retrieve_all(
+                [one.text], self._key.depth, self._dataset.filters.get(one.id)
+            )[0]
             for one in questions
         ]
         texts = self._texts(found)
@@ -148,18 +154,20 @@ class _Asking:
         return Replayed(
             question=Question(question.id, question.text, question.answers, group),
             gold=self._dataset.judgements[question.id],
-            evidence=found.evidence,
+            results=found.results,
             answered={
                 arm: _answered(ranking, answers, texts)
-                for arm, ranking in found.evidence.rankings.items()
+                for arm, ranking in found.results.rankings.items()
             },
             seconds=found.seconds,
         )
 
     def _texts(self, found: Sequence[TimedArmResults]) -> dict[str, str]:
         """Title and text of every passage that was found, as words, by id."""
-        corpus = self._container.snapshot.corpus
-        ids = sorted({hit.id for one in found for r in _rankings(one) for hit in r.hits})
+        corpus = self._corpus
+        ids = sorted(
+            {hit.id for one in found for r in one.results.rankings.values() for hit in r.hits}
+        )
         rows = np.searchsorted(np.array(corpus.ids, dtype=object), np.array(ids, dtype=object))
         return {
             id_: words(f"{corpus.titles[row]}\n{text}")
@@ -167,12 +175,30 @@ class _Asking:
         }
 
 
-def _rankings(found: TimedArmResults) -> Sequence[Ranking]:
-    return list(found.evidence.rankings.values())
-
-
 def _answered(ranking: Ranking, answers: Sequence[str], texts: dict[str, str]) -> NDArray[np.bool_]:
     return np.array([contains_any(texts[hit.id], answers) for hit in ranking.hits], dtype=bool)
+
+
+def words(text: str) -> str:
+    """Words of a text in order, without case, with a blank around each.
+
+    Words rather than characters: "Ur" is no part of "Uruguay".
+    """
+    found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return f" {' '.join(found)} "
+
+
+def contains_any(text: str, answers: Sequence[str]) -> bool:
+    """Whether one of the answers stands in a text, word for word, whatever the case.
+
+    The measure that retrieval for open-domain questions is judged by: Karpukhin et al., Dense
+    Passage Retrieval (EMNLP 2020), section 5.1. An answer without a word is in no text.
+
+    Args:
+        text: Prepared by `words`.
+        answers: Prepared by `words`.
+    """
+    return any(answer.strip() and answer in text for answer in answers)
 
 
 def _digest(text: str) -> str:
@@ -187,15 +213,34 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the replays")
     parser.add_argument("--split", action="append", required=True, help="may be repeated")
     arguments = parser.parse_args(argv)
-    container = Session.open(load_settings(), arguments.index)
-    try:
+    with Session.open(load_settings(), arguments.index) as session:
         for folder in arguments.datasets:
             for split in arguments.split:
-                path = replay_dataset(container, read_dataset(folder, split), arguments.out)
+                path = replay_dataset(session, read_dataset(folder, split), arguments.out)
                 print(path, flush=True)  # noqa: T201 - a program's output
-    finally:
-        container.close()
 
 
 if __name__ == "__main__":
     main()
+
+
+def replay_demo(folder: Path, settings: Settings | None = None) -> list[Path]:
+    """Index the demo corpus, and ask it the questions of its train and dev splits.
+
+    Args:
+        folder: For the index and the replays; what is there already is used again.
+        settings: Of models and arms; None reads the environment.
+
+    Returns:
+        The replay files, dev first.
+    """
+    own = settings or load_settings()
+    index = folder / "index"
+    with as_file(files("service") / "demo") as corpus:
+        with Session.create(own, index) as session:
+            session.ingest(read_passages(corpus))
+        with Session.open(own, index) as session:
+            return [
+                replay_dataset(session, read_dataset(corpus, split), folder / "replays")
+                for split in sorted(TRAINING_SPLITS)
+            ]

@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Replay)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class QuestionSource:
     """A dataset with the index that answers it.
 
     Attributes:
@@ -39,7 +39,7 @@ class Source:
         return (self.dataset / "qrels" / f"{split}.tsv").is_file()
 
 
-def parse_source(text: str, index: Path | None) -> Source:
+def parse_source(text: str, index: Path | None) -> QuestionSource:
     """A source as the command line has it: DATASET, or DATASET=INDEX.
 
     Args:
@@ -56,7 +56,7 @@ def parse_source(text: str, index: Path | None) -> Source:
         raise TrainingError(
             f"Which index answers '{dataset}'? Give --index DIR, or '{dataset}=INDEX'."
         )
-    return Source(Path(dataset), Path(own) if own else Path(index or ""))
+    return QuestionSource(Path(dataset), Path(own) if own else Path(index or ""))
 
 
 def place_of(index: Path) -> str:
@@ -83,14 +83,11 @@ class Replays:
 
     def texts(self, replay: Replay, ids: Sequence[str]) -> dict[str, str]:
         """Title and text of passages of the index that a replay is of, by id."""
-        container = Session.open(self._settings, self._indexes[replay.key.index])
-        try:
-            found = container.passages(ids)
-        finally:
-            container.close()
+        with Session.open(self._settings, self._indexes[replay.key.index]) as session:
+            found = session.passages(ids)
         return {id_: f"{one.title}\n{one.text}".strip() for id_, one in found.items()}
 
-    def training(self, sources: Sequence[Source], split: str) -> list[TrainingReplay]:
+    def training(self, sources: Sequence[QuestionSource], split: str) -> list[TrainingReplay]:
         """Replays to learn from, of the sources that have the split.
 
         Raises:
@@ -108,7 +105,7 @@ class Replays:
             if source.has(split)
         ]
 
-    def final(self, sources: Sequence[Source], split: str) -> list[Replay]:
+    def final(self, sources: Sequence[QuestionSource], split: str) -> list[Replay]:
         """Replays of a split that only the final evaluation may read."""
         return [
             self._noted(source, read_replay(self._made(source, split), {split}))
@@ -116,18 +113,12 @@ class Replays:
             if source.has(split)
         ]
 
-    def _noted(self, source: Source, replay: R) -> R:
+    def _noted(self, source: QuestionSource, replay: R) -> R:
         self._indexes[replay.key.index] = source.index
         return replay
 
-    def _made(self, source: Source, split: str) -> Path:
-        container = Session.open(self._settings, source.index)
-        try:
-            return replay_dataset(
-                container,
-                read_dataset(source.dataset, split),
-                self._folder / place_of(source.index),
-                progress=self._progress(),
-            )
-        finally:
-            container.close()
+    def _made(self, source: QuestionSource, split: str) -> Path:
+        dataset = read_dataset(source.dataset, split)
+        with Session.open(self._settings, source.index) as session:
+            folder = self._folder / place_of(source.index)
+            return replay_dataset(session, dataset, folder, progress=self._progress())

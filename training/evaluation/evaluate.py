@@ -1,9 +1,9 @@
 """How good and how fast each route is on a dataset, measured through the gateway that serves."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations, islice
-from typing import Protocol
+from pathlib import Path
 
 import numpy as np
 
@@ -11,26 +11,25 @@ from backends.progress import Progress, Silent
 from backends.types import Float64, Hit
 from router.types import Reply, Route
 from training.data.dataset import Dataset, Question
-from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.evaluation.measures import DEPTH, MEASURES, score
-
-PERCENTILES = (50, 95, 99)
-
-
-class Endpoint(Protocol):
-    """What answers questions; the router's gateway is the real one."""
-
-    def search(self, questions: Sequence[str], route: Route, k: int) -> list[Reply]:
-        """One reply to each question, in order."""
-        ...
+from training.evaluation.compare import (
+    PERCENTILES,
+    Differences,
+    Means,
+    Percentiles,
+    compare,
+    percentiles,
+)
+from training.evaluation.measures import DEPTH, MEASURES, score, write_json, write_trec
+from training.evaluation.systems import Endpoint
+from training.markdown import by_measure, escape, gain, spread, table
 
 
 @dataclass(frozen=True, slots=True)
-class RouteResult:
-    """What one route did.
+class SystemRun:
+    """What one route, or another system, did.
 
     Attributes:
-        route: Its name.
+        name: Of the system.
         answers: Question id -> hits, in the dataset's order; without the unanswered ones.
         values: (n, m) float64, every measure of every question.
         unanswered: Ids of questions without a hit.
@@ -38,17 +37,17 @@ class RouteResult:
         latency: Stage -> milliseconds at each of `PERCENTILES`; "total" is their sum per question.
     """
 
-    route: str
+    name: str
     answers: Mapping[str, tuple[Hit, ...]]
     values: Float64
     unanswered: tuple[str, ...]
     degraded: Mapping[str, int]
-    latency: Mapping[str, tuple[float, ...]]
+    latency: Mapping[str, Percentiles]
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Several routes on the same questions.
+    """Several systems on the same questions.
 
     Attributes:
         dataset: That was asked.
@@ -57,9 +56,9 @@ class Evaluation:
         batch: Questions asked together.
         seed: Of the bootstrap.
         resamples: Of the bootstrap.
-        results: One for each route, in the order asked for.
-        means: Route -> measure -> mean with its interval.
-        differences: (route, other) -> measure -> mean of route - other with its paired interval.
+        runs: One for each system, in the order asked for.
+        means: System -> measure -> mean with its interval.
+        differences: (system, other) -> measure -> mean of system - other with its paired interval.
     """
 
     dataset: Dataset
@@ -68,14 +67,14 @@ class Evaluation:
     batch: int
     seed: int
     resamples: int
-    results: tuple[RouteResult, ...]
-    means: Mapping[str, Mapping[str, Interval]]
-    differences: Mapping[tuple[str, str], Mapping[str, Interval]]
+    runs: tuple[SystemRun, ...]
+    means: Means
+    differences: Differences
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """Ids of questions that at least one route left without a hit, sorted."""
-        return tuple(sorted({id_ for result in self.results for id_ in result.unanswered}))
+        """Ids of questions that at least one system left without a hit, sorted."""
+        return tuple(sorted({id_ for run in self.runs for id_ in run.unanswered}))
 
 
 def evaluate(
@@ -83,7 +82,7 @@ def evaluate(
     dataset: Dataset,
     routes: Sequence[Route],
     *,
-    contenders: Mapping[str, Endpoint] | None = None,
+    systems: Mapping[str, Endpoint] | None = None,
     k: int = DEPTH,
     batch: int = 32,
     seed: int = 0,
@@ -95,8 +94,8 @@ def evaluate(
     Args:
         endpoint: What answers.
         dataset: Questions with judgements.
-        routes: At least one, unless there are contenders; each once.
-        contenders: Name -> endpoint that is asked with `Route.AUTO`, after the routes.
+        routes: At least one, unless there are other systems; each once.
+        systems: Name -> endpoint that is asked with `Route.AUTO`, after the routes.
         k: Hits to ask for; at least as many as the deepest measure needs are.
         batch: Questions to ask together.
         seed: Of the bootstrap.
@@ -108,10 +107,10 @@ def evaluate(
     """
     depth = max(k, DEPTH)
     progress = progress or Silent()
-    results: list[RouteResult] = []
+    runs: list[SystemRun] = []
     version = 0
     asked = [(str(route), endpoint, route) for route in routes]
-    asked += [(name, own, Route.AUTO) for name, own in (contenders or {}).items()]
+    asked += [(name, own, Route.AUTO) for name, own in (systems or {}).items()]
     for name, own, route in asked:
         progress.start(len(dataset.questions), f"asking {name}")
         try:
@@ -121,10 +120,12 @@ def evaluate(
         finally:
             progress.close()
         version = next((reply.version for reply in replies.values()), version)
-        results.append(_result(name, dataset, replies))
-    means, differences = _compare(results, seed=seed, resamples=resamples)
+        runs.append(_run(name, dataset, replies))
+    values = {run.name: run.values for run in runs}
+    pairs = [(later, earlier) for earlier, later in combinations(values, 2)]
+    means, differences = compare(values, pairs, MEASURES, resamples=resamples, seed=seed)
     return Evaluation(
-        dataset, version, depth, batch, seed, resamples, tuple(results), means, differences
+        dataset, version, depth, batch, seed, resamples, tuple(runs), means, differences
     )
 
 
@@ -151,14 +152,14 @@ def _ask(
     return replies
 
 
-def _result(name: str, dataset: Dataset, replies: Mapping[str, Reply]) -> RouteResult:
+def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply]) -> SystemRun:
     answers = {id_: reply.ranking.hits for id_, reply in replies.items() if reply.ranking.hits}
     degraded: dict[str, int] = {}
     for reply in replies.values():
         if reason := reply.ranking.degraded:
             degraded[reason] = degraded.get(reason, 0) + 1
-    return RouteResult(
-        route=name,
+    return SystemRun(
+        name=name,
         answers=answers,
         values=score(
             dataset.judgements,
@@ -170,37 +171,94 @@ def _result(name: str, dataset: Dataset, replies: Mapping[str, Reply]) -> RouteR
     )
 
 
-def _latency(seconds: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ...]]:
+def _latency(seconds: Sequence[Mapping[str, float]]) -> dict[str, Percentiles]:
     stages = list(dict.fromkeys(stage for times in seconds for stage in times))
     columns = {stage: [times.get(stage, 0.0) for times in seconds] for stage in stages}
     columns["total"] = [sum(times.values()) for times in seconds]
+    return {stage: percentiles(1000 * np.array(times)) for stage, times in columns.items() if times}
+
+
+def metrics(found: Evaluation) -> dict[str, object]:
+    """Everything that is the same whenever the same questions are asked of the same version."""
+    questions = found.dataset.questions
     return {
-        stage: tuple(float(p) * 1000 for p in np.percentile(times, PERCENTILES))
-        for stage, times in columns.items()
-        if times
+        "dataset": found.dataset.name,
+        "split": found.dataset.split,
+        "questions": len(questions),
+        "without_gold": list(found.dataset.without_gold),
+        "index_version": found.version,
+        "depth": found.depth,
+        "bootstrap": {"seed": found.seed, "resamples": found.resamples},
+        "routes": {
+            run.name: {
+                "measures": {name: asdict(cell) for name, cell in found.means[run.name].items()},
+                "unanswered": list(run.unanswered),
+                "degraded": dict(run.degraded),
+            }
+            for run in found.runs
+        },
+        "differences": {
+            f"{system} - {other}": {name: asdict(cell) for name, cell in cells.items()}
+            for (system, other), cells in found.differences.items()
+        },
+        "per_question": {
+            run.name: {
+                question.id: dict(zip(MEASURES, row.tolist(), strict=True))
+                for question, row in zip(questions, run.values, strict=True)
+            }
+            for run in found.runs
+        },
     }
 
 
-def _compare(
-    results: Sequence[RouteResult], *, seed: int, resamples: int
-) -> tuple[dict[str, dict[str, Interval]], dict[tuple[str, str], dict[str, Interval]]]:
-    """Means of every route, and paired differences of every two, from the same resamples."""
-    values = np.hstack([result.values for result in results])
-    drawn = resampled_means(values, resamples=resamples, seed=seed)
-    width = len(MEASURES)
-    parts = [
-        (result.route, result.values, drawn[:, place * width : (place + 1) * width])
-        for place, result in enumerate(results)
+def latency(found: Evaluation) -> dict[str, object]:
+    """Milliseconds a question by route and stage; different each time."""
+    return {
+        "batch": found.batch,
+        "milliseconds": {
+            run.name: {
+                stage: {f"p{p}": value for p, value in zip(PERCENTILES, times, strict=True)}
+                for stage, times in run.latency.items()
+            }
+            for run in found.runs
+        },
+    }
+
+
+def write_runs(folder: Path, found: Evaluation) -> None:
+    """Write a TREC run for each system, and the numbers."""
+    for run in found.runs:
+        write_trec(folder / f"{run.name}.trec", f"wye-{run.name}", run.answers)
+    write_json(folder / "metrics.json", metrics(found))
+    write_json(folder / "latency.json", latency(found))
+
+
+def as_markdown(found: Evaluation) -> str:
+    """Means, paired differences and latency."""
+    data = found.dataset
+    differences = {f"{one} - {other}": cells for (one, other), cells in found.differences.items()}
+    times = [
+        (run.name, stage, *(f"{value:.2f}" for value in values))
+        for run in found.runs
+        for stage, values in run.latency.items()
     ]
-    means = {route: _intervals(found, resampled) for route, found, resampled in parts}
-    differences = {
-        (later, earlier): _intervals(a - b, a_drawn - b_drawn)
-        for (earlier, b, b_drawn), (later, a, a_drawn) in combinations(parts, 2)
-    }
-    return means, differences
-
-
-def _intervals(values: Float64, drawn: Float64) -> dict[str, Interval]:
-    return {
-        name: interval(values[:, column], drawn[:, column]) for column, name in enumerate(MEASURES)
-    }
+    parts = [
+        f"## {escape(data.name)}, {escape(data.split)}: {len(data.questions)} questions, "
+        f"index version {found.version}, 95 % bootstrap intervals",
+        by_measure("system", found.means, spread, width=5),
+    ]
+    if differences:
+        parts += [
+            "Paired differences; * where the 95 % interval excludes 0",
+            by_measure("difference", differences, gain),
+        ]
+    parts += [
+        f"Milliseconds a question, asked in batches of {found.batch}",
+        table(("system", "stage", *(f"p{p}" for p in PERCENTILES)), times, words=2),
+    ]
+    for run in found.runs:
+        for reason, count in sorted(run.degraded.items()):
+            parts.append(f"{run.name}: {count} times {escape(reason)}")
+    if left_out := len(data.without_gold):
+        parts.append(f"Left out, as nothing is relevant to them: {left_out} questions.")
+    return "\n\n".join(parts)

@@ -7,49 +7,51 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from backends.types import Float64, Int64, Ranking
+from backends.types import Float64, Int64, Mask
 from router.fusion import FusionSettings
-from router.policy import Policy
-from router.types import Route
+from router.policy import Policy, bands, routes
+from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
-from training.evaluation.bootstrap import Interval, interval, resampled_means
+from training.evaluation.bootstrap import Interval
+from training.evaluation.compare import (
+    AUTO,
+    ORACLE,
+    QUALITY,
+    RANDOM,
+    Percentiles,
+    compare,
+    percentiles,
+)
 from training.evaluation.measures import MEASURES
 from training.fit.calibration import Reliability, reliability
-from training.thresholds.outcomes import taken
 
-AUTO, RANDOM, ORACLE = "auto", "random", "oracle"
 ANSWERED = "answer-in-context@5"
 COLUMNS: tuple[str, ...] = (*MEASURES, ANSWERED)
-"""What is measured of every contender."""
+"""What is measured of every system."""
 PAPER = "paper wRRF"
 DRAWS = 200
+Shares = tuple[float, float, float]
+"""Of the simple, fusion and graph route."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemOutcomes:
-    """One way of answering every question.
+    """Every question by one system.
 
     Attributes:
-        name: As reports have it.
-        values: (n, m) every measure of every question, columns as in `COLUMNS`.
+        values: (n, m) every measure, columns as in `COLUMNS`.
         latency_ms: (n,) of the stages that it runs.
-        shares: Of the simple, fusion and graph route.
+        shares: Of the routes that it takes.
     """
 
-    name: str
     values: Float64
     latency_ms: Float64
-    shares: tuple[float, float, float]
+    shares: Shares
 
 
 @dataclass(frozen=True, slots=True)
 class RouterScores:
-    """A router as a contender: its scores, and what becomes of them.
-
-    Attributes:
-        scores: (n,) of the test questions.
-        policy: Its own thresholds, solved as the router's are.
-    """
+    """A router as a system: its scores of the questions, (n,), and its own policy."""
 
     scores: Float64
     policy: Policy
@@ -57,62 +59,45 @@ class RouterScores:
 
 @dataclass(frozen=True)
 class HeldOutOutcomes:
-    """Everything that a report is made of.
+    """Every system on the same held-out questions.
 
     Attributes:
-        contenders: By name, in the order of tables.
+        systems: By name, in the order of tables.
         groups: (n,) dataset of each question.
         origins: (n,) replay of each question.
         scores: (n,) of the router.
         labels: (n,) 1, 0, or -1 where the arms agree, by the success that it was trained for.
-        auc: Of the scores on the disagreements; NaN where these are one-sided.
-        calibration: Of the scores on the disagreements; None where there are none.
     """
 
-    contenders: Mapping[str, SystemOutcomes]
+    systems: Mapping[str, SystemOutcomes]
     groups: NDArray[np.str_]
     origins: NDArray[np.str_]
     scores: Float64
     labels: Int64
-    auc: float
-    calibration: Reliability | None
-
-    def mean(
-        self, name: str, measure: str, rows: NDArray[np.bool_] | None = None, *, seed: int = 0
-    ) -> Interval:
-        """Mean of a measure with its interval, over some questions or all."""
-        values = self._column(name, measure, rows)
-        return interval(values, resampled_means(values[:, None], seed=seed)[:, 0])
-
-    def difference(
-        self,
-        name: str,
-        other: str,
-        measure: str,
-        rows: NDArray[np.bool_] | None = None,
-        *,
-        seed: int = 0,
-    ) -> Interval:
-        """Mean of name - other with its paired interval."""
-        values = self._column(name, measure, rows) - self._column(other, measure, rows)
-        return interval(values, resampled_means(values[:, None], seed=seed)[:, 0])
-
-    def gap_closed(self, name: str, measure: str, rows: NDArray[np.bool_] | None = None) -> float:
-        """Share of the way from the better fixed arm to the oracle; NaN where there is none."""
-        own, oracle = (self._column(each, measure, rows).mean() for each in (name, ORACLE))
-        fixed = max(
-            self._column(f"always {route}", measure, rows).mean()
-            for route in (Route.DENSE, Route.GRAPH)
-        )
-        return float((own - fixed) / (oracle - fixed)) if oracle > fixed else float("nan")
-
-    def _column(self, name: str, measure: str, rows: NDArray[np.bool_] | None) -> Float64:
-        values = self.contenders[name].values[:, COLUMNS.index(measure)]
-        return values if rows is None else values[rows]
 
 
-def judge(
-    material: EvaluationSet,
+@dataclass(frozen=True)
+class HeldOutEvaluation:
+    """What the test splits say.
+
+    Attributes:
+        questions: Of test.
+        outcomes: Every system on them.
+        transfer: Dataset -> every system on its questions, with routers that learned from the
+            other datasets alone.
+        untried: Dataset -> why the other datasets teach nothing that could be tried on it.
+        duplicates: Test questions that a training question nearly repeats, with that question.
+    """
+
+    questions: EvaluationSet
+    outcomes: HeldOutOutcomes
+    transfer: Mapping[str, HeldOutOutcomes]
+    untried: Mapping[str, str]
+    duplicates: Sequence[tuple[str, str]]
+
+
+def run_systems(
+    questions: EvaluationSet,
     router: RouterScores,
     labels: Int64,
     *,
@@ -120,112 +105,169 @@ def judge(
     baselines: Mapping[str, RouterScores],
     seed: int = 0,
 ) -> HeldOutOutcomes:
-    """Let every contender answer.
+    """Let every system answer.
 
     Args:
-        material: Of the test questions.
+        questions: Of the test split.
         router: That is judged.
         labels: (n,) as `training.labels.labels_of` gives them.
         fusion: What fusion does.
-        baselines: Scores of baselines by name, each with thresholds solved as the router's are.
+        baselines: By name, each with thresholds solved as the router's are.
         seed: Of the random router.
     """
-    answers = _Answers(material, fusion)
-    found = [
-        answers.always(route)
+    simple = router.policy.simple
+    always = {
+        route: _one_route(questions, route, fusion)  # fusion has no score to go by here
         for route in (Route.DENSE, Route.LEXICAL, Route.HYBRID, Route.GRAPH, Route.FUSION)
-    ]
-    found.append(answers.paper(router))
-    auto = answers.routed(AUTO, router)
-    found.append(answers.random(router.policy.simple, auto.shares, seed))
-    found += [answers.routed(name, baseline) for name, baseline in baselines.items()]
-    found += [auto, answers.oracle(router)]
-    known = labels >= 0
-    both = len(np.unique(labels[known])) == 2
-    logits = np.log(router.scores[known]) - np.log1p(-router.scores[known])
-    return HeldOutOutcomes(
-        contenders={contender.name: contender for contender in found},
-        groups=material.groups,
-        origins=material.origins,
-        scores=router.scores,
-        labels=labels,
-        auc=float(roc_auc_score(labels[known], logits)) if both else float("nan"),
-        calibration=reliability(logits, labels[known]) if known.any() else None,
+    }
+
+    def choices(scores: Float64) -> list[SystemOutcomes]:
+        """The simple route, fusion and the graph, which a router with these scores takes."""
+        fused = _one_route(questions, Route.FUSION, fusion, scores)
+        return [always[simple], fused, always[Route.GRAPH]]
+
+    own = choices(router.scores)
+    auto = _mixed(own, bands(router.scores, router.policy.thresholds))
+    quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in own], axis=1)
+    paper = replace(fusion, method="rrf", lists=(Route.DENSE, Route.GRAPH), rrf_k=60.0)
+    systems = {f"always {route}": one for route, one in always.items()}
+    systems[PAPER] = _one_route(questions, Route.FUSION, paper, router.scores)
+    systems[RANDOM] = _random([always[route] for route in routes(simple)], auto.shares, seed)
+    for name, baseline in baselines.items():
+        codes = bands(baseline.scores, baseline.policy.thresholds)
+        systems[name] = _mixed(choices(baseline.scores), codes)
+    systems[AUTO] = auto
+    systems[ORACLE] = _mixed(own, quality.argmax(axis=1))
+    return HeldOutOutcomes(systems, questions.groups, questions.origins, router.scores, labels)
+
+
+def _one_route(
+    questions: EvaluationSet, route: Route, fusion: FusionSettings, scores: Float64 | None = None
+) -> SystemOutcomes:
+    rankings = questions.rankings(route, fusion, scores)
+    answered = questions.answered(rankings, 5)
+    values = np.concatenate([questions.measured(rankings), answered[:, None]], axis=1)
+    code = {Route.FUSION: 1, Route.GRAPH: 2}.get(route, 0)
+    shares = _shares(np.full(len(questions), code))
+    return SystemOutcomes(values, questions.latency_ms(route), shares)
+
+
+def _mixed(choices: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
+    """Each question over the route of its code."""
+    rows = np.arange(len(codes))
+    values = np.stack([one.values for one in choices], axis=1)
+    latency = np.stack([one.latency_ms for one in choices], axis=1)
+    return SystemOutcomes(values[rows, codes], latency[rows, codes], _shares(codes))
+
+
+def _random(choices: Sequence[SystemOutcomes], shares: Shares, seed: int) -> SystemOutcomes:
+    """Routes drawn at the router's rates: the mean of many draws of each question's route."""
+    count = len(choices[0].values)
+    draws = np.random.default_rng(seed).choice(3, size=(DRAWS, count), p=shares)
+    rates = np.stack([(draws == code).mean(axis=0) for code in range(3)])
+    values = sum(rate[:, None] * one.values for rate, one in zip(rates, choices, strict=True))
+    latency = sum(rate * one.latency_ms for rate, one in zip(rates, choices, strict=True))
+    return SystemOutcomes(np.asarray(values), np.asarray(latency), shares)
+
+
+def _shares(codes: Int64) -> Shares:
+    simple, fused, graph = (np.bincount(codes, minlength=3) / len(codes)).tolist()
+    return simple, fused, graph
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The final evaluation over some questions.
+
+    Attributes:
+        questions: How many.
+        disagreements: On how many of them exactly one arm succeeds.
+        means: System -> measure -> mean.
+        differences: System -> measure -> paired difference auto - system.
+        latency_ms: By system.
+        shares: By system; of the router alone where only some questions are looked at.
+        gap_closed: Measure -> share of the way from the better fixed arm to the oracle; NaN where
+            there is none.
+        auc: Of the router's scores on the disagreements; NaN where these are one-sided.
+        calibration: Of the router's scores on the disagreements; None where there are none.
+    """
+
+    questions: int
+    disagreements: int
+    means: Mapping[str, Mapping[str, Interval]]
+    differences: Mapping[str, Mapping[str, Interval]]
+    latency_ms: Mapping[str, Percentiles]
+    shares: Mapping[str, Shares]
+    gap_closed: Mapping[str, float]
+    auc: float
+    calibration: Reliability | None
+
+
+def summarise(
+    outcomes: HeldOutOutcomes,
+    rows: Mask | None = None,
+    thresholds: Thresholds | None = None,
+    *,
+    seed: int = 0,
+) -> Summary:
+    """Sum up an evaluation; all means and differences come from the same resamples.
+
+    Args:
+        outcomes: Of every system.
+        rows: (n,) which questions; None for all.
+        thresholds: Of the router, for its shares on some questions; None to leave these out.
+        seed: Of the bootstrap.
+
+    Raises:
+        EvaluationError: No question is left.
+    """
+    chosen = np.ones(len(outcomes.scores), np.bool_) if rows is None else rows
+    systems = outcomes.systems
+    values = {name: one.values[chosen] for name, one in systems.items()}
+    pairs = [(AUTO, name) for name in systems if name != AUTO]
+    means, differences = compare(values, pairs, COLUMNS, seed=seed)
+    known = chosen & (outcomes.labels >= 0)
+    labels, scores = outcomes.labels[known], outcomes.scores[known]
+    logits = np.log(scores) - np.log1p(-scores)
+    both = len(np.unique(labels)) == 2
+    shares = {name: one.shares for name, one in systems.items()} if chosen.all() else {}
+    if not shares and thresholds is not None:
+        shares = {AUTO: _shares(bands(outcomes.scores[chosen], thresholds))}
+    return Summary(
+        questions=int(chosen.sum()),
+        disagreements=len(labels),
+        means=means,
+        differences={name: cells for (_, name), cells in differences.items()},
+        latency_ms={name: percentiles(one.latency_ms[chosen]) for name, one in systems.items()},
+        shares=shares,
+        gap_closed=_gap_closed(values),
+        auc=float(roc_auc_score(labels, logits)) if both else float("nan"),
+        calibration=reliability(logits, labels) if len(labels) else None,
     )
 
 
-class _Answers:
-    """What each route is worth, computed once."""
-
-    def __init__(self, material: EvaluationSet, fusion: FusionSettings) -> None:
-        self._material = material
-        self._fusion = fusion
-        self._always: dict[Route, SystemOutcomes] = {}
-
-    def always(self, route: Route) -> SystemOutcomes:
-        """One route for all; fusion without a score."""
-        if route not in self._always:
-            self._always[route] = self._contender(f"always {route}", route, self._fusion, None)
-        return self._always[route]
-
-    def paper(self, router: RouterScores) -> SystemOutcomes:
-        """Dense and graph by weighted reciprocal ranks, the weights from the router's scores."""
-        lists = (Route.DENSE, Route.GRAPH)
-        published = replace(self._fusion, method="rrf", lists=lists, rrf_k=60.0)
-        return self._contender(PAPER, Route.FUSION, published, router.scores)
-
-    def routed(self, name: str, router: RouterScores) -> SystemOutcomes:
-        """Each question over the route that a router chooses."""
-        codes = taken(router.scores, router.policy.thresholds)
-        return self._mixed(name, self._routes(router), codes)
-
-    def oracle(self, router: RouterScores) -> SystemOutcomes:
-        """Each question over the route whose ranking is best, which nobody can know."""
-        routes = self._routes(router)
-        column = COLUMNS.index("nDCG@10")
-        quality = np.stack([contender.values[:, column] for contender in routes], axis=1)
-        return self._mixed(ORACLE, routes, quality.argmax(axis=1))
-
-    def random(
-        self, simple: Route, shares: tuple[float, float, float], seed: int
-    ) -> SystemOutcomes:
-        """Routes drawn at the router's rates: the mean of many draws of each question's route."""
-        routes = [self.always(route) for route in (simple, Route.FUSION, Route.GRAPH)]
-        draws = np.random.default_rng(seed).choice(3, size=(DRAWS, len(self._material)), p=shares)
-        rates = np.stack([(draws == code).mean(axis=0) for code in range(3)])
-        values = sum(r[:, None] * one.values for r, one in zip(rates, routes, strict=True))
-        latency = sum(r * one.latency_ms for r, one in zip(rates, routes, strict=True))
-        return SystemOutcomes(RANDOM, np.asarray(values), np.asarray(latency), shares)
-
-    def _routes(self, router: RouterScores) -> list[SystemOutcomes]:
-        fused = self._contender("fusion", Route.FUSION, self._fusion, router.scores)
-        return [self.always(router.policy.simple), fused, self.always(Route.GRAPH)]
-
-    def _mixed(self, name: str, routes: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
-        rows = np.arange(len(codes))
-        values = np.stack([one.values for one in routes], axis=1)
-        latency = np.stack([one.latency_ms for one in routes], axis=1)
-        return SystemOutcomes(name, values[rows, codes], latency[rows, codes], _shares(codes))
-
-    def _contender(
-        self, name: str, route: Route, fusion: FusionSettings, scores: Float64 | None
-    ) -> SystemOutcomes:
-        material = self._material
-        rankings: list[Ranking] = material.rankings(route, fusion, scores)
-        answered = material.answered(rankings, 5)
-        values = np.concatenate([material.measured(rankings), answered[:, None]], axis=1)
-        place = {Route.FUSION: 1, Route.GRAPH: 2}.get(route, 0)
-        return SystemOutcomes(
-            name,
-            values,
-            material.latency_ms(route),
-            _shares(np.full(len(material), place)),
-        )
+def _gap_closed(values: Mapping[str, Float64]) -> dict[str, float]:
+    """Measure -> share of the way that the router goes from the better arm to the oracle."""
+    arms = [f"always {route}" for route in (Route.DENSE, Route.GRAPH)]
+    auto, oracle = (values[name].mean(axis=0) for name in (AUTO, ORACLE))
+    fixed = np.maximum(*(values[name].mean(axis=0) for name in arms))
+    return {
+        measure: float((a - f) / (o - f)) if o > f else float("nan")
+        for measure, a, o, f in zip(COLUMNS, auto, oracle, fixed, strict=True)
+    }
 
 
-def _shares(codes: Int64) -> tuple[float, float, float]:
-    simple, fused, graph = (np.bincount(codes, minlength=3) / len(codes)).tolist()
-    return simple, fused, graph
+def parts(outcomes: HeldOutOutcomes) -> dict[str, Mask]:
+    """Which questions are of each replay, and of each dataset within it, where these differ."""
+    found: dict[str, Mask] = {}
+    for origin in dict.fromkeys(outcomes.origins.tolist()):
+        of_origin = outcomes.origins == origin
+        datasets = list(dict.fromkeys(outcomes.groups[of_origin].tolist()))
+        found[origin] = of_origin
+        if datasets != [origin]:
+            for dataset in datasets:
+                found[f"{origin}: {dataset}"] = of_origin & (outcomes.groups == dataset)
+    return found
 
 
 def near_duplicates(

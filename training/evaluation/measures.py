@@ -7,8 +7,8 @@ from pathlib import Path
 import ir_measures
 import numpy as np
 
+from backends.files import rounded_json
 from backends.types import Float64, Hit
-from router.model_files import stable_json
 from training.data.dataset import Judgements
 
 ALL_EVIDENCE = "all-evidence@5"
@@ -98,4 +98,4 @@ def write_trec(path: Path, tag: str, answers: Mapping[str, Sequence[Hit]]) -> No
 def write_json(path: Path, content: Mapping[str, object]) -> None:
     """Write JSON that is the same bytes for the same content."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(stable_json(content) + "\n", encoding="utf-8")
+    path.write_text(rounded_json(content) + "\n", encoding="utf-8")

@@ -1,52 +1,41 @@
-"""Routers to compare with, for `wye eval`: chance, hindsight, and baselines that read the words.
+"""Systems that `wye eval` compares routes with: chance, the oracle, baselines that read the words.
 
 Each only says which of the router's three routes a question takes; the gateway answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from backends.progress import Progress
 from backends.types import Int64
+from router.gateway import Gateway
 from router.policy import Policy, routes
-from router.settings import Settings
-from router.types import Decision, Reply, Route
+from router.types import Reply, Route
 from training.data.dataset import Dataset, Question
-from training.data.sources import Source
-from training.errors import EvaluationError
-from training.evaluation.evaluate import Endpoint
+from training.evaluation.compare import ORACLE, QUALITY, RANDOM
 from training.evaluation.measures import MEASURES, score
 from training.fit.baselines import BASELINES
-from training.pipeline import Choices
-from training.run import Run
 
-RANDOM, ORACLE = "random", "oracle"
-CONTENDERS: tuple[str, ...] = (RANDOM, *BASELINES, ORACLE)
+CHOSEN: tuple[str, ...] = (RANDOM, *BASELINES, ORACLE)
 """Names that `--routes` of `wye eval` takes beside those of routes."""
 
 
-class Deciding(Protocol):
-    """A gateway as far as contenders need it."""
+class Endpoint(Protocol):
+    """What answers questions: the router's gateway, or it over routes that another has chosen."""
 
     def search(self, questions: Sequence[str], route: Route, k: int) -> list[Reply]:
         """One reply to each question, in order."""
         ...
 
-    def decide(self, questions: Sequence[str]) -> list[Decision]:
-        """The router's choice for each question, in order."""
-        ...
-
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenRoutes:
     """Answers each question over the route that was chosen for it.
 
     Attributes:
-        endpoint: That answers.
+        endpoint: What answers.
         routes: Question -> route.
     """
 
@@ -64,93 +53,74 @@ class Chosen:
         return [replies[place] for place in range(len(questions))]
 
 
-@dataclass(frozen=True)
-class Chooser:
-    """Makes contenders for one dataset.
+def choose_routes(
+    names: Sequence[str],
+    gateway: Gateway,
+    policy: Policy,
+    dataset: Dataset,
+    baselines: Callable[[], Mapping[str, Int64]],
+    *,
+    batch: int = 32,
+    seed: int = 0,
+) -> dict[str, ChosenRoutes]:
+    """Systems that choose among the router's routes for the questions of a dataset.
 
-    Attributes:
-        gateway: That answers, with the router whose routes contenders choose among.
-        policy: Of that router.
+    Args:
+        names: Of `CHOSEN`.
+        gateway: What answers.
+        policy: Of the router, whose simple route they share.
         dataset: Questions to answer.
-        source: The same dataset and its index, whose train and dev splits baselines learn from.
-        settings: Of arms and models.
-        cache: Folder of replays and features.
-        progress: Makes what long work is shown with.
+        baselines: Gives (n,) codes of routes for the dataset's split, by name of the baseline.
         batch: Questions asked together.
         seed: Of chance.
     """
-
-    gateway: Deciding
-    policy: Policy
-    dataset: Dataset
-    source: Source
-    settings: Settings
-    cache: Path
-    progress: Callable[[], Progress]
-    batch: int = 32
-    seed: int = 0
-    _known: dict[str, Int64] = field(default_factory=dict)
-
-    def of(self, name: str) -> Chosen:
-        """A contender by name.
-
-        Raises:
-            EvaluationError: There is none of that name.
-            FitError: The training questions teach a baseline nothing.
-        """
+    # No route can answer a question without a word.
+    questions = [question for question in dataset.questions if question.text.strip()]
+    order = routes(policy.simple)
+    learned = baselines() if {*names} & {*BASELINES} else {}
+    found = {}
+    for name in names:
         if name == RANDOM:
-            codes = self._random()
+            codes = _random(gateway, order, questions, batch, seed)
         elif name == ORACLE:
-            codes = self._oracle()
-        elif name in BASELINES:
-            codes = self._baseline(name)
+            codes = _oracle(gateway, order, questions, dataset, batch)
         else:
-            raise EvaluationError(f"There is no contender '{name}'; choose among {CONTENDERS}.")
-        order = routes(self.policy.simple)
-        return Chosen(
-            self.gateway,
-            {text: order[code] for text, code in zip(self._texts, codes.tolist(), strict=True)},
-        )
+            codes = learned[name][: len(questions)]  # a limit keeps the first questions
+        chosen = zip(questions, codes.tolist(), strict=True)
+        found[name] = ChosenRoutes(gateway, {question.text: order[at] for question, at in chosen})
+    return found
 
-    @property
-    def _questions(self) -> list[Question]:
-        """Those that any route can answer."""
-        return [question for question in self.dataset.questions if question.text.strip()]
 
-    @property
-    def _texts(self) -> list[str]:
-        return [question.text for question in self._questions]
+def _random(
+    gateway: Gateway, order: Sequence[Route], questions: Sequence[Question], batch: int, seed: int
+) -> Int64:
+    """The router's own choices, dealt out anew."""
+    texts = [question.text for question in questions]
+    codes = [
+        order.index(decision.route)
+        for start in range(0, len(texts), batch)
+        for decision in gateway.decide(texts[start : start + batch])
+    ]
+    return np.random.default_rng(seed).permutation(np.array(codes, np.int64))
 
-    def _random(self) -> Int64:
-        """The router's own choices, dealt out anew."""
-        order = routes(self.policy.simple)
-        texts = self._texts
-        codes = [
-            order.index(decision.route)
-            for start in range(0, len(texts), self.batch)
-            for decision in self.gateway.decide(texts[start : start + self.batch])
-        ]
-        return np.random.default_rng(self.seed).permutation(np.array(codes, np.int64))
 
-    def _oracle(self) -> Int64:
-        """Whichever route turned out best by nDCG@10; of equals the simpler."""
-        column = MEASURES.index("nDCG@10")
-        questions, quality = self._questions, []
-        for route in routes(self.policy.simple):
-            run = {}
-            for start in range(0, len(questions), self.batch):
-                asked = questions[start : start + self.batch]
-                found = self.gateway.search([question.text for question in asked], route, 10)
-                for question, reply in zip(asked, found, strict=True):
-                    run[question.id] = [hit.id for hit in reply.ranking.hits]
-            judged = {question.id: self.dataset.judgements[question.id] for question in questions}
-            quality.append(score(judged, run)[:, column])
-        best: Int64 = np.stack(quality, axis=1).argmax(axis=1)
-        return best
-
-    def _baseline(self, name: str) -> Int64:
-        if not self._known:
-            choices = Choices(simple=self.policy.simple, fusion=self.settings.fusion)
-            run = Run(self.settings, [self.source], choices, self.cache, self.progress)
-            self._known.update(run.baselines(self.dataset.split, self.policy))
-        return self._known[name][: len(self._texts)]  # a limit keeps the first questions
+def _oracle(
+    gateway: Gateway,
+    order: Sequence[Route],
+    questions: Sequence[Question],
+    dataset: Dataset,
+    batch: int,
+) -> Int64:
+    """Whichever route turned out best; of equals the simpler."""
+    judged = {question.id: dataset.judgements[question.id] for question in questions}
+    quality = []
+    for route in order:
+        run = {}
+        for start in range(0, len(questions), batch):
+            asked = questions[start : start + batch]
+            found = gateway.search([question.text for question in asked], route, 10)
+            for question, reply in zip(asked, found, strict=True):
+                run[question.id] = [hit.id for hit in reply.ranking.hits]
+        quality.append(score(judged, run)[:, MEASURES.index(QUALITY)])
+    best: Int64 = np.stack(quality, axis=1).argmax(axis=1)
+    return best

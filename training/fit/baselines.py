@@ -15,9 +15,10 @@ from router.fusion import FusionSettings
 from router.policy import Policy
 from router.scorer import sigmoid
 from training.data.evaluation_set import EvaluationSet
+from training.data.examples import Pool
 from training.errors import FitError
 from training.evaluation.held_out import RouterScores
-from training.fit.crossfit import Pool, divide
+from training.fit.crossfit import divide
 from training.thresholds.outcomes import ThresholdObjective
 from training.thresholds.solve import solve
 from training.thresholds.sweep import CUTS
@@ -28,7 +29,7 @@ STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class BaselineQuestions:
     """n questions as a baseline sees them.
 
     Attributes:
@@ -44,13 +45,13 @@ class Questions:
         return len(self.texts)
 
 
-Scores = Callable[[Questions], Float64]
+Scores = Callable[[BaselineQuestions], Float64]
 """Scores (n,) from 0 to 1; 0.5 and more is the graph's."""
-Baseline = Callable[[Questions, Int64], Scores]
+Baseline = Callable[[BaselineQuestions, Int64], Scores]
 """Training questions and their labels (1: the graph succeeds) to what scores others."""
 
 
-def tfidf_svm(questions: Questions, labels: Int64) -> Scores:
+def tfidf_svm(questions: BaselineQuestions, labels: Int64) -> Scores:
     """TF-IDF of words and pairs of words, and a linear support vector machine.
 
     Raises:
@@ -68,7 +69,7 @@ def tfidf_svm(questions: Questions, labels: Int64) -> Scores:
     return lambda asked: sigmoid(np.asarray(model.decision_function(asked.texts), np.float64))
 
 
-def embedding_lr(questions: Questions, labels: Int64) -> Scores:
+def embedding_lr(questions: BaselineQuestions, labels: Int64) -> Scores:
     """Logistic regression on the question's vector.
 
     Raises:
@@ -156,11 +157,11 @@ def _crossfitted(baseline: Baseline, known: EvaluationSet, labels: Int64) -> Flo
 
 
 def _questions(
-    material: EvaluationSet, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> Questions:
+    evaluation_set: EvaluationSet, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> BaselineQuestions:
     chosen = np.flatnonzero(rows).tolist()
-    texts, vectors = material.texts, material.vectors
-    return Questions([texts[row] for row in chosen], vectors[chosen])
+    texts, vectors = evaluation_set.texts, evaluation_set.vectors
+    return BaselineQuestions([texts[row] for row in chosen], vectors[chosen])
 
 
 def _inside(scores: Float64) -> Float64:

@@ -9,68 +9,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backends.progress import Progress
 from backends.types import Float64, Int64
-from training.data.examples import Examples
+from training.data.examples import Pool
 from training.errors import FitError
-from training.fit.recipe import Recipe
-from training.fit.trainer import Trained, train
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """All questions that may be learned from, those on which both arms agree too.
-
-    Attributes:
-        features: (n, width) float64.
-        labels: (n,) 1 where only the graph arm succeeds, 0 where only the simple one does, and -1
-            where both do or neither, of which nothing is learned.
-        groups: (n,) name of the dataset of each question.
-        keys: (n,) what makes two rows the same question, asked of two indexes; they are never
-            divided between training and judging. None where every row is a question of its own.
-    """
-
-    features: Float64
-    labels: Int64
-    groups: NDArray[np.str_]
-    keys: NDArray[np.str_] | None = None
-
-    def examples(self, rows: NDArray[np.bool_]) -> Examples:
-        """The disagreements among some rows, (n,) bool."""
-        found = rows & (self.labels >= 0)
-        return Examples(self.features[found], self.labels[found], self.groups[found])
-
-
-@dataclass(frozen=True, slots=True)
-class Crossfit:
-    """Every question as one router that has not seen it scores it.
-
-    Attributes:
-        logits: (n,) calibrated.
-        fold: (n,) which router that was.
-        routers: One for each fold.
-    """
-
-    logits: Float64
-    fold: Int64
-    routers: tuple[Trained, ...]
+from training.evaluation.bootstrap import Interval, interval, resampled_means
+from training.fit.calibration import losses
+from training.fit.recipe import RouterRecipe
+from training.fit.trainer import train
 
 
 def crossfit(
     pool: Pool,
     names: Sequence[str],
-    recipe: Recipe | None = None,
+    recipe: RouterRecipe | None = None,
     *,
     folds: int = 5,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Crossfit:
-    """Train one router for each fold, and score the fold with it.
+) -> Float64:
+    """(n,) calibrated logits of each question, of a router that has not seen it.
 
-    Of the other folds the next one serves as dev split, for epoch and calibration. Datasets and
-    labels are spread evenly over the folds.
+    One router is trained for each fold. Of the other folds the next one serves as dev split, for
+    epoch and calibration. Datasets and labels are spread evenly over the folds.
 
     Source: Chernozhukov et al. (The Econometrics Journal 2018), section 1, for cross-fitting.
 
@@ -89,14 +51,12 @@ def crossfit(
         raise FitError(f"{folds} folds leave none to train on; one is held out and one is dev.")
     fold = divide(pool, folds, seed)
     logits = np.empty(len(pool.labels))
-    routers = []
     for held in range(folds):
         dev = fold == (held + 1) % folds
         others = (fold != held) & ~dev
         trained = train(pool.examples(others), pool.examples(dev), names, recipe, progress)
         logits[fold == held] = trained.scorer.logits(pool.features[fold == held])
-        routers.append(trained)
-    return Crossfit(logits, fold, tuple(routers))
+    return logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +77,7 @@ class Unseen:
 def leave_datasets_out(
     pool: Pool,
     names: Sequence[str],
-    recipe: Recipe | None = None,
+    recipe: RouterRecipe | None = None,
     *,
     seed: int = 0,
     progress: Progress | None = None,
@@ -169,3 +129,44 @@ def divide(pool: Pool, folds: int, seed: int) -> Int64:
     fold = np.empty(n, np.int64)
     fold[order[kinds]] = np.arange(len(first)) % folds
     return fold[first][row_of]
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerComparison:
+    """Two routers on the same dev questions.
+
+    Attributes:
+        gain: How much lower the clever one's negative log likelihood is, in nats a question, with
+            its paired bootstrap interval.
+        error: Standard error of the gain.
+        clever: Whether the clever one is to be kept.
+    """
+
+    gain: Interval
+    error: float
+    clever: bool
+
+
+def compare(simple: Float64, clever: Float64, labels: Int64, *, seed: int = 0) -> ScorerComparison:
+    """Keep the clever router only if its gain exceeds one standard error.
+
+    This is the one-standard-error rule: of those that the data cannot tell apart, the simplest.
+    Likelihood and not AUC is compared, since thresholds and fusion weights use the score's value.
+
+    Source: Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, section 7.10.
+
+    Args:
+        simple: (n,) calibrated logits, usually of logistic regression.
+        clever: (n,) calibrated logits, usually of the attention-MLP.
+        labels: (n,) 0 or 1, of dev questions or, which decides more surely, of cross-fitted ones.
+        seed: Of the bootstrap.
+
+    Raises:
+        FitError: Fewer than 2 questions.
+    """
+    if len(labels) < 2:
+        raise FitError(f"{len(labels)} questions cannot tell two routers apart; give more.")
+    gains = losses(simple, labels) - losses(clever, labels)
+    error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
+    found = interval(gains, resampled_means(gains[:, None], seed=seed)[:, 0])
+    return ScorerComparison(found, error, found.mean > error)

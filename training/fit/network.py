@@ -15,7 +15,7 @@ from backends.types import Float64, Int64
 from router.scorer import Floats
 from training.errors import FitError
 from training.fit.calibration import nll
-from training.fit.recipe import Recipe
+from training.fit.recipe import RouterRecipe
 
 
 class AttentionMlpModule(nn.Module):
@@ -56,7 +56,7 @@ class AttentionMlpModule(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SplitData:
     """Questions of a split, as a network sees them.
 
     Attributes:
@@ -70,29 +70,21 @@ class Part:
     weights: Float64
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """How one training went.
-
-    Attributes:
-        seed: Of the network.
-        loss: Mean training loss of each epoch, with dropout and smoothing.
-        dev_nll: Of each epoch, before calibration.
-        dev_auc: Of each epoch.
-        best: The epoch that was kept, from 0.
-    """
-
-    seed: int
-    loss: tuple[float, ...]
-    dev_nll: tuple[float, ...]
-    dev_auc: tuple[float, ...]
-    best: int
+def dev_loss(logits: Float64, labels: Int64, recipe: RouterRecipe) -> float:
+    """What the recipe's criterion makes of dev; the lower the better."""
+    if recipe.criterion == "nll":
+        return nll(logits, labels)
+    return -float(roc_auc_score(labels, logits))
 
 
 def fit_network(
-    train: Part, dev: Part, recipe: Recipe, seed: int, advance: Callable[[int], None]
-) -> tuple[dict[str, Floats], Curve]:
-    """Train one network and keep its best epoch.
+    train: SplitData,
+    dev: SplitData,
+    recipe: RouterRecipe,
+    seed: int,
+    advance: Callable[[int], None],
+) -> dict[str, Floats]:
+    """Train one network and keep its best epoch; its weights by name.
 
     The same seed gives the same bits on the same machine with the same number of threads. torch's
     own generator is left as it was.
@@ -104,9 +96,6 @@ def fit_network(
         seed: Of initial weights, order and dropout.
         advance: Told of epochs done; in the end it was told of all of the recipe's.
 
-    Returns:
-        The weights by name, and the curve.
-
     Raises:
         FitError: The loss is no number any more.
     """
@@ -114,20 +103,19 @@ def fit_network(
         torch.manual_seed(seed)
         run = _Run(train, dev, recipe)
         for epoch in range(recipe.epochs):
-            run.epoch()
+            run.epoch(epoch)
             advance(1)
-            if epoch - run.best >= recipe.patience:
+            if epoch - run.best_epoch >= recipe.patience:
                 advance(recipe.epochs - epoch - 1)
                 break
     run.module.load_state_dict(run.kept)
-    curve = Curve(seed, tuple(run.loss), tuple(run.dev_nll), tuple(run.dev_auc), run.best)
-    return run.module.tensors(), curve
+    return run.module.tensors()
 
 
 class _Run:
     """A network on its way."""
 
-    def __init__(self, train: Part, dev: Part, recipe: Recipe) -> None:
+    def __init__(self, train: SplitData, dev: SplitData, recipe: RouterRecipe) -> None:
         self.recipe = recipe
         self.dev = dev
         self.inputs = torch.tensor(train.inputs, dtype=torch.float32)
@@ -141,31 +129,27 @@ class _Run:
         )
         steps = recipe.epochs * math.ceil(len(train.labels) / recipe.batch)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, steps)
-        self.loss: list[float] = []
-        self.dev_nll: list[float] = []
-        self.dev_auc: list[float] = []
-        self.best = 0
+        self.best_epoch = 0
+        self.least = math.inf
         self.kept: dict[str, Tensor] = {}
 
-    def epoch(self) -> None:
+    def epoch(self, number: int) -> None:
         """One pass over the questions, then a look at dev."""
         self.module.train()
         order = torch.randperm(len(self.targets))
         parts = [(self._step(rows), len(rows)) for rows in torch.split(order, self.recipe.batch)]
-        self.loss.append(sum(loss * size for loss, size in parts) / len(order))
+        loss = sum(loss * size for loss, size in parts) / len(order)
         self.module.eval()
         with torch.no_grad():
             logits = np.asarray(self.module(self.dev_inputs).numpy(), np.float64)
-        if not (math.isfinite(self.loss[-1]) and np.isfinite(logits).all()):
+        if not (math.isfinite(loss) and np.isfinite(logits).all()):
             raise FitError(
-                f"After epoch {len(self.loss)} the loss is {self.loss[-1]} or a logit is no "
+                f"After epoch {number + 1} the loss is {loss} or a logit is no "
                 "number; lower the learning rate."
             )
-        self.dev_nll.append(nll(logits, self.dev.labels))
-        self.dev_auc.append(float(roc_auc_score(self.dev.labels, logits)))
-        curve = self.dev_nll if self.recipe.criterion == "nll" else [-v for v in self.dev_auc]
-        if not self.kept or curve[-1] < curve[self.best]:
-            self.best = len(curve) - 1
+        found = dev_loss(logits, self.dev.labels, self.recipe)
+        if found < self.least:
+            self.least, self.best_epoch = found, number
             self.kept = deepcopy(self.module.state_dict())
 
     def _step(self, rows: Tensor) -> float:

@@ -10,7 +10,7 @@ CRITERIA = ("nll", "auc")
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class RouterRecipe:
     """Hyper-parameters of a router; EA-GraphRAG's where it states them.
 
     Attributes:

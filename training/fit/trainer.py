@@ -1,23 +1,26 @@
-"""Which features a router looks at: those that say most about the label, by mutual information."""
+"""Training a router: features that say most about the label, a scorer, and its calibration."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import mutual_info_classif
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from backends.progress import Progress, Silent
 from backends.types import Float64, Int64
-from router.scorer import AttentionMlp, Linear, Member, Scorer, Standard
+from router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard
 from training.data.examples import Examples, balanced_weights
 from training.errors import FitError
 from training.fit.calibration import Reliability, calibrate, reliability
-from training.fit.linear import Path, fit_linear
-from training.fit.network import Curve, Part, fit_network
-from training.fit.recipe import Recipe
+from training.fit.network import SplitData, dev_loss, fit_network
+from training.fit.recipe import RouterRecipe
 
+_ROUNDS = 5_000
 LEVELS = 20
 """A feature of whole numbers with at most so many values is counted, not estimated by distance."""
 
@@ -118,15 +121,13 @@ class Trained:
         scorer: Calibrated; the very object that serves.
         recipe: Hyper-parameters.
         selection: The features.
-        fits: How training went: a curve for each network, or a path over strengths.
         dev_auc: Area under the ROC curve on dev.
         dev: Calibration on dev, on which it was fitted too.
     """
 
     scorer: Scorer
-    recipe: Recipe
+    recipe: RouterRecipe
     selection: Selection
-    fits: tuple[Curve | Path, ...]
     dev_auc: float
     dev: Reliability
 
@@ -135,7 +136,7 @@ def train(
     examples: Examples,
     dev: Examples,
     names: Sequence[str],
-    recipe: Recipe | None = None,
+    recipe: RouterRecipe | None = None,
     progress: Progress | None = None,
 ) -> Trained:
     """Train a router on one split and make every choice on another.
@@ -152,7 +153,7 @@ def train(
     Raises:
         FitError: A split in which one arm always wins, or features that do not fit.
     """
-    recipe = recipe or Recipe()
+    recipe = recipe or RouterRecipe()
     progress = progress or Silent()
     for split, part in (("training", examples), ("dev", dev)):
         if part.one_sided:
@@ -166,10 +167,10 @@ def train(
     standard = _standard(examples.features[:, selection.columns], recipe.clip)
     weights = _weights(examples, recipe)
     parts = [
-        Part(standard(part.features[:, selection.columns]), part.labels, of_part)
+        SplitData(standard(part.features[:, selection.columns]), part.labels, of_part)
         for part, of_part in ((examples, weights), (dev, np.ones(len(dev))))
     ]
-    members, fits = _fit(parts[0], parts[1], recipe, progress)
+    members = _fit(parts[0], parts[1], recipe, progress)
     scorer = Scorer(selection.names, selection.columns, len(names), standard, members)
     raw = scorer.logits(dev.features)
     found = calibrate(raw, dev.labels, bias=True)
@@ -179,7 +180,6 @@ def train(
         scorer=scorer,
         recipe=recipe,
         selection=selection,
-        fits=fits,
         dev_auc=float(roc_auc_score(dev.labels, logits)),
         dev=reliability(logits, dev.labels),
     )
@@ -189,7 +189,7 @@ def _standard(features: Float64, clip: float) -> Standard:
     return Standard(features.mean(axis=0), features.std(axis=0), clip)
 
 
-def _weights(examples: Examples, recipe: Recipe) -> Float64:
+def _weights(examples: Examples, recipe: RouterRecipe) -> Float64:
     if recipe.balance == "none":
         return np.ones(len(examples))
     groups = examples.groups if recipe.balance == "group" else None
@@ -197,19 +197,52 @@ def _weights(examples: Examples, recipe: Recipe) -> Float64:
 
 
 def _fit(
-    examples: Part, dev: Part, recipe: Recipe, progress: Progress
-) -> tuple[tuple[Member, ...], tuple[Curve | Path, ...]]:
+    examples: SplitData, dev: SplitData, recipe: RouterRecipe, progress: Progress
+) -> tuple[Member, ...]:
     if recipe.linear:
         progress.start(len(recipe.strengths), "fitting")
-        tensors, path = fit_linear(examples, dev, recipe, progress.advance)
-        progress.close()
-        return (Linear(tensors),), (path,)
-    progress.start(len(recipe.seeds) * recipe.epochs, "training")
-    members: list[Member] = []
-    curves: list[Curve | Path] = []
-    for seed in recipe.seeds:
-        weights, curve = fit_network(examples, dev, recipe, seed, progress.advance)
-        members.append(AttentionMlp(weights))
-        curves.append(curve)
+        members: list[Member] = [Linear(_fit_linear(examples, dev, recipe, progress.advance))]
+    else:
+        progress.start(len(recipe.seeds) * recipe.epochs, "training")
+        members = [
+            AttentionMlp(fit_network(examples, dev, recipe, seed, progress.advance))
+            for seed in recipe.seeds
+        ]
     progress.close()
-    return tuple(members), tuple(curves)
+    return tuple(members)
+
+
+def _fit_linear(
+    train: SplitData, dev: SplitData, recipe: RouterRecipe, advance: Callable[[int], None]
+) -> dict[str, Floats]:
+    """Logistic regression with an elastic net, of the strength that is best on dev.
+
+    Raises:
+        FitError: The solver does not converge.
+    """
+    fitted, losses = [], []
+    for strength in recipe.strengths:
+        fitted.append(_regression(train, recipe, strength))
+        losses.append(dev_loss(fitted[-1].decision_function(dev.inputs), dev.labels, recipe))
+        advance(1)
+    best = fitted[int(np.argmin(losses))]
+    return {"head.weight": best.coef_, "head.bias": best.intercept_}
+
+
+def _regression(train: SplitData, recipe: RouterRecipe, strength: float) -> LogisticRegression:
+    model = LogisticRegression(
+        C=1 / strength,
+        l1_ratio=recipe.l1_ratio,
+        solver="saga",
+        max_iter=_ROUNDS,
+        random_state=recipe.seeds[0],
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            return model.fit(train.inputs, train.labels, sample_weight=train.weights)
+        except ConvergenceWarning:
+            raise FitError(
+                f"Logistic regression of strength {strength:g} does not converge in {_ROUNDS} "
+                "rounds; take higher strengths."
+            ) from None

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.types import Float64
+from router.policy import bands
 from router.types import Thresholds
 from training.errors import FitError
 from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome, taken
+from training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome
 from training.thresholds.sweep import SLACK, Cuts, allowed, objective, sums
 
 Table = NDArray[np.bool_]
@@ -33,6 +34,18 @@ class Solution:
     best: Thresholds
     best_outcome: Outcome
     plateau: float
+
+
+def standard_errors(*, elsewhere: bool) -> float:
+    """Standard errors within which thresholds count as equally good.
+
+    One chooses well for these questions; to leave fusion for questions unlike these takes surer
+    signs.
+
+    Args:
+        elsewhere: Whether the thresholds have to hold for questions unlike these as well.
+    """
+    return 2.0 if elsewhere else 1.0
 
 
 def solve(
@@ -120,7 +133,7 @@ def _close(
 ) -> Table:
     """(c, c) whether a pair is within some standard errors of the best one, paired."""
     n = float(len(replay)) if counts is None else float(counts.sum())
-    routes = taken(replay.scores, cuts.thresholds(*best))
+    routes = bands(replay.scores, cuts.thresholds(*best))
     behind = values[np.arange(len(replay)), routes][:, None] - values
     mean = sums(cuts, behind, counts).table() / n
     square = sums(cuts, behind**2, counts).table() / n
@@ -156,7 +169,6 @@ class Stability:
         objective: Of the chosen thresholds.
         low: Of the low threshold, chosen again on each resample.
         high: Of the high threshold, chosen again on each resample.
-        draws: (r, 2) these thresholds.
         impossible: Share of resamples on which no pair keeps the bounds.
     """
 
@@ -165,7 +177,6 @@ class Stability:
     objective: Interval
     low: Interval
     high: Interval
-    draws: Float64
     impossible: float
 
 
@@ -199,7 +210,7 @@ def stability(
         FitError: No resample has a pair that keeps the bounds.
     """
     goal = goal or ThresholdObjective()
-    rows, codes = np.arange(len(replay)), taken(replay.scores, thresholds)
+    rows, codes = np.arange(len(replay)), bands(replay.scores, thresholds)
     worth = np.stack(
         [
             values[rows, codes]
@@ -220,7 +231,6 @@ def stability(
         objective=worth_it,
         low=interval(draws[:, 0], draws[:, 0]),
         high=interval(draws[:, 1], draws[:, 1]),
-        draws=draws,
         impossible=1 - len(draws) / resamples,
     )
 
@@ -250,3 +260,54 @@ def _solved_again(
         pair = cuts.thresholds(low, high)
         found.append((pair.low, pair.high))
     return np.array(found, np.float64).reshape(-1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Pairs in the order of rising latency and rising quality.
+
+    Attributes:
+        thresholds: Of each point.
+        quality: (p,) mean over questions.
+        mean_ms: (p,) mean latency.
+    """
+
+    thresholds: tuple[Thresholds, ...]
+    quality: Float64
+    mean_ms: Float64
+
+
+def front(
+    replay: RouteOutcomes, bounds: ThresholdObjective | None = None, *, most: int | None = 400
+) -> Front:
+    """The Pareto front over pairs of thresholds.
+
+    Args:
+        replay: The questions.
+        bounds: That the pairs have to keep; its weight of latency plays no part. None for none.
+        most: Cuts to consider, spread evenly over the questions; None for all.
+
+    Returns:
+        At least one point, unless no pair keeps the bounds.
+    """
+    cuts = Cuts.of(replay.scores, most)
+    rows, columns = np.nonzero(allowed(replay, cuts, bounds or ThresholdObjective()))
+    quality, latency = (
+        sums(cuts, values).table()[rows, columns] / len(replay)
+        for values in (replay.quality, replay.latency_ms)
+    )
+    # By rising latency, the best of equally fast ones first; then whatever sets a new record.
+    order = np.lexsort((-quality, latency))
+    best = np.maximum.accumulate(quality[order])
+    record = np.ones(len(order), np.bool_)
+    record[1:] = best[1:] > best[:-1] + 1e-12
+    kept = order[record]
+    places = cuts.places
+    return Front(
+        thresholds=tuple(
+            cuts.thresholds(int(places[low]), int(places[high]))
+            for low, high in zip(rows[kept], columns[kept], strict=True)
+        ),
+        quality=quality[kept],
+        mean_ms=latency[kept],
+    )

@@ -7,31 +7,46 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from backends.types import Int64
 from featurizer.constituency.parser import open_syntax_parser
 from router.fusion import FusionSettings
 from router.model import RoutingModel
-from router.model_files import load, save_policy
-from router.policy import Policy
+from router.model_files import load_router, save_policy
+from router.policy import Policy, bands
 from router.query_performance import NAMES, schema_id
 from router.settings import Settings, load_settings
 from router.types import Contribution, Route, Thresholds
-from training.data.evaluation_set import EvaluationSet, gather
+from training.data.evaluation_set import EvaluationSet
 from training.data.replay import read_training
 from training.errors import FitError, ReplayError
+from training.evaluation.bootstrap import Interval, interval, resampled_means
 from training.evaluation.measures import MEASURES
 from training.labels import compared
-from training.pipeline import inside, latencies
 from training.thresholds.outcomes import (
+    Moves,
     Outcome,
     RouteOutcomes,
     ThresholdObjective,
+    moves,
     names,
     outcome,
-    taken,
+    scores_of,
 )
-from training.thresholds.pareto import Front, front
+from training.thresholds.solve import (
+    Front,
+    Solution,
+    Stability,
+    front,
+    solve,
+    stability,
+    standard_errors,
+)
+from training.thresholds.sweep import CUTS, keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +80,14 @@ class Tuning:
     others, such as a dev split, or questions of one's own.
 
     Attributes:
-        material: Questions of train or dev.
+        evaluation_set: Questions of train or dev.
         model: That scores them.
         fusion: What fusion does.
         measure: One of `training.evaluation.measures.MEASURES`, which is called quality here.
         success: When an arm succeeds; see `training.labels`.
     """
 
-    material: EvaluationSet
+    evaluation_set: EvaluationSet
     model: RoutingModel
     fusion: FusionSettings
     measure: str = "nDCG@10"
@@ -111,20 +126,20 @@ class Tuning:
         own = settings or load_settings()
         router = replace(own.router, model=str(model)) if model else own.router
         parser = open_syntax_parser(own.analyser.pipeline, own.analyser.constituency)
-        found = load(router.folder(), schema_id=schema_id(parser.fingerprint), names=NAMES)
-        return cls(gather(read, cache, own.analyser), found, own.fusion, measure)
+        found = load_router(router.folder(), schema_id=schema_id(parser.fingerprint), names=NAMES)
+        return cls(EvaluationSet.load(read, cache, own.analyser), found, own.fusion, measure)
 
     @cached_property
     def outcomes(self) -> RouteOutcomes:
         """Every question with the outcome of every route."""
-        scores = inside(self.model.scorer.logits(self.material.features))
+        scores = scores_of(self.model.scorer.logits(self.evaluation_set.features))
         simple = self.model.policy.simple
-        return self.material.outcomes(scores, simple, self.fusion, self.measure)
+        return self.evaluation_set.outcomes(scores, simple, self.fusion, self.measure)
 
     @cached_property
     def labels(self) -> Int64:
         """(n,) 1 where only the graph succeeds, 0 where only the simple arm does, -1 else."""
-        return compared(self.material, self.model.policy.simple, self.success, self.fusion)
+        return compared(self.evaluation_set, self.model.policy.simple, self.success, self.fusion)
 
     @cached_property
     def fixed(self) -> dict[str, Outcome]:
@@ -157,12 +172,12 @@ class Tuning:
         """
         routes = names(self.model.policy.simple)
         quality = self.outcomes.quality
-        codes = taken(self.outcomes.scores, thresholds or self.model.policy.thresholds)
+        codes = bands(self.outcomes.scores, thresholds or self.model.policy.thresholds)
         lost = quality.max(axis=1) - quality[np.arange(len(codes)), codes]
         order = np.argsort(-lost, kind="stable")[:n]
         rows = order[lost[order] > 0].tolist()
-        decisions = self.model.decide(self.material.features[rows], explain=True)
-        texts, groups = self.material.texts, self.material.groups
+        decisions = self.model.decide(self.evaluation_set.features[rows], explain=True)
+        texts, groups = self.evaluation_set.texts, self.evaluation_set.groups
         return [
             Misrouted(
                 text=texts[row],
@@ -179,7 +194,9 @@ class Tuning:
     def policy(self, thresholds: Thresholds) -> Policy:
         """Thresholds with the latencies of these replays."""
         simple = self.model.policy.simple
-        return Policy(thresholds, simple, latencies(self.material, simple), self.model.name)
+        return Policy(
+            thresholds, simple, self.evaluation_set.median_latency_ms(simple), self.model.name
+        )
 
     def save(
         self, path: Path, thresholds: Thresholds, notes: Mapping[str, Any] | None = None
@@ -194,8 +211,8 @@ class Tuning:
         policy, simple = self.policy(thresholds), self.model.policy.simple
         found = outcome(self.outcomes, thresholds)
         said = {
-            "replays": [f"{one.dataset}, {one.split}" for one in self.material.replays],
-            "questions": len(self.material),
+            "replays": [f"{one.dataset}, {one.split}" for one in self.evaluation_set.replays],
+            "questions": len(self.evaluation_set),
             self.measure: found.quality,
             "mean_ms": found.mean_ms,
             "p95_ms": found.p95_ms,
@@ -203,3 +220,162 @@ class Tuning:
         }
         save_policy(path, policy, {**said, **(notes or {})})
         return policy
+
+
+@dataclass(frozen=True, slots=True)
+class Retuned:
+    """Thresholds to review.
+
+    Attributes:
+        goal: That they were solved for.
+        solution: The thresholds.
+        stability: How sure they, and what they give, are.
+        before: What the router's own thresholds give on the same questions.
+        moves: Questions that take another route.
+        stays: Whether the router's own thresholds are proposed, for on these questions those that
+            were solved are no better.
+        gain: Quality with the proposed thresholds less quality with the router's own, paired; like
+            the other intervals, it does not count that they were chosen on these questions.
+    """
+
+    goal: ThresholdObjective
+    solution: Solution
+    stability: Stability
+    before: Outcome
+    moves: Moves
+    stays: bool
+    gain: Interval
+
+    def notes(self) -> dict[str, Any]:
+        """For the thresholds file."""
+        low, high = self.stability.low, self.stability.high
+        return {
+            "max_mean_ms": self.goal.max_mean_ms,
+            "max_graph_share": self.goal.max_graph_share,
+            "interval of low": [low.low, low.high],
+            "interval of high": [high.low, high.high],
+            "stays as it was": self.stays,
+            "questions that change route": len(self.moves.rows),
+            "interval of the change in quality": [self.gain.low, self.gain.high],
+        }
+
+
+def retune(
+    tuning: Tuning, goal: ThresholdObjective, *, elsewhere: bool = True, seed: int = 0
+) -> Retuned:
+    """Solve thresholds on replayed questions.
+
+    What is solved lies in the middle of all that these questions cannot tell from the best, and so
+    may be worse on them than the thresholds in use. Where it is, or is as good, nothing changes, as
+    long as the bounds are kept.
+
+    Args:
+        tuning: Questions and the router.
+        goal: Bounds to keep.
+        elsewhere: Whether the thresholds have to hold for questions unlike these as well.
+        seed: Of the bootstrap.
+
+    Raises:
+        FitError: No thresholds keep the bounds.
+    """
+    own = tuning.model.policy.thresholds
+    errors = standard_errors(elsewhere=elsewhere)
+    solution = solve(tuning.outcomes, goal, errors=errors, most=CUTS, cautious=elsewhere)
+    before = outcome(tuning.outcomes, own)
+    stays = keeps(before, goal) and before.objective(goal) >= solution.outcome.objective(goal)
+    if stays:
+        solution = replace(solution, thresholds=own, outcome=before)
+    moved = moves(tuning.outcomes, own, solution.thresholds)
+    gained = np.zeros((len(tuning.outcomes), 1))
+    gained[moved.rows, 0] = moved.gain
+    return Retuned(
+        goal=goal,
+        solution=solution,
+        stability=stability(
+            tuning.outcomes,
+            solution.thresholds,
+            goal,
+            errors=errors,
+            cautious=elsewhere,
+            seed=seed,
+        ),
+        before=before,
+        moves=moved,
+        stays=stays,
+        gain=interval(gained[:, 0], resampled_means(gained, seed=seed)[:, 0]),
+    )
+
+
+def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int) -> None:
+    """Print old and new thresholds side by side, and the questions that move.
+
+    Args:
+        console: Where to.
+        tuning: Questions and the router.
+        found: What was solved.
+        most: Moved questions to list, those with the largest change of quality first.
+    """
+    console.print(_before_and_after(tuning, found))
+    if found.stays:
+        console.print("Those in use are as good on these questions, so they stay.")
+    if most and len(found.moves.rows):
+        console.print(_moved(tuning, found, most))
+
+
+def _before_and_after(tuning: Tuning, found: Retuned) -> Table:
+    table = Table(
+        title=f"{tuning.model.name} on {len(tuning.evaluation_set)} questions",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+    )
+    for heading in ("", "now", "proposed", "95 % interval"):
+        table.add_column(heading)
+    own, new = tuning.model.policy.thresholds, found.solution.thresholds
+    sure, after = found.stability, found.solution.outcome
+    table.add_row("low", f"{own.low:.3f}", f"{new.low:.3f}", _interval(sure.low))
+    table.add_row("high", f"{own.high:.3f}", f"{new.high:.3f}", _interval(sure.high))
+    table.add_row(
+        tuning.measure,
+        f"{found.before.quality:.4f}",
+        f"{after.quality:.4f}",
+        _interval(sure.quality),
+    )
+    table.add_row(
+        f"change in {tuning.measure}", "", f"{found.gain.mean:+.4f}", _interval(found.gain)
+    )
+    table.add_row(
+        "mean ms", f"{found.before.mean_ms:.1f}", f"{after.mean_ms:.1f}", _interval(sure.mean_ms)
+    )
+    routes = names(tuning.model.policy.simple)
+    for route, old, share in zip(routes, found.before.shares, after.shares, strict=True):
+        table.add_row(f"share of {route}", f"{old:.1%}", f"{share:.1%}", "")
+    return table
+
+
+def _moved(tuning: Tuning, found: Retuned, most: int) -> Table:
+    changed = found.moves
+    table = Table(
+        title=f"{len(changed.rows)} questions change route",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+    )
+    for heading in ("question", "from", "to", "gain", "score"):
+        table.add_column(heading)
+    routes, texts = names(tuning.model.policy.simple), tuning.evaluation_set.texts
+    order = sorted(range(len(changed.rows)), key=lambda at: (-abs(changed.gain[at]), at))
+    for at in order[:most]:
+        row = int(changed.rows[at])
+        table.add_row(
+            Text(texts[row]),
+            routes[int(changed.before[at])],
+            routes[int(changed.after[at])],
+            f"{changed.gain[at]:+.3f}",
+            f"{tuning.outcomes.scores[row]:.3f}",
+        )
+    return table
+
+
+def _interval(found: Interval) -> str:
+    return f"{found.low:.3f} to {found.high:.3f}"

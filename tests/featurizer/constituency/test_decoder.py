@@ -54,7 +54,8 @@ def test_a_row_is_multiplied_as_if_it_were_alone() -> None:
         rows = drawn(number, 224, seed=number)
         together = times(rows, matrix)
         assert all(
-            np.array_equal(times(row, matrix), one) for row, one in zip(rows, together, strict=True)
+            np.array_equal(times(row[None], matrix)[0], one)
+            for row, one in zip(rows, together, strict=True)
         )
         np.testing.assert_allclose(together, rows @ matrix, atol=1e-3)
 
@@ -65,14 +66,14 @@ def test_steps_are_those_of_the_definition_alone_and_side_by_side() -> None:
     expected = np.stack([slow(model, sentence) for sentence in inputs])
     state = stepper.start(inputs[0, 0])
     for place in range(1, 6):
-        state = stepper.step(stepper.inputs(inputs[0, place]), state)
-    np.testing.assert_allclose(state[0], expected[0, -1], atol=1e-5)
+        state = stepper.step(stepper.inputs(inputs[:1, place]), state)
+    np.testing.assert_allclose(state[0], expected[:1, -1], atol=1e-5)
     starts = [stepper.start(sentence[0]) for sentence in inputs]
-    several = (np.stack([s[0] for s in starts]), np.stack([s[1] for s in starts]))
+    several = (np.concatenate([s[0] for s in starts]), np.concatenate([s[1] for s in starts]))
     for place in range(1, 6):
         several = stepper.step(stepper.inputs(inputs[:, place]), several)
     np.testing.assert_allclose(several[0], expected[:, -1], atol=1e-5)
-    assert np.array_equal(several[0][0], state[0])
+    assert np.array_equal(several[0][:1], state[0])
 
 
 def test_reading_is_one_lstm_each_way() -> None:

@@ -1,11 +1,12 @@
 """Each group of features against questions that were annotated, and counted, by hand."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 
 from featurizer.constituency.units import Units
-from featurizer.features.constituency import INDICES
+from featurizer.features import constituency
+from featurizer.question import View
 from featurizer.registry import FEATURE_NAMES, feature_row
 from featurizer.types import Syntax
 
@@ -257,20 +258,15 @@ def test_nothing_divided_by_nothing_is_nothing() -> None:
     assert {name for name, value in found.items() if value} == {"asks_none"}
 
 
-NO_UNITS = Units(*[0] * 9)
-
-
-def test_indices_are_ratios_of_units() -> None:
-    known = {field.name for field in fields(Units)}
-    assert {index.above for index in INDICES} | {index.below for index in INDICES} == known
-
-
-def test_indices_are_ratios_and_nothing_by_nothing_is_zero() -> None:
-    found = replace(NO_UNITS, words=12, sentences=2, clauses=3, t_units=2, dependent_clauses=1)
-    values = {index.name: index.value(found) for index in INDICES}
+def test_lus_indices_are_ratios_of_units(choice: Syntax) -> None:
+    view = View(choice)
+    view.units = replace(
+        Units(*[0] * 9), words=12, sentences=2, clauses=3, t_units=2, dependent_clauses=1
+    )
+    indices = [feature for feature in constituency.FEATURES if "table 1" in feature.source]
+    values = {feature.doc.split(":")[0]: feature.value(view) for feature in indices}
     assert len(values) == 14
     assert values["MLS"] == 6
     assert values["MLC"] == 4
     assert values["DC/C"] == pytest.approx(1 / 3)
     assert values["C/T"] == 1.5
-    assert all(index.value(NO_UNITS) == 0 for index in INDICES)

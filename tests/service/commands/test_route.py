@@ -31,7 +31,7 @@ def index(tmp_path: Path) -> Path:
         Passage("a", "Ada", "Ada met Babbage in London."),
         Passage("b", "Babbage", "Babbage built two engines."),
     ]
-    ingest(target.index, rows, target.passage_analyser)
+    ingest(target.index, rows, target.analyser)
     return place
 
 

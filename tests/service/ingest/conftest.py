@@ -31,7 +31,7 @@ Start = Callable[..., TestClient]
 def folder(tmp_path: Path, fake_models: None) -> Path:
     """An index with two documents."""
     target = Session.create(ServiceSettings(), tmp_path / "index")
-    ingest(target.index, BRIDGES, target.passage_analyser)
+    ingest(target.index, BRIDGES, target.analyser)
     return tmp_path / "index"
 
 

@@ -1,11 +1,11 @@
 """Jobs: what was accepted is written, once, whoever is killed or in the way."""
 
 import errno
-import json
 import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from starlette.testclient import TestClient
 
 from backends.store.index import Index
 from router.session import Session
+from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
-from tests.conftest import FakeAnalyser
+from tests.fakes import FakeAnalyser
 from tests.live import PATIENCE, Live
 
 Start = Callable[..., TestClient]
@@ -35,13 +36,13 @@ def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models that take a while for each slice."""
-    quick = FakeAnalyser.passages
+    quick = FakeAnalyser.analyse
 
-    def passages(self: FakeAnalyser, items: Any) -> Any:  # noqa: ANN401
+    def analyse(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401
         time.sleep(0.05)
-        return quick(self, items)
+        return quick(self, passages)
 
-    monkeypatch.setattr(FakeAnalyser, "passages", passages)
+    monkeypatch.setattr(FakeAnalyser, "analyse", analyse)
 
 
 def test_another_writer_is_waited_for_and_then_named(start: Start, folder: Path) -> None:
@@ -130,11 +131,11 @@ def test_a_job_that_cannot_be_done_says_why(
     wait_for: WaitFor,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(self: FakeAnalyser, items: Any) -> Any:  # noqa: ANN401
+    def broken(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401
         raise RuntimeError("the parser is out of ink")
 
     with monkeypatch.context() as patched:
-        patched.setattr(FakeAnalyser, "passages", broken)
+        patched.setattr(FakeAnalyser, "analyse", broken)
         job = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
         ended = wait_for(client, job)
     assert (ended["state"], ended["error"]) == ("failed", "the parser is out of ink")
@@ -167,16 +168,22 @@ SERVER = """
 import time
 import uvicorn
 import router.session
-from tests.conftest import FakeAnalyser
+from tests.fakes import FakeAnalyser
 
 class Slow(FakeAnalyser):
-    def passages(self, items):
+    def analyse(self, passages):
         time.sleep(0.02)
-        return super().passages(items)
+        return super().analyse(passages)
 
 router.session.Analyser = Slow
-from service.app import from_environment
-uvicorn.run(from_environment(), port=0, log_config=None)
+import service.app
+from dataclasses import replace
+from service.settings import load_settings
+
+settings = load_settings()
+small = replace(settings.documents, group_passages=8, slice_words=20)
+service.app.load_settings = lambda: settings.model_copy(update={"documents": small})
+uvicorn.run(service.app.from_environment(), port=0, log_config=None)
 """
 
 
@@ -185,8 +192,6 @@ def serve(folder: Path) -> tuple[Live, httpx.Client]:
     settings = {
         "WYE_SERVE__INDEXES": str(folder),
         "WYE_DOCUMENTS__DIRECT_PASSAGES": "4",
-        "WYE_DOCUMENTS__GROUP_PASSAGES": "8",
-        "WYE_DOCUMENTS__SLICE_WORDS": "20",
     }
     server = Live([], settings, program=SERVER)
     return server, httpx.Client(base_url=server.url, timeout=PATIENCE)
@@ -232,8 +237,10 @@ def test_a_server_that_stops_leaves_its_job_to_the_next(
         server.stop()
         client.close()
     assert time.monotonic() - started < 10
-    stored = json.loads((folder / "jobs" / job / "job.json").read_text())
-    assert (stored["state"], stored["done"] < 120) == ("running", True)
+    with closing(JobStore(folder, "default")) as store:
+        stored = store.job(job)
+    assert stored is not None
+    assert (stored.state, stored.done < 120) == ("running", True)
     later = start()
     until(lambda: later.get(f"/v1/jobs/{job}").json()["state"] == "done")
     assert later.get("/v1/documents").json()["total"] == 122

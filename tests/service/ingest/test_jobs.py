@@ -1,8 +1,15 @@
 """Jobs on the disk."""
 
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -18,63 +25,194 @@ PASSAGES = [
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> JobStore:
-    return JobStore(tmp_path, "c")
+def store(tmp_path: Path) -> Iterator[JobStore]:
+    with closing(JobStore(tmp_path, "c")) as store:
+        yield store
 
 
-def test_a_job_holds_what_was_sent(spool: JobStore) -> None:
-    assert spool.jobs() == []
-    job = spool.submit(iter(PASSAGES))
+def rows(store: JobStore) -> int:
+    """Passages of all jobs."""
+    database = sqlite3.connect(store.folder / "jobs.sqlite3")
+    (count,) = database.execute("SELECT count(*) FROM passages").fetchone()
+    database.close()
+    assert isinstance(count, int)
+    return count
+
+
+def test_nothing_is_made_before_there_is_a_job(store: JobStore) -> None:
+    assert (store.jobs(), store.unfinished(), store.job("job-1")) == ([], [], None)
+    assert store.writing(["d1"]) is None
+    assert not store.folder.exists()
+
+
+def test_a_job_holds_what_was_sent(store: JobStore) -> None:
+    job = store.submit(iter(PASSAGES))
     assert (job.documents, job.passages, job.state) == (3, 6, State.QUEUED)
-    assert list(spool.passages(job)) == PASSAGES
-    assert list(spool.passages(replace(job, done=4))) == PASSAGES[4:]
-    assert JobStore(spool.folder.parent, "c").jobs() == [job]
-    later = spool.submit(PASSAGES)
-    assert [each.id for each in spool.unfinished()] == [job.id, later.id]
+    assert list(store.passages(job)) == PASSAGES
+    assert list(store.passages(replace(job, done=4))) == PASSAGES[4:]
+    with closing(JobStore(store.folder.parent, "c")) as other:
+        assert other.jobs() == [job]
+    later = store.submit(PASSAGES)
+    assert [each.id for each in store.unfinished()] == [job.id, later.id]
 
 
-def test_what_cannot_be_read_leaves_nothing_behind(spool: JobStore) -> None:
+def test_what_cannot_be_read_leaves_nothing_behind(store: JobStore) -> None:
     def broken() -> Iterator[Passage]:
         yield PASSAGES[0]
         raise ValueError("no more")
 
     with pytest.raises(ValueError, match="no more"):
-        spool.submit(broken())
-    assert list(spool.folder.iterdir()) == []
+        store.submit(broken())
+    assert (store.jobs(), rows(store)) == ([], 0)
 
 
-def test_it_knows_which_documents_are_on_their_way(spool: JobStore) -> None:
-    job = spool.submit(PASSAGES)
-    assert spool.writing(["x", "d1"]) == (job, "d1")
-    assert spool.writing(["x"]) is None
-    spool.save(replace(job, state=State.DONE, finished=time.time()))
-    assert spool.writing(["d1"]) is None
+def test_it_knows_which_documents_are_on_their_way(store: JobStore) -> None:
+    job = store.submit(PASSAGES)
+    assert store.writing(["x", "d1"]) == (job, "d1")
+    assert store.writing(["x"]) is None
+    store.save(replace(job, state=State.DONE, finished=time.time()))
+    assert store.writing(["d1"]) is None
 
 
-def test_only_ids_of_jobs_are_looked_up(spool: JobStore) -> None:
-    spool.submit(PASSAGES)
-    for id_ in ("..", "../jobs", "readers", "job-", "/etc/passwd", "job-00000000000000000000"):
-        assert spool.job(id_) is None
+def test_what_ended_long_ago_and_what_was_abandoned_is_swept_away(store: JobStore) -> None:
+    old, new, waiting = (store.submit(PASSAGES) for _ in range(3))
+    store.save(replace(old, state=State.DONE, finished=time.time() - 100))
+    store.save(replace(new, state=State.FAILED, finished=time.time()))
+    for begun in (time.time() - 4_000, time.time()):
+        database = sqlite3.connect(store.folder / "jobs.sqlite3")
+        id_ = f"job-{int(begun * 1e6):014x}abcdef"
+        database.execute("INSERT INTO jobs (id) VALUES (?)", [id_])
+        database.execute("INSERT INTO passages VALUES (?, 0, 'd', '{}')", [id_])
+        database.commit()
+        database.close()
+    assert rows(store) == 3 * len(PASSAGES) + 2
+    store.sweep(50)
+    assert [job.id for job in store.jobs()] == [new.id, waiting.id]
+    assert rows(store) == 2 * len(PASSAGES) + 1
+    with pytest.raises(OSError, match="was taken away"):
+        store.save(old)
 
 
-def test_what_ended_long_ago_and_what_was_abandoned_is_swept_away(spool: JobStore) -> None:
-    old, new, waiting = (spool.submit(PASSAGES) for _ in range(3))
-    spool.save(replace(old, state=State.DONE, finished=time.time() - 100))
-    spool.save(replace(new, state=State.FAILED, finished=time.time()))
-    abandoned = spool.folder / f".job-{0:014x}abcdef"
-    abandoned.mkdir()
-    fresh = spool.folder / f".{waiting.id}"
-    fresh.mkdir()
-    spool.sweep(50)
-    assert [job.id for job in spool.jobs()] == [new.id, waiting.id]
-    assert (abandoned.exists(), fresh.exists()) == (False, True)
+def test_a_job_is_asked_to_stop_in_whichever_process(store: JobStore) -> None:
+    job = store.submit(PASSAGES)
+    with closing(JobStore(store.folder.parent, "c")) as other:
+        assert not other.is_cancelled(job)
+        store.cancel(job)
+        assert other.is_cancelled(job)
+        store.save(replace(job, done=2))
+        assert other.is_cancelled(job)
 
 
-def test_one_process_claims_the_jobs(spool: JobStore) -> None:
-    spool.submit(PASSAGES)
-    with spool.claim() as first:
+def test_a_disk_that_refuses_is_an_os_error(store: JobStore) -> None:
+    store.folder.mkdir()
+    (store.folder / "jobs.sqlite3").write_bytes(b"no database" * 99)
+    with pytest.raises(OSError, match=r"jobs\.sqlite3: file is not a database"):
+        store.submit(PASSAGES)
+
+
+def test_an_index_that_was_deleted_takes_its_jobs_along(store: JobStore) -> None:
+    store.submit(PASSAGES)
+    shutil.rmtree(store.folder)
+    assert store.jobs() == []
+    assert [job.id for job in store.jobs()] == []
+    job = store.submit(PASSAGES)
+    with closing(JobStore(store.folder.parent, "c")) as other:
+        assert other.jobs() == [job]
+
+
+SUBMIT = """
+import sys
+from pathlib import Path
+from backends.types import Passage
+from service.ingest.jobs import JobStore
+store = JobStore(Path(sys.argv[1]), "c")
+for n in range(10_000):
+    passages = (Passage(f"{n}-{p}", "", "A bridge.") for p in range(1 + n % 5 * 600))
+    print(store.submit(passages).id, flush=True)
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.5])
+def test_what_was_accepted_outlives_kill_9(store: JobStore, seconds: float) -> None:
+    """Whatever is at hand when it comes: a block of passages, a commit, or a checkpoint."""
+    command = [sys.executable, "-c", SUBMIT, str(store.folder.parent)]
+    accepted = []
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    ) as process:
+        assert process.stdout is not None
+        accepted.append(process.stdout.readline().strip())
+        time.sleep(seconds)
+        process.kill()
+        accepted += process.stdout.read().split()
+    stored = store.unfinished()
+    # The last may have been accepted without anybody being told.
+    assert [job.id for job in stored][: len(accepted)] == accepted
+    assert len(stored) <= len(accepted) + 1
+    for number, job in enumerate(stored):
+        assert job.passages == 1 + number % 5 * 600
+        assert [each.id for each in store.passages(job)] == [
+            f"{number}-{p}" for p in range(job.passages)
+        ]
+
+
+def as_folder(jobs: Path, id_: str, *, cancelled: bool = False, **stands: object) -> None:
+    """A job as it used to be kept."""
+    (jobs / id_).mkdir(parents=True)
+    job = {"id": id_, "collection": "former", "documents": 3, "passages": 6, "created": 1.0}
+    job |= {"state": "queued", "done": 0, "added": 0, "updated": 0, "unchanged": 0, "removed": 0}
+    job |= {"started": None, "finished": None, "index_version": None, "attempts": 0}
+    job |= {"waits_for": "", "error": "", **stands}
+    (jobs / id_ / "job.json").write_text(json.dumps(job))
+    (jobs / id_ / "documents.json").write_text('["d0", "d1", "d2"]')
+    lines = "".join(json.dumps(asdict(passage)) + "\n" for passage in PASSAGES)
+    (jobs / id_ / "passages.jsonl").write_text(lines)
+    if cancelled:
+        (jobs / id_ / "cancel").touch()
+
+
+def test_jobs_that_are_folders_are_taken_over(store: JobStore) -> None:
+    ids = [f"job-{n:020x}" for n in range(4)]
+    as_folder(store.folder, ids[0], state="done", done=6, added=6, finished=time.time())
+    as_folder(store.folder, ids[1], state="running", done=2, started=2.0, index_version=7)
+    as_folder(store.folder, ids[2], cancelled=True)
+    as_folder(store.folder, f".{ids[3]}")  # its process was killed before it was accepted
+    (store.folder / "readers").mkdir()
+    ended, running, waiting = store.jobs()
+    assert [job.id for job in (ended, running, waiting)] == ids[:3]
+    assert (ended.collection, ended.state, ended.added) == ("c", State.DONE, 6)
+    assert (running.state, running.started, running.index_version) == (State.RUNNING, 2.0, 7)
+    assert list(store.passages(running)) == PASSAGES[2:]
+    assert store.writing(["d2"]) == (running, "d2")
+    assert (store.is_cancelled(running), store.is_cancelled(waiting)) == (False, True)
+    assert [path.name for path in store.folder.iterdir() if path.is_dir()] == ["readers"]
+
+
+def test_a_job_that_is_a_folder_still_stands_as_the_database_says(store: JobStore) -> None:
+    job = store.submit(PASSAGES)
+    store.save(replace(job, done=4))
+    store.close()
+    as_folder(store.folder, job.id)  # killed between the commit and the end of deleting it
+    assert store.jobs() == [replace(job, done=4)]
+    assert (rows(store), (store.folder / job.id).exists()) == (len(PASSAGES), False)
+
+
+def test_folders_are_left_to_a_process_that_works_on_them(store: JobStore) -> None:
+    as_folder(store.folder, "job-00000000000000000001")
+    with closing(JobStore(store.folder.parent, "c")) as other:
+        with other.claim():
+            assert store.jobs() == []
+        assert len(store.jobs()) == len(other.jobs()) == 1
+
+
+def test_one_process_claims_the_jobs(store: JobStore) -> None:
+    store.submit(PASSAGES)
+    with store.claim() as first:
         assert first
-        with JobStore(spool.folder.parent, "c").claim() as second:
+        with JobStore(store.folder.parent, "c").claim() as second:
             assert not second
-    with spool.claim() as again:
+    with store.claim() as again:
         assert again

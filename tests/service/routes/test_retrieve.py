@@ -10,7 +10,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from backends.types import Passage
-from router.request_log import read_journal
 from router.types import Route
 
 if TYPE_CHECKING:
@@ -151,11 +150,11 @@ def test_the_request_log_has_what_a_replay_needs(
 ) -> None:
     client = serve(library, request_log=log)
     ask(client)
-    (entry,) = read_journal(log)
-    assert entry.values["question"] == RIVER["question"]
-    assert entry.values["passages"] == ["neretva", "mostar"]
-    assert (entry.values["asked"], entry.values["route"]) == ("graph", "graph")
-    assert entry.values["index_version"] == 1
+    (entry,) = map(json.loads, log.read_text().splitlines())
+    assert entry["question"] == RIVER["question"]
+    assert entry["passages"] == ["neretva", "mostar"]
+    assert (entry["asked"], entry["route"]) == ("graph", "graph")
+    assert entry["index_version"] == 1
     assert json.loads(log.read_text(encoding="utf-8"))["seconds"]["total"] > 0
 
 

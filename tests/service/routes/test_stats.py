@@ -125,7 +125,7 @@ def test_thresholds_are_followed_and_a_fault_in_them_is_told(
     route = client.post("/v1/retrieve", json={"question": "What river?"}).json()["route"]
     assert (route["path"], route["thresholds"]) == ("graph", {"low": 0.0, "high": 0.1})
     service: Service = client.app.state.service  # type: ignore[attr-defined]
-    later = cast("Library", service.collections["default"].engine)
+    later = cast("Library", service.collections["default"].session)
     later.with_thresholds = ModelFileError("thresholds.json is not JSON.")
     while not (error := read(client)["collections"][0]["error"]):
         assert time.monotonic() < give_up

@@ -23,16 +23,6 @@ def test_root_tags_and_punctuation_are_not_scored() -> None:
     assert dict(brackets(GOLD)) == {("S", 0, 3): 1, ("NP", 0, 2): 1, ("VP", 2, 3): 1}
 
 
-def test_every_bracket_can_be_scored() -> None:
-    assert dict(brackets(GOLD, every=True)) == {
-        ("ROOT", 0, 4): 1,
-        ("S", 0, 4): 1,
-        ("NP", 0, 2): 1,
-        ("VP", 2, 3): 1,
-    }
-    assert score([(FLAT, GOLD)], every=True).f1 == pytest.approx(100 * 6 / 7)
-
-
 def test_chains_of_one_label_count_as_often_as_they_stand() -> None:
     twice = parse_brackets("(ROOT (NP (NP (NN rain))))")
     assert brackets(twice)["NP", 0, 1] == 2

@@ -52,7 +52,7 @@ def test_means_and_paired_differences() -> None:
 
 
 def test_each_route_is_measured_apart() -> None:
-    dense, graph = evaluate(Canned(), DATASET, [Route.DENSE, Route.GRAPH]).results
+    dense, graph = evaluate(Canned(), DATASET, [Route.DENSE, Route.GRAPH]).runs
     column = MEASURES.index("R@1")
     assert np.array_equal(dense.values[:, column], [1, 0])
     assert np.array_equal(graph.values[:, column], [0, 0.5])
@@ -61,7 +61,7 @@ def test_each_route_is_measured_apart() -> None:
 
 
 def test_latency_is_per_stage_in_milliseconds() -> None:
-    result = evaluate(Canned(), DATASET, [Route.DENSE]).results[0]
+    result = evaluate(Canned(), DATASET, [Route.DENSE]).runs[0]
     assert result.latency["encoding"] == pytest.approx((2, 2, 2))
     assert result.latency["dense"][0] == pytest.approx(2)
     assert result.latency["total"][0] == pytest.approx(4)

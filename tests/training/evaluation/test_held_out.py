@@ -1,3 +1,5 @@
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -6,20 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.fusion import FusionSettings
-from router.policy import Policy
+from router.policy import Policy, bands
 from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
+from training.evaluation.compare import AUTO, ORACLE, RANDOM
 from training.evaluation.held_out import (
-    AUTO,
     COLUMNS,
-    ORACLE,
-    RANDOM,
+    HeldOutEvaluation,
     HeldOutOutcomes,
     RouterScores,
-    judge,
     near_duplicates,
+    parts,
+    run_systems,
+    summarise,
 )
-from training.thresholds.outcomes import taken
+from training.fit.router import Fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +36,7 @@ POLICY = Policy(Thresholds(0.3, 0.6), L)
 
 
 @pytest.fixture
-def material(
+def evaluation_set(
     replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
 ) -> EvaluationSet:
     draw = np.random.default_rng(1)
@@ -48,11 +51,11 @@ def material(
     return EvaluationSet((replay_of(*questions),), np.zeros((40, 1)))
 
 
-def judged(material: EvaluationSet, labels: np.ndarray | None = None) -> HeldOutOutcomes:
+def outcomes_of(evaluation_set: EvaluationSet, labels: np.ndarray | None = None) -> HeldOutOutcomes:
     everything = np.arange(40) % 2 if labels is None else labels
     baseline = RouterScores(1 - SCORES, POLICY)
-    return judge(
-        material,
+    return run_systems(
+        evaluation_set,
         RouterScores(SCORES, POLICY),
         everything,
         fusion=FusionSettings(),
@@ -60,50 +63,100 @@ def judged(material: EvaluationSet, labels: np.ndarray | None = None) -> HeldOut
     )
 
 
-def test_nothing_beats_hindsight(material: EvaluationSet) -> None:
-    found = judged(material)
-    oracle = found.contenders[ORACLE].values[:, QUALITY]
+def test_nothing_beats_hindsight(evaluation_set: EvaluationSet) -> None:
+    found = outcomes_of(evaluation_set)
+    oracle = found.systems[ORACLE].values[:, QUALITY]
     for name in ("always lexical", "always graph", "always fusion", AUTO, RANDOM, "upside-down"):
-        assert (oracle >= found.contenders[name].values[:, QUALITY] - 1e-12).all()
-    assert found.gap_closed(ORACLE, "nDCG@10") == 1
+        assert (oracle >= found.systems[name].values[:, QUALITY] - 1e-12).all()
 
 
-def test_chance_takes_every_route_as_often_as_the_router(material: EvaluationSet) -> None:
-    found = judged(material)
-    auto, random = found.contenders[AUTO], found.contenders[RANDOM]
-    codes = taken(SCORES, POLICY.thresholds)
+def test_chance_takes_every_route_as_often_as_the_router(evaluation_set: EvaluationSet) -> None:
+    found = outcomes_of(evaluation_set)
+    auto, random = found.systems[AUTO], found.systems[RANDOM]
+    codes = bands(SCORES, POLICY.thresholds)
     assert random.shares == auto.shares
     assert auto.shares == tuple((np.bincount(codes, minlength=3) / 40).tolist())
     means = np.stack(
-        [found.contenders[f"always {r}"].values.mean(axis=0) for r in (L, Route.FUSION, G)]
+        [found.systems[f"always {r}"].values.mean(axis=0) for r in (L, Route.FUSION, G)]
     )
     np.testing.assert_allclose(random.values.mean(axis=0), auto.shares @ means, atol=0.02)
 
 
-def test_the_router_is_worth_what_its_routes_are(material: EvaluationSet) -> None:
-    found = judged(material)
-    auto = found.contenders[AUTO]
-    for row, code in enumerate(taken(SCORES, POLICY.thresholds).tolist()):
-        one = found.contenders[f"always {(L, Route.FUSION, G)[code]}"]
+def test_the_router_is_worth_what_its_routes_are(evaluation_set: EvaluationSet) -> None:
+    found = outcomes_of(evaluation_set)
+    auto = found.systems[AUTO]
+    for row, code in enumerate(bands(SCORES, POLICY.thresholds).tolist()):
+        one = found.systems[f"always {(L, Route.FUSION, G)[code]}"]
         assert auto.values[row].tolist() == one.values[row].tolist()
         assert auto.latency_ms[row] == one.latency_ms[row]
-    assert found.contenders["always dense"].shares == (1, 0, 0)
+    assert found.systems["always dense"].shares == (1, 0, 0)
 
 
-def test_a_difference_is_paired(material: EvaluationSet) -> None:
-    found = judged(material)
-    rows = np.arange(40) < 10
-    apart = found.difference(AUTO, "always graph", "R@5", rows)
-    means = [found.mean(name, "R@5", rows).mean for name in (AUTO, "always graph")]
-    assert apart.mean == pytest.approx(means[0] - means[1])
-    assert apart.low <= apart.mean <= apart.high
+def test_the_gap_is_that_between_the_better_arm_and_the_oracle(
+    evaluation_set: EvaluationSet,
+) -> None:
+    found = outcomes_of(evaluation_set)
+    mean = {name: one.values[:, QUALITY].mean() for name, one in found.systems.items()}
+    fixed = max(mean["always dense"], mean["always graph"])
+    assert summarise(found).gap_closed["nDCG@10"] == pytest.approx(
+        (mean[AUTO] - fixed) / (mean[ORACLE] - fixed)
+    )
+    never = replace(found, systems={**found.systems, ORACLE: found.systems["always graph"]})
+    assert math.isnan(summarise(never).gap_closed["nDCG@10"]) == (fixed == mean["always graph"])
 
 
 @pytest.mark.parametrize("label", [-1, 1])
-def test_disagreements_that_tell_nothing_are_no_error(material: EvaluationSet, label: int) -> None:
-    found = judged(material, np.full(40, label))
-    assert np.isnan(found.auc)
+def test_disagreements_that_tell_nothing_are_no_error(
+    evaluation_set: EvaluationSet, label: int
+) -> None:
+    found = summarise(outcomes_of(evaluation_set, np.full(40, label)))
+    assert math.isnan(found.auc)
     assert (found.calibration is None) == (label == -1)
+
+
+@pytest.mark.parametrize("only", [None, "other"])
+def test_a_summary_has_every_system_measure_and_question(
+    held_out: HeldOutEvaluation, only: str | None
+) -> None:
+    outcomes = held_out.outcomes
+    rows = np.ones(60, bool) if only is None else outcomes.groups == only
+    found = summarise(outcomes, None if only is None else rows)
+    assert list(found.means) == list(outcomes.systems)
+    assert list(found.differences) == [name for name in outcomes.systems if name != AUTO]
+    assert (found.questions, found.disagreements) == (
+        rows.sum(),
+        (outcomes.labels[rows] >= 0).sum(),
+    )
+    auto = outcomes.systems[AUTO].values[rows].mean(axis=0)
+    for name, cells in found.means.items():
+        own = outcomes.systems[name].values[rows].mean(axis=0)
+        assert tuple(cells) == COLUMNS
+        assert [cell.mean for cell in cells.values()] == pytest.approx(own.tolist())
+        assert all(cell.low <= cell.mean <= cell.high for cell in cells.values())
+        if name != AUTO:
+            behind = [cell.mean for cell in found.differences[name].values()]
+            assert behind == pytest.approx((auto - own).tolist())
+
+
+def test_shares_of_some_questions_need_thresholds(
+    held_out: HeldOutEvaluation, fitted: Fitted
+) -> None:
+    outcomes = held_out.outcomes
+    assert summarise(outcomes).shares[AUTO] == outcomes.systems[AUTO].shares
+    rows = outcomes.groups == "other"
+    assert summarise(outcomes, rows).shares == {}
+    shares = summarise(outcomes, rows, fitted.policy.thresholds).shares
+    assert list(shares) == [AUTO]
+    assert math.fsum(shares[AUTO]) == pytest.approx(1)
+
+
+def test_parts_are_replays_and_datasets_within_them(held_out: HeldOutEvaluation) -> None:
+    found = parts(held_out.outcomes)
+    assert list(found) == ["one", "other"]
+    within = parts(replace(held_out.outcomes, origins=np.full(60, "union")))
+    assert list(within) == ["union", "union: one", "union: other"]
+    assert within["union"].all()
+    assert np.array_equal(within["union: other"], found["other"])
 
 
 word = st.sampled_from(["Who", "who", "met", "ada", "Ada,", "in", "1833?", "turin", "é"])

@@ -1,17 +1,17 @@
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-import pytest
+import numpy as np
 
-from backends.progress import Silent
 from backends.types import Hit, Ranking
 from router.policy import Policy
-from router.settings import load_settings
 from router.types import Decision, Reply, Route, Thresholds
 from training.data.dataset import Dataset, Question
-from training.data.sources import Source
-from training.errors import EvaluationError
-from training.evaluation.systems import Chooser, Chosen
+from training.evaluation.systems import ChosenRoutes, choose_routes
+from training.fit.baselines import BASELINES
+
+if TYPE_CHECKING:
+    from router.gateway import Gateway
 
 L, F, G = Route.LEXICAL, Route.FUSION, Route.GRAPH
 FIRST = {
@@ -40,41 +40,32 @@ class Known:
         return [Decision(G if q == "two" else L, 0.1, -2.0, borders, "score") for q in questions]
 
 
-@pytest.fixture
-def chooser(tmp_path: Path) -> Chooser:
+def chosen(*names: str) -> dict[str, ChosenRoutes]:
     questions = tuple(Question(f"q{n}", text) for n, text in enumerate([*FIRST, " "]))
-    judgements = {question.id: {"a": 1} for question in questions}
-    return Chooser(
-        Known(),
-        Policy(Thresholds(0.5, 0.5), L),
-        Dataset("here", "test", questions, judgements),
-        Source(tmp_path, tmp_path),
-        load_settings(),
-        tmp_path,
-        Silent,
-        batch=2,
-    )
+    dataset = Dataset("here", "test", questions, {question.id: {"a": 1} for question in questions})
+    gateway, policy = cast("Gateway", Known()), Policy(Thresholds(0.5, 0.5), L)
+    learned = {name: np.array([2, 1, 0, 0]) for name in BASELINES}
+    return choose_routes(names, gateway, policy, dataset, lambda: learned, batch=2)
 
 
-def test_hindsight_takes_the_best_route_and_of_equals_the_simplest(chooser: Chooser) -> None:
-    assert chooser.of("oracle").routes == {"one": L, "two": G, "three": F}
+def test_hindsight_takes_the_best_route_and_of_equals_the_simplest() -> None:
+    assert chosen("oracle")["oracle"].routes == {"one": L, "two": G, "three": F}
 
 
-def test_chance_deals_the_routers_choices_anew(chooser: Chooser) -> None:
-    found = chooser.of("random").routes
+def test_chance_deals_the_routers_choices_anew() -> None:
+    found = chosen("random")["random"].routes
     assert {*found} == {"one", "two", "three"}
     assert sorted(found.values()) == [G, L, L]
-    assert chooser.of("random").routes == found
+    assert chosen("random")["random"].routes == found
+
+
+def test_a_baseline_chooses_for_the_questions_that_are_asked() -> None:
+    assert chosen("tfidf-svm")["tfidf-svm"].routes == {"one": G, "two": F, "three": L}
 
 
 def test_questions_of_one_route_are_asked_together_and_answered_in_order() -> None:
     endpoint = Known()
-    chosen = Chosen(endpoint, {"one": L, "two": G, "three": L})
-    replies = chosen.search(["one", "two", "three"], Route.AUTO, 5)
+    routes = ChosenRoutes(endpoint, {"one": L, "two": G, "three": L})
+    replies = routes.search(["one", "two", "three"], Route.AUTO, 5)
     assert [reply.question for reply in replies] == ["one", "two", "three"]
     assert endpoint.asked == [(L, ("one", "three")), (G, ("two",))]
-
-
-def test_unknown_contenders_are_refused(chooser: Chooser) -> None:
-    with pytest.raises(EvaluationError, match="There is no contender 'luck'"):
-        chooser.of("luck")

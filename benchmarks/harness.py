@@ -1,0 +1,211 @@
+"""What all benchmarks share: their data, an index, times, and a table below a header.
+
+A benchmark is a module with a docstring, whose first line is its help; `add_options`, which adds
+what it takes to a parser; and `run`, which prints tables and returns an exit code, None for 0.
+"""
+
+import argparse
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import psutil
+
+from backends.types import Float64
+from training.evaluation.bootstrap import interval, resampled_means
+
+DEMO = Path(str(files("service"))) / "demo"
+WYE = (sys.executable, "-c", "from service.cli import main; main()")
+"""The command `wye` of this environment."""
+
+_LIBRARIES = ("numpy", "scipy", "faiss-cpu", "pylance", "torch", "spacy")
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+class BenchmarkError(Exception):
+    """It cannot run; the message says why."""
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add a dataset, which is the demo corpus unless another is named, and its index."""
+    parser.add_argument("dataset", nargs="?", type=Path, default=DEMO, help="BEIR folder")
+    parser.add_argument("--index", type=Path, help="its index; made for the occasion if left out")
+
+
+@contextmanager
+def index_of(
+    given: argparse.Namespace, *, copied: bool = False, wye: Sequence[str] = WYE
+) -> Iterator[Path]:
+    """Folder of the index that was named, or of a new one of the dataset.
+
+    Args:
+        given: With the options of `add_data`.
+        copied: Give a copy of the named index, because the benchmark writes to it.
+        wye: The command that makes a new one.
+
+    Raises:
+        BenchmarkError: It cannot be made.
+    """
+    if given.index is not None and not copied:
+        yield given.index
+        return
+    with tempfile.TemporaryDirectory(prefix="wye-bench-") as scratch:
+        folder = Path(scratch) / "index"
+        if given.index is not None:
+            shutil.copytree(given.index, folder)
+        elif not given.dataset.is_dir():
+            raise BenchmarkError(f"'{given.dataset}' is no dataset; name an index with --index.")
+        else:
+            command = [*wye, "index", str(given.dataset), "--index", str(folder)]
+            if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+                raise BenchmarkError(f"'{given.dataset}' cannot be indexed; see above.")
+        yield folder
+
+
+def data_name(given: argparse.Namespace) -> str:
+    """Of the index that was named, or else of the dataset."""
+    return str((given.index or given.dataset).resolve().name)
+
+
+def read_questions(path: Path) -> list[str]:
+    """Questions of a BEIR folder, or of a file with one on each line.
+
+    Raises:
+        BenchmarkError: There are none.
+    """
+    try:
+        if path.is_dir():
+            lines = (path / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+            found = [json.loads(line)["text"] for line in lines]
+        else:
+            found = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError, KeyError) as error:
+        raise BenchmarkError(f"'{path}' holds no questions ({error}).") from None
+    if not any(text.strip() for text in found):
+        raise BenchmarkError(f"There is no question in '{path}'; write one on each line.")
+    return [text.strip() for text in found if text.strip()]
+
+
+def print_header(title: str, *, seed: int | None, data: str) -> None:
+    """Print machine, commit, seed and data: without them a number means nothing.
+
+    Args:
+        title: What is measured.
+        seed: Of everything drawn at random; None when nothing is.
+        data: Which data, and how much of it.
+    """
+    memory = psutil.virtual_memory().total / 2**30
+    libraries = (f"{name} {version(name)}" for name in _LIBRARIES)
+    print(f"# {title}")
+    for name, value in (
+        ("machine", f"{_processor()}, {psutil.cpu_count()} cores, {memory:.0f} GiB"),
+        ("software", f"Python {platform.python_version()}, {', '.join(libraries)}"),
+        ("commit", _commit()),
+        ("seed", "none" if seed is None else seed),
+        ("data", data),
+    ):
+        print(f"# {name:<9}{value}")
+    print(flush=True)
+
+
+class Table:
+    """A table that is printed row by row, so that a long benchmark shows what it has.
+
+    Args:
+        columns: The first is aligned left, the others right.
+        width: Of the first column; the others are as wide as their name, and at least 9.
+    """
+
+    def __init__(self, columns: Sequence[str], width: int = 24) -> None:
+        self._widths = [width, *(max(9, len(name)) for name in columns[1:])]
+        self._print(columns)
+        self._print(["-" * wide for wide in self._widths])
+
+    def row(self, *cells: str | float) -> None:
+        """Print a row; a float gets a number of decimals that suits its size.
+
+        Raises:
+            ValueError: There are more or fewer cells than columns.
+        """
+        if len(cells) != len(self._widths):
+            raise ValueError(f"{len(cells)} cells in a table of {len(self._widths)} columns.")
+        self._print([cell if isinstance(cell, str) else number(cell) for cell in cells])
+
+    def _print(self, cells: Sequence[str]) -> None:
+        first, *others = zip(cells, self._widths, strict=True)
+        aligned = [first[0].ljust(first[1]), *(cell.rjust(wide) for cell, wide in others)]
+        print("  ".join(aligned).rstrip(), flush=True)
+
+
+def number(value: float) -> str:
+    """A number with thousands separated, and about three digits of a small one; "-" for NaN."""
+    if np.isnan(value):
+        return "-"
+    if isinstance(value, int | np.integer) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if value == 0 or abs(value) >= 100:
+        return f"{value:.1f}"
+    return f"{value:.3f}"
+
+
+def intervals(values: Float64, baseline: Float64, *, seed: int) -> list[str]:
+    """Means of (n, c) values with 95 % bootstrap intervals, over the same n questions.
+
+    A star marks a paired difference to the (n, c) baseline that excludes 0.
+    """
+    drawn = resampled_means(np.hstack([values, values - baseline]), seed=seed)
+    cells = []
+    for own, means, gains in zip(values.T, *np.split(drawn.T, 2), strict=True):
+        mean, (low, high) = interval(own, means), np.percentile(gains, [2.5, 97.5])
+        star = "*" if low > 0 or high < 0 else " "
+        cells.append(f"{mean.mean:.3f} [{mean.low:.3f} {mean.high:.3f}]{star}")
+    return cells
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Seconds that one call takes."""
+    start = perf_counter()
+    call()
+    return perf_counter() - start
+
+
+def percentiles(seconds: Sequence[float]) -> tuple[float, float, float]:
+    """p50, p95 and p99 in milliseconds."""
+    p50, p95, p99 = np.percentile(np.asarray(seconds) * 1e3, [50, 95, 99])
+    return float(p50), float(p95), float(p99)
+
+
+def _commit() -> str:
+    """The commit that runs, marked when files differ from it."""
+    found = _git("rev-parse", "--short=12", "HEAD")
+    if not found:
+        return "not a git checkout"
+    return found + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip()
+
+
+def _processor() -> str:
+    """The processor's name; `platform` does not know it on Linux."""
+    if _CPUINFO.is_file():
+        for line in _CPUINFO.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

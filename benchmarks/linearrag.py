@@ -1,0 +1,130 @@
+"""The public reference implementation of LinearRAG on a dataset of ours, with models of ours.
+
+Runs a checkout that you provide, in an interpreter that has what it needs (igraph, openai, httpx,
+pandas, tqdm, torch, sentence-transformers, spaCy and its pipeline). Nothing of it is imported here,
+and only its `index` and `retrieve` run, with the defaults of its configuration.
+
+Passages are given to it as "title newline text" in the order of the file. It links neighbours in
+that order, and public multi-hop corpora, as published, hold the evidence of one question side by
+side: what it finds then says little about a corpus of one's own. --shuffle breaks the order,
+--no-neighbours leaves those links out. Processor seconds are printed beside wall seconds: on one
+thread they are what an otherwise idle machine would need.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from backends.documents import read_passages
+from benchmarks import harness
+from benchmarks.harness import BenchmarkError, Table
+from featurizer.encoder import DEFAULT_ENCODER, locate_model
+from featurizer.spacy_parser import DEFAULT_PIPELINE
+from training.data.dataset import Dataset, read_dataset
+from training.evaluation.measures import ALL_EVIDENCE, MEASURES, Run, score
+
+DRIVER = Path(__file__).with_name("linearrag_driver.py")
+SHOWN = ("R@5", ALL_EVIDENCE, "Success@1")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the dataset, and where and how the reference runs."""
+    parser.add_argument("dataset", nargs="?", type=Path, default=harness.DEMO, help="BEIR folder")
+    parser.add_argument("--checkout", type=Path, required=True, help="of the reference's source")
+    parser.add_argument("--python", required=True, help="an interpreter with its dependencies")
+    parser.add_argument("--encoder", type=Path, help="a folder; ours when left out")
+    parser.add_argument("--pipeline", default=DEFAULT_PIPELINE, help="a spaCy package")
+    parser.add_argument("--threads", type=int, default=1, help="of its matrix products")
+    parser.add_argument("--shuffle", action="store_true", help="passages, with --seed")
+    parser.add_argument("--no-neighbours", action="store_true", help="without links in file order")
+    parser.add_argument("--limit", type=int, help="ask only that many questions")
+
+
+def run(given: argparse.Namespace) -> None:
+    """Index, ask the questions of every split, and print the tables."""
+    splits = sorted(path.stem for path in (given.dataset / "qrels").glob("*.tsv"))
+    datasets = [read_dataset(given.dataset, split) for split in splits]
+    texts = {question.id: question.text for data in datasets for question in data.questions}
+    ids = list(texts)[: given.limit]
+    passages = list(read_passages(given.dataset))
+    if given.shuffle:
+        random.Random(given.seed).shuffle(passages)
+    harness.print_header(
+        "Reference LinearRAG",
+        seed=given.seed if given.shuffle else None,
+        data=f"{given.dataset.resolve().name}, {len(passages)} passages "
+        f"{'shuffled' if given.shuffle else 'in the order of the file'}"
+        f"{' without neighbour links' if given.no_neighbours else ''}, {len(ids)} questions",
+    )
+    result = ask_reference(
+        given,
+        [f"{passage.title}\n{passage.text}" for passage in passages],
+        [texts[id_] for id_ in ids],
+    )
+    thousands = len(passages) / 1000
+    table = Table(["index, seconds", "parsing", "encoding", "other", "total"], width=32)
+    for clock in ("wall", "processor"):
+        parsing, encoding, total = (result[clock][n] for n in ("parsing", "encoding", "total"))
+        cells = [parsing, encoding, total - parsing - encoding, total]
+        table.row(f"{clock}, whole corpus", *cells)
+        table.row(f"{clock}, per 1,000 passages", *(cell / thousands for cell in cells))
+    print()
+    table = Table(["question, milliseconds", "p50", "p95", "p99"])
+    for clock in ("wall", "processor"):
+        table.row(clock, *harness.percentiles(result[clock]["questions"]))
+    print()
+    found = zip(ids, result["found"], strict=True)
+    print_quality(datasets, {id_: [passages[place].id for place in row] for id_, row in found})
+
+
+def ask_reference(
+    given: argparse.Namespace, passages: Sequence[str], questions: Sequence[str]
+) -> dict[str, Any]:
+    """What `linearrag_driver.run` returns.
+
+    Raises:
+        BenchmarkError: It failed; its output says why.
+    """
+    pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    # One hash seed, since it orders results by sets; no network; no progress bars.
+    environment = {"PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
+    environment |= dict.fromkeys(pools, str(given.threads))
+    with tempfile.TemporaryDirectory(prefix="wye-bench-") as work:
+        job, result = Path(work, "job.json"), Path(work, "result.json")
+        content = {
+            "checkout": str(given.checkout.resolve()),
+            "work": work,
+            "encoder": str(given.encoder or locate_model(DEFAULT_ENCODER)),
+            "pipeline": given.pipeline,
+            "passages": passages,
+            "questions": questions,
+            "neighbours": not given.no_neighbours,
+        }
+        job.write_text(json.dumps(content))
+        command = [given.python, str(DRIVER), str(job), str(result)]
+        done = subprocess.run(command, cwd=work, env={**os.environ, **environment}, check=False)
+        if done.returncode:
+            raise BenchmarkError(f"The reference ended with {done.returncode}; see above.")
+        found: dict[str, Any] = json.loads(result.read_text())
+        return found
+
+
+def print_quality(datasets: Sequence[Dataset], run: Run) -> None:
+    """Means over the questions that were asked, by split and over all."""
+    table = Table(["split", "questions", *SHOWN])
+    judged = {
+        data.split: {id_: gold for id_, gold in data.judgements.items() if id_ in run}
+        for data in datasets
+    }
+    judged["all"] = {id_: gold for part in judged.values() for id_, gold in part.items()}
+    columns = [MEASURES.index(name) for name in SHOWN]
+    for split, judgements in judged.items():
+        if judgements:
+            means = score(judgements, run).mean(axis=0)[columns].tolist()
+            table.row(split, len(judgements), *means)

@@ -1,0 +1,113 @@
+"""Runs inside the interpreter and the checkout of the reference LinearRAG; see `linearrag`.
+
+It imports nothing of ours and nothing of theirs by name, and only calls `index` and `retrieve`: no
+language model takes part. `python linearrag_driver.py JOB.json RESULT.json`.
+"""
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+
+class CallTimer:
+    """Seconds spent inside the calls it wraps: wall time, and this process's processor time."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.cpu_seconds = 0.0
+
+    def wrap(self, owner: Any, method: str) -> None:  # noqa: ANN401 - objects of the checkout
+        """Count what a method of an object takes from now on."""
+        call: Callable[..., object] = getattr(owner, method)
+
+        def counted(*args: object, **kwargs: object) -> object:
+            start, cpu_start = time.perf_counter(), time.process_time()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self.seconds += time.perf_counter() - start
+                self.cpu_seconds += time.process_time() - cpu_start
+
+        setattr(owner, method, counted)
+
+
+class Clocked(list[dict[str, str]]):
+    """Questions that note when each is taken, which times a loop that cannot be reached into."""
+
+    def __init__(self, questions: list[str]) -> None:
+        super().__init__({"question": text, "answer": ""} for text in questions)
+        self._wall: list[float] = []
+        self._cpu: list[float] = []
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        for question in super().__iter__():
+            self._note()
+            yield question
+        self._note()
+
+    @property
+    def seconds(self) -> list[float]:
+        """Wall time of each question."""
+        return [end - start for start, end in pairwise(self._wall)]
+
+    @property
+    def cpu_seconds(self) -> list[float]:
+        """This process's processor time for each question."""
+        return [end - start for start, end in pairwise(self._cpu)]
+
+    def _note(self) -> None:
+        self._wall.append(time.perf_counter())
+        self._cpu.append(time.process_time())
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Index and retrieve with the settings that the checkout's configuration has by default.
+
+    Args:
+        job: checkout, work (a folder for its files), encoder (a folder), pipeline (a spaCy
+            package), passages and questions (lists of texts), neighbours (whether it links
+            passages that follow each other in the file, as it does by itself).
+
+    Returns:
+        wall and processor, each with the seconds of parsing, encoding and total, and of each of
+        the questions; found, for each question the places in `passages`, best first.
+    """
+    sys.path.insert(0, job["checkout"])
+    encoder = importlib.import_module("sentence_transformers").SentenceTransformer(
+        job["encoder"], device="cpu"
+    )
+    config = importlib.import_module("src.config").LinearRAGConfig(
+        dataset_name="bench",
+        embedding_model=encoder,
+        spacy_model=job["pipeline"],
+        working_dir=job["work"],
+    )
+    reference = importlib.import_module("src.LinearRAG").LinearRAG(global_config=config)
+    watches = {"parsing": CallTimer(), "encoding": CallTimer(), "total": CallTimer()}
+    watches["parsing"].wrap(reference.spacy_ner, "batch_ner")
+    watches["encoding"].wrap(encoder, "encode")
+    watches["total"].wrap(reference, "index")
+    if not job["neighbours"]:
+        reference.add_adjacent_passage_edges = lambda: None
+    reference.index([f"{place}:{text}" for place, text in enumerate(job["passages"])])
+    wall: dict[str, Any] = {name: watch.seconds for name, watch in watches.items()}
+    processor: dict[str, Any] = {name: watch.cpu_seconds for name, watch in watches.items()}
+
+    questions = Clocked(job["questions"])
+    answers = reference.retrieve(questions)
+    return {
+        "wall": wall | {"questions": questions.seconds},
+        "processor": processor | {"questions": questions.cpu_seconds},
+        "found": [
+            [int(text.partition(":")[0]) for text in answer["sorted_passage"]] for answer in answers
+        ],
+    }
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(json.dumps(run(json.loads(Path(sys.argv[1]).read_text()))))

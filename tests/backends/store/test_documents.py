@@ -1,0 +1,76 @@
+from pathlib import Path
+
+import pytest
+
+from backends.errors import IndexNotFoundError
+from backends.store.documents import list_documents, read_document, take_inventory
+from backends.store.index import Index
+from backends.store.ingest import ingest
+from backends.store.snapshot import read_corpus
+from backends.types import Passage
+from benchmarks.hashing import HashAnalyser
+from router.session import Session
+from router.settings import load_settings
+
+pytestmark = pytest.mark.usefixtures("fake_models")
+
+
+def passage(number: int) -> Passage:
+    text = f"Ada met Babbage in Town{number % 3}. Nobody was seen. The Engine was built by Ada."
+    return Passage(f"p{number}#1", "", text, {}, document=f"d{number // 2}", chunk=1)
+
+
+def test_it_counts_what_reading_the_whole_corpus_counts(tmp_path: Path) -> None:
+    target = Session.create(load_settings(), tmp_path)
+    for start in range(0, 12, 4):  # several commits, so several fragments
+        rows = [passage(number) for number in range(start, start + 4)]
+        ingest(target.index, rows, target.analyser)
+    with Index.open(tmp_path).writer() as writer:
+        writer.delete(["p3#1", "p4#1"])
+    found, corpus = take_inventory(tmp_path), read_corpus(Index.open(tmp_path))
+    assert found["version"] == corpus.version
+    assert found["passages"] == len(corpus) == 10
+    assert found["documents"] == len({*corpus.documents}) == 6
+    assert found["sentences"] == len(corpus.sentence_passage)
+    assert found["entities"] == len(corpus.entities.names)
+    assert found["entity mentions"] == len(corpus.entities.code)
+    assert found["noun phrases"] == len(corpus.phrases.names)
+
+
+def test_an_empty_index_holds_nothing(tmp_path: Path) -> None:
+    Session.create(load_settings(), tmp_path)
+    found = take_inventory(tmp_path)
+    names = ("passages", "documents", "sentences", "entities", "entity mentions", "noun phrases")
+    assert [found[name] for name in names] == [0] * 6
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    analyser = HashAnalyser()
+    index = Index.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
+    chunks = [Passage(f"long#{n:04d}", "Long", f"Part {n}.", {}, "long", n) for n in range(12)]
+    others = [Passage(id_, "", "Text.") for id_ in ("b", "it's", "ä")]
+    ingest(index, [*reversed(chunks), *others], analyser)
+    return tmp_path / "index"
+
+
+def test_pages_follow_one_another(folder: Path) -> None:
+    seen: list[str] = []
+    after, more = "", True
+    while more:
+        page = list_documents(folder, after, 3)
+        assert (page.total, page.version) == (4, Index.open(folder).version)
+        seen += [document.id for document in page.documents]
+        after, more = seen[-1], page.more
+    assert seen == ["b", "it's", "long", "ä"]
+    assert list_documents(folder, "ä").documents == ()
+
+
+def test_a_document_has_its_chunks_in_order(folder: Path) -> None:
+    found = read_document(folder, "long")
+    assert found is not None
+    assert [passage.chunk for passage in found.passages] == list(range(12))
+    assert read_document(folder, "it's") is not None
+    assert read_document(folder, "long#0001") is None
+    with pytest.raises(IndexNotFoundError):
+        read_document(folder / "nowhere", "b")

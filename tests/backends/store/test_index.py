@@ -1,0 +1,280 @@
+"""The index folder: versions, fetching, writing, and refusing what is not ours."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import backends.store.index
+from backends.errors import IndexMismatchError, IndexNotFoundError
+from backends.store.index import Index
+from backends.store.schema import passage_schema, to_batch
+from backends.types import Passage
+from benchmarks.hashing import HashAnalyser
+
+ANALYSER = HashAnalyser()
+
+
+def rows(*passages: Passage) -> pa.RecordBatch:
+    schema = passage_schema(ANALYSER.dimension, ANALYSER.fingerprint)
+    return to_batch(passages, ANALYSER.analyse(passages), schema)
+
+
+def passage(id_: str, text: str = "Some text.", document: str = "") -> Passage:
+    return Passage(id_, "Title", text, {"n": 1}, document)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Index:
+    return Index.create(tmp_path / "index", ANALYSER.dimension, ANALYSER.fingerprint)
+
+
+def test_a_new_index_is_empty_and_opens_again(index: Index) -> None:
+    assert index.count() == 0
+    assert index.fetch(["a"]) == []
+    again = Index.open(index.path, ANALYSER.fingerprint)
+    assert (again.version, again.dimension) == (index.version, ANALYSER.dimension)
+    assert again.fingerprint == dict(ANALYSER.fingerprint)
+
+
+def test_creating_twice_opens_what_is_there(index: Index) -> None:
+    with index.writer() as writer:
+        writer.upsert(rows(passage("a")))
+    assert Index.create(index.path, ANALYSER.dimension, ANALYSER.fingerprint).count() == 1
+
+
+def test_one_commit_inserts_replaces_and_deletes(index: Index) -> None:
+    with index.writer() as writer:
+        writer.upsert(rows(passage("a"), passage("b"), passage("c")))
+        before = writer.version
+        changes = writer.upsert(rows(passage("b", "New."), passage("d")), stale=["c", "no such"])
+        assert writer.version == before + 1
+    assert (changes.added, changes.updated, changes.deleted) == (1, 1, 1)
+    assert index.refresh()
+    assert index.fetch(["d", "c", "b", "a", "a"]) == [
+        passage("d"),
+        passage("b", "New."),
+        passage("a"),
+        passage("a"),
+    ]
+
+
+def test_a_reader_keeps_its_version_until_it_refreshes(index: Index) -> None:
+    with index.writer() as writer:
+        writer.upsert(rows(passage("a")))
+    index.refresh()
+    held = index.version
+    with index.writer() as writer:
+        writer.upsert(rows(passage("a", "Changed."), passage("b")))
+        writer.delete(["b"])
+        writer.compact()
+    assert index.version == held
+    assert index.fetch(["a", "b"]) == [passage("a")]
+    assert index.refresh()
+    assert not index.refresh()
+    assert index.fetch(["a", "b"]) == [passage("a", "Changed.")]
+    assert [version.number for version in index.versions()] == list(range(1, index.version + 1))
+
+
+def test_deleting_by_id(index: Index) -> None:
+    with index.writer() as writer:
+        writer.upsert(
+            rows(passage("a"), passage("b#0", document="b"), passage("b#1", document="b"))
+        )
+        before = writer.version
+        assert writer.delete([]) == 0
+        assert writer.delete(["nobody"]) == 0
+        assert writer.version == before
+        assert writer.delete(["a", "b#1", "nobody"]) == 2
+    index.refresh()
+    assert index.fetch(["a", "b#0", "b#1"]) == [passage("b#0", document="b")]
+
+
+def test_one_id_twice_in_a_commit_is_refused(index: Index) -> None:
+    with index.writer() as writer:
+        with pytest.raises(ValueError, match="only once"):
+            writer.upsert(rows(passage("a"), passage("a")))
+        with pytest.raises(ValueError, match="only once"):
+            writer.upsert(rows(passage("a")), stale=["a"])
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example({"a\0b", "a", "it's", "''", "\\", "%_", "\n", "-- ", "א😀"})
+@given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=2))
+def test_any_id_can_be_written_fetched_and_deleted(index: Index, ids: set[str]) -> None:
+    first, *others = sorted(ids)
+    with index.writer() as writer:
+        writer.upsert(rows(*(passage(id_) for id_ in ids)))
+        writer.upsert(rows(passage(first, "New.")), stale=others[:1])
+        index.refresh()
+        kept = [first, *others[1:]]
+        assert [p.id for p in index.fetch([*others[:1], *kept])] == kept
+        assert writer.delete(kept) == len(kept)
+        assert writer.delete(list(ids)) == 0
+
+
+def test_ten_thousand_ids_in_one_commit(index: Index) -> None:
+    with index.writer() as writer:
+        writer.upsert(rows(passage("a")))
+        stale = [f"stale {number}" for number in range(10_000)]
+        assert writer.upsert(rows(passage("b")), stale).deleted == 0
+        assert writer.delete([*stale, "a"]) == 1
+
+
+def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: Index) -> None:
+    with index.writer() as writer:
+        for number in range(5):
+            writer.upsert(rows(passage(str(number))))
+        writer.surfaces.add(["Title"], ANALYSER.encode_surfaces(["Title"]))
+        assert writer.fragments == 5
+        writer.compact(keep=timedelta(hours=1))
+        assert writer.fragments == 1
+        assert len(index.versions()) == writer.version
+        writer.compact(keep=timedelta(0))
+    assert len(index.versions()) == 1
+    index.refresh()
+    assert index.count() == 5
+
+
+def test_a_version_that_somebody_tagged_is_kept(index: Index) -> None:
+    with index.writer() as writer:
+        writer.upsert(rows(passage("a")))
+        writer.upsert(rows(passage("b")))
+        lance.dataset(index.path / "passages.lance").tags.create("release", 2)
+        writer.compact(keep=timedelta(0))
+    index.refresh()
+    assert [version.number for version in index.versions()] == [2, index.version]
+
+
+def test_compacting_removes_what_a_killed_writer_left(index: Index) -> None:
+    left = index.path / "passages.lance" / "data" / "left.lance"
+    with index.writer() as writer:
+        writer.upsert(rows(passage("a")))
+        left.write_bytes(b"half a file")
+        writer.compact(keep=timedelta(0))
+    assert not left.exists()
+    index.refresh()
+    assert index.fetch(["a"]) == [passage("a")]
+
+
+def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: Index) -> None:
+    assert np.isnan(index.surfaces.vectors(["x"])).all()
+    assert index.surfaces.vectors([]).shape == (0, ANALYSER.dimension)
+    with index.writer() as writer:
+        writer.surfaces.add(["a", "b"], ANALYSER.encode_surfaces(["a", "b"]))
+        writer.surfaces.add(["c"], ANALYSER.encode_surfaces(["c"]))
+        writer.surfaces.add([], np.empty((0, ANALYSER.dimension), np.float32))
+    assert index.surfaces.missing(["x", "c", "a", "b"]) == ["x"]
+    assert index.surfaces.count() == 3
+    found = index.surfaces.vectors(["c", "x", "a", "c"])
+    expected = ANALYSER.encode_surfaces(["c", "a", "c"]).astype(np.float16)
+    np.testing.assert_array_equal(found[[0, 2, 3]], expected)
+    assert np.isnan(found[1]).all()
+
+
+def test_surfaces_of_another_analyser_do_not_count(tmp_path: Path) -> None:
+    old = Index.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
+    with old.writer() as writer:
+        writer.surfaces.add(["a"], ANALYSER.encode_surfaces(["a"]))
+    lance.LanceDataset.drop(tmp_path / "passages.lance")
+    other = HashAnalyser(name="other")
+    index = Index.create(tmp_path, other.dimension, other.fingerprint)
+    assert (index.surfaces.count(), index.surfaces.missing(["a"])) == (0, ["a"])
+    with index.writer() as writer:
+        writer.surfaces.add(["b"], other.encode_surfaces(["b"]))
+    assert index.surfaces.missing(["a", "b"]) == ["a"]
+
+
+def test_opening_nothing_says_so(tmp_path: Path) -> None:
+    with pytest.raises(IndexNotFoundError, match=r"no index at .*nowhere.*wye index"):
+        Index.open(tmp_path / "nowhere")
+    with pytest.raises(IndexNotFoundError, match="no index"):
+        Index.open(tmp_path)
+
+
+def test_a_file_is_not_an_index(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(IndexNotFoundError, match="no index"):
+        Index.open(file)
+    with pytest.raises(IndexNotFoundError, match="is a file"):
+        Index.create(file, 8, {})
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.docx").touch()
+    with pytest.raises(IndexNotFoundError, match=r"other things .thesis\.docx"):
+        Index.create(tmp_path, 8, {})
+    with pytest.raises(IndexNotFoundError, match="no index"):
+        Index.open(tmp_path)
+
+
+def test_somebody_elses_dataset_is_left_alone(tmp_path: Path) -> None:
+    lance.write_dataset(pa.table({"x": [1]}), tmp_path / "passages.lance")
+    with pytest.raises(IndexNotFoundError, match="not one that Wye wrote"):
+        Index.open(tmp_path)
+    with pytest.raises(IndexNotFoundError, match="not one that Wye wrote"):
+        Index.create(tmp_path, 8, {})
+
+
+def test_a_half_created_index_is_no_index_yet_and_creating_it_again_completes_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "passages.lance" / "_versions").mkdir(parents=True)
+    (tmp_path / "passages.lance" / "data").mkdir()
+    (tmp_path / "passages.lance" / "data" / "half.lance").write_bytes(b"LAN")
+    (tmp_path / "writer.lock").touch()
+    (tmp_path / "writer.json").touch()
+    with pytest.raises(IndexNotFoundError, match="never finished"):
+        Index.open(tmp_path)
+    assert Index.create(tmp_path, 8, {}).count() == 0
+
+
+def test_a_damaged_manifest_is_reported_with_its_place(index: Index) -> None:
+    [manifest] = (index.path / "passages.lance" / "_versions").glob("*.manifest")
+    manifest.write_bytes(b"short")
+    with pytest.raises(IndexNotFoundError, match="cannot be read as a Lance dataset"):
+        Index.open(index.path)
+
+
+def test_another_analyser_is_refused_and_told_what_differs(index: Index) -> None:
+    wanted = "encoder is 'hash' in the index and 'mini' here.*into a new folder"
+    with pytest.raises(IndexMismatchError, match=wanted):
+        Index.open(index.path, {**ANALYSER.fingerprint, "encoder": "mini"})
+    with pytest.raises(IndexMismatchError, match="parser is 'split-1' in the index and None here"):
+        Index.open(index.path, {"encoder": "hash"})
+    with pytest.raises(IndexMismatchError, match="8 numbers; this encoder makes 9"):
+        Index.create(index.path, 9, ANALYSER.fingerprint)
+    assert Index.open(index.path, None).count() == 0
+
+
+def test_another_schema_version_is_refused(tmp_path: Path) -> None:
+    schema = passage_schema(8, {}).with_metadata({"wye.schema": "99", "wye.fingerprint": "{}"})
+    lance.write_dataset(schema.empty_table(), tmp_path / "passages.lance")
+    with pytest.raises(IndexMismatchError, match="schema version 99; this Wye reads 1"):
+        Index.open(tmp_path)
+
+
+def test_many_versions_are_not_all_kept(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends.store.index, "MOST_VERSIONS", 2)
+    with index.writer() as writer:
+        for number in range(5):
+            writer.upsert(rows(passage(f"new {number}")))
+        writer.compact()
+        newest = writer.version
+    index.refresh()
+    assert [version.number for version in index.versions()] == [newest - 1, newest]
+
+
+def test_what_is_stored_like_this_has_not_changed(index: Index) -> None:
+    with index.writer() as writer:
+        writer.upsert(rows(passage("a"), passage("b's")))
+    index.refresh()
+    asked = [passage("new"), passage("b's"), passage("a", "Other text.")]
+    assert index.changed(asked) == [asked[0], asked[2]]
+    assert index.changed([]) == []

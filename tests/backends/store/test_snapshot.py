@@ -1,0 +1,293 @@
+"""The corpus arrays agree with a slow reading of the rows, whatever order these were stored in."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import backends.store.snapshot
+from backends.store.index import Index
+from backends.store.ingest import ingest
+from backends.store.snapshot import Corpus, Mentions, read_corpus
+from backends.types import Passage
+from benchmarks.hashing import HashAnalyser
+
+ANALYSER = HashAnalyser()
+WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
+
+
+def make(folder: Path, passages: list[Passage], window: int = 1024) -> Index:
+    index = Index.create(folder, ANALYSER.dimension, ANALYSER.fingerprint)
+    ingest(index, passages, ANALYSER, batch_passages=window, entity_vectors=True)
+    return index
+
+
+def some_passages(count: int, seed: int = 0) -> list[Passage]:
+    source = random.Random(seed)
+    return [
+        Passage(
+            id=f"{source.choice('aéZ😀')}{number}",
+            title=f"Title {number % 3}",
+            text=" ".join(
+                " ".join(source.choices(WORDS, k=source.randint(1, 5))) + "."
+                for _ in range(source.randint(1, 4))
+            ),
+            metadata={"n": number} if number % 2 else {},
+            document=f"doc {number // 2}",
+            chunk=number % 2,
+        )
+        for number in range(count)
+    ]
+
+
+def named(mentions: Mentions) -> list[tuple[int, str]]:
+    return [
+        (sentence, mentions.names[code])
+        for sentence, code in zip(mentions.sentence, mentions.code, strict=True)
+    ]
+
+
+def check(corpus: Corpus, passages: list[Passage]) -> None:
+    """Compare every array with one loop over passages and sentences."""
+    expected = sorted(passages, key=lambda passage: passage.id)
+    assert corpus.ids == [p.id for p in expected]
+    assert corpus.titles == [p.title for p in expected]
+    assert corpus.documents == [p.document for p in expected]
+    assert corpus.chunks.tolist() == [p.chunk for p in expected]
+    assert corpus.metadata == [p.metadata for p in expected]
+    assert list(corpus.iter_texts()) == [(p.title, p.text) for p in expected]
+    assert len(corpus) == len(expected)
+    analysed = ANALYSER.analyse(expected)
+    half = [a.vector.astype(np.float16) for a in analysed]
+    assert corpus.vectors.tolist() == [vector.astype(np.float32).tolist() for vector in half]
+    sentences = [(row, s) for row, a in enumerate(analysed) for s in a.sentences]
+    assert corpus.sentence_passage.tolist() == [row for row, _ in sentences]
+    assert corpus.sentence_vectors.tolist() == [
+        s.vector.astype(np.float16).tolist() for _, s in sentences
+    ]
+    for mentions, kind in ((corpus.entities, "entities"), (corpus.phrases, "phrases")):
+        reference = [(i, name) for i, (_, s) in enumerate(sentences) for name in getattr(s, kind)]
+        assert named(mentions) == reference
+        assert list(mentions.names) == sorted({name for _, name in reference})
+    assert [t for block in corpus.iter_sentence_texts() for t in block] == [
+        s.text for _, s in sentences
+    ]
+    every = list(range(len(sentences)))
+    random.Random(1).shuffle(every)
+    assert corpus.sentence_texts(every) == [sentences[i][1].text for i in every]
+
+
+def assert_same(one: Corpus, other: Corpus) -> None:
+    for name in ("ids", "titles", "documents", "metadata"):
+        assert getattr(one, name) == getattr(other, name)
+    for name in ("chunks", "vectors", "sentence_vectors", "sentence_passage"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    for name in ("entities", "phrases"):
+        assert named(getattr(one, name)) == named(getattr(other, name))
+        assert getattr(one, name).names == getattr(other, name).names
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(count=st.integers(0, 40), seed=st.integers(0, 99), window=st.integers(1, 50))
+def test_arrays_agree_with_the_slow_reading(
+    tmp_path_factory: pytest.TempPathFactory, count: int, seed: int, window: int
+) -> None:
+    # Function-scoped fixtures and hypothesis do not mix, hence no monkeypatch argument.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends.store.snapshot, "_TEXT_BLOCK", 16)
+        compare(tmp_path_factory.mktemp("index"), count, seed, window)
+
+
+def compare(folder: Path, count: int, seed: int, window: int) -> None:
+    passages = some_passages(count, seed)
+    random.Random(seed).shuffle(passages)
+    check(read_corpus(make(folder, passages, window)), passages)
+
+
+def test_shuffled_files_give_identical_arrays(tmp_path: Path) -> None:
+    passages = some_passages(60)
+    ordered = read_corpus(make(tmp_path / "ordered", passages))
+    random.Random(5).shuffle(passages)
+    assert_same(ordered, read_corpus(make(tmp_path / "shuffled", passages, window=7)))
+
+
+def test_edits_deletions_and_compaction_leave_no_trace(tmp_path: Path) -> None:
+    passages = some_passages(40)
+    expected = read_corpus(make(tmp_path / "straight", passages[:30]))
+    old = [Passage(p.id, "Old", "Carol said so.", {}, p.document, p.chunk) for p in passages]
+    index = make(tmp_path / "winding", old, window=8)
+    ingest(index, passages, ANALYSER, batch_passages=6, entity_vectors=True)
+    with index.writer() as writer:
+        writer.delete([p.id for p in passages[30:]])
+        index.refresh()
+        assert_same(expected, read_corpus(index))
+        check(read_corpus(index), passages[:30])
+        writer.compact(keep=timedelta(0))
+    index.refresh()
+    check(read_corpus(index), passages[:30])
+
+
+def test_a_corpus_reads_its_own_version_after_the_index_moved_on(tmp_path: Path) -> None:
+    passages = some_passages(6)
+    index = make(tmp_path, passages)
+    corpus = read_corpus(index)
+    with index.writer() as writer:
+        writer.delete([p.id for p in passages])
+        writer.compact()
+    index.refresh()
+    assert index.count() == 0
+    check(corpus, passages)
+
+
+def test_an_empty_index_gives_empty_arrays(tmp_path: Path) -> None:
+    corpus = read_corpus(make(tmp_path, []))
+    check(corpus, [])
+    assert corpus.vectors.shape == (0, ANALYSER.dimension)
+    assert corpus.sentence_vectors.shape == (0, ANALYSER.dimension)
+    assert corpus.surface_vectors([]).shape == (0, ANALYSER.dimension)
+    assert corpus.texts([]) == []
+
+
+def test_passages_without_any_mention_are_passages_all_the_same(tmp_path: Path) -> None:
+    passages = [Passage(str(n), "", "no names.") for n in range(3)]
+    check(read_corpus(make(tmp_path, passages)), passages)
+
+
+def test_arrays_have_the_stated_types_and_lie_in_one_piece(tmp_path: Path) -> None:
+    corpus = read_corpus(make(tmp_path, some_passages(5)))
+    assert corpus.vectors.dtype == np.float32
+    assert corpus.sentence_vectors.dtype == np.float16
+    assert corpus.vectors.flags.c_contiguous
+    assert corpus.sentence_vectors.flags.c_contiguous
+    for array in (
+        corpus.chunks,
+        corpus.sentence_passage,
+        corpus.entities.sentence,
+        corpus.entities.code,
+    ):
+        assert array.dtype == np.int32
+
+
+def test_texts_come_in_the_order_asked_for(tmp_path: Path) -> None:
+    passages = sorted(some_passages(9), key=lambda passage: passage.id)
+    corpus = read_corpus(make(tmp_path, passages[::-1], window=2))
+    rows = [8, 0, 3, 3]
+    assert corpus.texts(rows) == [passages[row].text for row in rows]
+    assert corpus.texts(np.array(rows)) == corpus.texts(rows)
+
+
+def test_surface_vectors_come_from_the_cache(tmp_path: Path) -> None:
+    corpus = read_corpus(make(tmp_path, [Passage("a", "Paris (Texas)", "Anna slept.")]))
+    found = corpus.surface_vectors(["Paris", "nobody", "Anna"])
+    expected = ANALYSER.encode_surfaces(["Paris", "Anna"]).astype(np.float16)
+    np.testing.assert_array_equal(found[[0, 2]], expected)
+    assert np.isnan(found[1]).all()
+
+
+def write(index: Index, passages: Sequence[Passage], gone: Sequence[str]) -> None:
+    """Two commits, and none where there is nothing to write."""
+    if passages:
+        ingest(index, passages, ANALYSER)
+    with index.writer() as writer:
+        writer.delete(gone)
+    index.refresh()
+
+
+def change(index: Index, chance: random.Random, step: int) -> None:
+    """New, changed and deleted passages, and sometimes a compaction."""
+    stored = [row["id"] for row in index.snapshot().to_table(columns=["id"]).to_pylist()]
+    old = chance.sample(stored, min(len(stored), chance.randint(0, 3)))
+    new = [
+        replace(passage, id=f"{step}-{passage.id}", document=f"{step}-{passage.document}")
+        for passage in some_passages(chance.randint(0, 4), step)
+    ]
+    changed = [Passage(id_, "Now Carol", f"Carol met Dave in {step}.") for id_ in old[:1]]
+    write(index, [*new, *changed], old[1:])
+    if chance.random() < 0.3:
+        with index.writer() as writer:
+            writer.compact(keep=timedelta(0))
+        index.refresh()
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(count=st.integers(0, 40), seed=st.integers(0, 999), share=st.sampled_from([0.25, 1.0]))
+def test_read_after_another_version_it_is_the_same(
+    tmp_path_factory: pytest.TempPathFactory, count: int, seed: int, share: float
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends.store.snapshot, "_MOST_READ", share)
+        compare_versions(tmp_path_factory.mktemp("index"), count, seed)
+
+
+def compare_versions(folder: Path, count: int, seed: int) -> None:
+    index = make(folder, some_passages(count, seed))
+    corpus = read_corpus(index)
+    chance = random.Random(seed)
+    for step in range(3):
+        change(index, chance, step)
+        later = read_corpus(index, corpus)
+        assert_same(later, read_corpus(index))
+        check_origin(later, corpus)
+        corpus = later
+
+
+def check_origin(later: Corpus, before: Corpus) -> None:
+    if later.origin is None:
+        return
+    for row, origin in enumerate(later.origin.tolist()):
+        if origin < 0:
+            assert later.hashes[row] not in before.hashes
+        else:
+            assert later.hashes[row] == before.hashes[origin]
+            assert later.titles[row] == before.titles[origin]
+    np.testing.assert_array_equal(later.changed, np.flatnonzero(later.origin < 0))
+
+
+def test_only_what_changed_is_read(tmp_path: Path) -> None:
+    passages = some_passages(20)
+    index = make(tmp_path, passages)
+    before = read_corpus(index)
+    assert before.changed.tolist() == list(range(20))
+    new = Passage("new", "New", "Anna met Bob.")
+    write(index, [new], [passages[3].id])
+    later = read_corpus(index, before)
+    assert [later.ids[row] for row in later.changed] == ["new"]
+    assert list(later.iter_texts(later.changed)) == [("New", "Anna met Bob.")]
+    check(later, [*passages[:3], *passages[4:], new])
+
+
+def test_much_that_is_new_is_read_in_one_pass(tmp_path: Path) -> None:
+    index = make(tmp_path, some_passages(4))
+    before = read_corpus(index)
+    write(
+        index, [replace(p, id=f"x{p.id}", document=f"x{p.document}") for p in some_passages(9)], []
+    )
+    later = read_corpus(index, before)
+    assert later.origin is None
+    assert_same(later, read_corpus(index))
+
+
+def test_passages_that_share_one_content(tmp_path: Path) -> None:
+    """Two ids may name the same chunk of the same document."""
+    twins = [Passage(id_, "Twin", "Anna met Bob.", document="both") for id_ in ("a", "b")]
+    index = make(tmp_path, [*twins, *some_passages(9)])
+    before = read_corpus(index)
+    write(index, [Passage("c", "Other", "Carol met Bob.")], [])
+    later = read_corpus(index, before)
+    assert later.changed.tolist() == [later.ids.index("c")]
+    assert_same(later, read_corpus(index))
+
+
+def test_an_earlier_version_stays_as_it_is(tmp_path: Path) -> None:
+    passages = some_passages(12)
+    index = make(tmp_path, passages)
+    before = read_corpus(index)
+    write(index, [Passage("c", "Other", "Carol met Bob.")], [passages[0].id])
+    read_corpus(index, before)
+    check(before, passages)

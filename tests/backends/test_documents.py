@@ -1,0 +1,315 @@
+"""Corpus files of every kind, and every way in which a line can be bad."""
+
+import json
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.documents import (
+    LONGEST_WORDS,
+    BadLine,
+    chunk_passage,
+    chunk_text,
+    clean,
+    count_words,
+    parse_record,
+    read_passages,
+    split_sentences,
+)
+from backends.errors import SourceError
+from backends.store.schema import content_hash
+from backends.types import Passage
+
+
+def write(path: Path, *lines: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\n".join(x.encode() if isinstance(x, str) else x for x in lines))
+    return path
+
+
+def read(path: Path, chunk_words: int | None = None) -> tuple[list[Passage], list[BadLine]]:
+    bad: list[BadLine] = []
+    return list(read_passages(path, chunk_words=chunk_words, on_bad=bad.append)), bad
+
+
+def test_a_beir_folder(tmp_path: Path) -> None:
+    write(
+        tmp_path / "corpus.jsonl",
+        '{"_id": "1", "title": "T", "text": "One.", "metadata": {"year": 1999, "tags": ["a", 2]}}',
+        '{"_id": "2", "title": "", "text": "Two.", "metadata": {}}',
+    )
+    write(tmp_path / "queries.jsonl", '{"_id": "q", "text": "Which?"}')
+    passages, bad = read(tmp_path)
+    assert passages == [
+        Passage("1", "T", "One.", {"year": 1999, "tags": ["a", 2]}),
+        Passage("2", "", "Two."),
+    ]
+    assert bad == []
+
+
+def test_a_jsonl_file_may_leave_out_what_is_optional(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x.jsonl",
+        b'\xef\xbb\xbf{"id": "a", "text": "One."}\r',
+        "",
+        "   ",
+        '{"_id": 7, "id": "b", "text": " Two. ", "title": null, "metadata": null, "extra": {}}',
+    )
+    assert read(path) == ([Passage("a", "", "One."), Passage("7", "", " Two. ")], [])
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"_id": "x", "text": "y"', "not JSON: Expecting ',' delimiter at column"),
+        ("hello", "not JSON: Expecting value at column 1"),
+        ('["x"]', "is a list, not an object"),
+        ("3", "is a number, not an object"),
+        ('{"text": "y"}', "_id is missing"),
+        ('{"_id": null, "text": "y"}', "_id is missing"),
+        ('{"_id": " ", "text": "y"}', "_id is empty"),
+        ('{"_id": true, "text": "y"}', "_id is a boolean, not a string"),
+        ('{"_id": 1.5, "text": "y"}', "_id is a number, not a string"),
+        ('{"_id": "a\\u0000", "text": "y"}', "holds a control character"),
+        ('{"_id": "a\\ud83d", "text": "y"}', "half a surrogate pair"),
+        ('{"_id": "x"}', "text is missing"),
+        ('{"_id": "x", "text": null}', "text is empty"),
+        ('{"_id": "x", "text": " \\n\\u0000\\ud83d "}', "text is empty"),
+        ('{"_id": "x", "text": ["y"]}', "text is a list, not a string"),
+        ('{"_id": "x", "text": "y", "title": 3}', "title is a number, not a string"),
+        ('{"_id": "x", "text": "y", "metadata": []}', "metadata is a list, not an object"),
+        ('{"_id": "x", "text": "y", "metadata": {"k": {}}}', "metadata 'k' holds an object"),
+        ('{"_id": "x", "text": "y", "metadata": {"k": [[]]}}', "metadata 'k' holds a list"),
+        ('{"_id": "x", "text": "y", "metadata": {"k": NaN}}', "NaN is not a number"),
+        ('{"_id": "x", "text": "y", "metadata": {"k": 1e999}}', "'k' is inf"),
+        ('{"_id": "ok", "text": "again"}', "id 'ok' came up before in this file"),
+        (b'{"_id": "x", "text": "caf\xe9"}', "not UTF-8: byte 25 is 0xe9"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"_id": ' + "9" * 5000 + ', "text": "y"}', "not JSON that we read"),
+    ],
+)
+def test_a_bad_line_is_reported_and_passed_over(
+    tmp_path: Path, line: str | bytes, reason: str
+) -> None:
+    path = write(
+        tmp_path / "x.jsonl", '{"_id": "ok", "text": "y"}', line, '{"_id": "z", "text": "y"}'
+    )
+    passages, bad = read(path)
+    assert [passage.id for passage in passages] == ["ok", "z"]
+    [only] = bad
+    assert (only.file, only.line) == (str(path), 2)
+    assert reason in only.reason
+    assert str(only).startswith(f"{path}:2: ")
+    with pytest.raises(SourceError, match=r"x\.jsonl:2: .* read leniently"):
+        list(read_passages(path))
+
+
+def test_control_characters_go_and_all_other_scripts_stay(tmp_path: Path) -> None:
+    text = "a\u0000b\u0007c\r\nd\re\x0cf\tg 👩‍👩‍👧 שלום مرحبا \u202b \ud83d!"
+    path = write(
+        tmp_path / "x.jsonl",
+        json.dumps(
+            {"id": "é😀", "title": " a\n\u0001b ", "text": text, "metadata": {"k\0": "v\0"}}
+        ),
+    )
+    [passage], bad = read(path)
+    assert bad == []
+    assert passage.text == "abc\nd\ne\nf\tg 👩‍👩‍👧 שלום مرحبا \u202b !"
+    assert (passage.id, passage.title, passage.metadata) == ("é😀", "a b", {"k": "v"})
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+record = st.fixed_dictionaries({}, optional=dict.fromkeys(["_id", "text", "title"], anything))
+
+
+@given(record | anything, anything)
+def test_whatever_the_record_it_can_be_stored_or_is_refused(value: object, meta: object) -> None:
+    if isinstance(value, dict):
+        value["metadata"] = meta
+    try:
+        passage = parse_record(value)
+    except SourceError:
+        return
+    assert passage.text.strip()
+    assert passage.id.strip()
+    content_hash(passage)  # which encodes everything as UTF-8
+    assert clean(passage.text) == passage.text
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=60))
+def test_no_bytes_stop_the_reading(tmp_path: Path, content: bytes) -> None:
+    read(write(tmp_path / "x.jsonl", content))
+    read(write(tmp_path / "x.txt", content))
+    read(write(tmp_path / "x.md", content))
+
+
+def test_a_folder_of_texts_at_any_depth(tmp_path: Path) -> None:
+    write(tmp_path / "b" / "deep" / "notes.TXT", "Some notes.")
+    write(tmp_path / "a.md", "\ufeff# The *title* #\n\nBody.\n\n## More\n\nText.")
+    write(tmp_path / "c.md", "Above.\n# Below\n")
+    write(tmp_path / "d.md", "No heading. #tag")
+    write(tmp_path / ".hidden.md", "x")
+    write(tmp_path / ".git" / "x.md", "x")
+    write(tmp_path / "image.png", b"\x89PNG")
+    passages, bad = read(tmp_path)
+    assert bad == []
+    assert passages == [
+        Passage("a.md", "The *title*", "Body.\n\n## More\n\nText."),
+        Passage("c.md", "Below", "Above.\n# Below"),
+        Passage("d.md", "d", "No heading. #tag"),
+        Passage("b/deep/notes.TXT", "notes", "Some notes."),
+    ]
+
+
+def test_a_bad_text_file_is_reported_as_a_whole(tmp_path: Path) -> None:
+    write(tmp_path / "empty.txt", " \n")
+    write(tmp_path / "latin.txt", b"caf\xe9")
+    write(tmp_path / "only.md", "# Heading")
+    write(tmp_path / "z.txt", "fine")
+    passages, bad = read(tmp_path)
+    assert [passage.id for passage in passages] == ["z.txt"]
+    assert [(Path(b.file).name, b.line, b.reason) for b in bad] == [
+        ("empty.txt", None, "text is empty"),
+        ("latin.txt", None, "not UTF-8: byte 3 is 0xe9"),
+        ("only.md", None, "text is empty"),
+    ]
+    assert str(bad[0]) == f"{tmp_path / 'empty.txt'}: text is empty"
+
+
+def test_links_that_go_in_circles_are_not_followed(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "x.txt", "Text.")
+    (tmp_path / "a" / "loop").symlink_to(tmp_path)
+    (tmp_path / "a" / "gone.txt").symlink_to(tmp_path / "nowhere.txt")
+    passages, bad = read(tmp_path)
+    assert [passage.id for passage in passages] == ["a/x.txt"]
+    assert [b.reason.split(":")[0] for b in bad] == ["cannot be read"]
+
+
+def test_text_files_are_chunked_and_lines_are_not(tmp_path: Path) -> None:
+    text = "Word word word word word. " * 60  # 300 words
+    file = write(tmp_path / "long.txt", text)
+    assert [(p.id, p.document, p.chunk) for p in read(file)[0]] == [
+        ("long.txt#0000", "long.txt", 0),
+        ("long.txt#0001", "long.txt", 1),
+    ]
+    lines = write(tmp_path / "long.jsonl", json.dumps({"_id": "d", "text": text}))
+    assert [p.id for p in read(lines)[0]] == ["d"]
+    assert [p.id for p in read(lines, chunk_words=100)[0]] == ["d#0000", "d#0001", "d#0002"]
+    assert len(read(file, chunk_words=100)[0]) == 3
+
+
+def test_a_line_of_a_megabyte_is_chunked_even_if_nobody_asked(tmp_path: Path) -> None:
+    text = "Word word word word word. " * 40_000
+    path = write(tmp_path / "x.jsonl", json.dumps({"_id": "d", "text": text}))
+    passages, bad = read(path)
+    assert bad == []
+    assert len(passages) == 100
+    assert {passage.document for passage in passages} == {"d"}
+    assert " ".join(passage.text for passage in passages) == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere.jsonl", r"no file or folder .*nowhere\.jsonl"),
+        ("picture.png", "not a file we read. Give a .jsonl"),
+        ("empty", r"neither corpus\.jsonl nor any \.txt or \.md file"),
+    ],
+)
+def test_what_is_no_source_is_refused_at_the_call(tmp_path: Path, name: str, message: str) -> None:
+    write(tmp_path / "picture.png", b"")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SourceError, match=message):
+        read_passages(tmp_path / name)
+
+
+texts = st.text(st.sampled_from("ab .!?\n\t(\"'。😀א") | st.characters(exclude_categories=["Cs"]))
+
+
+@given(texts, st.integers(1, 12))
+def test_chunks_hold_all_the_text_and_no_more_than_they_may(text: str, words: int) -> None:
+    chunks = chunk_text(text, words)
+    assert "".join("".join(chunks).split()) == "".join(text.split())
+    assert all(count_words(chunk) <= words for chunk in chunks)
+    if len(chunks) > 1:
+        assert all(chunk.strip() for chunk in chunks)
+
+
+@given(st.lists(st.sampled_from(["one", "two", "Three.", "four!\n\n"]), max_size=60))
+def test_words_are_never_torn_apart_or_joined(tokens: list[str]) -> None:
+    text = " ".join(tokens)
+    assert " ".join(chunk_text(text, 7)).split() == text.split()
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(9, 20))
+def test_a_chunk_is_cut_only_where_the_next_sentence_does_not_fit(
+    lengths: list[int], words: int
+) -> None:
+    sentences = [" ".join(["Word"] * length) + "." for length in lengths]
+    chunks = chunk_text(" ".join(sentences), words)
+    assert all(chunk.endswith(".") for chunk in chunks)
+    for chunk, following in pairwise(chunks):
+        first = split_sentences(following)[0]
+        assert count_words(chunk) + count_words(first) > words
+
+
+@given(texts)
+def test_sentences_hold_all_the_text(text: str) -> None:
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("", []),
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ('He said "Go." Then he left.', ['He said "Go."', "Then he left."]),
+        ("Dr. Who met J. R. Smith, e.g. Bob.", ["Dr. Who met J. R. Smith, e.g. Bob."]),
+        ("It costs 3.50 now. 20 came.", ["It costs 3.50 now.", "20 came."]),
+        ("see fig. two", ["see fig. two"]),
+        ("晴れ。雨。", ["晴れ。", "雨。"]),
+    ],
+)
+def test_sentences_end_where_a_reader_would_say(text: str, sentences: list[str]) -> None:
+    assert split_sentences(text) == sentences
+
+
+def test_paragraphs_stay_apart() -> None:
+    text = "One two.\nThree four.\n\nFive six.\n \nSeven eight nine ten."
+    assert chunk_text(text, 6) == ["One two. Three four.\n\nFive six.", "Seven eight nine ten."]
+
+
+def test_a_short_text_is_left_exactly_as_it_is() -> None:
+    assert chunk_text("  a\n\n\n b ", 2) == ["  a\n\n\n b "]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 1_000_000, "word " * 200_000, "." * 1_000_000, " \n" * 500_000 + "x", "雨" * 400_000],
+    ids=["one word", "one sentence", "stops", "blank lines", "chinese"],
+)
+def test_a_million_letters_of_anything_are_chunked_at_once(text: str) -> None:
+    start = time.perf_counter()
+    chunks = chunk_text(text, LONGEST_WORDS)
+    assert time.perf_counter() - start < 5
+    assert sum(len("".join(chunk.split())) for chunk in chunks) == len("".join(text.split()))
+    assert max(map(len, chunks)) <= max(LONGEST_WORDS * 17, len(chunks[0]))
+
+
+def test_chunks_know_their_document_and_place() -> None:
+    whole = Passage("doc", "Title", "One two. Three four. Five six.", {"year": 1999})
+    assert list(chunk_passage(whole, 2)) == [
+        Passage("doc#0000", "Title", "One two.", {"year": 1999}, "doc", 0),
+        Passage("doc#0001", "Title", "Three four.", {"year": 1999}, "doc", 1),
+        Passage("doc#0002", "Title", "Five six.", {"year": 1999}, "doc", 2),
+    ]
+    assert list(chunk_passage(whole, 6)) == [whole]

@@ -1,0 +1,372 @@
+"""Corpora of a few marked sentences, and the graphs they must give."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import pytest
+
+import backends.store.snapshot
+import backends.words
+from backends.store.snapshot import Corpus
+from backends.trigraph.graph import (
+    MAX_PHRASE_PASSAGES,
+    AssemblySettings,
+    TriGraph,
+    assemble,
+)
+from backends.types import Passage
+from backends.words import tokenise
+
+BARE = AssemblySettings(title_entities=False, link_text=False, noun_phrases="off")
+CorpusOf = Callable[..., Corpus]
+
+
+def counts(graph: TriGraph, corpus: Corpus) -> dict[str, dict[str, float]]:
+    """How often each passage mentions each entity, by id and key; chunk edges are left out."""
+    dense = graph.counts.toarray()
+    return {
+        id_: {key: float(dense[row, e]) for e, key in enumerate(graph.keys) if dense[row, e]}
+        for row, id_ in enumerate(corpus.ids)
+    }
+
+
+def mentions(graph: TriGraph, corpus: Corpus) -> dict[str, list[str]]:
+    """The keys that each sentence mentions, by its text."""
+    every = range(len(corpus.sentence_passage))
+    return {
+        text: [graph.keys[e] for e in graph.mentions.entities_of(sentence)]
+        for sentence, text in zip(every, corpus.sentence_texts(list(every)), strict=True)
+    }
+
+
+def chunk_edges(graph: TriGraph, corpus: Corpus) -> list[list[str]]:
+    dense = graph.counts.toarray()[:, len(graph) :]
+    assert set(dense.ravel().tolist()) <= {0.0, 1.0}
+    return sorted(
+        [corpus.ids[row] for row in np.flatnonzero(column).tolist()] for column in dense.T
+    )
+
+
+def titled(graph: TriGraph, corpus: Corpus) -> dict[str, list[str]]:
+    dense = graph.titled.toarray()
+    return {
+        key: [corpus.ids[row] for row in np.flatnonzero(dense[e]).tolist()]
+        for e, key in enumerate(graph.keys)
+        if dense[e].any()
+    }
+
+
+def test_tagged_mentions_count_as_often_as_they_stand(corpus_of: CorpusOf) -> None:
+    corpus = corpus_of(
+        Passage("a", "", "[Ada] wrote to [Ada]'s friend [Bo Ek].\n[ADA] slept."),
+        Passage("b", "", "[bo  ek’s] house."),  # noqa: RUF001
+    )
+    graph = assemble(corpus, BARE)
+    assert graph.keys == ["ada", "bo ek"]
+    assert graph.index == {"ada": 0, "bo ek": 1}
+    assert len(graph) == 2
+    assert counts(graph, corpus) == {"a": {"ada": 3, "bo ek": 1}, "b": {"bo ek": 1}}
+    assert mentions(graph, corpus) == {
+        "Ada wrote to Ada's friend Bo Ek.": ["ada", "bo ek"],
+        "ADA slept.": ["ada"],
+        "bo  ek’s house.": ["bo ek"],  # noqa: RUF001
+    }
+    assert graph.passages_of.tolist() == [1, 2]
+    assert graph.is_phrase.tolist() == [False, False]
+    assert graph.titled.nnz == 0
+
+
+def test_a_title_is_an_entity_of_its_passage_once_and_of_each_of_its_sentences(
+    corpus_of: CorpusOf,
+) -> None:
+    corpus = corpus_of(
+        Passage("a", "The Reef (film)", "Shot by [Ada].\nNobody is named here.\n[Reef] sank."),
+        Passage("b", "Reef", "Seen by [Bo]."),
+    )
+    graph = assemble(corpus, replace(BARE, title_entities=True))
+    assert graph.keys == ["ada", "bo", "reef", "reef (film"]
+    assert counts(graph, corpus) == {
+        "a": {"ada": 1, "reef": 2, "reef (film": 1},
+        "b": {"bo": 1, "reef": 1},
+    }
+    assert mentions(graph, corpus) == {
+        "Shot by Ada.": ["ada", "reef", "reef (film"],
+        "Reef sank.": ["reef", "reef (film"],
+        "Seen by Bo.": ["bo", "reef"],
+    }
+    assert titled(graph, corpus) == {"reef": ["a", "b"], "reef (film": ["a"]}
+
+
+def test_known_names_are_linked_where_they_stand_word_for_word(corpus_of: CorpusOf) -> None:
+    corpus = corpus_of(
+        Passage("a", "", "[Lake Como] is deep.\n[Como] is near."),
+        Passage("b", "", "[Ada] saw Lake Como and Como again, and Comologno.\nIn como [Ada] sat."),
+        Passage("c", "", "[Bo] swam in Lake\nComo met [Bo]."),
+    )
+    graph = assemble(corpus, replace(BARE, link_text=True))
+    found = mentions(graph, corpus)
+    assert found["Ada saw Lake Como and Como again, and Comologno."] == ["ada", "como", "lake como"]
+    # In running text a name begins with a capital letter, and ends with its sentence.
+    assert found["In como Ada sat."] == ["ada"]
+    assert found["Bo swam in Lake"] == ["bo"]
+    assert found["Como met Bo."] == ["bo", "como"]
+    # "Lake Como" is tagged in a, and its own "Como" is no name there: the longest counts.
+    assert counts(graph, corpus) == {
+        "a": {"lake como": 1, "como": 1},
+        "b": {"ada": 2, "como": 1, "lake como": 1},
+        "c": {"bo": 2, "como": 1},
+    }
+
+
+def test_a_linked_name_counts_once_a_sentence_and_not_beside_the_tagger(
+    corpus_of: CorpusOf,
+) -> None:
+    corpus = corpus_of(
+        Passage("a", "", "[Como] and Como.\nComo with [Ada], Como with Ada."),
+    )
+    graph = assemble(corpus, replace(BARE, link_text=True))
+    assert counts(graph, corpus) == {"a": {"ada": 1, "como": 2}}
+
+
+def test_short_single_words_and_function_words_are_not_linked(corpus_of: CorpusOf) -> None:
+    corpus = corpus_of(
+        Passage("a", "", "[Bo] and [It] and [Al Bo] and [The Who] stand alone."),
+        Passage("b", "", "Bo saw [Ada]. It saw The Who. Al Bo saw nothing."),
+    )
+    graph = assemble(corpus, replace(BARE, link_text=True))
+    assert counts(graph, corpus)["b"] == {"ada": 1, "al bo": 1}
+
+
+def test_noun_phrases_tie_passages_when_they_recur(corpus_of: CorpusOf) -> None:
+    corpus = corpus_of(
+        Passage("a", "", "A {tidal wave} and a {tidal wave}.\nThe {coral} of [Ada]."),
+        Passage("b", "", "One {tidal wave}, {one lamp} and {one lamp}."),
+        Passage("c", "", "The [Coral] and {coral}."),
+    )
+    graph = assemble(corpus, replace(BARE, noun_phrases="on"))
+    assert graph.keys == ["ada", "coral", "tidal wave"]
+    # What the tagger names anywhere is no mere phrase.
+    assert graph.is_phrase.tolist() == [False, False, True]
+    assert counts(graph, corpus) == {
+        "a": {"ada": 1, "coral": 1, "tidal wave": 1},
+        "b": {"tidal wave": 1},
+        "c": {"coral": 1},
+    }
+    assert graph.names.find(["coral"]) != []
+    assert graph.names.find(["tidal", "wave"]) == []
+
+
+@pytest.mark.parametrize("passages", [MAX_PHRASE_PASSAGES, MAX_PHRASE_PASSAGES + 1])
+def test_a_noun_phrase_of_too_many_passages_says_nothing(
+    corpus_of: CorpusOf, passages: int
+) -> None:
+    corpus = corpus_of(
+        *(Passage(f"{n:02}", "", f"{{salt}} for [Nr{n}].") for n in range(passages)),
+    )
+    graph = assemble(corpus, replace(BARE, noun_phrases="on"))
+    assert ("salt" in graph.index) == (passages <= MAX_PHRASE_PASSAGES)
+
+
+def test_in_a_large_corpus_a_noun_phrase_may_stand_in_two_per_cent(corpus_of: CorpusOf) -> None:
+    many = 1200
+    text = ["{salt}" if n < 24 else "{sand}" if n < 49 else "[Ada]" for n in range(many)]
+    corpus = corpus_of(*(Passage(f"{n:04}", "", text[n]) for n in range(many)))
+    assert assemble(corpus, replace(BARE, noun_phrases="on")).keys == ["ada", "salt"]
+
+
+@pytest.mark.parametrize(
+    ("entities", "setting", "taken"),
+    [(1, "auto", False), (0, "auto", True), (1, "on", True), (0, "off", False)],
+)
+def test_by_default_noun_phrases_are_taken_where_names_are_rare(
+    corpus_of: CorpusOf, entities: int, setting: str, taken: bool
+) -> None:
+    named = "[Ada] has " * entities
+    corpus = corpus_of(
+        Passage("a", "", f"{named}{{salt}} and {{sand}}."), Passage("b", "", "{salt} with {sand}.")
+    )
+    chosen = AssemblySettings(noun_phrases=setting)  # type: ignore[arg-type]
+    graph = assemble(corpus, chosen)
+    # One name to four phrases is not fewer than one to four.
+    assert ("salt" in graph.index, "sand" in graph.index) == (taken, taken)
+
+
+def test_joints_tie_consecutive_chunks_of_one_document_only(corpus_of: CorpusOf) -> None:
+    corpus = corpus_of(
+        Passage("d#0", "D", "[Ada] began.", {}, "d", 0),
+        Passage("d#1", "D", "[Bo] went on.", {}, "d", 1),
+        Passage("d#2", "D", "[Cy] ended.", {}, "d", 2),
+        Passage("e#0", "E", "[Dee] began.", {}, "e", 0),
+        Passage("e#2", "E", "[Eve] ended.", {}, "e", 2),
+        Passage("f", "F", "[Flo] is alone."),
+        Passage("g", "G", "[Gus] is alone."),
+    )
+    graph = assemble(corpus, AssemblySettings())
+    assert chunk_edges(graph, corpus) == [["d#0", "d#1"], ["d#1", "d#2"]]
+    # A joint is no entity.
+    assert (
+        len(graph)
+        == len(graph.passages_of)
+        == len(graph.is_phrase)
+        == len(graph.display_names.all())
+    )
+    assert graph.counts.shape == (7, len(graph) + 2)
+
+
+def test_joints_follow_the_chunks_and_not_the_ids(corpus_of: CorpusOf) -> None:
+    corpus = corpus_of(
+        *(Passage(f"d#{n}", "", f"[Nr{n}].", {}, "d", n) for n in range(11)),
+    )
+    expected = sorted(sorted([f"d#{n}", f"d#{n + 1}"]) for n in range(10))
+    assert chunk_edges(assemble(corpus, BARE), corpus) == expected
+
+
+def test_neighbours_in_the_file_have_nothing_in_common(corpus_of: CorpusOf) -> None:
+    corpus = corpus_of(*(Passage(f"p{n}", f"T{n}", f"[Nr{n}].") for n in range(5)))
+    graph = assemble(corpus, AssemblySettings())
+    assert chunk_edges(graph, corpus) == []
+    together = (graph.counts @ graph.counts.T).toarray()
+    assert np.count_nonzero(together - np.diag(np.diag(together))) == 0
+
+
+def test_entities_are_shown_as_they_are_most_often_written(corpus_of: CorpusOf) -> None:
+    corpus = corpus_of(
+        Passage("a", "Mercury (planet)", "[ADA] and [Ada] and [Ada's] and [Ada's].\n[bo] [Bo]."),
+        Passage("b", "mercury", "[Ada] again, with {warm salt}."),
+        Passage("c", "The Reef (novel)", "More {warm salt} with [Cy]."),
+    )
+    graph = assemble(corpus, replace(BARE, title_entities=True, noun_phrases="on"))
+    assert dict(zip(graph.keys, graph.display_names.all(), strict=True)) == {
+        # Ada and Ada's stand twice each: the first in code point order.
+        "ada": "Ada",
+        "bo": "Bo",
+        "cy": "Cy",
+        # Of titles, the first passage's.
+        "mercury": "Mercury",
+        "mercury (planet": "Mercury (planet)",
+        "reef": "The Reef",
+        "reef (novel": "The Reef (novel)",
+        "warm salt": "warm salt",
+    }
+
+
+def test_a_corpus_without_passages(corpus_of: CorpusOf) -> None:
+    for settings in (BARE, AssemblySettings(noun_phrases="on")):
+        graph = assemble(corpus_of(), settings)
+        assert (graph.keys, graph.display_names.all(), len(graph)) == ([], [], 0)
+        assert graph.counts.shape == (0, 0)
+        assert graph.titled.shape == (0, 0)
+        assert graph.names.find(["Ada"]) == []
+
+
+def test_a_corpus_without_any_entity(corpus_of: CorpusOf) -> None:
+    corpus = corpus_of(Passage("a", "", "nothing here."), Passage("b", "?!", "nor {one thing}."))
+    graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
+    assert graph.keys == []
+    assert graph.counts.shape == (2, 0)
+    assert mentions(graph, corpus) == {"nor one thing.": []}
+
+
+def test_a_surface_that_is_only_punctuation_is_no_entity(corpus_of: CorpusOf) -> None:
+    corpus = corpus_of(Passage("a", "", "[...] and [Ada] and {“”}."), Passage("b", "", "{“”}."))
+    graph = assemble(corpus, replace(BARE, noun_phrases="on"))
+    assert graph.keys == ["ada"]
+    assert counts(graph, corpus) == {"a": {"ada": 1}, "b": {}}
+
+
+def some_passages() -> list[Passage]:
+    source = random.Random(3)
+    names = ["[Ada]", "[Bo Ek]", "Lake Como", "[Lake Como]", "{salt}", "{warm salt}", "Bo Ek"]
+    return [
+        Passage(
+            f"p{n}",
+            source.choice(["Ada", "Lake Como (lake)", "Como", ""]),
+            "\n".join(
+                " ".join(source.choices(names, k=source.randint(1, 4)))
+                for _ in range(source.randint(1, 3))
+            ),
+            {},
+            f"d{n // 3}",
+            n % 3,
+        )
+        for n in range(30)
+    ]
+
+
+def same(one: TriGraph, other: TriGraph) -> bool:
+    arrays: Sequence[tuple[object, object]] = [
+        (one.counts.toarray(), other.counts.toarray()),
+        (one.counts.indices, other.counts.indices),
+        (one.titled.toarray(), other.titled.toarray()),
+        (one.passages_of, other.passages_of),
+        (one.is_phrase, other.is_phrase),
+        (one.mentions.entities, other.mentions.entities),
+        (one.mentions.entity_starts, other.mentions.entity_starts),
+        (one.mentions.sentences, other.mentions.sentences),
+        (one.mentions.sentence_starts, other.mentions.sentence_starts),
+    ]
+    named = (one.keys, one.display_names.all(), one.index) == (
+        other.keys,
+        other.display_names.all(),
+        other.index,
+    )
+    return named and all(np.array_equal(a, b) for a, b in arrays)  # type: ignore[arg-type]
+
+
+def test_the_order_of_the_file_changes_nothing(corpus_of: CorpusOf) -> None:
+    passages = some_passages()
+    settings = AssemblySettings(noun_phrases="on")
+    straight = assemble(corpus_of(*passages), settings)
+    assert straight.is_phrase.any()
+    assert straight.counts.shape[1] > len(straight)
+    for seed in range(2):
+        random.Random(seed).shuffle(passages)
+        assert same(assemble(corpus_of(*passages), settings), straight)
+
+
+def edited(passages: Sequence[Passage], source: random.Random, step: int) -> list[Passage]:
+    """Some passages gone, some changed, some new, whose names are partly those of others."""
+    kept = [passage for passage in passages if source.random() < 0.85]
+    changed = [
+        replace(passage, title=f"The {passage.title}", text=f"[Eva {step}] met [Bo Ek].")
+        for passage in source.sample(kept, min(2, len(kept)))
+    ]
+    new = [
+        replace(passage, id=f"new{step}-{passage.id}", document=f"new{step}-{passage.document}")
+        for passage in source.sample(some_passages(), 2)
+    ]
+    by_id = {passage.id: passage for passage in [*kept, *changed, *new]}
+    return list(by_id.values())
+
+
+@pytest.mark.parametrize("phrases", ["on", "off", "auto"])
+@pytest.mark.parametrize("spare", [0, 10_000])
+def test_a_graph_made_after_another_is_the_same(
+    versions_of: Callable[..., Iterator[tuple[Corpus, Corpus]]],
+    monkeypatch: pytest.MonkeyPatch,
+    phrases: Literal["on", "off", "auto"],
+    spare: int,
+) -> None:
+    monkeypatch.setattr(backends.words, "_SPARE", spare)
+    monkeypatch.setattr(backends.store.snapshot, "_MOST_READ", 0.9)
+    settings = AssemblySettings(noun_phrases=phrases)
+    source = random.Random(spare)
+    states = [some_passages()]
+    states += [states[-1] for _ in range(1)]
+    for step in range(4):
+        states.append(edited(states[-1], source, step))
+    before: tuple[Corpus, TriGraph] | None = None
+    taken_over = 0
+    for corpus, alone in versions_of(*states):
+        graph = assemble(corpus, settings, before)
+        fresh = assemble(alone, settings)
+        assert same(graph, fresh)
+        texts = alone.sentence_texts(range(len(alone.sentence_passage)))
+        for text in texts:
+            assert graph.names.find(tokenise(text)) == fresh.names.find(tokenise(text))
+        taken_over += before is not None and graph.normalised.words is before[1].normalised.words
+        before = (corpus, graph)
+    assert taken_over or not spare

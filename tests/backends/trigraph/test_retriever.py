@@ -1,0 +1,563 @@
+"""The graph arm as a whole, against the slow versions of its parts and against itself."""
+
+import random
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from backends.numerics import RequestError
+from backends.store.snapshot import Corpus
+from backends.trigraph import retriever as trigraph
+from backends.trigraph.graph import AssemblySettings
+from backends.trigraph.retriever import (
+    DOUBT,
+    NO_SEED,
+    PRESETS,
+    PUBLISHED,
+    TriGraphRetriever,
+    TriGraphSettings,
+)
+from backends.trigraph.seeds import SeedSettings
+from backends.types import Float32, Float64, Mask, Mention, Passage, Query, Ranking
+from tests.backends import reference
+
+CorpusOf = Callable[..., Corpus]
+NAMES = ["Ada", "Bo Ek", "Como", "Dee", "Eve", "Flo", "Gus", "Hal Im", "Ines", "Jon"]
+PHRASES = ["salt", "coral", "fog", "tide", "moss"]
+UNMARK = dict.fromkeys(map(ord, "[]{}"))
+VARIANTS = {
+    **PRESETS,
+    "largest values": TriGraphSettings(summed=False, degree_power=0.5, steps=4, threshold=0.1),
+    "no titles": TriGraphSettings(
+        assembly=AssemblySettings(title_entities=False, noun_phrases="on"),
+        title_weight=0,
+        sentences_per_entity=3,
+        threshold=0.05,
+        damping=0.85,
+    ),
+    "phrases": TriGraphSettings(
+        assembly=AssemblySettings(noun_phrases="on"), threshold=0.2, damping=0.0
+    ),
+}
+
+
+def unit(generator: np.random.Generator, d: int = 8) -> Float32:
+    # Mostly in one direction, so that most things are similar enough to bridge over.
+    vector = np.abs(generator.standard_normal(d)) + 0.3
+    return np.asarray(vector / np.linalg.norm(vector), np.float32)
+
+
+def many_passages(count: int, seed: int = 0) -> list[Passage]:
+    source = random.Random(seed)
+
+    def line() -> str:
+        words = [f"[{name}]" for name in source.choices(NAMES, k=source.randint(0, 3))]
+        words += [f"{{{phrase}}}" for phrase in source.sample(PHRASES, k=1)]
+        return " ".join(source.sample([*words, source.choice(NAMES), "likes"], k=len(words) + 2))
+
+    return [
+        Passage(
+            f"p{n:02}",
+            source.choice([*NAMES, "Como (lake)", ""]),
+            "\n".join(line() for _ in range(source.randint(1, 4))),
+            {},
+            f"d{n // 4}" if n % 8 < 4 else "",
+            n % 4 if n % 8 < 4 else 0,
+        )
+        for n in range(count)
+    ]
+
+
+def random_vectors(passages: Sequence[Passage], seed: int = 1) -> dict[str, list[float]]:
+    generator = np.random.default_rng(seed)
+    texts = [line for p in passages for line in p.text.translate(UNMARK).splitlines()]
+    keys = sorted({*texts, *(p.id for p in passages), *NAMES, "Como (lake)"})
+    return {key: unit(generator).tolist() for key in keys}
+
+
+def questions(count: int, seed: int = 2) -> list[Query]:
+    generator, source = np.random.default_rng(seed), random.Random(seed)
+    asked = []
+    for number in range(count):
+        names = source.sample(NAMES, k=number % 3)
+        names = [name if source.random() < 0.7 else name.lower() for name in names]
+        mentions = [Mention(name, "entity", unit(generator)) for name in names if name[0].isupper()]
+        mentions += [Mention("salt", "phrase")] * (number % 2)
+        if number % 5 == 4:
+            mentions.append(Mention("Nobody", "entity", unit(generator)))
+        text = f"who knows {' and '.join(names)} {number}?"
+        asked.append(Query(text, unit(generator), tuple(mentions)))
+    return asked
+
+
+def lexical_over(ids: Sequence[str]) -> Callable[[Query], Float32]:
+    """BM25 stand-in: for each passage and question a number of their own, often none."""
+
+    def score(query: Query) -> Float32:
+        numbers = [zlib.crc32(f"{query.text}{id_}".encode()) % 100 - 50 for id_ in ids]
+        return np.maximum(numbers, 0).astype(np.float32)
+
+    return score
+
+
+def make(
+    corpus_of: CorpusOf, passages: Sequence[Passage], settings: TriGraphSettings, **changes: object
+) -> TriGraphRetriever:
+    corpus = corpus_of(
+        *passages, vectors=random_vectors(passages), dimension=8, entity_vectors=True, **changes
+    )
+    return TriGraphRetriever(corpus, settings, lexical_over(corpus.ids))
+
+
+def scaled(values: Float64, allowed: Mask) -> Float64:
+    low, high = values[allowed].min(), values[allowed].max()
+    if high == low:
+        return np.ones(len(values))
+    result: Float64 = (values - low) / (high - low)
+    return result
+
+
+def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Float64, bool]:
+    """Scores of all passages by the slow versions of each step; 0 where not allowed.
+
+    Passages that are not allowed have no sentences, mentions, or similarity anyone looks at.
+    """
+    graph, corpus, chosen = retriever.graph, retriever.corpus, retriever.settings
+    size, n = len(graph), len(corpus)
+    counts = graph.counts.toarray().astype(np.float64)
+    counts[~allowed] = 0
+    counts[:, size:] *= (counts[:, size:] > 0).sum(axis=0) == 2
+    degree = (counts > 0).sum(axis=0)
+    seeds = {s.entity: s.value for s in retriever.finder.find(query, degree)}
+    owners = corpus.sentence_passage.tolist()
+    sentences = [
+        graph.mentions.entities_of(i) if allowed[owner] else [] for i, owner in enumerate(owners)
+    ]
+    sigma = corpus.sentence_vectors.astype(np.float64) @ query.vector.astype(np.float64)
+    value, weight, level = reference.bridge(
+        sentences,
+        sigma.tolist(),
+        seeds,
+        steps=chosen.steps,
+        threshold=chosen.threshold,
+        sentences_per_entity=chosen.sentences_per_entity,
+    )
+    near = scaled(corpus.vectors.astype(np.float64) @ query.vector.astype(np.float64), allowed)
+    bm25 = lexical_over(corpus.ids)(query).astype(np.float64)
+    bm25 /= bm25[allowed].max() or 1
+    titles = graph.titled.toarray() & allowed
+    sure = any(seeds[e] == 1 and titles[e].any() for e in seeds)
+    share = chosen.lexical_weight_titled if sure else chosen.lexical_weight
+    prior = chosen.passage_weight * np.array(
+        reference.passage_prior(
+            counts[:, :size], near + share * bm25, value, level, chosen.similarity_weight
+        )
+    )
+    mass = weight if chosen.summed else value
+    restart = np.zeros(counts.shape[1])
+    for entity, amount in mass.items():
+        restart[entity] = amount / degree[entity] ** chosen.degree_power if degree[entity] else 0
+        power = DOUBT if seeds.get(entity, 1) < 1 else 1
+        for passage in np.flatnonzero(titles[entity]).tolist():
+            part = chosen.title_weight * amount**2 / titles[entity].sum()
+            prior[passage] += part * near[passage] ** power
+    prior[~allowed] = 0
+    if not seeds:
+        return prior, False
+    totals = counts.sum(axis=1, keepdims=True)
+    shares = counts / np.where(totals > 0, totals, 1)
+    assert n == len(shares)
+    passages, _ = reference.personalized_pagerank(shares, prior, restart, chosen.damping)
+    return passages, True
+
+
+def check(retriever: TriGraphRetriever, query: Query, found: Ranking, allowed: Mask) -> None:
+    scores, seeded = slow(retriever, query, allowed)
+    row_of = {id_: row for row, id_ in enumerate(retriever.corpus.ids)}
+    rows = [row_of[hit.id] for hit in found.hits]
+    assert sorted(rows) == np.flatnonzero(allowed).tolist()
+    assert [hit.score for hit in found.hits] == pytest.approx(scores[rows].tolist(), abs=2e-6)
+    assert [hit.rank for hit in found.hits] == list(range(1, len(rows) + 1))
+    order = [(-hit.score, hit.id) for hit in found.hits]
+    assert order == sorted(order)
+    assert found.candidates == len(rows)
+    assert found.degraded == ("" if seeded else NO_SEED)
+    assert found.retriever == "graph"
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.2])
+def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
+    corpus_of: CorpusOf, variant: str, share: float
+) -> None:
+    bridged = 0
+    for seed in range(3):
+        settings = replace(VARIANTS[variant], tolerance=1e-9)
+        retriever = make(corpus_of, many_passages(24, seed), settings)
+        allowed = np.random.default_rng(seed).random(24) < share
+        allowed[seed] = True
+        asked = questions(8, seed)
+        mask = None if share == 1 else allowed
+        for query, found in zip(asked, retriever.search(asked, 99, mask), strict=True):
+            check(retriever, query, found, allowed)
+        batch = retriever.batch(asked, mask)
+        bridged += sum(len(batch.trace(place).activation.bridges) for place in range(len(asked)))
+    assert bridged > 10
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf, variant: str) -> None:
+    # Both know the same names, for the first passages are in either and mention all of them.
+    every = [
+        Passage(
+            "a0", "", " ".join(f"[{name}] {{{phrase}}}" for name in NAMES for phrase in PHRASES)
+        ),
+        Passage("a1", "Como (lake)", " ".join(f"{{{phrase}}}" for phrase in PHRASES)),
+    ]
+    passages = [*every, *many_passages(30, 7)]
+    whole = make(corpus_of, passages, VARIANTS[variant])
+    allowed = np.random.default_rng(3).random(32) < 0.5
+    allowed[:2] = True
+    kept = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
+    vectors = random_vectors(passages)
+    part = corpus_of(*kept, vectors=vectors, dimension=8, entity_vectors=True)
+    built = TriGraphRetriever(part, VARIANTS[variant], lexical_over(part.ids))
+    assert built.graph.keys == whole.graph.keys
+    asked = questions(20)
+    for one, other in zip(whole.search(asked, 50, allowed), built.search(asked, 50), strict=True):
+        assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
+        assert [h.score for h in one.hits] == pytest.approx([h.score for h in other.hits], rel=1e-5)
+        assert (one.candidates, one.degraded) == (other.candidates, other.degraded)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("filtered", [False, True])
+def test_a_batch_ranks_each_question_as_if_alone_to_the_last_bit(
+    corpus_of: CorpusOf, variant: str, filtered: bool
+) -> None:
+    retriever = make(corpus_of, many_passages(60), VARIANTS[variant])
+    allowed = np.random.default_rng(0).random(60) < 0.7 if filtered else None
+    asked = questions(40)
+    together = retriever.search(asked, 10, allowed)
+    assert together == [retriever.search([query], 10, allowed)[0] for query in asked]
+    assert together[::-1] == retriever.search(asked[::-1], 10, allowed)
+    assert {ranking.degraded for ranking in together} == {"", NO_SEED}
+
+
+def test_the_order_of_the_file_changes_no_bit(corpus_of: CorpusOf) -> None:
+    passages = many_passages(40)
+    asked = questions(20)
+    straight = make(corpus_of, passages, TriGraphSettings()).search(asked, 40)
+    random.Random(0).shuffle(passages)
+    assert make(corpus_of, passages, TriGraphSettings()).search(asked, 40) == straight
+
+
+HOPS = [
+    Passage("a", "Ada", "[Ada] married [Bo]."),
+    Passage("b", "Bo", "[Bo] was born in [Como].\n[Bo] sang with [Dee]."),
+    Passage("c", "Como", "[Como] is on a lake."),
+    Passage("d", "Dee", "[Dee] likes [Eve]."),
+    Passage("e", "Eve", "[Eve] is alone."),
+]
+HOP_VECTORS = {
+    **{id_: [0, 1, 0, 0] for id_ in "abcde"},
+    "Ada married Bo.": [0.75, 0, 0, 0],
+    "Bo was born in Como.": [0.875, 0, 0, 0],
+    "Bo sang with Dee.": [0.5, 0, 0, 0],
+    "Como is on a lake.": [0.25, 0, 0, 0],
+    "Dee likes Eve.": [1, 0, 0, 0],
+}
+HOP = Query("Where was the husband of Ada born?", np.array([1, 0, 0, 0], np.float32))
+# Nothing but the walk: no titles, no similarity.
+BARE = TriGraphSettings(
+    assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases="off"),
+    similarity_weight=0,
+    lexical_weight=0,
+    lexical_weight_titled=0,
+    title_weight=0,
+    degree_power=0,
+)
+
+
+def test_two_hops_by_hand(corpus_of: CorpusOf) -> None:
+    retriever = TriGraphRetriever(corpus_of(*HOPS, vectors=HOP_VECTORS), BARE)
+    trace = retriever.batch([HOP]).trace(0)
+    ada, bo, como = (retriever.graph.index[key] for key in ("ada", "bo", "como"))
+    assert [(seed.entity, seed.value) for seed in trace.seeds] == [(ada, 1.0)]
+    active = trace.activation
+    assert active.entities.tolist() == [ada, bo, como]
+    assert active.level.tolist() == [1, 2, 3]
+    # Ada passes 0.75 on to Bo, and Bo 0.75 * 0.875 to Como; over each sentence some comes back.
+    assert active.value.tolist() == [1.0, 0.75, 0.65625]
+    assert active.weight.tolist() == [1.75, 0.75 + 0.65625, 0.65625]
+    texts = retriever.corpus.sentence_texts([b.sentence for b in active.bridges.values()])
+    assert dict(zip(active.bridges, texts, strict=True)) == {
+        bo: "Ada married Bo.",
+        como: "Bo was born in Como.",
+    }
+    bonus = np.log(2) * np.array([1 + 0.75 / 2, 0, 0.65625 / 3, 0, 0])
+    bonus[1] = np.log(3) * 0.75 / 2 + np.log(2) * 0.65625 / 3
+    assert trace.prior.tolist() == pytest.approx((0.05 * np.log1p(bonus)).tolist())
+    assert trace.restart.tolist() == active.weight.tolist()
+    (found,) = retriever.search([HOP], 5)
+    check(retriever, HOP, found, np.ones(5, bool))
+    assert [hit.id for hit in found.hits][:3] == ["a", "b", "c"]
+    # Dee is mentioned with Bo, so the walk gets there; nothing leads to the last passage but Dee.
+    assert [hit.id for hit in found.hits][3:] == ["d", "e"]
+    assert found.hits[3].score > found.hits[4].score > 0
+
+
+def test_a_sentence_of_a_filtered_out_passage_is_no_bridge(corpus_of: CorpusOf) -> None:
+    retriever = TriGraphRetriever(corpus_of(*HOPS, vectors=HOP_VECTORS), BARE)
+    allowed = np.array([True, False, True, True, True])
+    trace = retriever.batch([HOP], allowed).trace(0)
+    keys = [retriever.graph.keys[e] for e in trace.activation.entities.tolist()]
+    assert keys == ["ada", "bo"]
+    (found,) = retriever.search([HOP], 5, allowed)
+    assert {hit.id: hit.score for hit in found.hits if hit.score} == {
+        "a": pytest.approx(found.hits[0].score)
+    }
+    assert [hit.id for hit in found.hits] == ["a", "c", "d", "e"]
+    assert found.candidates == 4
+
+
+def test_a_title_shares_its_mass_among_the_passages_that_a_filter_leaves(
+    corpus_of: CorpusOf,
+) -> None:
+    passages = [
+        Passage("a", "Como (lake)", "Deep {water}."),
+        Passage("b", "Como (town)", "Old {walls}."),
+        Passage("c", "", "[Dee] walks."),
+    ]
+    settings = replace(BARE, assembly=AssemblySettings(), passage_weight=0, title_weight=1, steps=1)
+    retriever = TriGraphRetriever(
+        corpus_of(*passages, vectors={id_: [0, 1, 0, 0] for id_ in "abc"}), settings
+    )
+    query = Query("Is Como here?", np.array([1, 0, 0, 0], np.float32))
+    assert retriever.batch([query]).trace(0).prior.tolist() == [0.5, 0.5, 0]
+    without = retriever.batch([query], np.array([False, True, True])).trace(0)
+    assert without.prior.tolist() == [0, 1, 0]
+
+
+def test_without_a_seed_the_prior_alone_ranks_and_the_ranking_says_so(
+    corpus_of: CorpusOf,
+) -> None:
+    retriever = make(corpus_of, many_passages(20), TriGraphSettings(lexical_weight=0))
+    query = Query("nobody known?", unit(np.random.default_rng(5)))
+    (found,) = retriever.search([query], 20)
+    assert found.degraded == NO_SEED
+    similarity = retriever.corpus.vectors @ query.vector
+    assert [hit.id for hit in found.hits] == [
+        retriever.corpus.ids[row] for row in np.argsort(-similarity, kind="stable").tolist()
+    ]
+    assert found.hits[0].score == pytest.approx(0.05 * 4)
+    assert found.hits[-1].score == pytest.approx(0)
+
+
+def test_equal_scores_are_ordered_by_id(corpus_of: CorpusOf) -> None:
+    twins = [Passage(id_, "Same", "[Ada] met [Bo].") for id_ in ("c", "a", "😀", "B")]
+    corpus = corpus_of(*twins, vectors={p.id: [0, 0, 1, 0] for p in twins})
+    settings = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)
+    retriever = TriGraphRetriever(corpus, settings)
+    for text in ("Who is Ada?", "who is it?"):
+        (found,) = retriever.search([Query(text, np.array([0, 0, 1, 0], np.float32))], 3)
+        assert [hit.id for hit in found.hits] == ["B", "a", "c"]
+        assert len({hit.score for hit in found.hits}) == 1
+
+
+def test_at_most_k_and_all_when_there_are_fewer(corpus_of: CorpusOf) -> None:
+    retriever = make(corpus_of, many_passages(9), TriGraphSettings())
+    query = questions(2)[1]
+    (full,) = retriever.search([query], 1000)
+    assert len(full.hits) == 9
+    for k in (1, 4, 9):
+        (some,) = retriever.search([query], k)
+        assert some.hits == full.hits[:k]
+        assert some.candidates == 9
+    none = np.zeros(9, bool)
+    assert [ranking.hits for ranking in retriever.search([query], 3, none)] == [()]
+    assert retriever.search([], 3) == []
+
+
+def test_what_cannot_be_answered_is_refused(corpus_of: CorpusOf) -> None:
+    retriever = make(corpus_of, many_passages(3), TriGraphSettings())
+    query = questions(1)
+    with pytest.raises(RequestError, match="k is 0"):
+        retriever.search(query, 0)
+    with pytest.raises(RequestError, match="3 passages"):
+        retriever.search(query, 1, np.ones(4, bool))
+    with pytest.raises(RequestError, match="vectors of 8"):
+        retriever.search([Query("short", np.ones(7, np.float32))], 1)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("passages", [[], [Passage("a", "", "nothing named.")]])
+def test_a_corpus_without_passages_or_without_entities(
+    corpus_of: CorpusOf, variant: str, passages: list[Passage]
+) -> None:
+    retriever = make(corpus_of, passages, VARIANTS[variant])
+    for found in retriever.search(questions(6), 3):
+        assert [hit.id for hit in found.hits] == [p.id for p in passages]
+        assert found.degraded == NO_SEED
+
+
+def test_a_corpus_of_one_passage(corpus_of: CorpusOf) -> None:
+    retriever = make(corpus_of, [Passage("a", "Ada", "[Ada] met [Bo Ek].")], TriGraphSettings())
+    query = Query("Who met Ada?", unit(np.random.default_rng(0)))
+    (found,) = retriever.search([query], 5)
+    check(retriever, query, found, np.ones(1, bool))
+    assert found.degraded == ""
+
+
+def test_the_published_preset_is_linearrag_as_its_public_code_runs(corpus_of: CorpusOf) -> None:
+    assert {"default": TriGraphSettings(), "published": PUBLISHED} == PRESETS
+    bare = AssemblySettings(title_entities=False, link_text=False, noun_phrases="off")
+    assert PUBLISHED.assembly == bare
+    assert PUBLISHED.seeds == SeedSettings(vocabulary=False, nearest=True, similarity_floor=0.0)
+    assert (PUBLISHED.steps, PUBLISHED.threshold, PUBLISHED.sentences_per_entity) == (3, 0.5, 1)
+    assert (PUBLISHED.similarity_weight, PUBLISHED.passage_weight) == (1.5, 0.05)
+    assert PUBLISHED.damping == 0.5
+    passages = [Passage("a", "Como", "[Ada] sang."), Passage("b", "Ada", "Como with [Bo Ek].")]
+    published, default = (
+        make(corpus_of, passages, chosen) for chosen in (PUBLISHED, TriGraphSettings())
+    )
+    # Titles and names in running text are entities of the default alone.
+    assert published.graph.keys == ["ada", "bo ek"]
+    assert default.graph.keys == ["ada", "bo ek", "como"]
+    asked = Query("Is Como nice?", unit(np.random.default_rng(0)))
+    assert published.batch([asked]).trace(0).seeds == ()
+    assert [s.origin for s in default.batch([asked]).trace(0).seeds] == ["vocabulary"]
+    # A name it does not know is linked to the most similar one, however far.
+    como = replace(asked, mentions=(Mention("Como", "entity", asked.vector),))
+    assert [s.origin for s in published.batch([como]).trace(0).seeds] == ["nearest"]
+    assert [s.origin for s in default.batch([como]).trace(0).seeds] == ["name"]
+
+
+def test_weighing_bm25_without_its_scores_is_refused(corpus_of: CorpusOf) -> None:
+    with pytest.raises(ValueError, match="no lexical scores were given"):
+        TriGraphRetriever(corpus_of(), TriGraphSettings())
+
+
+SETTINGS = TriGraphSettings(
+    assembly=AssemblySettings(noun_phrases="on"),
+    lexical_weight=0,
+    lexical_weight_titled=0,
+    walk="full",
+)
+PASSAGES = [
+    Passage("a", "Como", "[Ada] sails on [Como]."),
+    Passage("b", "Como", "[Bo] swims in [Como]."),
+    Passage("c", "", "[Ada] met [Bo] and [Cy]."),
+    Passage("d", "", "[Dee] is alone."),
+]
+
+
+@pytest.fixture
+def graph(corpus_of: CorpusOf) -> TriGraphRetriever:
+    return TriGraphRetriever(corpus_of(*PASSAGES), SETTINGS)
+
+
+def asked(text: str, *mentions: str) -> Query:
+    named = tuple(Mention(mention, "entity") for mention in mentions)
+    return Query(text, np.array([1, 0, 0, 0], np.float32), mentions=named)
+
+
+def only(*rows: int) -> Mask:
+    mask = np.zeros(len(PASSAGES), bool)
+    mask[list(rows)] = True
+    return mask
+
+
+def test_seeds_say_how_much_they_point_at(graph: TriGraphRetriever) -> None:
+    found = graph.batch([asked("Does Ada sail on Como?", "Ada")]).seeds(0)
+    assert [(s.mention, s.value, s.passages, s.titles) for s in found] == [
+        ("Ada", 1.0, 2, 0),
+        ("Como", 1.0, 2, 2),
+    ]
+
+
+def test_what_a_filter_leaves_out_is_not_counted(graph: TriGraphRetriever) -> None:
+    query = asked("Does Ada sail on Como?", "Ada")
+    found = graph.batch([query], only(1, 2)).seeds(0)
+    assert [(s.mention, s.passages, s.titles) for s in found] == [("Ada", 1, 0), ("Como", 1, 1)]
+    found = graph.batch([query], only(3)).seeds(0)
+    assert found == ()
+    with pytest.raises(RequestError, match="filter mask"):
+        graph.batch([query], np.ones(2, bool))
+
+
+LOCAL_NAMES = ["Ada", "Bo Ek", "Como", "Dee", "Eve", "Flo"]
+BASE = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0, threshold=0.01)
+
+
+@pytest.fixture
+def corpus(corpus_of: CorpusOf) -> Corpus:
+    source = random.Random(4)
+    texts = [
+        " likes ".join(f"[{name}]" for name in source.choices(LOCAL_NAMES, k=3)) for _ in range(40)
+    ]
+    passages = [
+        Passage(f"p{n:02}", source.choice([*LOCAL_NAMES, ""]), t) for n, t in enumerate(texts)
+    ]
+    return corpus_of(*passages)
+
+
+def local_questions() -> list[Query]:
+    vectors = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    asked = []
+    for number, vector in enumerate(vectors):
+        names = LOCAL_NAMES[number % 6 : number % 6 + number % 3]
+        mentions = tuple(Mention(name, "entity") for name in names)
+        asked.append(Query(f"who likes {' and '.join(names)}?", vector, mentions))
+    return asked
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_local_walks_score_a_little_lower_and_never_higher(corpus: Corpus, filtered: bool) -> None:
+    allowed = np.arange(40) % 3 > 0 if filtered else None
+    full = TriGraphRetriever(corpus, replace(BASE, walk="full"))
+    local = TriGraphRetriever(corpus, replace(BASE, walk="local"))
+    asked = local_questions()
+    batch = full.batch(asked, allowed)
+    traces = [batch.trace(place) for place in range(len(asked))]
+    swept = batch.run_pagerank(traces)
+    pushed = local.batch(asked, allowed).run_pagerank(traces)
+    missing = swept.passages - pushed.passages
+    assert missing.min() >= -1e-6
+    assert (missing.sum(axis=0) <= pushed.residual + 1e-6).all()
+    assert missing.sum() > 0
+    if allowed is not None:
+        assert not pushed.passages[~allowed].any()
+    for one, other in zip(
+        full.search(asked, 5, allowed), local.search(asked, 5, allowed), strict=True
+    ):
+        assert one.hits[0].id == other.hits[0].id
+        assert one.degraded == other.degraded
+
+
+def test_local_walks_rank_each_question_as_if_alone(corpus: Corpus) -> None:
+    retriever = TriGraphRetriever(corpus, replace(BASE, walk="local"))
+    asked = local_questions()
+    assert retriever.search(asked, 9) == [retriever.search([query], 9)[0] for query in asked]
+
+
+@pytest.mark.parametrize(("local_from", "same_as"), [(40, "local"), (41, "full")])
+def test_auto_is_local_in_a_large_corpus(corpus: Corpus, local_from: int, same_as: str) -> None:
+    found = TriGraphRetriever(corpus, replace(BASE, walk="auto", local_from=local_from))
+    said = TriGraphRetriever(corpus, replace(BASE, walk=same_as))  # type: ignore[arg-type]
+    assert found.search(local_questions(), 9) == said.search(local_questions(), 9)
+
+
+def test_questions_are_walked_for_a_few_at_a_time_where_room_is_short(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retriever = TriGraphRetriever(corpus, BASE)
+    expected = retriever.search(local_questions(), 9)
+    monkeypatch.setattr(trigraph, "CELLS", 5 * len(corpus))
+    assert retriever.search(local_questions(), 9) == expected
+    monkeypatch.setattr(trigraph, "CELLS", 1)
+    assert retriever.search(local_questions(), 9) == expected

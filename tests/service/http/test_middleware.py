@@ -1,0 +1,233 @@
+import json
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.testclient import TestClient
+
+from service.errors import ServiceError
+from service.http.keys import Scope, new_key
+from service.http.middleware import BodyLimit, RateLimit
+from service.http.problems import Problem
+from service.logs import JsonLines, TextLines
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Library
+
+Serve = Callable[..., TestClient]
+RIVER = {"question": "What river is it?", "route": "dense"}
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
+
+
+@pytest.fixture
+def lines() -> Any:  # noqa: ANN401
+    """What is logged, as lines of JSON."""
+    found: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(JsonLines().format(record))
+
+    handler = Keep()
+    logger = logging.getLogger("wye")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield found
+    logger.removeHandler(handler)
+
+
+def test_without_keys_only_this_machine_is_served(client: TestClient) -> None:
+    for host in ("localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", "127.9.9.9"):
+        assert client.get("/health", headers={"host": host}).status_code == 200
+    for host in ("evil.example", "evil.example:8000", "localhost.evil.example", "", "[::1", "1"):
+        reply = client.post("/v1/retrieve", json=RIVER, headers={"host": host})
+        assert (reply.status_code, reply.json()["type"]) == (421, "urn:wye:problem:host")
+
+
+def test_a_key_opens_what_its_scope_allows(serve: Serve, library: "Library") -> None:
+    secret, key = new_key("ada", [Scope.READ])
+    client = serve(library, keys=(str(key),), host="0.0.0.0")
+    assert client.post("/v1/retrieve", json=RIVER, headers=bearer(secret)).status_code == 200
+    assert client.post("/v1/retrieve", json=RIVER, headers={"x-api-key": secret}).status_code == 200
+    for headers in ({}, bearer("wye_wrong"), {"authorization": secret}, bearer("")):
+        for method, path in (("POST", "/v1/retrieve"), ("GET", "/metrics"), ("GET", "/v1/nothing")):
+            reply = client.request(method, path, headers=headers)
+            assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
+    for path in ("/health", "/ready", "/openapi.json"):
+        assert client.get(path, headers={"host": "wye.example"}).status_code == 200
+
+
+def test_a_public_address_needs_a_key(serve: Serve, library: "Library") -> None:
+    for host in ("0.0.0.0", "::", "10.0.0.3", "example.org"):
+        with pytest.raises(ServiceError, match="there is no API key"):
+            serve(library, host=host)
+    serve(library, host="::1")
+
+
+def test_each_key_has_its_own_rate(serve: Serve, library: "Library") -> None:
+    (ada, ada_key), (bob, bob_key) = (new_key(name, [Scope.READ]) for name in ("ada", "bob"))
+    client = serve(library, keys=(str(ada_key), str(bob_key)), requests_per_second=0.01, burst=2)
+    codes = [
+        client.post("/v1/retrieve", json=RIVER, headers=bearer(ada)).status_code for _ in range(4)
+    ]
+    assert codes == [200, 200, 429, 429]
+    refused = client.post("/v1/retrieve", json=RIVER, headers=bearer(ada))
+    assert int(refused.headers["retry-after"]) > 1
+    assert client.post("/v1/retrieve", json=RIVER, headers=bearer(bob)).status_code == 200
+    assert client.get("/health").status_code == 200
+
+
+def test_bodies_that_are_too_long(serve: Serve, library: "Library") -> None:
+    client = serve(library, body_bytes=2000)
+    long = json.dumps({**RIVER, "question": "x" * 3000})
+    kind = {"content-type": "application/json"}
+    replies = [
+        client.post("/v1/retrieve", content=long, headers=kind),
+        client.post("/v1/retrieve", content=(part for part in [long.encode()] * 3), headers=kind),
+    ]
+    for reply in replies:
+        assert (reply.status_code, reply.json()["type"]) == (413, "urn:wye:problem:too-long")
+        assert "2,000 bytes" in reply.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        ("{", "application/json", 422),
+        ("[" * 100_000, "application/json", 400),
+        ("1" * 10_000, "application/json", 400),
+        ("\xff", "application/json", 400),
+        (json.dumps(RIVER), "text/plain", 422),
+        ("", "application/json", 422),
+    ],
+)
+def test_bodies_that_cannot_be_read(client: TestClient, body: str, kind: str, status: int) -> None:
+    content = body.encode("latin-1")
+    reply = client.post("/v1/retrieve", content=content, headers={"content-type": kind})
+    assert reply.status_code == status
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert reply.json()["detail"]
+
+
+def test_addresses_and_methods_that_do_not_exist(client: TestClient) -> None:
+    for method, path, status in (("GET", "/nope", 404), ("GET", "/v1/retrieve", 405)):
+        reply = client.request(method, path)
+        assert reply.status_code == status
+        assert "/openapi.json" in reply.json()["detail"]
+        assert reply.json()["error"]["message"] == reply.json()["detail"]
+
+
+def test_ids_are_made_unless_a_good_one_is_sent(client: TestClient) -> None:
+    def id_for(given: str) -> str:
+        return str(client.get("/health", headers={"x-request-id": given}).headers["x-request-id"])
+
+    assert id_for("abc-1.2_X") == "abc-1.2_X"
+    for bad in ("", "a b", "x" * 65, 'a"b', "a;b"):
+        assert id_for(bad) != bad
+        assert len(id_for(bad)) == 24
+
+
+def test_browsers_are_told_to_be_careful(client: TestClient) -> None:
+    headers = client.post("/v1/retrieve", json=RIVER).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert headers["cache-control"] == "no-store"
+    assert "access-control-allow-origin" not in headers
+
+
+def test_a_browser_may_ask_first_and_without_a_key(serve: Serve, library: "Library") -> None:
+    _, key = new_key("ada", [Scope.READ])
+    client = serve(library, cors_origins=("https://a.example",), keys=(str(key),))
+    asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
+    reply = client.options("/v1/retrieve", headers=asked)
+    assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (
+        200,
+        "https://a.example",
+    )
+    refused = client.post("/v1/retrieve", json=RIVER, headers={"origin": "https://a.example"})
+    assert refused.status_code == 401
+    assert refused.headers["access-control-allow-origin"] == "https://a.example"
+    assert "x-wye-route" in refused.headers["access-control-expose-headers"]
+
+
+def test_other_origins_only_where_they_are_let_in(serve: Serve, library: "Library") -> None:
+    client = serve(library, cors_origins=("https://a.example",))
+    ours = client.post("/v1/retrieve", json=RIVER, headers={"origin": "https://a.example"})
+    assert ours.headers["access-control-allow-origin"] == "https://a.example"
+    other = client.post("/v1/retrieve", json=RIVER, headers={"origin": "https://b.example"})
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_the_log_names_who_and_what_but_no_secret(
+    serve: Serve, library: "Library", lines: list[str]
+) -> None:
+    secret, key = new_key("ada", [Scope.READ])
+    client = serve(library, keys=(str(key),))
+    lines.clear()
+    client.post("/v1/retrieve?key=hunter2", json=RIVER, headers=bearer(secret))
+    client.post("/v1/retrieve", json={**RIVER, "k": 0}, headers=bearer(secret))
+    client.get("/health")
+    first, second = (json.loads(line) for line in lines)
+    assert (first["path"], first["status"], first["key"]) == ("/v1/retrieve", 200, "ada")
+    assert (second["status"], second["problem"]) == (422, "validation")
+    text = "\n".join(lines)
+    for private in (secret, key.digest, "hunter2", RIVER["question"]):
+        assert private not in text
+
+
+def test_lines_for_people_hold_the_same() -> None:
+    record = logging.makeLogRecord({"msg": "request", "levelname": "INFO", "status": 200})
+    assert TextLines().format(record).endswith("info    request status=200")
+
+
+def test_requests_are_counted(client: TestClient) -> None:
+    client.post("/v1/retrieve", json=RIVER)
+    client.post("/v1/retrieve", json={})
+    client.get("/v1/anything/that/is/not/there")
+    text = client.get("/metrics").text
+    assert 'wye_http_requests_total{path="/v1/retrieve",status="200"} 1.0' in text
+    assert 'wye_http_requests_total{path="(none)",status="404"} 1.0' in text
+    assert 'wye_refused_total{problem="validation"} 1.0' in text
+    assert 'wye_stage_seconds_count{stage="queue"} 1.0' in text
+    assert 'wye_index_passages{collection="default"} 3.0' in text
+
+
+def test_a_burst_and_then_the_rate() -> None:
+    now = [0.0]
+    limit = RateLimit(2.0, 3, clock=lambda: now[0])
+    for _ in range(3):
+        limit.take("ada")
+    with pytest.raises(Problem, match="may send 2 requests a second") as refused:
+        limit.take("ada")
+    assert (refused.value.status, refused.value.headers["retry-after"]) == (429, "1")
+    limit.take("bob")
+    now[0] = 0.5
+    limit.take("ada")
+    with pytest.raises(Problem):
+        limit.take("ada")
+    now[0] = 1000
+    for _ in range(3):
+        limit.take("ada")
+    with pytest.raises(Problem):
+        limit.take("ada")
+
+
+def test_no_rate_no_limit() -> None:
+    limit = RateLimit(0, 1)
+    for _ in range(100):
+        limit.take("ada")
+
+
+def test_a_path_may_have_a_longer_body() -> None:
+    limit = BodyLimit(10, {"/v1/documents": 100})
+    limit.check("/v1/retrieve", "10")
+    limit.check("/v1/documents/x", "100")
+    limit.check("/v1/retrieve", None)
+    limit.check("/v1/retrieve", "nonsense")
+    with pytest.raises(HTTPException, match="10 bytes"):
+        limit.check("/v1/retrieve", "11")

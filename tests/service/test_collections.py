@@ -1,0 +1,260 @@
+import gc
+import time
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backends.store.ingest import ingest
+from backends.types import Passage
+from router.errors import ModelFileError
+from router.model_files import save_policy
+from router.policy import Policy
+from router.session import Session
+from router.settings import DEFAULT_ROUTER, RoutingSettings, load_settings
+from router.types import Route, Thresholds
+from service.collections import (
+    INDEX,
+    THRESHOLDS,
+    Collection,
+    check_router,
+    index_folders,
+    router_settings,
+)
+from service.errors import ServiceError
+from service.http.problems import Problem
+from service.logs import LOG
+from service.settings import ServeSettings, ServiceSettings
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Library
+
+
+def test_what_is_not_loaded_says_so(library: "Library") -> None:
+    collection = Collection("c", lambda: library)
+    assert not collection.renew()
+    with pytest.raises(Problem, match="not loaded yet"):
+        _ = collection.session
+    library.failing = {Route.DENSE}
+    with pytest.raises(RuntimeError):
+        collection.load()
+    with pytest.raises(Problem, match=r"not loaded yet \(the arm is broken\)"):
+        _ = collection.session
+
+
+def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
+    library: "Library", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = Collection("c", lambda: library)
+    collection.load()
+
+    def broken() -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(library, "reload", broken)
+    assert not collection.renew()
+    assert collection.session is library
+    assert collection.facts()["error"] == "the disk is gone"
+
+
+def test_thresholds_that_were_replaced_are_those_of_later_questions(library: "Library") -> None:
+    collection = Collection("c", lambda: library)
+    assert "router" not in collection.facts()
+    collection.load()
+    assert collection.facts()["thresholds"] == {"low": 0.4, "high": 0.7}
+    assert not collection.renew()
+    batch = collection.session
+    library.with_thresholds = Thresholds(0.0, 0.1)
+    assert collection.renew()
+    assert collection.facts()["router"] == "words/v1"
+    assert collection.facts()["thresholds"] == {"low": 0.0, "high": 0.1}
+    later = collection.session
+    for session, route in ((batch, Route.DENSE), (later, Route.GRAPH)):
+        (reply,) = session.gateway.search(["What river?"], Route.AUTO, 1)
+        assert reply.route == route
+    collection.forget()
+    assert not collection.renew()
+
+
+def test_thresholds_that_cannot_be_used_leave_those_there_are(
+    library: "Library", make_library: "type[Library]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(LOG, "error", lambda event, extra: told.append(extra["error"]))
+    collection = Collection("c", lambda: library)
+    collection.load()
+    library.with_thresholds = ModelFileError("thresholds.json is not JSON.")
+    for _ in range(3):
+        assert not collection.renew()
+    assert collection.session is library
+    assert collection.facts()["error"] == collection.error == "thresholds.json is not JSON."
+    assert told == ["thresholds.json is not JSON."], "once, not at every look"
+    assert collection.faults[INDEX] == ""
+    newer = make_library(version=2)
+    library.newer = newer
+    assert collection.renew(), "a version does not wait for thresholds"
+    assert collection.session is newer
+    assert not collection.renew()
+    assert collection.faults[THRESHOLDS] == ""
+    assert "error" not in collection.facts()
+
+
+def test_both_may_be_newer_at_once(library: "Library", make_library: "type[Library]") -> None:
+    collection = Collection("c", lambda: library)
+    collection.load()
+    library.newer, library.with_thresholds = make_library(version=2), Thresholds(0.1, 0.2)
+    assert collection.renew()
+    assert collection.session.version == 2
+
+
+@pytest.mark.usefixtures("fake_models")
+def test_a_real_index_is_followed_while_it_is_searched(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    settings = load_settings()
+
+    def add(*passages: Passage) -> None:
+        target = Session.create(settings, folder)
+        ingest(target.index, passages, target.analyser)
+        target.close()
+
+    add(Passage("a", "Ada", "Ada met Babbage."))
+    collection = Collection("c", lambda: Session.open(settings, folder))
+    collection.load()
+    before = collection.session
+    assert not collection.renew()
+    add(Passage("b", "Babbage", "Babbage built sessions."))
+    assert before.passages(["b"]) == {}
+    assert collection.renew()
+    after = collection.session
+    assert (before.count, after.count) == (1, 2)
+    assert before.passages(["a"])["a"].text == after.passages(["a"])["a"].text
+    assert [*after.passages(["b", "zz"])] == ["b"]
+    for session, found in ((before, {"a"}), (after, {"a", "b"})):
+        for route in (Route.DENSE, Route.GRAPH):
+            (reply,) = session.gateway.search(["Babbage"], route, 9)
+            assert {hit.id for hit in reply.ranking.hits} == found
+    collection.close()
+
+
+@pytest.mark.usefixtures("fake_models")
+def test_a_version_that_is_searched_no_longer_takes_no_memory(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    target = Session.create(load_settings(), folder)
+    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
+    collection = Collection("c", lambda: Session.open(load_settings(), folder))
+    collection.load()
+    session = collection.session
+    assert isinstance(session, Session)
+    former = [weakref.ref(part) for part in (session.snapshot, session.snapshot.graph)]
+    del session
+    ingest(target.index, [Passage("b", "Babbage", "He built sessions.")], target.analyser)
+    assert collection.renew()
+    gc.disable()
+    try:
+        collection.forget()
+        assert [part() for part in former] == [None, None]
+    finally:
+        gc.enable()
+    (reply,) = collection.session.gateway.search(["Ada"], Route.GRAPH, 9)
+    assert len(reply.ranking.hits) == 2
+
+
+@pytest.mark.usefixtures("fake_models")
+def test_an_empty_index_is_served_and_filled_later(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    settings = load_settings()
+    target = Session.create(settings, folder)
+    collection = Collection("c", lambda: Session.open(settings, folder))
+    collection.load()
+    assert collection.facts()["passages"] == 0
+    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
+    assert collection.renew()
+    (reply,) = collection.session.gateway.search(["Ada"], Route.GRAPH, 9)
+    assert [hit.id for hit in reply.ranking.hits] == ["a"]
+    started = time.monotonic()
+    assert not collection.renew()
+    assert time.monotonic() - started < 5
+
+
+def test_folders_are_named_or_the_default() -> None:
+    assert index_folders(["a=/x", "b=/y=z"], None) == {"a": Path("/x"), "b": Path("/y=z")}
+    assert index_folders(["/x"], Path("/other")) == {"default": Path("/x")}
+    assert index_folders([], Path("/other")) == {"default": Path("/other")}
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ([], "Serve what"),
+        (["a b=/x"], "cannot be called 'a b'"),
+        (["../a=/x"], "cannot be called"),
+        (["=/x"], "cannot be called ''"),
+        (["a="], "has no folder"),
+        (["/x", "/y"], "Two collections are called 'default'"),
+    ],
+)
+def test_folders_that_make_no_sense(named: list[str], says: str) -> None:
+    with pytest.raises(ServiceError, match=says):
+        index_folders(named, None)
+
+
+SHARED = RoutingSettings("mine/v1", "mine.json")
+
+
+def settings(routers: tuple[str, ...] = (), thresholds: tuple[str, ...] = ()) -> ServiceSettings:
+    return ServiceSettings(
+        router=SHARED, serve=ServeSettings(routers=routers, thresholds=thresholds)
+    )
+
+
+def test_what_nobody_named_is_shared() -> None:
+    assert router_settings(settings(), ["a", "b"]) == {"a": SHARED, "b": SHARED}
+
+
+def test_each_collection_has_its_own() -> None:
+    found = router_settings(
+        settings(("a=other/v2", "c=/x=y"), ("a=a.json", "b=b.json")), ["a", "b", "c", "d"]
+    )
+    assert found == {
+        "a": RoutingSettings("other/v2", "a.json"),
+        "b": RoutingSettings("mine/v1", "b.json"),
+        "c": RoutingSettings("/x=y"),  # thresholds of another router would say nothing here
+        "d": SHARED,
+    }
+
+
+def test_a_value_alone_is_for_the_default() -> None:
+    found = router_settings(settings(("other/v2",), ("a.json",)), ["default", "b"])
+    assert found == {"default": RoutingSettings("other/v2", "a.json"), "b": SHARED}
+
+
+@pytest.mark.parametrize(
+    ("routers", "thresholds", "says"),
+    [
+        (("c=x",), (), r"--router is for 'c', but that is no collection.* one of a, b\."),
+        ((), ("x.json",), "--thresholds is for 'default', but that is no collection"),
+        (("a=x", "a=y"), (), "--router is there twice for collection 'a'"),
+        ((), ("a=x", "a=x"), "--thresholds is there twice for collection 'a'"),
+        (("a=",), (), "--router a= names nothing; write --router a=MODEL"),
+    ],
+)
+def test_names_that_make_no_sense(
+    routers: tuple[str, ...], thresholds: tuple[str, ...], says: str
+) -> None:
+    with pytest.raises(ServiceError, match=says):
+        router_settings(settings(routers, thresholds), ["a", "b"])
+
+
+def test_what_is_named_has_to_be_there(tmp_path: Path) -> None:
+    file = tmp_path / "thresholds.json"
+    save_policy(file, Policy(Thresholds(0.1, 0.2), router=DEFAULT_ROUTER), {})
+    check_router("a", RoutingSettings())
+    check_router("a", RoutingSettings(thresholds=str(file)))
+    with pytest.raises(ServiceError, match=r"collection 'a': There is no router 'nobody/v1'"):
+        check_router("a", RoutingSettings("nobody/v1"))
+    with pytest.raises(ServiceError, match=r"collection 'a': .*missing.json' cannot be read"):
+        check_router("a", RoutingSettings(thresholds=str(tmp_path / "missing.json")))
+    save_policy(file, Policy(Thresholds(0.1, 0.2), router="another/v1"), {})
+    with pytest.raises(ServiceError, match=f"'another/v1', but '{DEFAULT_ROUTER}' decides"):
+        check_router("a", RoutingSettings(thresholds=str(file)))

@@ -1,0 +1,80 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from router.fusion import FusionSettings
+from router.types import Route
+from training.data.evaluation_set import EvaluationSet
+from training.data.replay import Replayed, TrainingReplay
+from training.errors import TrainingError
+from training.evaluation.measures import MEASURES
+
+D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
+FUSION = FusionSettings()
+MakeQuestion = Callable[..., Replayed]
+MakeReplay = Callable[..., TrainingReplay]
+
+
+@pytest.fixture
+def evaluation_set(replayed: MakeQuestion, replay_of: MakeReplay) -> EvaluationSet:
+    one = replay_of(
+        replayed("q1", "a", {D: "ab", L: "ba", G: "cda"}, group="web"),
+        replayed("q2", "a", {D: "ba", L: "ab", G: "a"}, answered="b", vector=(0.0, 1.0)),
+        dataset="one",
+    )
+    # Another question may have the same id in another dataset.
+    two = replay_of(replayed("q1", "b", {D: "ab", L: "ca", G: "b"}), dataset="two", split="dev")
+    return EvaluationSet((one, two), np.arange(6.0).reshape(3, 2))
+
+
+def test_questions_stand_side_by_side(evaluation_set: EvaluationSet) -> None:
+    assert len(evaluation_set) == 3
+    assert evaluation_set.texts == ["question q1?", "question q2?", "question q1?"]
+    assert evaluation_set.groups.tolist() == ["web", "here", "here"]
+    assert evaluation_set.origins.tolist() == ["one", "one", "two"]
+    assert evaluation_set.vectors.tolist() == [[1, 0], [0, 1], [1, 0]]
+
+
+def test_each_question_is_measured_by_its_own_judgements(evaluation_set: EvaluationSet) -> None:
+    column = MEASURES.index("Success@1")
+    for route, first in ((D, [1, 0, 0]), (L, [0, 1, 0]), (G, [0, 1, 1])):
+        rankings = evaluation_set.rankings(route, FUSION)
+        assert evaluation_set.measured(rankings)[:, column].tolist() == first
+    assert evaluation_set.answered(evaluation_set.rankings(D, FUSION), 1).tolist() == [0, 1, 0]
+
+
+def test_some_questions_are_what_they_are_among_all(evaluation_set: EvaluationSet) -> None:
+    for rows in ([True, False, True], [False, True, False], [False, False, True]):
+        mask = np.array(rows)
+        some = evaluation_set.only(mask)
+        assert len(some) == sum(rows)
+        assert some.features.tolist() == evaluation_set.features[mask].tolist()
+        assert some.groups.tolist() == evaluation_set.groups[mask].tolist()
+        for route in (D, Route.HYBRID, Route.FUSION):
+            of_all = evaluation_set.measured(evaluation_set.rankings(route, FUSION))
+            assert some.measured(some.rankings(route, FUSION)).tolist() == of_all[mask].tolist()
+
+
+def test_fusion_may_go_by_each_questions_own_score(evaluation_set: EvaluationSet) -> None:
+    by_score = replace(FUSION, method="rrf", lists=(D, G))
+    for row, route in ((0, G), (1, D)):
+        scores = np.full(3, 0.5)
+        scores[row] = float(route == G)
+        fused = evaluation_set.rankings(Route.FUSION, by_score, scores)[row]
+        alone = evaluation_set.rankings(route, FUSION)[row]
+        assert [hit.id for hit in fused.hits] == [hit.id for hit in alone.hits]
+
+
+def test_the_latency_of_a_route_is_that_of_its_stages(evaluation_set: EvaluationSet) -> None:
+    assert evaluation_set.latency_ms(D).tolist() == [10.0] * 3
+    assert evaluation_set.latency_ms(G).tolist() == [12.0] * 3
+    found = evaluation_set.outcomes(np.full(3, 0.5), L, FUSION, "Success@1")
+    assert found.latency_ms.tolist() == [[10.0, 12.0, 12.0]] * 3
+    assert found.quality[:, [0, 2]].tolist() == [[0, 0], [1, 1], [0, 1]]
+
+
+def test_features_of_other_questions_do_not_fit(evaluation_set: EvaluationSet) -> None:
+    with pytest.raises(TrainingError, match="3 questions and features of 2 do not fit"):
+        EvaluationSet(evaluation_set.replays, np.zeros((2, 2)))

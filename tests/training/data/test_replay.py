@@ -1,0 +1,142 @@
+import ast
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from router.query_performance import SIGNAL_NAMES
+from router.types import Route
+from training.data.replay import (
+    SCHEMA,
+    TRAINING_SPLITS,
+    Replay,
+    Replayed,
+    TrainingReplay,
+    file_name,
+    read_key,
+    read_replay,
+    read_training,
+    write_rows,
+)
+from training.errors import ReplayError, SplitError
+from training.evaluation.measures import MEASURES
+
+MakeQuestion = Callable[..., Replayed]
+MakeReplay = Callable[..., TrainingReplay]
+LEARNING = (
+    "training.fit.baselines",
+    "training.labels",
+    "benchmarks.fusion",
+)
+"""Modules that fit or tune something on replays."""
+
+
+@pytest.fixture
+def questions(replayed: MakeQuestion) -> list[Replayed]:
+    found = {Route.DENSE: "abc", Route.LEXICAL: "", Route.GRAPH: "ba"}
+    return [
+        replayed("q1", "a", found, answered="b", group="one", titles=2),
+        replayed("q2", "cz", found, group="two"),
+    ]
+
+
+def write(folder: Path, questions: list[Replayed], make: MakeReplay, split: str) -> Path:
+    key = replace(make().key, schema=SCHEMA)
+    path = folder / file_name("here", split)
+    write_rows(path, questions, dataset="here", split=split, key=key)
+    return path
+
+
+def test_what_is_written_is_read(
+    tmp_path: Path, questions: list[Replayed], replay_of: MakeReplay
+) -> None:
+    path = write(tmp_path, questions, replay_of, "dev")
+    found = read_training(path)
+    assert (found.dataset, found.split, len(found)) == ("here", "dev", 2)
+    assert found.key == read_key(path)
+    for before, after in zip(questions, found.questions, strict=True):
+        assert after.question == before.question
+        assert after.gold == before.gold
+        assert after.seconds == before.seconds
+        assert after.results.seeds == before.results.seeds
+        assert after.results.rankings == before.results.rankings
+        assert after.results.query.mentions == before.results.query.mentions
+        assert np.array_equal(after.results.query.vector, before.results.query.vector)
+        for arm, flags in before.answered.items():
+            assert np.array_equal(after.answered[arm], flags)
+
+
+def test_measures_and_signals_come_from_the_file_alone(
+    questions: list[Replayed], replay_of: MakeReplay
+) -> None:
+    replay = replay_of(*questions)
+    values = replay.measure(replay.rankings(Route.DENSE))
+    by_name = dict(zip(MEASURES, values.T.tolist(), strict=True))
+    assert by_name["Success@1"] == [1.0, 0.0]
+    assert by_name["R@5"] == [1.0, 0.5]
+    assert replay.groups.tolist() == ["one", "two"]
+    assert replay.signals().shape == (2, len(SIGNAL_NAMES))
+    hits = replay.rankings(Route.DENSE)[0].hits
+    assert not questions[0].answers_in(hits, 1)
+    assert questions[0].answers_in(hits, 2)
+
+
+def test_a_test_split_is_read_only_where_it_is_named(
+    tmp_path: Path, questions: list[Replayed], replay_of: MakeReplay
+) -> None:
+    path = write(tmp_path, questions, replay_of, "test")
+    with pytest.raises(SplitError, match="is the replay of split 'test'"):
+        read_training(path)
+    with pytest.raises(SplitError, match="only dev, train may be read here"):
+        read_replay(path, TRAINING_SPLITS)
+    # What the file says of itself counts, not its name.
+    renamed = path.with_name(file_name("here", "train"))
+    path.rename(renamed)
+    with pytest.raises(SplitError, match="is the replay of split 'test'"):
+        read_training(renamed)
+    found = read_replay(renamed, {"test"})
+    assert type(found) is Replay
+    with pytest.raises(SplitError, match="for the final evaluation only"):
+        TrainingReplay(found.dataset, found.split, found.key, found.questions)
+
+
+def test_what_learns_takes_no_replay_but_one_to_learn_from() -> None:
+    assert "test" not in TRAINING_SPLITS
+    for name in LEARNING:
+        module = import_module(name)
+        tree = ast.parse(inspect.getsource(module))
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        names |= {a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names}
+        assert not names & {"read_replay", "Replay"}, name
+
+
+def test_files_that_are_no_replay(
+    tmp_path: Path, questions: list[Replayed], replay_of: MakeReplay
+) -> None:
+    with pytest.raises(ReplayError, match="no replay that can be read"):
+        read_training(tmp_path / "missing.parquet")
+    assert read_key(tmp_path / "missing.parquet") is None
+    path = write(tmp_path, questions, replay_of, "train")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ReplayError, match="delete it to have it made again"):
+        read_training(path)
+    write_rows(
+        path,
+        questions,
+        dataset="here",
+        split="train",
+        key=replay_of().key.__class__("0", "i", 1, "s", "q", 9),
+    )
+    with pytest.raises(ReplayError, match="a replay of schema 0"):
+        read_training(path)
+
+
+def test_the_version_is_told_and_not_compared(replay_of: MakeReplay) -> None:
+    key = replay_of().key
+    assert key == replace(key, version=key.version + 1)
+    assert key != replace(key, index="other passages")

@@ -1,0 +1,258 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from backends.documents import read_passages
+from backends.store.ingest import ingest
+from router.fusion import fuse_all, fuse_text
+from router.gateway import Gateway
+from router.session import Session
+from router.settings import load_settings
+from router.types import Route
+from training.data import replaying
+from training.data.dataset import Dataset, read_dataset
+from training.data.replay import read_replay, read_training
+from training.data.replaying import contains_any, key_of, main, replay_dataset, replay_demo, words
+
+DEMO = Path(str(files("service"))) / "demo"
+
+pytestmark = pytest.mark.usefixtures("fake_models")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    folder = tmp_path / "index"
+    ingestion = Session.create(load_settings(), folder)
+    ingest(ingestion.index, read_passages(DEMO), ingestion.analyser)
+    ingestion.close()
+    return folder
+
+
+@pytest.fixture
+def container(index: Path) -> Session:
+    return Session.open(load_settings(), index)
+
+
+@pytest.fixture
+def dataset() -> Dataset:
+    return read_dataset(DEMO, "train", limit=10)
+
+
+class Counter:
+    """Progress that counts."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def start(self, total: int | None, label: str) -> None:
+        self.total = total
+
+    def advance(self, steps: int) -> None:
+        self.done += steps
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_replay_says_what_the_gateway_says(
+    container: Session, dataset: Dataset, tmp_path: Path
+) -> None:
+    counter = Counter()
+    path = replay_dataset(container, dataset, tmp_path / "replays", depth=20, progress=counter)
+    assert (counter.total, counter.done) == (10, 10)
+    replay = read_training(path)
+    texts = [question.text for question in dataset.questions]
+    assert [one.question.text for one in replay.questions] == texts
+    assert replay.judgements == dataset.judgements
+    for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
+        asked = container.gateway.search(texts, arm, 20)
+        assert replay.rankings(arm) == [reply.ranking for reply in asked]
+    assert [one.question.group for one in replay.questions] == ["demo"] * 10
+    assert {"dense", "lexical", "graph"} <= {*replay.questions[0].seconds}
+
+
+def test_a_question_is_replayed_with_its_filter(
+    container: Session, dataset: Dataset, tmp_path: Path
+) -> None:
+    one, other = dataset.questions[:2]
+    (hit,) = container.gateway.search([one.text], Route.LEXICAL, 1)[0].ranking.hits
+    title = container.passages([hit.id])[hit.id].metadata
+    key, value = next(iter(title.items()))
+    without = {"type": "ne", "key": key, "value": value}
+    filtered = replace(dataset, filters={one.id: without})
+    replay = read_training(replay_dataset(container, filtered, tmp_path / "filtered", depth=20))
+    for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
+        kept = container.gateway.search([one.text], arm, 20, without)[0].ranking
+        free = container.gateway.search([other.text], arm, 20)[0].ranking
+        assert replay.rankings(arm)[:2] == [kept, free]
+    assert hit.id not in [h.id for h in replay.rankings(Route.LEXICAL)[0].hits]
+    assert key_of(container, filtered) != key_of(container, dataset)
+    assert key_of(container, replace(dataset, filters={})) == key_of(container, dataset)
+
+
+def test_fusion_of_a_replay_is_the_fusion_that_serves(
+    container: Session, dataset: Dataset, tmp_path: Path
+) -> None:
+    settings = container.settings.fusion
+    path = replay_dataset(container, dataset, tmp_path, depth=settings.depth)
+    replay = read_training(path)
+    texts = [question.text for question in dataset.questions]
+    fused = fuse_all(replay.results, settings, [None] * len(texts), 10)
+    served = container.gateway.search(texts, Route.FUSION, 10)
+    assert fused == [reply.ranking for reply in served]
+    text_alone = container.gateway.search(texts, Route.HYBRID, 10)
+    assert fuse_text(replay.results, settings, 10) == [reply.ranking for reply in text_alone]
+
+
+def test_answers_are_looked_up_in_title_and_text(
+    container: Session, dataset: Dataset, tmp_path: Path
+) -> None:
+    replay = read_training(replay_dataset(container, dataset, tmp_path))
+    one = next(one for one in replay.questions if one.answered[Route.GRAPH].any())
+    hits = one.results.rankings[Route.GRAPH].hits
+    first = int(one.answered[Route.GRAPH].argmax())
+    (passage,) = container.index.fetch([hits[first].id])
+    said = f"{passage.title} {passage.text}".casefold()
+    assert any(answer.casefold() in said for answer in one.question.answers)
+
+
+def test_it_is_made_again_only_when_it_would_be_another(
+    container: Session, dataset: Dataset, tmp_path: Path, index: Path
+) -> None:
+    path = replay_dataset(container, dataset, tmp_path)
+    written = path.stat().st_mtime_ns
+    assert replay_dataset(container, dataset, tmp_path).stat().st_mtime_ns == written
+    key = key_of(container, dataset)
+    other = load_settings(graph={"steps": 2})
+    assert key_of(Session.open(other, index), dataset) != key
+    assert key_of(container, dataset, depth=7) != key
+    assert key_of(container, read_dataset(DEMO, "train", limit=9)) != key
+    replay_dataset(container, dataset, tmp_path, depth=7)
+    assert path.stat().st_mtime_ns != written
+    assert not path.with_suffix(".parts").exists()
+
+
+def test_what_was_answered_is_not_asked_again(
+    container: Session, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replaying, "BLOCK", 4)
+    whole = read_training(replay_dataset(container, dataset, tmp_path / "whole"))
+
+    class DiedError(Exception):
+        pass
+
+    asked: list[str] = []
+    retrieve_all = Gateway.retrieve_all
+
+    def dying(
+        own: Gateway, questions: list[str], depth: int, filter_: object | None = None
+    ) -> object:
+        asked.extend(questions)
+        if len(asked) == 7:
+            raise DiedError
+        return retrieve_all(own, questions, depth, filter_)
+
+    monkeypatch.setattr(Gateway, "retrieve_all", dying)
+    with pytest.raises(DiedError):
+        replay_dataset(container, dataset, tmp_path / "cut")
+    again: list[str] = []
+
+    def counting(
+        own: Gateway, questions: list[str], depth: int, filter_: object | None = None
+    ) -> object:
+        again.extend(questions)
+        return retrieve_all(own, questions, depth, filter_)
+
+    monkeypatch.setattr(Gateway, "retrieve_all", counting)
+    found = read_training(replay_dataset(container, dataset, tmp_path / "cut"))
+    assert len(again) == 1 + 10 - 4  # one to warm up, and all but the block that was whole
+    assert found.judgements == whole.judgements
+    for arm in (Route.DENSE, Route.GRAPH):
+        assert found.rankings(arm) == whole.rankings(arm)
+
+
+@pytest.mark.parametrize(
+    ("text", "answers", "holds"),
+    [
+        ("He was born in Ur.", ["UR"], True),
+        ("He was born in Uruguay.", ["Ur"], False),
+        ("the 1st of May, 1901", ["May 1901"], True),
+        ("May and 1901", ["May 1901"], False),
+        ("anything", [""], False),
+        ("anything", ["?!"], False),
+        ("anything", [], False),
+        ("A\N{NO-BREAK SPACE}B", ["a b"], True),
+        ("Straße", ["STRASSE"], True),
+    ],
+)
+def test_word_for_word(text: str, answers: list[str], holds: bool) -> None:
+    assert contains_any(words(text), [words(answer) for answer in answers]) is holds
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+import pytest
+from router import session as composition
+from tests_fakes import FakeAnalyser
+composition.Analyser = FakeAnalyser
+from training.data import replaying
+replaying.BLOCK = 2
+replaying.main(sys.argv[1:])
+"""
+
+
+def test_a_killed_run_leaves_whole_files_and_the_next_one_ends_it(
+    index: Path, tmp_path: Path, container: Session
+) -> None:
+    (tmp_path / "tests_fakes.py").write_text(
+        (Path(__file__).parents[2] / "conftest.py").read_text(encoding="utf-8")
+    )
+    out = tmp_path / "replays"
+    command = [sys.executable, "-c", SCRIPT, str(DEMO), "--index", str(index)]
+    command += ["--out", str(out), "--split", "train"]
+    paths = [str(tmp_path), str(Path(__file__).parents[3])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    waited = time.monotonic() + 60
+    while process.poll() is None and not list(out.rglob("*.parquet")):
+        assert time.monotonic() < waited
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for file in out.rglob("*.parquet"):
+        assert len(read_replay(file, {"train"})) > 0
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+    (path,) = out.rglob("*.parquet")
+    found = read_training(path)
+    assert [one.question for one in found.questions] == [
+        one.question
+        for one in read_training(
+            replay_dataset(container, read_dataset(DEMO, "train"), tmp_path / "again")
+        ).questions
+    ]
+
+
+def test_the_command(index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main([str(DEMO), "--index", str(index), "--out", str(tmp_path), "--split", "dev"])
+    path = Path(capsys.readouterr().out.strip())
+    assert path.name == "replay-demo-dev.parquet"
+    assert len(read_training(path)) == len(read_dataset(DEMO, "dev").questions)
+
+
+def test_train_and_dev_of_the_demo_are_replayed_once(tmp_path: Path) -> None:
+    files = replay_demo(tmp_path)
+    assert [(read_training(file).split, len(read_training(file))) for file in files] == [
+        ("dev", 24),
+        ("train", 60),
+    ]
+    before = [file.stat().st_mtime_ns for file in files]
+    assert replay_demo(tmp_path) == files
+    assert [file.stat().st_mtime_ns for file in files] == before

@@ -1,0 +1,105 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from router.fusion import FusionSettings
+from router.policy import Policy, bands
+from router.types import Route, Thresholds
+from training.data.evaluation_set import EvaluationSet
+from training.data.replay import Replayed, TrainingReplay
+from training.errors import FitError
+from training.fit.baselines import (
+    BASELINES,
+    EDGE,
+    Baseline,
+    BaselineQuestions,
+    Scores,
+    fit_baselines,
+)
+from training.thresholds.outcomes import GRAPH
+
+
+def questions(
+    count: int, seed: int
+) -> tuple[BaselineQuestions, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Questions about a director are the graph's, and lie in another direction."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(2, size=count)
+    words = ["what is the height of number", "who is the director of film"]
+    texts = [f"{words[label]} {generator.integers(1000)}" for label in labels.tolist()]
+    vectors = generator.normal(size=(count, 8)) + 2 * labels[:, None] * np.eye(8)[0]
+    return BaselineQuestions(texts, vectors.astype(np.float32)), labels
+
+
+@pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES.keys())
+def test_baselines_learn_what_there_is_to_learn(baseline: Baseline) -> None:
+    scores = baseline(*questions(80, 0))
+    asked, labels = questions(60, 1)
+    found = scores(asked)
+    assert found.shape == (60,)
+    assert ((found >= 0) & (found <= 1)).all()
+    assert ((found >= 0.5) == labels).mean() > 0.75
+    assert np.array_equal(found, baseline(*questions(80, 0))(asked))
+
+
+@pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES.keys())
+def test_too_few_of_a_kind(baseline: Baseline) -> None:
+    asked, labels = questions(20, 0)
+    labels[:] = 1
+    labels[:3] = 0
+    with pytest.raises(FitError, match="succeeds on 17, the simple arm alone on 3"):
+        baseline(asked, labels)
+
+
+D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
+FOUND = {1: {D: "bcdefa", L: "bcdefa", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa"}}
+POLICY = Policy(Thresholds(0.1, 0.2), L, {L: 1.0})
+
+
+@pytest.fixture
+def known(
+    replayed: Callable[..., Replayed], replay_of: Callable[..., TrainingReplay]
+) -> EvaluationSet:
+    questions = [
+        replayed(f"q{at}", "a", FOUND[at % 2], vector=(1.0, 0.0) if at % 2 else (0.0, 1.0))
+        for at in range(40)
+    ]
+    return EvaluationSet((replay_of(*questions),), np.zeros((40, 1)))
+
+
+def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
+    known: EvaluationSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[set[str], set[str]]] = []
+
+    def remembering(learned: BaselineQuestions, labels: np.ndarray) -> Scores:
+        assert len(learned) == len(labels)
+        assert {*labels.tolist()} == {0, 1}
+        texts = {*learned.texts}
+
+        def score(asked: BaselineQuestions) -> np.ndarray:
+            seen.append((texts, {*asked.texts}))
+            return np.asarray(asked.vectors[:, 0], np.float64)
+
+        return score
+
+    monkeypatch.setattr("training.fit.baselines.BASELINES", {"by heart": remembering})
+    labels = np.where(np.arange(40) % 5 == 0, -1, np.arange(40) % 2)
+    asked = known.only(np.arange(40) < 6)
+    found = fit_baselines(known, labels, asked, POLICY, fusion=FusionSettings(), quality="nDCG@10")[
+        "by heart"
+    ]
+    *folds, last = seen
+    assert len(folds) == 5
+    assert all(not learned & held for learned, held in folds)
+    assert set.union(*(held for _, held in folds)) == {*known.texts}
+    assert last == (
+        {text for text, label in zip(known.texts, labels, strict=True) if label >= 0},
+        {*asked.texts},
+    )
+    assert found.scores.tolist() == [EDGE, 1 - EDGE] * 3
+    assert found.policy.simple == L
+    assert found.policy.latency_ms == POLICY.latency_ms
+    codes = bands(found.scores, found.policy.thresholds)
+    assert [code == GRAPH for code in codes.tolist()] == [False, True] * 3

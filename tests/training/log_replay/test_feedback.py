@@ -1,0 +1,237 @@
+"""From a server's log to thresholds: served, asked, rated, and tuned on a small town."""
+
+import json
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from router.model_files import RouterInfo, read_policy
+from router.types import Route
+from service.app import build
+from service.cli import run
+from service.settings import load_settings
+from tests.docs.examples import block_with, perform
+from training.data.dataset import Question
+from training.errors import LogError
+from training.log_replay.feedback import NEEDED, feedback_dataset, require_enough
+from training.log_replay.reading import read_log
+
+STREETS = NEEDED // 2 + 5
+ONLY_HOPS = {"type": "ne", "key": "kind", "value": "gate"}
+Town = Callable[..., Path]
+Wye = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
+    monkeypatch.setattr("router.session.Analyser", reading_analyser)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory, town: Town) -> Path:
+    return town(tmp_path_factory.mktemp("town") / "town", streets=STREETS)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory, dataset: Path, reading_analyser: type) -> Path:
+    folder = tmp_path_factory.mktemp("index") / "index"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("router.session.Analyser", reading_analyser)
+        assert run(["index", str(dataset), "--index", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def router(
+    tmp_path_factory: pytest.TempPathFactory, handmade_router: Callable[[Path, str, float], Path]
+) -> Path:
+    """Sure that no question needs the graph: chains score 0.27, and single facts 0.05."""
+    return handmade_router(tmp_path_factory.mktemp("models"), "wh_phrases", 3.0)
+
+
+@pytest.fixture(scope="module")
+def log(
+    tmp_path_factory: pytest.TempPathFactory,
+    dataset: Path,
+    index: Path,
+    router: Path,
+    reading_analyser: type,
+) -> Path:
+    """What is left of an afternoon: every question asked, and what answers it marked.
+
+    The last one is asked with a filter, and its feedback names a passage that is gone as well.
+    """
+    path = tmp_path_factory.mktemp("log") / "requests.jsonl"
+    lines = (dataset / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    questions = {row["_id"]: row["text"] for row in map(json.loads, lines)}
+    gold: dict[str, list[str]] = {}
+    for qrels in sorted((dataset / "qrels").glob("*.tsv")):
+        for line in qrels.read_text(encoding="utf-8").splitlines():
+            id_, passage, _ = line.split("\t")
+            gold.setdefault(id_, []).append(passage)
+    *_, last = questions
+    gold[last].append("gone")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("router.session.Analyser", reading_analyser)
+        patch.setenv("WYE_INDEX", str(index))
+        patch.setenv("WYE_ROUTER__MODEL", str(router))
+        patch.setenv("WYE_SERVE__REQUEST_LOG", str(path))
+        with TestClient(build(load_settings()), base_url="http://localhost") as client:
+            while client.get("/ready").status_code != 200:
+                time.sleep(0.01)
+            for id_, text in questions.items():
+                asked = {"question": text, **({"filter": ONLY_HOPS} if id_ == last else {})}
+                reply = client.post("/v1/retrieve", json=asked).json()
+                said = {"request_id": reply["request_id"], "rating": "good", "passages": gold[id_]}
+                assert client.post("/v1/feedback", json=said).status_code == 201
+    return path
+
+
+@pytest.fixture
+def wye(
+    capsys: pytest.CaptureFixture[str], router: Path, index: Path, log: Path, tmp_path: Path
+) -> Wye:
+    """Tune from the log and the index; exit code, what was printed as one line, and messages."""
+
+    def call(*more: str | Path, path: Path = log) -> tuple[int, str, str]:
+        own = ["tune", "--from-log", path, "--router", router, "--index", index]
+        own += ["--cache", tmp_path / "cache", "--no-elsewhere", *more]
+        code = run([str(argument) for argument in own])
+        captured = capsys.readouterr()
+        return code, " ".join(captured.out.split()), captured.err
+
+    return call
+
+
+def test_feedback_stands_for_judgements(wye: Wye, tmp_path: Path, log: Path) -> None:
+    out = tmp_path / "thresholds.json"
+    code, printed, _ = wye("--out", out)
+    assert code == 0
+    n = 2 * STREETS
+    assert f"{n} decisions by handmade/v1" in printed
+    assert f"handmade/v1 on {n} questions" in printed
+    assert "These judgements are biased" in printed
+    assert f"of {3 * STREETS + 1} marked passages had been shown" in printed
+    assert f"requests by route: lexical {n}" in printed
+    assert f"now -> proposed lexical graph {STREETS} 50.0%" in printed
+    assert "scored otherwise" not in printed
+
+    policy = read_policy(out)
+    assert 0.05 < policy.thresholds.low <= policy.thresholds.high < 0.27
+    assert {*policy.latency_ms} == {Route.LEXICAL, Route.FUSION, Route.GRAPH}
+    text = out.read_text(encoding="utf-8")
+    notes = json.loads(text)["notes"]
+    assert notes["from"].startswith("feedback in a request log: partial")
+    assert notes["log"]["questions with marked passages"] == n
+    assert notes["questions"] == n
+    assert notes["instead_of"] == {"low": 0.4, "high": 0.6}
+    assert notes["replays"] == ["log-default, dev"]
+    assert notes["interval of the change in quality"][0] > 0
+    assert "Where did" not in text
+
+    (replay,) = (tmp_path / "cache" / "logs").rglob("*.parquet")
+    assert stat.S_IMODE(replay.parent.stat().st_mode) == 0o700
+    made = replay.stat().st_mtime_ns
+    code, printed, _ = wye()
+    assert (code, "Nothing is written; --out FILE keeps what is proposed." in printed) == (0, True)
+    assert replay.stat().st_mtime_ns == made
+
+
+def test_too_little_feedback_writes_nothing(wye: Wye, tmp_path: Path, log: Path) -> None:
+    lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    few = tmp_path / "few.jsonl"
+    few.write_text("".join(lines[: 2 * NEEDED - 2]), encoding="utf-8")
+    out = tmp_path / "thresholds.json"
+    code, printed, err = wye("--out", out, path=few)
+    assert (code, out.exists()) == (2, False)
+    assert f"What becomes of {NEEDED - 1} requests" in printed
+    assert err.startswith(
+        f"Error: {NEEDED - 1} questions have feedback that names passages, and thresholds need "
+        f"{NEEDED}: on fewer, what is solved is often worse"
+    )
+    assert not (tmp_path / "cache").exists()
+
+
+def test_passages_that_are_gone_are_no_judgements(wye: Wye, tmp_path: Path, log: Path) -> None:
+    text = log.read_text(encoding="utf-8")
+    for n in range(6):
+        text = text.replace(f'"passages": ["c{n}"]', '"passages": ["gone"]')
+    path = tmp_path / "log.jsonl"
+    path.write_text(text, encoding="utf-8")
+    code, printed, _ = wye(path=path)
+    assert code == 0
+    assert f"handmade/v1 on {2 * STREETS - 6} questions" in printed
+    assert "6 questions are left out: the index no longer has a passage" in printed
+
+
+def test_scores_that_are_no_longer_those_of_the_log(wye: Wye, tmp_path: Path, log: Path) -> None:
+    text = log.read_text(encoding="utf-8").replace('"score": 0.26', '"score": 0.36')
+    path = tmp_path / "log.jsonl"
+    path.write_text(text, encoding="utf-8")
+    code, printed, _ = wye(path=path)
+    assert code == 0
+    assert f"{STREETS} of {2 * STREETS} questions are scored otherwise" in printed
+
+
+def test_bounds_hold_for_what_is_judged(wye: Wye) -> None:
+    code, printed, _ = wye("--max-graph-share", "0")
+    assert (code, "No request changes its route (now -> proposed)." in printed) == (0, True)
+    code, _, err = wye("--quality", "luck")
+    assert (code, "There is no measure 'luck'" in err) == (2, True)
+
+
+@pytest.fixture
+def checkout(
+    index: Path, log: Path, router: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """The folder that this process is in, with what the README names."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
+    (tmp_path / "requests.jsonl").symlink_to(log)
+    (tmp_path / "my-index").symlink_to(index)
+    return tmp_path
+
+
+def test_the_readmes_commands_do_what_they_say(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wye(*arguments: str) -> tuple[int, str, str]:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    perform(block_with("wye tune --from-log"), wye, monkeypatch)
+    assert read_policy(checkout / "thresholds.json")
+
+
+Make = Callable[..., dict[str, Any]]
+
+
+def test_what_was_marked_is_what_is_relevant(
+    asked: Make, said: Make, write_log: Callable[..., Path], hand: RouterInfo
+) -> None:
+    only = {"type": "eq", "key": "y", "value": 1}
+    path = write_log(
+        asked("1"), asked("2", filter=only), asked("3"), asked("4"),
+        said("1", "a", "gone"), said("2", "b"), said("3", "gone"),
+    )  # fmt: skip
+    log = read_log([path], hand)
+    found = feedback_dataset(log, {"a", "b"})
+    first, second = found.questions
+    assert (first.text, second.text) == ("question 1?", "question 2?")
+    assert isinstance(first, Question)
+    assert found.judgements == {first.id: {"a": 1}, second.id: {"b": 1}}
+    assert found.filters == {second.id: only}
+    assert (found.name, found.split) == ("log-default", "dev")
+    assert len(found.without_gold) == 1
+
+
+def test_too_few_are_refused() -> None:
+    require_enough(NEEDED, "questions are judged")
+    with pytest.raises(LogError, match=rf"^{NEEDED - 1} questions are judged, and thresholds need"):
+        require_enough(NEEDED - 1, "questions are judged")

@@ -1,0 +1,82 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from training.evaluation.bootstrap import Interval
+from training.markdown import (
+    by_measure,
+    code,
+    escape,
+    gain,
+    gain_spread,
+    milliseconds,
+    percent,
+    share,
+    spread,
+    table,
+    to_html,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.8874, ".887"), (1.0, "1.00"), (0.0, ".000"), (-0.25, "-.250"), (math.nan, "-")],
+)
+def test_shares(value: float, text: str) -> None:
+    assert share(value) == text
+
+
+def test_intervals() -> None:
+    assert spread(Interval(0.5, 0.25, 1.0)) == ".500 [.250 1.00]"
+    assert gain(Interval(0.5, 0.25, 1.0)) == "+.500*"
+    assert gain(Interval(-0.5, -1.0, 0.0)) == "-.500"
+    assert gain_spread(Interval(-0.5, -1.25, -0.25)) == "-.500 [-1.250 -.250]*"
+
+
+def test_other_numbers() -> None:
+    assert percent(0.375) == "38 %"
+    assert percent(math.nan) == "-"
+    assert milliseconds(12.34) == "12.3"
+    assert milliseconds(123.4) == "123"
+
+
+def test_a_table_escapes_words_and_no_numbers() -> None:
+    assert table(("name", "what", "n"), [("a|b", "<i>", "1 [0 2]*")], words=2) == (
+        "| name | what | n |\n| --- | --- | ---: |\n| a\\|b | \\<i\\> | 1 [0 2]* |"
+    )
+
+
+def test_measures_are_columns_and_wide_tables_are_split() -> None:
+    cells = {"auto": {name: Interval(0.5, 0.5, 0.5) for name in "xyz"}}
+    one, other = by_measure("system", cells, gain, width=2).split("\n\n")
+    assert one.startswith("| system | x | y |\n")
+    assert other == "| system | z |\n| --- | ---: |\n| auto | +.500* |"
+    assert by_measure("system", {}, gain) == ""
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_itself_in_a_heading_and_in_a_cell(text: str) -> None:
+    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    for source in (f"## {escape(text)}", table(("x",), [(text,)])):
+        tokens = [one for one in parser.parse(source) if one.type == "inline"]
+        children = (tokens[-1].children or []) if len(tokens) > (source[0] == "|") else []
+        assert {one.type for one in children} <= {"text", "text_special"}
+        assert " ".join("".join(one.content for one in children).split()) == shown
+
+
+def test_a_name_of_a_feature_stays_readable() -> None:
+    assert escape("entity_reach_max") == "entity_reach_max"
+    assert escape("_private_") == r"\_private\_"
+
+
+def test_a_page_escapes_everything_and_shows_its_own_plots_alone() -> None:
+    text = f"# T\n\nSay `wye`, <b>[x](http://y)</b>.\n\n{code('a < b')}\n\n![a](a.svg) ![b](b.svg)"
+    page = to_html("T & t", text, {"a.svg": '<svg><path id="p"/><use href="#p"/></svg>'})
+    assert "<title>T &amp; t</title>" in page
+    assert "<p>Say <code>wye</code>, &lt;b&gt;[x](http://y)&lt;/b&gt;.</p>" in page
+    assert "<pre><code>a &lt; b\n</code></pre>" in page
+    assert '<svg><path id="a-p"/><use href="#a-p"/></svg><small>a</small> b</p>' in page

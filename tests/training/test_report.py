@@ -1,0 +1,192 @@
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from router.scorer import Linear, Scorer, Standard
+from training.evaluation.held_out import COLUMNS
+from training.fit.router import Fitted
+from training.markdown import show, spread
+from training.report import (
+    Report,
+    count_questions,
+    importances,
+    overall_markdown,
+    write_report,
+)
+
+HEADINGS = (
+    "What this is",
+    "Data",
+    "Scorer",
+    "Calibration",
+    "Thresholds",
+    "Final evaluation",
+    "Transfer",
+    "Near duplicates",
+    "Reproduce",
+)
+
+
+@pytest.fixture(scope="module")
+def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    write_report(folder, report)
+    return folder
+
+
+def test_the_same_report_is_the_same_bytes(written: Path, report: Report, tmp_path: Path) -> None:
+    write_report(tmp_path, report)
+    names = sorted(path.name for path in written.iterdir())
+    assert {"report.md", "report.html", "report.json"} < set(names)
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    for name in names:
+        assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
+
+
+def test_markdown_has_every_part_and_its_plots(written: Path) -> None:
+    text = (written / "report.md").read_text(encoding="utf-8")
+    assert [h for h in HEADINGS if f"\n## {h}\n" not in text] == []
+    plots = re.findall(r"\]\(([\w-]+\.svg)\)", text)
+    assert sorted(plots) == sorted(path.name for path in written.glob("*.svg"))
+    for row in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({line.count("|") for line in row.splitlines()}) == 1
+
+
+def test_the_page_needs_nothing_beside_it(written: Path) -> None:
+    text = (written / "report.html").read_text(encoding="utf-8")
+    assert re.findall(r"""(?:src|href)\s*=\s*["'](?!#)[^"']*""", text) == []
+    assert "url(http" not in text
+    assert "@import" not in text
+    assert "<title>A &lt;small&gt; router</title>" in text
+    assert text.count("<svg") == 4
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    for used in re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', text):
+        assert used in ids
+    assert "currentColor" in text
+
+
+def test_plots_are_well_formed_and_carry_no_date(written: Path) -> None:
+    for path in written.glob("*.svg"):
+        text = path.read_text(encoding="utf-8")
+        ElementTree.fromstring(text)
+        assert "<dc:date>" not in text
+        assert "Matplotlib" not in text
+
+
+def test_json_has_the_numbers_of_the_tables(written: Path, report: Report) -> None:
+    found = json.loads((written / "report.json").read_text(encoding="utf-8"))
+    assert report.evaluation is not None
+    expected = report.evaluation.means["auto"]["nDCG@10"]
+    assert found["evaluation"]["means"]["auto"]["nDCG@10"] == {
+        "mean": pytest.approx(expected.mean, abs=1e-6),
+        "low": pytest.approx(expected.low, abs=1e-6),
+        "high": pytest.approx(expected.high, abs=1e-6),
+    }
+    assert list(found["parts"]) == ["one", "other"]
+    assert len(found["selection"]["names"]) == len(found["importances"]) == len(report.importances)
+    assert found["stability"]["impossible"] == 0
+    assert found["untried"] == dict(report.untried)
+    counts = found["scores"]["test"].values()
+    assert sum(map(sum, counts)) == 60
+
+
+def test_no_question_is_quoted(written: Path) -> None:
+    for path in written.iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert "Ada" not in text
+        assert "question one" not in text
+
+
+def test_a_run_without_test_splits_says_so(unjudged: Report, tmp_path: Path) -> None:
+    write_report(tmp_path, unjudged)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "has not been judged" in text
+    assert "Final evaluation" not in text
+    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["evaluation"] is None
+
+
+def test_questions_are_counted_by_replay_dataset_and_split(
+    report: Report, unjudged: Report, fitted: Fitted
+) -> None:
+    assert [(one.dataset, one.split, one.questions) for one in report.data] == [
+        ("one", "train", 90),
+        ("other", "train", 60),
+        ("one", "dev", 90),
+        ("other", "dev", 60),
+        ("one", "test", 40),
+        ("other", "test", 20),
+    ]
+    assert report.data[:4] == unjudged.data
+    assert sum(one.graph for one in unjudged.data) == (fitted.training.labels == 1).sum()
+    assert sum(one.simple for one in unjudged.data) == (fitted.training.labels == 0).sum()
+    first = fitted.training.questions.only(np.arange(300) < 3)
+    (counts,) = count_questions(first, np.array([1, -1, 0]))
+    assert (counts.questions, counts.simple, counts.graph) == (3, 1, 1)
+
+
+def test_importance_is_the_mean_size_of_a_contribution() -> None:
+    weights = np.array([[2.0, -1.0, 0.0]])
+    scorer = Scorer(
+        names=("a", "b", "c"),
+        columns=np.arange(3),
+        width=3,
+        standard=Standard(np.zeros(3), np.ones(3), 5.0),
+        members=(Linear({"head.weight": weights, "head.bias": np.array([0.3])}),),
+        temperature=2.0,
+    )
+    features = np.array([[1.0, 1.0, 1.0], [-2.0, 0.0, 4.0]])
+    assert importances(scorer, features) == pytest.approx([1.5, 0.25, 0.0], abs=1e-6)
+
+
+def test_stages_are_in_milliseconds(report: Report) -> None:
+    assert report.stages_ms["parsing"] == pytest.approx((10, 10, 10))
+    assert report.stages_ms["graph"] == pytest.approx((2, 2, 2))
+
+
+def test_every_system_and_interval_is_printed(report: Report) -> None:
+    written = io.StringIO()
+    assert report.evaluation is not None
+    text = overall_markdown(report.evaluation, narrow=True)
+    show(text, Console(file=written, width=120, highlight=False))
+    text = written.getvalue()
+    assert max(map(len, text.splitlines())) <= 120
+    for name in report.evaluation.means:
+        assert f" {name} " in text
+    for measure in COLUMNS:
+        assert spread(report.evaluation.means["auto"][measure]) in text
+    assert "the oracle" in text
+
+
+def test_somebodys_names_are_no_markup(report: Report, tmp_path: Path) -> None:
+    hostile = "<img src=x onerror=alert(1)>|[a](javascript:x) ![b](http://b/c.svg)\n# d `e` *f*"
+    assert report.evaluation is not None
+    write_report(
+        tmp_path,
+        replace(
+            report,
+            title=hostile,
+            data=tuple(replace(one, dataset=hostile) for one in report.data),
+            parts={hostile: report.evaluation, "other": report.evaluation},
+            transfer={hostile: report.evaluation},
+            untried={hostile: hostile},
+            command=f"wye train {hostile}",
+        ),
+    )
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert re.findall(r"<(?:img|a|script)\b", page) == []
+    assert "<title>&lt;img src=x" in page
+    assert page.count("<svg") == 4
+    assert "<h1>&lt;img src=x onerror=alert(1)&gt;|[a](javascript:x)" in page
+    assert "<em>" not in page
+    plain = "&lt;img src=x onerror=alert(1)&gt;|[a](javascript:x) ![b](http://b/c.svg) # d `e` *f*"
+    assert page.count(f"<td>{plain}</td>") == 7
+    assert f"<h3>{plain}</h3>" in page
+    assert page.count("<h1>") == 1

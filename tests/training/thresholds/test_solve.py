@@ -1,0 +1,275 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.policy import decide
+from router.types import Route, Thresholds
+from training.errors import FitError
+from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, names, outcome
+from training.thresholds.solve import front, solve, stability
+
+LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
+CODES = {route: code for code, route in enumerate(names(Route.DENSE))}
+
+
+@st.composite
+def replays(draw: st.DrawFn) -> RouteOutcomes:
+    n = draw(st.integers(1, 9))
+    score = st.sampled_from(LEVELS) if draw(st.booleans()) else st.floats(0.01, 0.99)
+    scores = draw(st.lists(score, min_size=n, max_size=n))
+    whole = st.lists(st.integers(0, 4), min_size=3, max_size=3)
+    quality = draw(st.lists(whole, min_size=n, max_size=n))
+    latency = draw(st.lists(whole, min_size=n, max_size=n))
+    return RouteOutcomes(np.array(scores), np.array(quality, float), np.array(latency, float) * 10)
+
+
+@st.composite
+def goals(draw: st.DrawFn) -> ThresholdObjective:
+    def perhaps(top: float) -> float | None:
+        return draw(st.one_of(st.none(), st.sampled_from([top * step / 4 for step in range(5)])))
+
+    return ThresholdObjective(
+        draw(st.sampled_from([0.0, 0.05, 1.0])), perhaps(40), perhaps(40), perhaps(1)
+    )
+
+
+def pairs(replay: RouteOutcomes) -> list[Thresholds]:
+    """One pair of thresholds for every way in which thresholds can divide these scores."""
+    scores = sorted(set(replay.scores.tolist()))
+    # Between neighbouring floats there is no third, and their mean is one of them.
+    lows, highs = [0.0], [0.0]
+    for one, other in itertools.pairwise(scores):
+        middle = (one + other) / 2
+        apart = one < middle < other
+        lows.append(middle if apart else one)
+        highs.append(middle if apart else other)
+    lows, highs = [*lows, 1.0], [*highs, 1.0]
+    places = itertools.combinations_with_replacement(range(len(lows)), 2)
+    return [Thresholds(lows[i], highs[j]) for i, j in places]
+
+
+def routed(replay: RouteOutcomes, thresholds: Thresholds) -> list[int]:
+    return [CODES[decide(score, thresholds).route] for score in replay.scores.tolist()]
+
+
+def keeps(replay: RouteOutcomes, thresholds: Thresholds, goal: ThresholdObjective) -> bool:
+    codes = routed(replay, thresholds)
+    times = [replay.latency_ms[row, code] for row, code in enumerate(codes)]
+    n = len(codes)
+    slow = goal.max_p95_ms is not None and sum(t > goal.max_p95_ms for t in times) > 0.05 * n
+    late = goal.max_mean_ms is not None and sum(times) / n > goal.max_mean_ms + 1e-9
+    graph = sum(code > 0 for code in codes) / n
+    much = goal.max_graph_share is not None and graph > goal.max_graph_share + 1e-9
+    return not (slow or late or much)
+
+
+def worth(replay: RouteOutcomes, thresholds: Thresholds, goal: ThresholdObjective) -> np.ndarray:
+    codes = routed(replay, thresholds)
+    rows = range(len(codes))
+    return np.array(
+        [
+            replay.quality[row, code] - goal.latency_weight * replay.latency_ms[row, code]
+            for row, code in zip(rows, codes, strict=True)
+        ]
+    )
+
+
+@settings(max_examples=300)
+@given(replays(), goals())
+def test_the_best_pair_is_the_best_of_all_pairs(
+    replay: RouteOutcomes, goal: ThresholdObjective
+) -> None:
+    possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
+    if not possible:
+        with pytest.raises(FitError, match="No thresholds keep the bounds"):
+            solve(replay, goal)
+        return
+    top = max(worth(replay, pair, goal).mean() for pair in possible)
+    found = solve(replay, goal, errors=0)
+    for pair, result in ((found.best, found.best_outcome), (found.thresholds, found.outcome)):
+        assert worth(replay, pair, goal).mean() == pytest.approx(top)
+        assert result.objective(goal) == pytest.approx(top)
+        assert result == outcome(replay, pair)
+        assert keeps(replay, pair, goal)
+
+
+@settings(max_examples=300)
+@given(replays(), goals(), st.sampled_from([0.5, 1.0, 2.0]))
+def test_the_chosen_pair_is_the_middle_of_those_that_cannot_be_told_from_the_best(
+    replay: RouteOutcomes, goal: ThresholdObjective, errors: float
+) -> None:
+    possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
+    if not possible:
+        return
+    found = solve(replay, goal, errors=errors)
+    best = worth(replay, found.best, goal)
+    plateau = []
+    for pair in possible:
+        behind = best - worth(replay, pair, goal)
+        if behind.mean() <= errors * behind.std() / np.sqrt(len(behind)) + 1e-9:
+            plateau.append(pair)
+    assert found.plateau == pytest.approx(len(plateau) / len(possible))
+    counts = np.array(
+        [((replay.scores <= pair.low).sum(), (replay.scores < pair.high).sum()) for pair in plateau]
+    )
+    chosen = np.array(
+        [
+            (replay.scores <= found.thresholds.low).sum(),
+            (replay.scores < found.thresholds.high).sum(),
+        ]
+    )
+    far = ((counts - counts.mean(axis=0)) ** 2).sum(axis=1)
+    assert ((chosen - counts.mean(axis=0)) ** 2).sum() == pytest.approx(far.min())
+    assert keeps(replay, found.thresholds, goal)
+
+
+def test_a_plateau_is_entered_in_the_middle() -> None:
+    scores = np.linspace(0.005, 0.995, 100)
+    # Wherever the border is between .3 and .7, nothing changes.
+    quality = np.ones((100, 3))
+    quality[scores < 0.3, 1:] = 0
+    quality[scores > 0.7, :2] = 0
+    found = solve(RouteOutcomes(scores, quality, np.ones((100, 3))))
+    assert found.outcome.quality == 1
+    assert 0.3 < found.thresholds.low < found.thresholds.high < 0.7
+    assert abs(found.thresholds.low + found.thresholds.high - 1) < 0.05
+
+
+def test_a_weight_of_latency_buys_speed() -> None:
+    draw = np.random.default_rng(0)
+    scores = draw.uniform(0.01, 0.99, 300)
+    quality = (draw.random((300, 3)) < np.stack([1 - scores, scores + 0.1, scores], 1)).astype(
+        float
+    )
+    latency = np.tile([1.0, 30.0, 20.0], (300, 1))
+    replay = RouteOutcomes(scores, quality, latency)
+    times = [
+        solve(replay, ThresholdObjective(weight), errors=0).outcome.mean_ms
+        for weight in (0, 0.01, 0.02, 1)
+    ]
+    assert times == sorted(times, reverse=True)
+    assert times[-1] == 1
+    bounded = solve(replay, ThresholdObjective(max_mean_ms=10, max_graph_share=0.3)).outcome
+    assert bounded.mean_ms <= 10
+    assert bounded.shares[1] + bounded.shares[2] <= 0.3
+
+
+def test_fewer_cuts_are_still_cuts() -> None:
+    draw = np.random.default_rng(1)
+    scores = draw.uniform(0.01, 0.99, 500)
+    replay = RouteOutcomes(scores, draw.random((500, 3)), draw.random((500, 3)))
+    coarse, fine = (solve(replay, most=most, errors=0).best_outcome for most in (20, None))
+    assert coarse.quality <= fine.quality
+    assert coarse.quality > fine.quality - 0.02
+
+
+@settings(max_examples=300)
+@given(replays(), goals(), st.sampled_from([0.5, 1.0, 2.0]))
+def test_caution_takes_the_highest_pair_of_the_plateau_at_the_same_low(
+    replay: RouteOutcomes, goal: ThresholdObjective, errors: float
+) -> None:
+    possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
+    if not possible:
+        return
+    middle = solve(replay, goal, errors=errors)
+    found = solve(replay, goal, errors=errors, cautious=True)
+    assert found.best == middle.best
+    assert found.thresholds.low == middle.thresholds.low
+    assert found.thresholds.high >= middle.thresholds.high
+    assert keeps(replay, found.thresholds, goal)
+    best = worth(replay, found.best, goal)
+    below = (replay.scores <= found.thresholds.low).sum()
+    highest = max(
+        int((replay.scores < pair.high).sum())
+        for pair in possible
+        if (replay.scores <= pair.low).sum() == below
+        and (behind := best - worth(replay, pair, goal)).mean()
+        <= errors * behind.std() / np.sqrt(len(behind)) + 1e-9
+    )
+    assert (replay.scores < found.thresholds.high).sum() == highest
+
+
+def graded_replay(n: int) -> RouteOutcomes:
+    draw = np.random.default_rng(0)
+    scores = draw.uniform(0.01, 0.99, n)
+    chance = np.stack([1 - scores, np.full(n, 0.6), scores], axis=1)
+    quality = (draw.random((n, 3)) < chance).astype(float)
+    return RouteOutcomes(scores, quality, np.tile([1.0, 30.0, 20.0], (n, 1)))
+
+
+def test_intervals_hold_what_they_are_about_and_shrink() -> None:
+    widths = []
+    for n in (100, 2000):
+        found = graded_replay(n)
+        chosen = solve(found, most=100).thresholds
+        result = stability(found, chosen, resamples=50, most=50)
+        given = outcome(found, chosen)
+        for interval, value in ((result.quality, given.quality), (result.mean_ms, given.mean_ms)):
+            assert interval.mean == pytest.approx(value)
+            assert interval.low <= value <= interval.high
+        assert result.low.mean <= result.high.mean
+        assert result.impossible == 0
+        widths.append([part.high - part.low for part in (result.quality, result.low, result.high)])
+    assert (np.array(widths[1]) < np.array(widths[0])).all()
+
+
+def test_the_same_seed_gives_the_same_draws() -> None:
+    found = graded_replay(60)
+    one, same, other = (
+        stability(found, Thresholds(0.3, 0.7), resamples=10, seed=seed) for seed in (1, 1, 2)
+    )
+    assert one == same
+    assert (one.low, one.high) != (other.low, other.high)
+
+
+def test_resamples_on_which_nothing_keeps_the_bounds_are_counted() -> None:
+    found = graded_replay(60)
+    latency = found.latency_ms.copy()
+    latency[:, 0] = np.linspace(0, 2, 60)
+    uneven = RouteOutcomes(found.scores, found.quality, latency)
+    result = stability(uneven, Thresholds(1, 1), ThresholdObjective(max_mean_ms=1), resamples=40)
+    assert 0.2 < result.impossible < 0.8
+    with pytest.raises(FitError, match="No resample"):
+        stability(uneven, Thresholds(1, 1), ThresholdObjective(max_mean_ms=0.1), resamples=10)
+
+
+def random_replay(n: int, seed: int) -> RouteOutcomes:
+    draw = np.random.default_rng(seed)
+    return RouteOutcomes(draw.uniform(0.01, 0.99, n), draw.random((n, 3)), draw.random((n, 3)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_front_is_what_nothing_beats(seed: int) -> None:
+    found = random_replay(12, seed)
+    result = front(found, most=None)
+    scores = np.sort(found.scores)
+    edges = [0.0, *((scores[1:] + scores[:-1]) / 2).tolist(), 1.0]
+    all_pairs = [
+        outcome(found, Thresholds(low, high)) for low in edges for high in edges if low <= high
+    ]
+    for pair, quality, latency in zip(
+        result.thresholds, result.quality, result.mean_ms, strict=True
+    ):
+        given = outcome(found, pair)
+        assert given.quality == pytest.approx(quality)
+        assert given.mean_ms == pytest.approx(latency)
+        assert not any(
+            (other.quality > quality + 1e-9 and other.mean_ms <= latency + 1e-9)
+            or (other.quality >= quality - 1e-9 and other.mean_ms < latency - 1e-9)
+            for other in all_pairs
+        )
+    assert result.quality[-1] == pytest.approx(max(other.quality for other in all_pairs))
+    assert result.mean_ms[0] == pytest.approx(min(other.mean_ms for other in all_pairs))
+    assert (np.diff(result.quality) > 0).all()
+    assert (np.diff(result.mean_ms) > 0).all()
+
+
+def test_the_front_within_bounds() -> None:
+    found = random_replay(50, 9)
+    result = front(found, ThresholdObjective(max_graph_share=0.4))
+    for pair in result.thresholds:
+        shares = outcome(found, pair).shares
+        assert shares[1] + shares[2] <= 0.4

@@ -1,0 +1,226 @@
+import io
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from featurizer.constituency.parser import open_syntax_parser
+from router.fusion import FusionSettings
+from router.model import RoutingModel
+from router.model_files import TrainedRouter, read_policy, save_router
+from router.policy import Policy
+from router.query_performance import NAMES, schema_id
+from router.scorer import Linear, Scorer, Standard, to_scores
+from router.settings import load_settings
+from router.types import BASELINE, Route, Thresholds
+from training.data.evaluation_set import EvaluationSet
+from training.data.replay import Replayed, TrainingReplay, write_rows
+from training.errors import FitError, ReplayError, SplitError
+from training.thresholds.outcomes import ThresholdObjective
+from training.thresholds.tuning import Tuning, retune, show_retuned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from training.data.replay import Replayed, TrainingReplay
+
+D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
+MakeQuestion = Callable[..., Replayed]
+MakeReplay = Callable[..., TrainingReplay]
+
+
+def linear(name: str = "f0", width: int = 2, column: int = 0) -> Scorer:
+    """The logit is one feature."""
+    return Scorer(
+        names=(name,),
+        columns=np.array([column]),
+        width=width,
+        standard=Standard(np.zeros(1), np.ones(1), 5.0),
+        members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
+    )
+
+
+@pytest.fixture
+def replay(replayed: MakeQuestion, replay_of: MakeReplay) -> TrainingReplay:
+    return replay_of(
+        replayed("easy", "a", {D: "ab", L: "ab", G: "bcdefa"}),
+        replayed("fooled", "a", {D: "ab", L: "ab", G: "bcdefa"}, group="web"),
+        replayed("hard", "a", {D: "bcdefa", L: "bcdefa", G: "ab"}),
+        replayed("same", "a", {D: "ab", L: "ab", G: "ab"}),
+    )
+
+
+@pytest.fixture
+def tuning(replay: TrainingReplay) -> Tuning:
+    features = np.array([[-2.0, 0], [3.0, 0], [1.0, 0], [0.5, 0]])
+    policy = Policy(Thresholds(0.5, 0.6))
+    model = RoutingModel("hand/v1", linear(), policy, None)
+    return Tuning(EvaluationSet((replay,), features), model, FusionSettings())
+
+
+def test_any_thresholds_are_worth_what_the_replay_says(tuning: Tuning) -> None:
+    assert tuning.outcomes.scores == pytest.approx(to_scores(np.array([-2.0, 3.0, 1.0, 0.5])))
+    assert tuning.labels.tolist() == [0, 0, 1, -1]
+    one_step = 1 / math.log2(7)  # gold in sixth place
+    assert tuning.at(1, 1).quality == pytest.approx((3 + one_step) / 4)
+    assert tuning.at(0, 0).quality == pytest.approx((2 + 2 * one_step) / 4)
+    assert tuning.at(0.5, 0.5).shares == (0.25, 0, 0.75)
+    assert tuning.fixed["dense"] == tuning.at(1, 1)
+    assert tuning.fixed["graph"] == tuning.at(0, 0)
+    assert tuning.fixed["fusion"].shares == (0, 1, 0)
+
+
+def test_no_pair_beats_the_front(tuning: Tuning) -> None:
+    front = tuning.front()
+    for low in (0, 0.3, 0.65, 1):
+        for high in (0.65, 1):
+            if low <= high:
+                found = tuning.at(low, high)
+                as_fast = front.mean_ms <= found.mean_ms + 1e-9
+                assert front.quality[as_fast].max() >= found.quality - 1e-9
+
+
+def test_whom_thresholds_fail_and_why(tuning: Tuning) -> None:
+    (worst,) = tuning.worst(1)
+    assert worst.text == "question fooled?"
+    assert (worst.dataset, worst.route, worst.better) == ("web", G, D)
+    assert worst.lost == pytest.approx(1 - 1 / math.log2(7))
+    assert [part.name for part in worst.contributions] == [BASELINE, "f0"]
+    logit = math.fsum(part.logit for part in worst.contributions)
+    assert to_scores(np.array([logit]))[0] == pytest.approx(worst.score)
+    assert [one.text for one in tuning.worst(9, Thresholds(1, 1))] == ["question hard?"]
+
+
+def test_what_is_saved_is_a_thresholds_file(tuning: Tuning, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "thresholds.json"
+    policy = tuning.save(path, Thresholds(0.25, 0.75), {"found": "by hand"})
+    assert read_policy(path) == policy
+    assert policy.thresholds == Thresholds(0.25, 0.75)
+    assert policy.latency_ms == {D: 10.0, Route.FUSION: 12.0, G: 12.0}
+    notes = json.loads(path.read_text(encoding="utf-8"))["notes"]
+    assert notes["found"] == "by hand"
+    assert policy.router == "hand/v1"
+    assert notes["nDCG@10"] == tuning.at(0.25, 0.75).quality
+
+
+def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -> None:
+    own = load_settings().analyser
+    schema = schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
+    column = NAMES.index("words")
+    scorer = linear("words", len(NAMES), column)
+    draft = TrainedRouter(scorer, Policy(Thresholds(0.5, 0.6), L), schema, "# card\n", {}, {})
+    folder = save_router(tmp_path / "models", "words", draft)
+    path = tmp_path / "replay.parquet"
+    write_rows(path, replay.questions, dataset="here", split="dev", key=replay.key)
+    tuning = Tuning.load([path, path], folder, cache=tmp_path / "features")
+    assert len(tuning.outcomes) == 8
+    assert tuning.model.name == "words/v1"
+    assert tuning.outcomes.scores == pytest.approx(to_scores(np.full(8, 2.0)))
+
+
+def test_a_test_split_is_refused(replay: TrainingReplay, tmp_path: Path) -> None:
+    path = tmp_path / "replay.parquet"
+    write_rows(path, replay.questions, dataset="here", split="test", key=replay.key)
+    with pytest.raises(SplitError, match="test"):
+        Tuning.load([path], cache=tmp_path)
+    with pytest.raises(ReplayError, match="No replay"):
+        Tuning.load([], cache=tmp_path)
+
+
+def test_other_measures_are_other_outcomes(tuning: Tuning) -> None:
+    assert replace(tuning, measure="Success@1").at(1, 1).quality == 0.75
+
+
+D, G = Route.DENSE, Route.GRAPH
+FOUND = {1: {D: "bcdefa", G: "ab"}, 0: {D: "ab", G: "bcdefa"}}
+
+
+@pytest.fixture
+def undecided(
+    replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
+) -> Tuning:
+    """The graph is needed from a logit of 1 on; the router's own thresholds change at 0."""
+    logits = np.linspace(-3, 3, 60)
+    questions = [
+        replayed(f"q{at}", "a", FOUND[int(logit > 1)], text=f"Is it [red]{at}[/]?")
+        for at, logit in enumerate(logits.tolist())
+    ]
+    scorer = Scorer(
+        names=("f0",),
+        columns=np.array([0]),
+        width=1,
+        standard=Standard(np.zeros(1), np.ones(1), 5.0),
+        members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
+    )
+    model = RoutingModel("hand/v1", scorer, Policy(Thresholds(0.5, 0.5)), None)
+    return Tuning(EvaluationSet((replay_of(*questions),), logits[:, None]), model, FusionSettings())
+
+
+def test_new_thresholds_are_better_and_say_whom_they_move(undecided: Tuning) -> None:
+    found = retune(undecided, ThresholdObjective(), elsewhere=False)
+    assert found.solution.outcome.quality == 1 > found.before.quality
+    rows = np.flatnonzero(
+        (undecided.evaluation_set.features[:, 0] > 0)
+        & (undecided.evaluation_set.features[:, 0] < 1)
+    )
+    assert found.moves.rows[found.moves.gain > 0].tolist() == rows.tolist()
+    assert (found.moves.gain >= 0).all()
+    notes = found.notes()
+    low, high = notes["interval of low"]
+    assert low <= found.solution.thresholds.low <= high
+    assert notes["questions that change route"] == len(found.moves.rows)
+    assert found.gain.mean == pytest.approx(found.solution.outcome.quality - found.before.quality)
+    assert 0 < found.gain.low < found.gain.mean < found.gain.high
+    assert notes["interval of the change in quality"] == [found.gain.low, found.gain.high]
+
+
+def test_what_changes_is_shown_with_the_questions_that_gain_most(undecided: Tuning) -> None:
+    console = Console(width=110, file=io.StringIO(), record=True)
+    found = retune(undecided, ThresholdObjective(), elsewhere=False)
+    show_retuned(console, undecided, found, most=2)
+    text = console.export_text()
+    assert "hand/v1 on 60 questions" in text
+    assert f"{len(found.moves.rows)} questions change route" in text
+    assert text.count("Is it [red]") == 2
+    assert "1.0000" in text
+    assert f"change in nDCG@10 {found.gain.mean:+.4f}" in " ".join(text.split())
+
+
+def test_thresholds_that_have_to_hold_elsewhere_leave_fusion_later(undecided: Tuning) -> None:
+    here, elsewhere = (
+        retune(undecided, ThresholdObjective(), elsewhere=choice) for choice in (False, True)
+    )
+    assert elsewhere.solution.thresholds.high >= here.solution.thresholds.high
+    assert elsewhere.solution.plateau > here.solution.plateau
+
+
+def test_bounds_that_nothing_keeps(undecided: Tuning) -> None:
+    with pytest.raises(FitError, match="No thresholds keep the bounds"):
+        retune(undecided, ThresholdObjective(max_mean_ms=0.1))
+
+
+def test_thresholds_in_use_stay_where_those_solved_are_no_better(undecided: Tuning) -> None:
+    best = retune(undecided, ThresholdObjective(), elsewhere=False).solution.thresholds
+    used = replace(undecided, model=undecided.model.with_policy(Policy(best)))
+    found = retune(used, ThresholdObjective())
+    assert found.stays
+    assert found.solution.thresholds == best
+    assert len(found.moves.rows) == found.gain.mean == 0
+    assert found.notes()["stays as it was"]
+    console = Console(width=110, file=io.StringIO(), record=True)
+    show_retuned(console, used, found, most=2)
+    assert "as good on these questions, so they stay" in console.export_text()
+
+
+def test_thresholds_in_use_that_break_a_bound_do_not_stay(undecided: Tuning) -> None:
+    best = retune(undecided, ThresholdObjective(), elsewhere=False).solution.thresholds
+    used = replace(undecided, model=undecided.model.with_policy(Policy(best)))
+    found = retune(used, ThresholdObjective(max_graph_share=0.1))
+    assert not found.stays
+    assert sum(found.solution.outcome.shares[1:]) <= 0.1

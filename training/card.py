@@ -1,0 +1,123 @@
+"""The card of a router: what it does, what it learned from, how good it is, and when to retrain."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from router.query_performance import CHEAP_SIGNALS
+from training.evaluation.compare import AUTO, QUALITY
+from training.markdown import code, fill, gain_spread, share, spread, table
+from training.report import CROSSFIT, Report, gap
+
+MEASURED = (QUALITY, "R@5", "Success@1")
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a dataset comes from, and on what terms.
+
+    Attributes:
+        title: As it is known.
+        licence: Of its questions and judgements.
+        passages: Where its passages come from, and their licence.
+    """
+
+    title: str
+    licence: str
+    passages: str
+
+
+_WIKIPEDIA = "Wikipedia, CC BY-SA"
+PUBLIC: Mapping[str, Provenance] = {
+    "2wiki": Provenance("2WikiMultiHopQA", "Apache-2.0", _WIKIPEDIA),
+    "hotpot-small": Provenance("HotpotQA, sample", "CC BY-SA 4.0", _WIKIPEDIA),
+    "musique-small": Provenance("MuSiQue, sample", "CC BY 4.0", _WIKIPEDIA),
+    "popqa": Provenance("PopQA, sample", "MIT", _WIKIPEDIA),
+    "nq": Provenance("Natural Questions, sample", "Apache-2.0 / CC BY-SA 3.0", _WIKIPEDIA),
+}
+"""Public datasets by the names of the folders that the shipped router is trained on."""
+UNSTATED = Provenance("own data", "not stated", "not stated")
+
+
+def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLIC) -> str:
+    """The text of CARD.md; a dataset without provenance is said to be not stated."""
+    learned_from = [one for one in report.data if one.split != "test"]
+    return fill(
+        "card.md",
+        name=name,
+        report=report,
+        corpus=_corpus(report.selection.names),
+        members=f", mean of {report.members}" if report.members > 1 else "",
+        features=len(report.selection.names),
+        evaluation=_evaluation(report),
+        calibration=share(report.calibration[CROSSFIT].ece_mass),
+        command=code(report.command),
+        data=_data(report, provenance),
+        transfer=_transfer(report),
+        disagreements=sum(one.disagreements for one in learned_from),
+    )
+
+
+def _corpus(names: Sequence[str]) -> str:
+    """What a router sees of the corpus, as the end of a sentence."""
+    corpus = len(set(CHEAP_SIGNALS) & set(names))
+    if not corpus:
+        return "; so it decides without an index."
+    return (
+        f", and {corpus} of what the corpus says to it before the graph is walked: which of its "
+        "names are known, in how many passages, and how far the best of the dense list stands out."
+    )
+
+
+def _evaluation(report: Report) -> str:
+    if report.evaluation is None:
+        return (
+            "No dataset has a test split, so that it has not been judged. On train and dev, by "
+            f"cross-fitted scores, {report.choices.quality} is "
+            f"{spread(report.stability.quality)}; the thresholds were chosen on the "
+            "same questions."
+        )
+    found = report.evaluation
+    rows = [
+        (
+            system,
+            *(spread(cells[measure]) for measure in MEASURED),
+            "" if system == AUTO else gain_spread(found.differences[system][QUALITY]),
+        )
+        for system, cells in found.means.items()
+    ]
+    said = f"{gap(found)} Its AUC on disagreements is {share(found.auc)}."
+    if found.calibration:
+        said += f" ECE on test: {share(found.calibration.ece_mass)}."
+    return "\n\n".join(
+        [
+            f"On {found.questions} test questions, with 95 % bootstrap intervals; * where that of "
+            "a paired difference excludes 0.",
+            table(("system", *MEASURED, f"auto less it, {QUALITY}"), rows),
+            said,
+        ]
+    )
+
+
+def _data(report: Report, provenance: Mapping[str, Provenance]) -> str:
+    splits = ("train", "dev", "test")
+    rows = []
+    for dataset in dict.fromkeys(one.dataset for one in report.data):
+        own = [one for one in report.data if one.dataset == dataset]
+        source = provenance.get(dataset, UNSTATED)
+        counts = (sum(one.questions for one in own if one.split == split) for split in splits)
+        rows.append((dataset, source.title, source.licence, source.passages, *map(str, counts)))
+    return table(("dataset", "what it is", "licence", "passages", *splits), rows, words=4)
+
+
+def _transfer(report: Report) -> str:
+    if not report.transfer:
+        return ""
+    arms = ("always dense", "always graph")
+    rows = [
+        (name, *(gain_spread(found.differences[arm][QUALITY]) for arm in arms))
+        for name, found in sorted(report.transfer.items())
+    ]
+    return (
+        f"Learning from the other datasets alone, its {QUALITY} on each, less that of always "
+        f"taking one arm:\n\n{table(('dataset', *(f'less {arm}' for arm in arms)), rows)}"
+    )

@@ -1,0 +1,1 @@
+"""`wye tune --from-log`: a request log replayed under other thresholds, and thresholds for it."""

@@ -1,0 +1,129 @@
+"""Feedback as judgements: partial, and of what was shown; replayed like any others."""
+
+from collections.abc import Collection
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from backends.progress import Progress
+from router.session import Session
+from router.settings import Settings
+from training.data.dataset import Dataset, Question
+from training.data.replaying import replay_dataset
+from training.data.sources import place_of
+from training.errors import LogError
+from training.log_replay.reading import DecisionLog
+from training.log_replay.replay import LogReplay
+from training.thresholds.tuning import Retuned, Tuning
+
+SPLIT = "dev"
+"""Of the replay: it is for choosing thresholds."""
+NEEDED = 100
+"""Judged questions that thresholds are solved on, at least.
+
+Measured by `python -m benchmarks min_feedback REPLAY` on the dev questions of five public sets,
+judged as feedback would judge them: solved on 50, thresholds were worse than the present ones by
+more than 0.005 nDCG@10 in 33 % of the draws, on 75 in 22 %, on 100 in 5 %, and on 150 in none.
+"""
+_SAME = 0.01
+
+
+def feedback_dataset(log: DecisionLog, ids: Collection[str]) -> Dataset:
+    """Questions whose feedback names passages; what it names counts as relevant.
+
+    Args:
+        log: With its feedback.
+        ids: Of the passages of the index; others can no longer be found by any route, and a
+            question of which nothing is left is in `without_gold`.
+    """
+    questions = log.feedback.questions
+    gold = {one.id: {id_: 1 for id_ in one.passages if id_ in ids} for one in questions}
+    kept = [one for one in questions if gold[one.id]]
+    return Dataset(
+        name=f"log-{log.collection}",
+        split=SPLIT,
+        questions=tuple(Question(one.id, one.text) for one in kept),
+        judgements={one.id: gold[one.id] for one in kept},
+        without_gold=tuple(one.id for one in questions if not gold[one.id]),
+        filters={one.id: one.filter for one in kept if one.filter is not None},
+    )
+
+
+def require_enough(found: int, of: str) -> None:
+    """Refuse to solve thresholds on noise.
+
+    Raises:
+        LogError: There are fewer than `NEEDED`.
+    """
+    if found < NEEDED:
+        raise LogError(
+            f"{found} {of}, and thresholds need {NEEDED}: on fewer, what is solved is often worse "
+            "than what there was; collect more feedback that names passages, or leave --index out "
+            "and bound --max-latency-ms or --max-graph-share."
+        )
+
+
+def replay_feedback(
+    found: LogReplay,
+    index: Path,
+    settings: Settings,
+    *,
+    cache: Path,
+    measure: str,
+    progress: Progress,
+) -> tuple[Tuning, Dataset]:
+    """Ask the questions with feedback of every arm, and read what thresholds are solved on.
+
+    Args:
+        found: The log, and what serves.
+        index: That the collection is served from.
+        settings: Of arms, models and router.
+        cache: Folder; the replay there is only its owner's to read, like the log.
+        measure: What quality is.
+        progress: Told of every question.
+
+    Raises:
+        LogError: Too few questions have feedback that names passages.
+        TrainingError: The replay or the features cannot be made.
+    """
+    log = found.log
+    require_enough(len(log.feedback.questions), "questions have feedback that names passages")
+    with Session.open(settings, index) as session:
+        dataset = feedback_dataset(log, set(session.snapshot.corpus.ids))
+        require_enough(
+            len(dataset.questions), f"questions have marked passages that '{index}' still has"
+        )
+        folder = cache / "logs" / place_of(index)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = replay_dataset(session, dataset, folder, progress=progress)
+    tuning = Tuning.load([path], cache=cache / "features", settings=settings, measure=measure)
+    return replace(tuning, model=tuning.model.with_policy(found.now)), dataset
+
+
+def save_retuned(out: Path, found: LogReplay, tuning: Tuning, solved: Retuned) -> None:
+    """Write thresholds that were solved on feedback, to be reviewed; no question is in the file."""
+    said = {
+        "from": "feedback in a request log: partial, and of passages that were shown",
+        "log": found.notes(),
+        "instead_of": asdict(found.now.thresholds),
+    }
+    tuning.save(out, solved.solution.thresholds, {**solved.notes(), **said})
+
+
+def scores_that_differ(log: DecisionLog, tuning: Tuning) -> tuple[int, int]:
+    """Questions that are scored otherwise than when they were asked, and those that were scored.
+
+    The index has changed since, or a model that features are made by.
+    """
+    known = {
+        one.id: one.scores[log.model] for one in log.feedback.questions if log.model in one.scores
+    }
+    (asked,) = tuning.evaluation_set.replays
+    pairs = [
+        (known[one.question.id], score)
+        for one, score in zip(asked.questions, tuning.outcomes.scores, strict=True)
+        if one.question.id in known
+    ]
+    old, new = np.array(pairs).reshape(-1, 2).T
+    return int((np.abs(old - new) > _SAME).sum()), len(pairs)

@@ -1,0 +1,489 @@
+"""Request logs as columns: what counts, what is left out and why, and what feedback says.
+
+Each line is parsed on its own, since a log has broken and unfinished lines, and filters of any
+shape: `pyarrow.json` refuses such a file as a whole, and takes twice the memory of all this.
+"""
+
+import hashlib
+import json
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.types import Float32, Float64
+from router.fusion import FusionSettings, lists_of, stages_of
+from router.model_files import RouterInfo
+from router.request_log import FEEDBACK, RETRIEVAL, parse_line, read_texts
+from router.types import Route
+from training.errors import LogError
+
+Codes = NDArray[np.int8]
+ROUTES: tuple[Route, ...] = tuple(Route)
+"""Routes by their codes in a column."""
+_CODES = {str(route): code for code, route in enumerate(ROUTES)}
+_WAITS = ("queue", "total")
+_STAGES = stages_of(Route.FUSION)
+"""Stages that are run for some routes only."""
+_CORPUS = ("dense", "seeds")
+"""Those that a router which looks at the corpus runs before it decides, whatever it decides."""
+_FEEDBACK_SIGN = f'"{FEEDBACK}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Questions whose route a router chose, one entry a request.
+
+    Attributes:
+        scores: (n,) as they were when the route was chosen, from 0 to 1.
+        routes: (n,) int8, codes of the routes that were taken; see `ROUTES`.
+        times_ms: (n, len(ROUTES)) float32, milliseconds of work by each route; NaN where the log
+            does not tell; see `times_of_routes`.
+        waited_ms: (n,) milliseconds from its arrival to its passages.
+        budgets: (n,) `max_latency_ms` of the request; NaN without.
+    """
+
+    scores: Float64
+    routes: Codes
+    times_ms: Float32
+    waited_ms: Float64
+    budgets: Float64
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+
+@dataclass(slots=True)
+class FeedbackQuestion:
+    """A question, however often it was asked, with what people said answers it.
+
+    Attributes:
+        text: As asked.
+        filter: As asked, parsed JSON.
+        passages: Ids that were said to answer it.
+        shown: Those of them that a reply to it had shown.
+        routes: That were taken for the requests with feedback.
+        scores: Router -> the score it gave last.
+    """
+
+    text: str
+    filter: object | None
+    passages: dict[str, None] = field(default_factory=dict)
+    shown: set[str] = field(default_factory=set)
+    routes: list[Route] = field(default_factory=list)
+    scores: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The same for the same question with the same filter."""
+        content = json.dumps([self.text, self.filter], sort_keys=True)
+        return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFeedback:
+    """What feedback there is.
+
+    Attributes:
+        questions: Those with passages that were said to answer them, in the order of the log.
+        requests: How many requests have feedback of any kind.
+        left_out: Why feedback names no answer here -> requests that it is about.
+    """
+
+    questions: tuple[FeedbackQuestion, ...]
+    requests: int
+    left_out: Mapping[str, int]
+
+    @property
+    def routes(self) -> Mapping[Route, int]:
+        """Requests whose feedback names passages, by the route that was taken for them."""
+        return Counter(route for one in self.questions for route in one.routes)
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """How many of the named passages had been shown, and how many there are."""
+        return (
+            sum(len(one.shown) for one in self.questions),
+            sum(len(one.passages) for one in self.questions),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionLog:
+    """What one collection was asked, as one router decided it.
+
+    Attributes:
+        files: How many were read.
+        lines: How many they have.
+        collection: Its name.
+        model: Name and version of the router.
+        requests: Those that count: the router chose their route.
+        questions: How many different ones they asked; a question with another filter is another.
+        first: When the first of them came.
+        last: When the last of them came.
+        versions: Lowest and highest version of the index that answered.
+        thresholds: (low, high) that they were held against -> how many were.
+        left_out: Why other lines do not count -> how many there are.
+        feedback: What people said about the answers.
+    """
+
+    files: int
+    lines: int
+    collection: str
+    model: str
+    requests: Requests
+    questions: int
+    first: datetime
+    last: datetime
+    versions: tuple[int, int]
+    thresholds: Mapping[tuple[float, float], int]
+    left_out: Mapping[str, int]
+    feedback: LoggedFeedback
+
+
+def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") -> DecisionLog:
+    """Read request logs, such as a log with those that it was rotated to.
+
+    Memory is some 120 bytes for each request that counts, and the text of those questions alone
+    that have feedback.
+
+    Args:
+        paths: Files as `router.request_log` writes them, each once.
+        router: Whose decisions count.
+        collection: To look at; may be left out where there is only one.
+
+    Raises:
+        RequestLogError: A file cannot be read.
+        LogError: A file is named twice, nothing was asked, several collections were and none is
+            named, or the router decided nothing.
+    """
+    if not paths:
+        raise LogError("No request log is given; name the file of WYE_SERVE__REQUEST_LOG.")
+    for path, times in Counter(path.resolve() for path in paths).items():
+        if times > 1:
+            raise LogError(f"'{path}' is named {times} times; name each log once.")
+    reader = _Reader(router, collection, read_feedback(paths))
+    for path in paths:
+        for number, text in read_texts(path):
+            reader.take(text, path, number)
+    return reader.done(paths)
+
+
+def read_feedback(paths: Sequence[Path]) -> dict[str, dict[str, None]]:
+    """Request id -> ids that feedback says answer it, each once, in the order of the log.
+
+    Feedback comes later than the request, perhaps after the log was rotated, so it is read first:
+    then the requests can be read one line at a time. A request that was only rated has no ids.
+
+    Raises:
+        RequestLogError: A file cannot be read.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for path in paths:
+        for _, text in read_texts(path):
+            # What lacks the word need not be parsed, and most lines lack it.
+            if _FEEDBACK_SIGN not in text or not text.endswith("\n"):
+                continue
+            line = parse_line(text)
+            if line is None or line["kind"] != FEEDBACK:
+                continue
+            passages = found.setdefault(line["request_id"], {})
+            if isinstance(named := line.get("passages"), list):
+                passages.update((id_, None) for id_ in named if isinstance(id_, str))
+    return found
+
+
+@dataclass(slots=True)
+class Line:
+    """What counts of one answered question.
+
+    Attributes:
+        filter: Parsed JSON.
+        asked: The route that was asked for.
+        route: The route that was taken, by its code.
+        shown: Ids of the passages that were returned.
+        stages: Stage -> seconds, the request's share of its batch; no wait is among them.
+        waited_ms: As in `Requests`.
+        budget: As in `Requests`.
+        score: None where no router decided.
+        model: "" where no router decided.
+        thresholds: That the score was held against.
+        budget_unknown: Whether a budget chose the route that the log does not tell.
+    """
+
+    question: str
+    filter: object | None
+    collection: str
+    asked: str
+    route: int
+    shown: list[str]
+    time: datetime
+    index_version: int
+    stages: dict[str, float]
+    waited_ms: float
+    budget: float
+    score: float | None
+    model: str
+    thresholds: tuple[float, float] | None
+    budget_unknown: bool
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> "Line":
+        """A line from what was logged.
+
+        Raises:
+            ValueError: Something is missing, or is not what the service writes.
+        """
+        try:
+            return cls._of(values)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no line as the service writes it: {error!r}") from None
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> "Line":
+        seconds = values["seconds"]
+        decision = values["decision"] or {}
+        score, held = decision.get("score"), decision.get("thresholds")
+        budget = values.get("max_latency_ms")
+        if score is not None and not 0 <= score <= 1:
+            raise ValueError("a score is a number from 0 to 1")
+        if min(seconds.values()) < 0 or not math.isfinite(sum(seconds.values())):
+            raise ValueError("a time is a number from 0")
+        time = datetime.fromisoformat(values["time"])
+        return cls(
+            question=_text(values["question"]),
+            filter=values["filter"],
+            collection=_text(values["collection"]),
+            asked=_text(values["asked"]),
+            route=_CODES[values["route"]],
+            shown=list(values["passages"]),
+            time=time if time.tzinfo else time.replace(tzinfo=UTC),
+            index_version=int(values["index_version"]),
+            stages={stage: own for stage, own in seconds.items() if stage not in _WAITS},
+            waited_ms=1000 * seconds["total"],
+            budget=math.nan if budget is None else float(budget),
+            score=None if score is None else float(score),
+            model=_text(decision.get("model", "")),
+            thresholds=None if held is None else (float(held["low"]), float(held["high"])),
+            budget_unknown=budget is None and decision.get("reason", "").startswith("budget"),
+        )
+
+
+def times_of_routes(stages: Float64, whole: Float64, taken: Codes, *, asks_corpus: bool) -> Float32:
+    """How long other routes would have taken, out of the stages of the one that was taken.
+
+    Fusion runs every arm, so what it logs says how long each arm alone would have taken. Where a
+    router looks at the corpus, the dense list and the seeds are there before it decides.
+
+    Args:
+        stages: (n, len(_STAGES)) seconds of `_STAGES`; NaN for those that were not run.
+        whole: (n,) seconds of all stages.
+        taken: (n,) the route.
+        asks_corpus: Whether the router looks at the corpus.
+
+    Returns:
+        (n, len(ROUTES)) milliseconds of work by each route; NaN where its arms were not all run.
+    """
+    times = np.full((len(whole), len(ROUTES)), np.nan, np.float32)
+    ran = dict(zip(_STAGES, np.nan_to_num(stages).T, strict=True))
+    for route in (Route.DENSE, Route.LEXICAL, Route.HYBRID, Route.GRAPH):
+        arms = lists_of(route, FusionSettings())
+        kept = {*stages_of(route), *(_CORPUS if asks_corpus else ())}
+        spared = sum(time for stage, time in ran.items() if stage not in kept)
+        known = ~np.isnan(stages[:, [_STAGES.index(arm) for arm in arms]]).any(axis=1)
+        times[:, ROUTES.index(route)] = np.where(known, 1000 * (whole - spared), np.nan)
+    times[np.arange(len(whole)), taken] = 1000 * whole
+    return times
+
+
+class _Reader:
+    """Counts line by line."""
+
+    def __init__(
+        self, router: RouterInfo, collection: str, feedback: Mapping[str, dict[str, None]]
+    ) -> None:
+        self._router = router
+        self._named = collection
+        self._collection = collection
+        self._feedback = feedback
+        self._with_feedback: dict[str, list[Line]] = {}
+        self._routes = array("b")
+        self._values = array("d")  # score, wait, budget, all stages, and each of _STAGES
+        self._hashes = array("q")
+        self._times: tuple[datetime, datetime] | None = None
+        self._versions: set[int] = set()
+        self._thresholds: Counter[tuple[float, float]] = Counter()
+        self._collections: Counter[str] = Counter()
+        self._models: Counter[str] = Counter()
+        self._lines = self._forced = self._undecided = self._budgets = 0
+        self._unfinished = self._others = self._broken = 0
+        self._first_broken = ""
+
+    def take(self, text: str, path: Path, number: int) -> None:
+        self._lines += 1
+        if not text.endswith("\n"):
+            self._unfinished += 1
+            return
+        values = parse_line(text)
+        try:
+            if values is None:
+                raise ValueError
+            if values["kind"] == RETRIEVAL:
+                self._count(Line.of(values), values["request_id"])
+            else:
+                self._others += values["kind"] != FEEDBACK
+        except ValueError:
+            self._broken += 1
+            self._first_broken = self._first_broken or f"{path}:{number}"
+
+    def _count(self, line: Line, request_id: str) -> None:
+        self._collections[line.collection] += 1
+        self._collection = self._collection or line.collection
+        if request_id in self._feedback:
+            self._with_feedback.setdefault(request_id, []).append(line)
+        if line.collection != self._collection:
+            return
+        if line.asked != Route.AUTO:
+            self._forced += 1
+        elif line.score is None or line.thresholds is None:
+            self._undecided += 1
+        elif line.model != self._router.name:
+            self._models[line.model] += 1
+        elif line.budget_unknown:
+            self._budgets += 1
+        else:
+            stages = line.stages
+            own = [stages.get(stage, math.nan) for stage in _STAGES]
+            whole = sum(stages.values())
+            self._values.extend((line.score, line.waited_ms, line.budget, whole, *own))
+            self._routes.append(line.route)
+            self._thresholds[line.thresholds] += 1
+            # Python's own hash: 64 bits, and nothing but the count depends on it.
+            self._hashes.append(hash((line.question, canonical(line.filter))))
+            self._versions.add(line.index_version)
+            first, last = self._times or (line.time, line.time)
+            self._times = (min(first, line.time), max(last, line.time))
+
+    def done(self, paths: Sequence[Path]) -> DecisionLog:
+        self._refuse_collections(paths)
+        left_out = self._left_out()
+        if self._times is None:
+            why = "; ".join(f"{count} {reason}" for reason, count in left_out.items())
+            raise LogError(
+                f"None of the {self._collections[self._collection]} questions asked of "
+                f"'{self._collection}' was decided by router {self._router.name} ({why}); name the "
+                "router that decided with --router, or ask without naming a route."
+            )
+        return DecisionLog(
+            files=len(paths),
+            lines=self._lines,
+            collection=self._collection,
+            model=self._router.name,
+            requests=self._requests(),
+            questions=len(np.unique(np.frombuffer(self._hashes, np.int64))),
+            first=self._times[0],
+            last=self._times[1],
+            versions=(min(self._versions), max(self._versions)),
+            thresholds=dict(self._thresholds.most_common()),
+            left_out=left_out,
+            feedback=_joined(self._feedback, self._with_feedback, self._collection),
+        )
+
+    def _requests(self) -> Requests:
+        routes = np.frombuffer(self._routes, np.int8)
+        values = np.frombuffer(self._values, np.float64).reshape(len(routes), -1)
+        times = times_of_routes(
+            values[:, 4:], values[:, 3], routes, asks_corpus=self._router.asks_corpus
+        )
+        scores, waited, budgets = (values[:, column].copy() for column in range(3))
+        return Requests(scores, routes, times, waited, budgets)
+
+    def _refuse_collections(self, paths: Sequence[Path]) -> None:
+        there = _listed(dict(sorted(self._collections.items())))
+        if not there:
+            wrong = (
+                f", and {self._broken} lines are none of a request log (the first: "
+                f"{self._first_broken})"
+                if self._broken
+                else ""
+            )
+            raise LogError(
+                f"No question was answered in {', '.join(map(str, paths))}{wrong}; give the file "
+                "that WYE_SERVE__REQUEST_LOG names, once something was asked."
+            )
+        if self._named and self._named not in self._collections:
+            raise LogError(f"Nothing was asked of collection '{self._named}'; there is {there}.")
+        if not self._named and len(self._collections) > 1:
+            raise LogError(f"Several collections were asked: {there}; name one with --collection.")
+
+    def _left_out(self) -> dict[str, int]:
+        others = Counter(self._collections)
+        others.pop(self._collection, None)
+        found = {
+            f"asked of another collection: {_listed(others)}": others.total(),
+            "route named by the caller": self._forced,
+            "no decision: the router failed, was late, or had no passages": self._undecided,
+            f"decided by another router: {_listed(self._models)}": self._models.total(),
+            "a budget chose the route, and this older log does not tell it": self._budgets,
+            "line of another kind": self._others,
+            f"no line of a request log, the first at {self._first_broken}": self._broken,
+            "line without an end, as it was being written": self._unfinished,
+        }
+        return {why: count for why, count in found.items() if count}
+
+
+def _joined(
+    feedback: Mapping[str, dict[str, None]], lines: Mapping[str, list[Line]], collection: str
+) -> LoggedFeedback:
+    """Feedback with the questions it is about; the same question asked twice is put together.
+
+    Args:
+        feedback: As `read_feedback` gives it.
+        lines: Request id -> what was asked with it, in the order of the log.
+        collection: That is looked at.
+    """
+    questions: dict[tuple[str, str], FeedbackQuestion] = {}
+    why: Counter[str] = Counter()
+    for request_id, asked in lines.items():
+        passages = feedback[request_id]
+        keys = {(one.collection, one.question, canonical(one.filter)) for one in asked}
+        counts = [one for one in asked if one.collection == collection and one.asked == Route.AUTO]
+        if not passages:
+            why["a rating that names no passage"] += 1
+        elif len(keys) > 1:
+            why["a request with several questions, so that it is unclear about which"] += 1
+        elif not counts:
+            why["a question that does not count here"] += 1
+        for line in counts if passages and len(keys) == 1 else ():
+            key = (line.question, canonical(line.filter))
+            found = questions.setdefault(key, FeedbackQuestion(line.question, line.filter))
+            found.passages |= passages
+            found.shown |= passages.keys() & set(line.shown)
+            found.routes.append(ROUTES[line.route])
+            if line.score is not None:
+                found.scores[line.model] = line.score
+    why["an unknown request"] = len(feedback) - len(lines)
+    left_out = {reason: count for reason, count in why.items() if count}
+    return LoggedFeedback(tuple(questions.values()), len(feedback), left_out)
+
+
+def canonical(filter_: object | None) -> str:
+    """A filter as text; equal filters are equal texts."""
+    return "" if filter_ is None else json.dumps(filter_, sort_keys=True)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({count})" for name, count in counts.items())

@@ -1,0 +1,368 @@
+"""A request log replayed under other thresholds: which routes, what latency, how many changes."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends.types import Float64
+from router.model_files import read_info, read_policy, save_policy
+from router.policy import Budget, Policy, bands, decide, routes
+from router.settings import Settings, load_settings
+from router.types import Route, Thresholds
+from training.errors import FitError, LogError
+from training.log_replay.reading import ROUTES, Codes, DecisionLog, Requests, read_log
+from training.thresholds.outcomes import (
+    FUSION,
+    GRAPH,
+    SIMPLE,
+    RouteOutcomes,
+    ThresholdObjective,
+)
+from training.thresholds.solve import solve
+from training.thresholds.sweep import CUTS
+
+TAIL = 0.95
+_PLACES = (Thresholds(1, 1), Thresholds(0, 1), Thresholds(0, 0))
+"""Under which every score takes the simple route, fusion, or the graph."""
+_SCORES = (0.25, 0.75)
+"""One of each half of the band of `_PLACES`, since a budget may send them different ways."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTimes:
+    """How long one route takes.
+
+    Attributes:
+        count: Requests that it answered.
+        known: Requests of which the log tells how long it took, or would have taken.
+        mean_ms: Mean of `Requests.times_ms` over these.
+        p50_ms: Median of the same.
+        p95_ms: 95th percentile of the same.
+        waited_p50_ms: Median of `Requests.waited_ms` over those that it answered; NaN for none.
+        waited_p95_ms: 95th percentile of the same.
+    """
+
+    count: int
+    known: int
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    waited_p50_ms: float
+    waited_p95_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a policy makes of the requests.
+
+    Attributes:
+        policy: Thresholds and what goes with them; None for the routes that were taken.
+        routes: (n,) codes of routes.
+        shares: Of each route that some request takes.
+        unknown: Routes that some request takes, of which the log never tells how long they last.
+        mean_ms: Expected mean of the work in milliseconds; NaN where some route is unknown.
+        p50_ms: Expected median, likewise.
+        p95_ms: Expected 95th percentile, likewise.
+    """
+
+    policy: Policy | None
+    routes: Codes
+    shares: Mapping[Route, float]
+    unknown: tuple[Route, ...]
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True)
+class LogReplay:
+    """What was asked, and the policy that serves.
+
+    Attributes:
+        log: What was asked.
+        now: What becomes of scores now.
+    """
+
+    log: DecisionLog
+    now: Policy
+
+    @classmethod
+    def load(cls, paths: Sequence[Path], settings: Settings, collection: str = "") -> "LogReplay":
+        """Read logs, and the router of the settings with its thresholds; no model is loaded.
+
+        Raises:
+            RequestLogError: A log cannot be read.
+            LogError: As `read_log` raises it.
+            ModelFileError: The router or its thresholds cannot be read.
+        """
+        own = settings.router
+        router = read_info(own.folder())
+        policy = read_policy(Path(own.thresholds)) if own.thresholds else router.policy
+        return cls(read_log(paths, router, collection), policy)
+
+    @cached_property
+    def served(self) -> Effect:
+        """The routes that were taken, and the times that this took."""
+        return as_served(self.log.requests)
+
+    @cached_property
+    def present(self) -> Effect:
+        """What the present policy makes of the same requests."""
+        return self.effect(self.now)
+
+    def effect(self, policy: Policy) -> Effect:
+        """What another policy makes of them; see `effect`."""
+        return effect(self.log.requests, policy)
+
+    def candidate(self, text: str) -> Policy:
+        """A policy as the command line has it: a thresholds file, or LOW,HIGH.
+
+        Raises:
+            ModelFileError: The file cannot be read, or is none.
+            PolicyError: The numbers are not in order, or not from 0 to 1.
+            LogError: These are other than two numbers.
+        """
+        if "," not in text or Path(text).exists():
+            return read_policy(Path(text))
+        try:
+            low, high = map(float, text.split(","))
+        except ValueError:
+            raise LogError(
+                f"'{text}' are no thresholds; give a file, or two numbers such as 0.3,0.8."
+            ) from None
+        return replace(self.now, thresholds=Thresholds(low, high))
+
+    def notes(self) -> dict[str, Any]:
+        """Where thresholds come from, for their file; no question is in it."""
+        log = self.log
+        return {
+            "collection": log.collection,
+            "router": log.model,
+            "requests": len(log.requests),
+            "questions": log.questions,
+            "questions with marked passages": len(log.feedback.questions),
+            "first": log.first.isoformat(timespec="seconds"),
+            "last": log.last.isoformat(timespec="seconds"),
+            "index versions": list(log.versions),
+        }
+
+    def save(self, path: Path, policy: Policy, notes: Mapping[str, Any]) -> None:
+        """Write a thresholds file that no judgement stands behind, to be reviewed."""
+        found = self.effect(policy)
+        said = {
+            "from": "a request log; no answer was judged",
+            "log": self.notes(),
+            "expected mean_ms": found.mean_ms if not found.unknown else None,
+            "shares": {str(route): share for route, share in found.shares.items()},
+            "requests that change route": sum(changes(self.present, found).values()),
+            "instead_of": asdict(self.now.thresholds),
+        }
+        save_policy(path, replace(policy, router=self.log.model), {**said, **notes})
+
+
+def router_settings(router: str) -> Settings:
+    """Those of the environment; thresholds that were reviewed for its router are for no other.
+
+    Args:
+        router: "name/version", or a version's folder; empty for that of the environment.
+    """
+    own = load_settings()
+    if not router:
+        return own
+    return own.model_copy(update={"router": replace(own.router, model=router, thresholds="")})
+
+
+def decide_again(requests: Requests, policy: Policy) -> Codes:
+    """(n,) codes of the routes that a policy gives, each with the request's own budget.
+
+    Raises:
+        PolicyError: A request has a budget, and the policy knows no latencies.
+    """
+    order = np.array([ROUTES.index(route) for route in routes(policy.simple)], np.int8)
+    codes = order[bands(requests.scores, policy.thresholds)]
+    for row in np.flatnonzero(~np.isnan(requests.budgets)).tolist():
+        budget = Budget(float(requests.budgets[row]), policy.latency_ms)
+        score = float(requests.scores[row])
+        choice = decide(score, policy.thresholds, simple=policy.simple, budget=budget)
+        codes[row] = ROUTES.index(choice.route)
+    return codes
+
+
+def as_served(requests: Requests) -> Effect:
+    """The routes that were taken, and the times that this took."""
+    return _effect(requests, None, requests.routes)
+
+
+def effect(requests: Requests, policy: Policy) -> Effect:
+    """What a policy makes of the requests.
+
+    Times are expected ones. Where the log tells how long a request would have taken by its new
+    route, it is that; otherwise any time that is known of that route is equally likely.
+
+    Raises:
+        PolicyError: A request has a budget, and the policy knows no latencies.
+    """
+    return _effect(requests, policy, decide_again(requests, policy))
+
+
+def changes(before: Effect, after: Effect) -> dict[tuple[Route, Route], int]:
+    """(from, to) -> requests that change their route, the most frequent change first."""
+    moved = before.routes != after.routes
+    pairs = Counter(zip(before.routes[moved].tolist(), after.routes[moved].tolist(), strict=True))
+    return {(ROUTES[old], ROUTES[new]): count for (old, new), count in pairs.most_common()}
+
+
+def times_of(requests: Requests) -> dict[Route, RouteTimes]:
+    """By route, in the order of `Route`; those of which nothing is known are left out."""
+    found = {}
+    for code, route in enumerate(ROUTES):
+        times = _known(requests, code)
+        if len(times):
+            waited = requests.waited_ms[requests.routes == code]
+            found[route] = RouteTimes(
+                len(waited),
+                len(times),
+                float(times.mean()),
+                _quantile(times, 0.5),
+                _quantile(times, TAIL),
+                _quantile(waited, 0.5) if len(waited) else math.nan,
+                _quantile(waited, TAIL) if len(waited) else math.nan,
+            )
+    return found
+
+
+def keeps(found: Effect, goal: ThresholdObjective) -> bool:
+    """Whether the expected mean latency and the share of requests that walk the graph are allowed.
+
+    Where latency is bounded, a route whose latency is not known may not be taken.
+    """
+    graph = sum(found.shares.get(route, 0.0) for route in (Route.GRAPH, Route.FUSION))
+    bounds = ((graph, goal.max_graph_share), (found.mean_ms, goal.max_mean_ms))
+    # Met, but for the rounding of sums; what is not known is not met.
+    return all(most is None or value <= most + 1e-6 * max(1.0, most) for value, most in bounds)
+
+
+def within_bounds(requests: Requests, now: Policy, goal: ThresholdObjective) -> Policy:
+    """The policy that keeps the bounds while the fewest requests leave the route they take now.
+
+    Without judgements no other aim is honest: one cannot tell which change would do good, so the
+    best change is the smallest. Among equally small ones it is the one that leaves most to fusion,
+    as `training.thresholds.solve.solve` does when it is cautious. Where latency is bounded, a
+    route of which the log never tells how long it takes gets nothing.
+
+    Args:
+        requests: That the bounds are to hold for.
+        now: What serves.
+        goal: Bounds on the mean of the expected latency, and on the share that walks the graph.
+
+    Returns:
+        The present policy where it keeps the bounds.
+
+    Raises:
+        FitError: No thresholds keep the bounds.
+        PolicyError: A request has a budget, and the policy knows no latencies.
+    """
+    present = effect(requests, now)
+    if keeps(present, goal):
+        return now
+    outcomes = _outcomes(requests, now, present, goal)
+    found = solve(outcomes, goal, errors=0, most=CUTS, cautious=True).thresholds
+    # Cuts lie between some of the scores; where a threshold need not move, it does not.
+    tried = [
+        replace(now, thresholds=Thresholds(low, high))
+        for low, high in (
+            (now.thresholds.low, found.high),
+            (found.low, now.thresholds.high),
+            (found.low, found.high),
+        )
+        if low <= high
+    ]
+    effects = [effect(requests, policy) for policy in tried]
+    moved = [int((one.routes != present.routes).sum()) for one in effects]
+    allowed = [at for at, one in enumerate(effects) if keeps(one, goal)]
+    if not allowed:
+        raise FitError(
+            "No thresholds keep the bounds: a score of 1 takes the graph whatever they are. Allow "
+            "more latency, or a higher graph share."
+        )
+    return tried[min(allowed, key=lambda at: (moved[at], at))]
+
+
+def _outcomes(
+    requests: Requests, now: Policy, present: Effect, goal: ThresholdObjective
+) -> RouteOutcomes:
+    """Quality 1 where a request stays on its route; latency as each route has had it."""
+    seen = times_of(requests)
+    never = 0.0 if goal.max_mean_ms is None else (goal.max_mean_ms + 1) * (len(requests) + 1)
+    means = np.array([seen[route].mean_ms if route in seen else never for route in ROUTES])
+    times = np.where(np.isnan(requests.times_ms), means, requests.times_ms)
+    stays = np.empty((len(requests), 3))
+    ms = np.empty((len(requests), 3))
+    for budget in np.unique(requests.budgets).tolist():
+        rows = np.isnan(requests.budgets) if math.isnan(budget) else requests.budgets == budget
+        for place, codes in enumerate(_routes_within(now, budget)):
+            stays[rows, place] = np.isin(present.routes[rows], codes)
+            ms[rows, place] = times[rows][:, codes].max(axis=1)
+    # No thresholds reach these: a score of 1 always takes the graph, and one of 0 never fusion.
+    ones, zeros = requests.scores == 1, requests.scores == 0
+    for values in (stays, ms):
+        values[ones] = values[ones][:, [GRAPH]]
+        values[zeros, FUSION] = values[zeros, SIMPLE]
+    edge = float(np.finfo(np.float64).eps)  # a score may be rounded to 0 or 1
+    return RouteOutcomes(np.clip(requests.scores, edge, 1 - edge), stays, ms)
+
+
+def _routes_within(now: Policy, budget: float) -> list[list[int]]:
+    """Codes of the routes that the three places lead to, within a request's own budget."""
+    most = None if math.isnan(budget) else Budget(budget, now.latency_ms)
+    choices = [
+        {decide(score, pair, simple=now.simple, budget=most).route for score in _SCORES}
+        for pair in _PLACES
+    ]
+    return [sorted(map(ROUTES.index, chosen)) for chosen in choices]
+
+
+def _effect(requests: Requests, policy: Policy | None, codes: Codes) -> Effect:
+    n = len(requests)
+    shares, unknown = {}, []
+    values, weights = [], []
+    for code, route in enumerate(ROUTES):
+        rows = np.flatnonzero(codes == code)
+        if not len(rows):
+            continue
+        shares[route] = len(rows) / n
+        own = requests.times_ms[rows, code].astype(np.float64)
+        told = ~np.isnan(own)
+        values.append(own[told])
+        weights.append(np.ones(int(told.sum())))
+        if told.all():
+            continue
+        pool = _known(requests, code)
+        if not len(pool):
+            unknown.append(route)
+            continue
+        values.append(pool)
+        weights.append(np.full(len(pool), int((~told).sum()) / len(pool)))
+    if unknown:
+        return Effect(policy, codes, shares, tuple(unknown), math.nan, math.nan, math.nan)
+    times, counts = np.concatenate(values), np.concatenate(weights)
+    mean = float((times * counts).sum() / n)
+    p50, p95 = _quantile(times, 0.5, counts), _quantile(times, TAIL, counts)
+    return Effect(policy, codes, shares, (), mean, p50, p95)
+
+
+def _known(requests: Requests, code: int) -> Float64:
+    """Every time that is known of a route."""
+    times = requests.times_ms[:, code].astype(np.float64)
+    return times[~np.isnan(times)]
+
+
+def _quantile(values: Float64, share: float, weights: Float64 | None = None) -> float:
+    """The smallest value that at least this share of the values does not exceed."""
+    return float(np.quantile(values, share, weights=weights, method="inverted_cdf"))

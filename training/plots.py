@@ -1,0 +1,142 @@
+"""Plots as SVG: the same bytes for the same numbers, to be read on light and on dark ground."""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from backends.types import Float64, Int64
+from router.types import Thresholds
+from training.fit.calibration import Reliability
+from training.markdown import INK
+from training.thresholds.outcomes import Outcome
+from training.thresholds.solve import Front
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BINS = 20
+OUTCOMES: Mapping[str, int] = {
+    "only the simple arm succeeds": 0,
+    "both or neither": -1,
+    "only the graph succeeds": 1,
+}
+"""By label."""
+BLUE, GREY, ORANGE, GREEN = "#3d7fc1", "#a9a9a9", "#d97f26", "#5c9a55"
+_STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "wye",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
+    **{f"axes.{part}color": INK for part in ("edge", "label", "title")},
+}
+
+_BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+"""Neither a date nor a version: only numbers change the bytes."""
+
+
+def histogram(scores: Float64, labels: Int64) -> dict[str, Int64]:
+    """(BINS,) questions by score, in groups of equal width, for each outcome."""
+    return {
+        outcome: np.histogram(scores[labels == label], bins=BINS, range=(0, 1))[0]
+        for outcome, label in OUTCOMES.items()
+    }
+
+
+def reliability_plot(found: Mapping[str, Reliability]) -> str:
+    """Share of questions that the graph wins against the score, in groups of equal size."""
+    with mpl.rc_context(_STYLE):
+        figure, (axes,) = _figure(1, 4.2, 3.8)
+        axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
+        for (name, one), colour in zip(found.items(), (BLUE, ORANGE, GREEN), strict=False):
+            axes.plot(
+                one.mass.score, one.mass.outcome, color=colour, marker="o", markersize=4, label=name
+            )
+        axes.set(xlabel="mean score", ylabel="share that only the graph answers")
+        axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+        axes.legend(loc="upper left")
+        return _svg(figure)
+
+
+def score_plot(
+    found: Mapping[str, Mapping[str, Int64]], thresholds: Thresholds | None = None
+) -> str:
+    """Questions by score and outcome, one panel for each set of questions.
+
+    Args:
+        found: Title -> outcome -> (BINS,) questions, as `histogram` counts them.
+        thresholds: Drawn as lines; None for none.
+    """
+    edges = np.linspace(0, 1, BINS + 1)
+    with mpl.rc_context(_STYLE):
+        figure, panels = _figure(len(found), 4.2 * len(found), 3.0)
+        for axes, (title, counts) in zip(panels, found.items(), strict=True):
+            below = np.zeros(BINS)
+            for outcome, colour in zip(OUTCOMES, (BLUE, GREY, ORANGE), strict=True):
+                axes.bar(
+                    edges[:-1],
+                    counts[outcome],
+                    1 / BINS,
+                    bottom=below,
+                    align="edge",
+                    color=colour,
+                    label=outcome,
+                )
+                below = below + counts[outcome]
+            for threshold in (thresholds.low, thresholds.high) if thresholds else ():
+                axes.axvline(threshold, color=INK, linewidth=1.2, linestyle="--")
+            axes.set(title=title, xlabel="score", ylabel="questions", xlim=(0, 1))
+        marks, names = panels[0].get_legend_handles_labels()
+        figure.legend(marks, names, loc="outside lower center", ncols=len(names))
+        return _svg(figure)
+
+
+def front_plot(
+    front: Front, chosen: Outcome, fixed: Mapping[str, Outcome], measure: str = "quality"
+) -> str:
+    """The Pareto front, with what the chosen thresholds give and what always one route gives."""
+    with mpl.rc_context(_STYLE):
+        figure, (axes,) = _figure(1, 5.6, 3.6)
+        axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
+        for (name, one), marker in zip(fixed.items(), "s^D", strict=False):
+            axes.plot(one.mean_ms, one.quality, marker, color=GREY, label=f"always {name}")
+        axes.plot(
+            chosen.mean_ms,
+            chosen.quality,
+            "o",
+            color=ORANGE,
+            markersize=8,
+            label="these thresholds",
+        )
+        axes.set(xlabel="mean latency, ms", ylabel=measure)
+        axes.legend(loc="lower right")
+        return _svg(figure)
+
+
+def importance_plot(names: Sequence[str], importances: Float64, most: int = 20) -> str:
+    """The most important of (d,) features."""
+    order = np.argsort(-importances, kind="stable")[:most][::-1].tolist()
+    with mpl.rc_context(_STYLE):
+        figure, (axes,) = _figure(1, 6.2, 0.6 + 0.2 * len(order))
+        axes.barh([names[at] for at in order], importances[order], color=BLUE)
+        axes.set(xlabel="mean |contribution| to the logit")
+        return _svg(figure)
+
+
+def _figure(panels: int, width: float, height: float) -> "tuple[Figure, list[Axes]]":
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, [figure.add_subplot(1, panels, place + 1) for place in range(panels)]
+
+
+def _svg(figure: Figure) -> str:
+    written = io.StringIO()
+    figure.savefig(written, format="svg", transparent=True, metadata=_BARE)
+    svg = written.getvalue()
+    return svg[svg.index("<svg") :]

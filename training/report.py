@@ -1,0 +1,548 @@
+"""The report of a training run: all its numbers, as Markdown with plots, as one page, as JSON."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends.types import Float64, Int64
+from router.explain import Explainer
+from router.policy import Policy, routes
+from router.scorer import Scorer, to_scores
+from router.types import Route, Thresholds
+from training.data.evaluation_set import EvaluationSet
+from training.evaluation.bootstrap import Interval
+from training.evaluation.compare import (
+    AUTO,
+    ORACLE,
+    PERCENTILES,
+    QUALITY,
+    Percentiles,
+    percentiles,
+)
+from training.evaluation.held_out import HeldOutEvaluation, Summary, parts, summarise
+from training.evaluation.measures import write_json
+from training.fit.calibration import Reliability, reliability
+from training.fit.crossfit import ScorerComparison
+from training.fit.recipe import RouterRecipe
+from training.fit.router import Choices, Fitted
+from training.fit.trainer import Selection
+from training.markdown import (
+    by_measure,
+    code,
+    escape,
+    fill,
+    gain,
+    gain_spread,
+    milliseconds,
+    percent,
+    share,
+    spread,
+    table,
+    to_html,
+)
+from training.plots import front_plot, histogram, importance_plot, reliability_plot, score_plot
+from training.thresholds.outcomes import Outcome, of_routes
+from training.thresholds.solve import Front, Solution, Stability, front, stability
+
+CROSSFIT, DEV, TEST = "train and dev, cross-fitted", "dev, on which it was calibrated", "test"
+SHOWN_FEATURES = 30
+_CAUTIOUS = (
+    "the middle of these for the low threshold, and the highest that goes with it for the high one"
+)
+_MS = tuple(f"p{p} ms" for p in PERCENTILES)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionCounts:
+    """Questions of one dataset in one split of one replay.
+
+    Attributes:
+        origin: Name of the replay: the dataset itself, or a union that it is part of.
+        dataset: That the questions come from.
+        split: train, dev or test.
+        questions: How many.
+        simple: On how many of them only the simple arm succeeds.
+        graph: On how many of them only the graph does.
+    """
+
+    origin: str
+    dataset: str
+    split: str
+    questions: int
+    simple: int
+    graph: int
+
+    @property
+    def disagreements(self) -> int:
+        """On how many of them exactly one arm succeeds."""
+        return self.simple + self.graph
+
+
+@dataclass(frozen=True)
+class Report:
+    """All numbers of a training run; no question is quoted.
+
+    Attributes:
+        title: Name of the router.
+        schema_id: Of the features that it looks at.
+        command: That gives all of this again.
+        versions: Of what took part, by name.
+        seconds: That each stage of the run took.
+        choices: What the run was asked to do.
+        data: Counts of the questions.
+        recipe: Of the scorer.
+        members: Networks whose mean it is.
+        comparison: Of the two kinds of scorer; None where the kind was given.
+        selection: The (d,) features that it looks at.
+        importances: (d,) mean |contribution| to the logit on dev.
+        dev_auc: On the disagreements of dev.
+        calibration: Over disagreements, by the questions that were scored.
+        scores: Questions scored -> outcome -> questions by score.
+        policy: Simple route and thresholds.
+        solutions: Thresholds for each simple route that was tried.
+        stability: Of the chosen thresholds.
+        fixed: What always taking one of the three routes gives.
+        front: Quality against latency, on train and dev.
+        stages_ms: Of answering one question at a time.
+        evaluation: On the test splits; None where there are none.
+        parts: The same by replay, and by dataset within it.
+        transfer: Dataset -> the same, with a router that learned from the others.
+        untried: Dataset -> why the others teach nothing that could be tried on it.
+        near_duplicates: Test questions that a training question nearly repeats.
+    """
+
+    title: str
+    schema_id: str
+    command: str
+    versions: Mapping[str, str]
+    seconds: Mapping[str, float]
+    choices: Choices
+    data: tuple[QuestionCounts, ...]
+    recipe: RouterRecipe
+    members: int
+    comparison: ScorerComparison | None
+    selection: Selection
+    importances: Float64
+    dev_auc: float
+    calibration: Mapping[str, Reliability]
+    scores: Mapping[str, Mapping[str, Int64]]
+    policy: Policy
+    solutions: Mapping[Route, Solution]
+    stability: Stability
+    fixed: Mapping[str, Outcome]
+    front: Front
+    stages_ms: Mapping[str, Percentiles]
+    evaluation: Summary | None = None
+    parts: Mapping[str, Summary] = field(default_factory=dict)
+    transfer: Mapping[str, Summary] = field(default_factory=dict)
+    untried: Mapping[str, str] = field(default_factory=dict)
+    near_duplicates: int = 0
+
+
+def make_report(
+    fitted: Fitted,
+    held_out: HeldOutEvaluation | None,
+    *,
+    title: str,
+    schema_id: str,
+    command: str,
+    seconds: Mapping[str, float],
+    versions: Mapping[str, str],
+) -> Report:
+    """Count, resample and sum up, which takes seconds.
+
+    Raises:
+        FitError: No resample of the questions has thresholds that keep the bounds.
+    """
+    choices, trained, policy = fitted.choices, fitted.trained, fitted.policy
+    questions, labels, logits = fitted.training.questions, fitted.training.labels, fitted.logits
+    outcomes, known = fitted.outcomes[policy.simple], labels >= 0
+    report = Report(
+        title=title,
+        schema_id=schema_id,
+        command=command,
+        versions=versions,
+        seconds=seconds,
+        choices=choices,
+        data=count_questions(questions, labels),
+        recipe=trained.recipe,
+        members=len(fitted.scorer.members),
+        comparison=fitted.comparison,
+        selection=trained.selection,
+        importances=importances(fitted.scorer, questions.features[fitted.training.dev]),
+        dev_auc=trained.dev_auc,
+        calibration={CROSSFIT: reliability(logits[known], labels[known]), DEV: trained.dev},
+        scores={CROSSFIT: histogram(to_scores(logits), labels)},
+        policy=policy,
+        solutions=fitted.solutions,
+        stability=stability(
+            outcomes,
+            policy.thresholds,
+            choices.goal,
+            errors=choices.errors,
+            cautious=choices.elsewhere,
+            seed=choices.seed,
+        ),
+        fixed={
+            str(route): of_routes(outcomes, np.full(len(outcomes), at))
+            for at, route in enumerate(routes(policy.simple))
+        },
+        front=front(outcomes, choices.goal),
+        stages_ms=stage_latency(questions),
+    )
+    if held_out is None:
+        return report
+    test = held_out.outcomes
+    evaluation = summarise(test)
+    calibrated = {} if evaluation.calibration is None else {TEST: evaluation.calibration}
+    return replace(
+        report,
+        data=report.data + count_questions(held_out.questions, test.labels),
+        calibration={**report.calibration, **calibrated},
+        scores={**report.scores, TEST: histogram(test.scores, test.labels)},
+        stages_ms=stage_latency(held_out.questions),
+        evaluation=evaluation,
+        parts={n: summarise(test, rows, policy.thresholds) for n, rows in parts(test).items()},
+        transfer={name: summarise(found) for name, found in held_out.transfer.items()},
+        untried=held_out.untried,
+        near_duplicates=len(held_out.duplicates),
+    )
+
+
+def count_questions(questions: EvaluationSet, labels: Int64) -> tuple[QuestionCounts, ...]:
+    """Questions of every replay, dataset and split; labels (n,) as `labels_of` gives them."""
+    found, start = [], 0
+    for replay in questions.replays:
+        own = labels[start : start + len(replay)]
+        start += len(replay)
+        for dataset in np.unique(replay.groups).tolist():
+            rows = replay.groups == dataset
+            simple, graph = (int((own[rows] == label).sum()) for label in (0, 1))
+            counts = int(rows.sum()), simple, graph
+            found.append(QuestionCounts(replay.dataset, dataset, replay.split, *counts))
+    return tuple(found)
+
+
+def importances(scorer: Scorer, features: Float64) -> Float64:
+    """(d,) mean |contribution| of each selected feature to the logit, over (n, width) questions."""
+    explainer = Explainer.of(scorer)
+    inputs, logits = scorer.inputs(features), scorer.logits(features)
+    sizes = [
+        np.abs(explainer.attribute(row, float(logit)).values)
+        for row, logit in zip(inputs, logits, strict=True)
+    ]
+    result: Float64 = np.mean(sizes, axis=0)
+    return result
+
+
+def stage_latency(questions: EvaluationSet) -> dict[str, Percentiles]:
+    """Milliseconds of each stage over the questions that went through it."""
+    seconds: dict[str, list[float]] = {}
+    for replay in questions.replays:
+        for one in replay.questions:
+            for stage, value in one.seconds.items():
+                seconds.setdefault(stage, []).append(value)
+    return {stage: percentiles(1000 * np.array(taken)) for stage, taken in seconds.items()}
+
+
+def write_report(folder: Path, report: Report) -> None:
+    """Write `report.md` with its plots, `report.html` and `report.json`.
+
+    The same report gives the same bytes; older reports in the folder are replaced.
+    """
+    text, drawn = as_markdown(report), plots(report)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.md").write_text(text, encoding="utf-8")
+    (folder / "report.html").write_text(to_html(report.title, text, drawn), encoding="utf-8")
+    for name, svg in drawn.items():
+        (folder / name).write_text(svg, encoding="utf-8")
+    write_json(folder / "report.json", plain(report))
+
+
+def plain(value: object) -> Any:  # noqa: ANN401 - JSON has no other type
+    """Dataclasses, arrays and mappings as what JSON knows; a number that is not defined is null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {part.name: getattr(value, part.name) for part in fields(value)}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def plots(report: Report) -> dict[str, str]:
+    """Name of the file -> SVG."""
+    shown = {name: found for name, found in report.calibration.items() if name != DEV}
+    chosen, quality = report.solutions[report.policy.simple].outcome, report.choices.quality
+    return {
+        "importances.svg": importance_plot(report.selection.names, report.importances),
+        "reliability.svg": reliability_plot(shown),
+        "scores.svg": score_plot(report.scores, report.policy.thresholds),
+        "front.svg": front_plot(report.front, chosen, report.fixed, quality),
+    }
+
+
+def as_markdown(report: Report) -> str:
+    """The text; without a final evaluation, it says so."""
+    choices, policy, stable = report.choices, report.policy, report.stability
+    sizes, information = report.importances, report.selection.information
+    order = np.argsort(-sizes, kind="stable")[:SHOWN_FEATURES].tolist()
+    features = [
+        (report.selection.names[at], *(f"{values[at]:.3f}" for values in (sizes, information)))
+        for at in order
+    ]
+    intervals = [
+        (choices.quality, spread(stable.quality)),
+        ("mean ms", _times(stable.mean_ms)),
+        ("low", spread(stable.low)),
+        ("high", spread(stable.high)),
+    ]
+    return fill(
+        "report.md",
+        report=report,
+        title=escape(report.title),
+        summary=_summary(report.evaluation),
+        data=_data(report.data),
+        comparison=_comparison(report.comparison),
+        features=len(sizes),
+        constants=len(report.selection.constants),
+        duplicates=len(report.selection.duplicates),
+        shown=len(order),
+        importances=table(("feature", "importance", "mutual information, nats"), features),
+        calibration=table(
+            ("scores of", "ECE, size", "ECE, width", "Brier", "log loss"),
+            [
+                (name, *map(share, (one.ece_mass, one.ece_width, one.brier)), f"{one.nll:.3f}")
+                for name, one in report.calibration.items()
+            ],
+        ),
+        aim=_aim(choices),
+        plateau=percent(report.solutions[policy.simple].plateau),
+        errors=f"{choices.errors:g} standard error{'s' if choices.errors > 1 else ''}",
+        taken=_CAUTIOUS if choices.elsewhere else "the middle of these",
+        times=", ".join(f"{route} {milliseconds(ms)}" for route, ms in policy.latency_ms.items()),
+        thresholds=_thresholds(report),
+        impossible=f" On {percent(stable.impossible)} of the resamples no pair keeps the bounds."
+        if stable.impossible
+        else "",
+        stability=table(("figure", "interval"), intervals),
+        pairs=len(report.front.quality),
+        front=_front(report.front, choices.quality),
+        evaluation=_evaluation(report),
+        stages=table(
+            ("stage", *_MS),
+            [(n, *(f"{value:.2f}" for value in times)) for n, times in report.stages_ms.items()],
+        ),
+        transfer=_transfer(report),
+        command=code(report.command),
+        versions=table(("part", "version"), list(report.versions.items()), words=2),
+        seconds=table(
+            ("stage", "seconds"), [(name, f"{took:.1f}") for name, took in report.seconds.items()]
+        ),
+    )
+
+
+def _summary(found: Summary | None) -> str:
+    if found is None:
+        return "No dataset has a test split, so that the router has not been judged."
+    means = ", ".join(
+        f"{name} {share(found.means[name][QUALITY].mean)}"
+        for name in ("always dense", "always graph", AUTO, ORACLE)
+    )
+    return f"{QUALITY} on {found.questions} test questions: {means}. {gap(found)}"
+
+
+def _data(data: Sequence[QuestionCounts]) -> str:
+    rows = list(data)
+    for split in dict.fromkeys(one.split for one in data):
+        own = [one for one in data if one.split == split]
+        sums = (sum(getattr(one, name) for one in own) for name in ("questions", "simple", "graph"))
+        rows.append(QuestionCounts("all", "all", split, *sums))
+    counts = ("questions", "disagreements", "only simple", "only graph", "graph's share")
+    return table(
+        ("replay", "dataset", "split", *counts),
+        [
+            (
+                *(one.origin, one.dataset, one.split),
+                *map(str, (one.questions, one.disagreements, one.simple, one.graph)),
+                percent(one.graph / one.disagreements) if one.disagreements else "-",
+            )
+            for one in rows
+        ],
+        words=3,
+    )
+
+
+def _comparison(found: ScorerComparison | None) -> str:
+    if found is None:
+        return ", as was asked for"
+    return (
+        f": on cross-fitted questions, the attention-MLP's likelihood is {found.gain.mean:+.4f} "
+        f"nats a question [{found.gain.low:+.4f} {found.gain.high:+.4f}] above logistic "
+        f"regression's, which is {'more' if found.clever else 'no more'} than one standard error "
+        f"({found.error:.4f})"
+    )
+
+
+def _aim(choices: Choices) -> str:
+    goal = choices.goal
+    bounds = [
+        f"{name} at most {value:g}"
+        for name, value in (
+            ("mean latency in ms", goal.max_mean_ms),
+            ("95th percentile of latency in ms", goal.max_p95_ms),
+            ("share of questions that walk the graph", goal.max_graph_share),
+        )
+        if value is not None
+    ]
+    weight = f" less {goal.latency_weight:g} a millisecond" if goal.latency_weight else ""
+    return choices.quality + weight + (f", with {' and '.join(bounds)}" if bounds else "")
+
+
+def _thresholds(report: Report) -> str:
+    def row(name: str, pair: Thresholds, found: Outcome) -> tuple[str, ...]:
+        shares = map(share, (pair.low, pair.high, found.quality))
+        times = map(milliseconds, (found.mean_ms, found.p95_ms))
+        return name, *shares, *times, *map(percent, found.shares)
+
+    rows = []
+    for route, found in report.solutions.items():
+        kept = " (kept)" if route == report.policy.simple else ""
+        rows.append(row(f"{route}{kept}", found.thresholds, found.outcome))
+        rows.append(row(f"{route}, best pair", found.best, found.best_outcome))
+    header = ("simple route", "low", "high", report.choices.quality, "mean ms", "p95 ms")
+    return table((*header, "simple", "fusion", "graph"), rows)
+
+
+def _times(cell: Interval) -> str:
+    mean, low, high = map(milliseconds, (cell.mean, cell.low, cell.high))
+    return f"{mean} [{low} {high}]"
+
+
+def _front(found: Front, quality: str) -> str:
+    places = np.unique(np.linspace(0, len(found.quality) - 1, 10).round().astype(int)).tolist()
+    rows = []
+    for at in places:
+        pair = found.thresholds[at]
+        shares = map(share, (found.quality[at], pair.low, pair.high))
+        rows.append((milliseconds(found.mean_ms[at]), *shares))
+    return table(("mean ms", quality, "low", "high"), rows)
+
+
+def _evaluation(report: Report) -> str:
+    if report.evaluation is None:
+        return ""
+    said = [overall_markdown(report.evaluation)]
+    if len(report.parts) > 1:
+        for name, part in report.parts.items():
+            said += [f"### {escape(name)}", headline(part), _systems(part)]
+    return "\n\n".join(said)
+
+
+def overall_markdown(found: Summary, *, narrow: bool = False) -> str:
+    """The final evaluation over all questions.
+
+    Args:
+        found: All questions.
+        narrow: For a terminal: fewer columns, and differences without intervals.
+    """
+    return "\n\n".join(
+        [
+            "## Final evaluation",
+            "On the test splits, which nothing was chosen on, with 95 % bootstrap intervals over "
+            "questions. The random router takes each route as often as auto does. The oracle takes "
+            f"the route whose ranking has the best {QUALITY}, which nobody can know. Baselines "
+            "have thresholds solved as the router's are.",
+            headline(found),
+            _systems(found, narrow=narrow),
+            "### Latency and routes",
+            table(
+                ("system", *_MS, "simple", "fusion", "graph"),
+                [
+                    (name, *map(milliseconds, times), *map(percent, found.shares[name]))
+                    for name, times in found.latency_ms.items()
+                ],
+            ),
+        ]
+    )
+
+
+def _systems(found: Summary, *, narrow: bool = False) -> str:
+    return "\n\n".join(
+        [
+            by_measure("system", found.means, spread, width=5 if narrow else None),
+            "Paired differences, auto less each; * where the 95 % interval excludes 0.",
+            by_measure("auto less", found.differences, gain if narrow else gain_spread),
+        ]
+    )
+
+
+def headline(found: Summary) -> str:
+    """An evaluation in a few sentences."""
+    said = f"{found.questions} questions, {found.disagreements} disagreements."
+    if not math.isnan(found.auc):
+        said += f" The router's AUC is {share(found.auc)}"
+        if found.calibration is not None:
+            said += f" and its ECE {share(found.calibration.ece_mass)}"
+        said += "."
+    said += f" {gap(found)}"
+    if AUTO in found.shares:
+        simple, fusion, graph = map(percent, found.shares[AUTO])
+        said += f" Routes: {simple} simple, {fusion} fusion, {graph} graph."
+    return said
+
+
+def gap(found: Summary) -> str:
+    """How near the router comes to the oracle, in words."""
+    closed = found.gap_closed[QUALITY]
+    if math.isnan(closed):
+        return f"No choice of routes beats the better fixed arm in {QUALITY}."
+    return (
+        f"The router closes {percent(closed)} of the gap between the better fixed arm and the "
+        f"oracle in {QUALITY}."
+    )
+
+
+def _transfer(report: Report) -> str:
+    if report.evaluation is None:
+        return ""
+    said = []
+    if report.transfer or report.untried:
+        rows = []
+        for name, part in report.transfer.items():
+            arms = [f"always {route}" for route in (Route.DENSE, Route.GRAPH)]
+            better = max(arms, key=lambda arm: part.means[arm][QUALITY].mean)
+            rows.append(
+                (
+                    name,
+                    str(part.questions),
+                    spread(part.means[AUTO][QUALITY]),
+                    better,
+                    gain_spread(part.differences[better][QUALITY]),
+                    share(part.means[ORACLE][QUALITY].mean),
+                    share(part.auc),
+                    "-" if part.calibration is None else share(part.calibration.ece_mass),
+                )
+            )
+        header = ("tested on", "questions", f"auto, {QUALITY}", "better arm")
+        said += [
+            "## Transfer",
+            "Each dataset judged by a router that learned from the other ones alone.",
+            table((*header, "auto less better arm", "oracle", "AUC", "ECE"), rows),
+        ]
+        for name, why in report.untried.items():
+            said.append(f"The dataset {escape(name)} could not be tried: {escape(why)}")
+    said += [
+        "## Near duplicates",
+        f"{report.near_duplicates} test questions share most of their words with a question that "
+        "was learned from.",
+    ]
+    return "\n\n".join(said)
