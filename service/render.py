@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 import numpy as np
-from pydantic_core import to_jsonable_python
+from pydantic import TypeAdapter
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
@@ -237,6 +237,9 @@ def _hit_value(hit: Hit, ranked: RankedHit) -> dict[str, object]:
     return value
 
 
+_ANY: TypeAdapter[object] = TypeAdapter(object)
+
+
 def plain(value: object) -> object:
     """Dataclasses, arrays and enumerations as what JSON has."""
-    return to_jsonable_python(value, fallback=lambda array: array.tolist())
+    return _ANY.dump_python(value, mode="json", fallback=lambda array: array.tolist())

@@ -76,6 +76,26 @@ class HeldOutOutcomes:
     labels: Int64
 
 
+@dataclass(frozen=True)
+class HeldOutEvaluation:
+    """What the test splits say.
+
+    Attributes:
+        questions: Of test.
+        outcomes: Every system on them.
+        transfer: Dataset -> every system on its questions, with routers that learned from the
+            other datasets alone.
+        untried: Dataset -> why the other datasets teach nothing that could be tried on it.
+        duplicates: Test questions that a training question nearly repeats, with that question.
+    """
+
+    questions: EvaluationSet
+    outcomes: HeldOutOutcomes
+    transfer: Mapping[str, HeldOutOutcomes]
+    untried: Mapping[str, str]
+    duplicates: Sequence[tuple[str, str]]
+
+
 def run_systems(
     questions: EvaluationSet,
     router: RouterScores,

@@ -169,7 +169,6 @@ class Stability:
         objective: Of the chosen thresholds.
         low: Of the low threshold, chosen again on each resample.
         high: Of the high threshold, chosen again on each resample.
-        draws: (r, 2) these thresholds.
         impossible: Share of resamples on which no pair keeps the bounds.
     """
 
@@ -178,7 +177,6 @@ class Stability:
     objective: Interval
     low: Interval
     high: Interval
-    draws: Float64
     impossible: float
 
 
@@ -233,7 +231,6 @@ def stability(
         objective=worth_it,
         low=interval(draws[:, 0], draws[:, 0]),
         high=interval(draws[:, 1], draws[:, 1]),
-        draws=draws,
         impossible=1 - len(draws) / resamples,
     )
 

@@ -14,6 +14,7 @@ from training.data.evaluation_set import EvaluationSet
 from training.evaluation.compare import AUTO, ORACLE, RANDOM
 from training.evaluation.held_out import (
     COLUMNS,
+    HeldOutEvaluation,
     HeldOutOutcomes,
     RouterScores,
     near_duplicates,
@@ -21,7 +22,7 @@ from training.evaluation.held_out import (
     run_systems,
     summarise,
 )
-from training.run import HeldOutEvaluation, Learned
+from training.fit.router import Fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,13 +139,13 @@ def test_a_summary_has_every_system_measure_and_question(
 
 
 def test_shares_of_some_questions_need_thresholds(
-    held_out: HeldOutEvaluation, learned: Learned
+    held_out: HeldOutEvaluation, fitted: Fitted
 ) -> None:
     outcomes = held_out.outcomes
     assert summarise(outcomes).shares[AUTO] == outcomes.systems[AUTO].shares
     rows = outcomes.groups == "other"
     assert summarise(outcomes, rows).shares == {}
-    shares = summarise(outcomes, rows, learned.fitted.policy.thresholds).shares
+    shares = summarise(outcomes, rows, fitted.policy.thresholds).shares
     assert list(shares) == [AUTO]
     assert math.fsum(shares[AUTO]) == pytest.approx(1)
 
