@@ -189,7 +189,6 @@ def disagreements(
     """The questions on which exactly one of the simple and the graph arm succeeds.
 
     Args:
-        replays: Of train and dev splits.
         simple: The simple arm: dense, lexical or hybrid.
         success: One of `CHOICES`.
         fusion: How hybrid adds scores up.
@@ -221,8 +220,6 @@ def compared(
     """The same as `labels_of` for questions of any split, which a router is judged on.
 
     Args:
-        evaluation_set: Of any split.
-        simple: The simple arm.
         success: One of `CHOICES`.
         fusion: How hybrid adds scores up.
     """

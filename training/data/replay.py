@@ -57,7 +57,6 @@ class Replayed:
     Attributes:
         question: With the dataset it comes from as its group.
         gold: Passage id -> relevance; above 0 is relevant.
-        results: Of every arm.
         answered: Arm -> (hits,) whether the passage at each rank contains an answer.
         seconds: Wall time by stage (parsing, encoding, each arm).
     """
@@ -83,10 +82,7 @@ class Replay:
     """A split of a dataset as one index version answers it.
 
     Attributes:
-        dataset: Its name.
-        split: Of the judgements.
         key: What it depends on.
-        questions: In the order of the dataset.
     """
 
     dataset: str
@@ -214,7 +210,6 @@ def read_replay(path: Path, splits: Collection[str]) -> Replay:
     """Read a replay, of a split that is named.
 
     Args:
-        path: Of the file.
         splits: Those that the caller means to read.
 
     Raises:

@@ -198,14 +198,10 @@ def stability(
     that these were chosen on the same questions.
 
     Args:
-        replay: On which the thresholds were chosen.
-        thresholds: That were chosen.
-        goal: For which they were chosen.
         resamples: How often to solve again.
         errors: As in `thresholds.solve`.
         most: Cuts to consider in each resample.
         cautious: As in `thresholds.solve`.
-        seed: Of the generator.
 
     Raises:
         FitError: No resample has a pair that keeps the bounds.
@@ -269,7 +265,6 @@ class Front:
     """Pairs in the order of rising latency and rising quality.
 
     Attributes:
-        thresholds: Of each point.
         quality: (p,) mean over questions.
         mean_ms: (p,) mean latency.
     """

@@ -55,7 +55,6 @@ class Misrouted:
     """A question for which another route would have been better.
 
     Attributes:
-        text: Of the question.
         dataset: It comes from.
         score: Of the router.
         route: That the thresholds give it.
@@ -228,7 +227,6 @@ class Retuned:
     """Thresholds to review.
 
     Attributes:
-        goal: That they were solved for.
         solution: The thresholds.
         stability: How sure they, and what they give, are.
         before: What the router's own thresholds give on the same questions.
@@ -271,10 +269,7 @@ def retune(
     long as the bounds are kept.
 
     Args:
-        tuning: Questions and the router.
-        goal: Bounds to keep.
         elsewhere: Whether the thresholds have to hold for questions unlike these as well.
-        seed: Of the bootstrap.
 
     Raises:
         FitError: No thresholds keep the bounds.
@@ -311,8 +306,6 @@ def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int)
     """Print old and new thresholds side by side, and the questions that move.
 
     Args:
-        console: Where to.
-        tuning: Questions and the router.
         found: What was solved.
         most: Moved questions to list, those with the largest change of quality first.
     """
