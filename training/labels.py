@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.types import Float64, Int64, Mask
-from router.fusion import FusionSettings, fuse_text
+from router.fusion import FusionSettings
 from router.types import Route
 from training.data.evaluation_set import EvaluationSet
-from training.data.replay import Replay, TrainingReplay
+from training.data.replay import TrainingReplay
 from training.errors import FitError
-from training.evaluation.measures import ALL_EVIDENCE, DEPTH, MEASURES
+from training.evaluation.measures import ALL_EVIDENCE, MEASURES
 
 CUTOFF = 5
 """How many passages a reader is given."""
@@ -133,7 +133,9 @@ def disagreements(
                 f"No question of '{replay.dataset}' has an answer in its metadata, which "
                 f"{ANSWER} looks for; add `answers`, or choose all-gold@5."
             )
-    ours, graph = _worth(replays, simple, success, fusion)
+    count = sum(map(len, replays))
+    asked = EvaluationSet(tuple(replays), np.empty((count, 0)))
+    ours, graph = _worth(asked, simple, success, fusion)
     if success == BETTER:
         return disagreement_of(replays, ours > graph, graph > ours)
     return disagreement_of(replays, ours == 1, graph == 1)
@@ -148,7 +150,7 @@ def compared(
         success: One of `CHOICES`.
         fusion: How hybrid adds scores up.
     """
-    ours, graph = _worth(evaluation_set.replays, simple, success, fusion)
+    ours, graph = _worth(evaluation_set, simple, success, fusion)
     return np.where(ours == graph, -1, graph > ours)
 
 
@@ -160,21 +162,15 @@ def labels_of(found: Disagreement, count: int) -> Int64:
 
 
 def _worth(
-    replays: Sequence[Replay], simple: Route, success: str, fusion: FusionSettings
+    evaluation_set: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
 ) -> tuple[Float64, Float64]:
     """(n,) what the simple arm's answer to each question is worth, and (n,) what the graph's is."""
-    parts = [
-        [_worth_of(replay, route, success, fusion) for replay in replays]
-        for route in (simple, Route.GRAPH)
-    ]
-    ours, graph = (np.concatenate([np.empty(0), *found]) for found in parts)
-    return ours, graph
-
-
-def _worth_of(replay: Replay, route: Route, success: str, fusion: FusionSettings) -> Float64:
-    hybrid = route == Route.HYBRID
-    rankings = fuse_text(replay.results, fusion, DEPTH) if hybrid else replay.rankings(route)
-    if success in _MEASURED:
-        return replay.measure(rankings)[:, MEASURES.index(_MEASURED[success])]
-    pairs = zip(replay.questions, rankings, strict=True)
-    return np.array([float(one.answers_in(ranking.hits, CUTOFF)) for one, ranking in pairs])
+    found = []
+    for route in (simple, Route.GRAPH):
+        rankings = evaluation_set.rankings(route, fusion)
+        if success in _MEASURED:
+            column = MEASURES.index(_MEASURED[success])
+            found.append(evaluation_set.measured(rankings)[:, column])
+        else:
+            found.append(evaluation_set.answered(rankings, CUTOFF))
+    return found[0], found[1]

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from backends.files import write_atomically
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Hit, Mention, Query, Ranking
-from router.query_performance import SIGNAL_NAMES, signals
 from router.types import ARMS, ArmResults, Route
 from training.data.dataset import Judgements, Question
 from training.errors import ReplayError, SplitError
@@ -112,10 +111,6 @@ class Replay:
     def rankings(self, arm: Route) -> list[Ranking]:
         """What one arm said."""
         return [one.results.rankings[arm] for one in self.questions]
-
-    def signals(self, names: Sequence[str] = SIGNAL_NAMES) -> Float64:
-        """(n, m) signals of each question; see `router.query_performance`."""
-        return signals(self.results, names)
 
     def measure(self, rankings: Sequence[Ranking]) -> Float64:
         """Every measure of every question, for answers of any kind.

@@ -159,9 +159,9 @@ class Tuning:
         """
         return outcome(self.outcomes, Thresholds(low, high))
 
-    def front(self, bounds: ThresholdObjective | None = None) -> Front:
+    def front(self) -> Front:
         """The pairs that no other pair beats in both quality and latency."""
-        return front(self.outcomes, bounds)
+        return front(self.outcomes)
 
     def worst(self, n: int, thresholds: Thresholds | None = None) -> list[Misrouted]:
         """The questions that lose most by their route, the worst first.
