@@ -26,10 +26,9 @@ command `wye`, unless others are given. An index is used by one thread at a time
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, overload
+from typing import Self
 
 from backends.documents import CHUNK_WORDS, OnBad, chunk_passage, parse_record, read_passages
 from backends.documents import refuse as refuse_bad_line
@@ -120,31 +119,23 @@ class Hit:
     why: str = ""
 
 
-class Hits(Sequence[Hit]):
+class Hits(tuple[Hit, ...]):
     """The hits of one question, best first, and how they came about.
 
     Attributes:
         reply: All that the search said, such as the ranking of each arm.
     """
 
-    def __init__(self, reply: Reply, hits: Iterable[Hit]) -> None:
-        self.reply = reply
-        self._hits = tuple(hits)
+    reply: Reply
 
-    @overload
-    def __getitem__(self, place: int) -> Hit: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
-
-    def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
-        return self._hits[place]
-
-    def __len__(self) -> int:
-        return len(self._hits)
+    def __new__(cls, hits: Iterable[Hit], reply: Reply) -> Self:
+        """Hits with the reply that they are of."""
+        made = super().__new__(cls, hits)
+        made.reply = reply
+        return made
 
     def __repr__(self) -> str:
-        return f"Hits({self.question!r}, route={self.route!s}, {list(self._hits)})"
+        return f"Hits({self.question!r}, route={self.route!s}, {list(self)})"
 
     @property
     def question(self) -> str:
@@ -180,8 +171,8 @@ class Hits(Sequence[Hit]):
 class Index:
     """An open index: made by `wye.open` or `wye.create`, closed by `with` or `close`.
 
-    It sees the version that was the newest when it was opened, and its own changes. `refresh` moves
-    on to those of others.
+    It sees the version that was the newest when it was opened, and its own changes; `refresh` shows
+    those of others.
     """
 
     def __init__(self, session: Session) -> None:
@@ -190,12 +181,7 @@ class Index:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __len__(self) -> int:
@@ -248,12 +234,7 @@ class Index:
         documents: Iterable[str] = (),
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
     ) -> list[str]:
-        """Delete passages in one commit: those that any of the three names.
-
-        Args:
-            ids: Ids of passages.
-            documents: Ids of documents, of which all passages go.
-            filter: A metadata filter, of which all that it lets through goes.
+        """Delete passages by id, all those of documents, and all that a filter lets through.
 
         Returns:
             Ids of the passages that were deleted, ascending.
@@ -289,15 +270,14 @@ class Index:
             Error: An empty question, an unknown route, a filter that is not well formed, or models
                 that are missing.
         """
-        (hits,) = self.search_many(
+        return self.search_many(
             [question],
             k=k,
             route=route,
             filter=filter,
             max_latency_ms=max_latency_ms,
             explain=explain,
-        )
-        return hits
+        )[0]
 
     @_errors()
     def search_many(
@@ -321,18 +301,12 @@ class Index:
     def route(
         self, question: str, *, max_latency_ms: float | None = None, explain: bool = True
     ) -> Decision:
-        """Which route `search` would take for a question, and why, without taking it.
-
-        Args:
-            question: At least one word.
-            max_latency_ms: Most time for an answer.
-            explain: Whether to say what each feature adds to the score.
+        """Which route `search` would take, and what each feature of the question adds to its score.
 
         Raises:
             Error: An empty question, or a router that is missing.
         """
-        (decision,) = self.route_many([question], max_latency_ms=max_latency_ms, explain=explain)
-        return decision
+        return self.route_many([question], max_latency_ms=max_latency_ms, explain=explain)[0]
 
     @_errors()
     def route_many(
@@ -424,14 +398,8 @@ def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:
     if isinstance(document, Passage):
         yield document
         return
-    record: dict[str, Any] = {
-        "id": document.id,
-        "title": document.title,
-        "text": document.text,
-        "metadata": document.metadata,
-    }
     try:
-        yield from chunk_passage(parse_record(record), words)
+        yield from chunk_passage(parse_record(asdict(document)), words)
     except SourceError as error:
         raise SourceError(f"Document {document.id!r} cannot be added: {error}.") from error
 
@@ -449,7 +417,7 @@ def _hits(reply: Reply, passages: Mapping[str, Passage], *, explain: bool) -> Hi
         own = passages[hit.id]
         why = _why(hit.id, reply) if explain else ""
         found.append(Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata, why))
-    return Hits(reply, found)
+    return Hits(found, reply)
 
 
 def _why(id_: str, reply: Reply) -> str:

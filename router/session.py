@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock, RLock
-from types import TracebackType
 from typing import Self
 
 from backends.dense import DenseRetriever
@@ -44,12 +43,7 @@ class ModelCache:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def analyser(self, settings: AnalyserSettings) -> Analyser:
@@ -253,12 +247,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property

@@ -9,7 +9,6 @@ from time import perf_counter
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.model_files import read_info, read_policy
-from router.policy import Policy
 from router.session import Session
 from router.settings import RoutingSettings
 from router.types import Route
@@ -104,16 +103,6 @@ class Collection:
     def error(self) -> str:
         """All that is wrong; "" while nothing is."""
         return " ".join(fault for fault in self.faults.values() if fault)
-
-    @property
-    def router(self) -> str:
-        """Name and version of the router; "" while nothing is loaded, and without one."""
-        return "" if self._session is None else self._session.router_name
-
-    @property
-    def policy(self) -> Policy | None:
-        """What becomes of scores; None while nothing is loaded, and without a router."""
-        return None if self._session is None else self._session.policy
 
     def load(self) -> None:
         """Open the index, and ask one question over each route, so that no client has to wait.

@@ -34,7 +34,7 @@ GENERATOR_SECONDS = 10.0
 _ERRORS = (BackendError, FeaturizerError, RouterError, ServiceError, OSError)
 
 
-class State(StrEnum):
+class Health(StrEnum):
     """What came of looking at something."""
 
     GOOD = "good"
@@ -53,7 +53,7 @@ class Finding:
     """
 
     subject: str
-    state: State
+    state: Health
     says: str
 
 
@@ -78,17 +78,17 @@ def examine(settings: ServiceSettings) -> Iterator[Finding]:
 def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
     """Routers and indexes; what several of them need is loaded once, as it is to serve them."""
     # The one that ships may be missing, and its route is; one that is named may not.
-    otherwise = State.WARNING if settings.router == RoutingSettings() else State.BAD
+    otherwise = Health.WARNING if settings.router == RoutingSettings() else Health.BAD
     yield _look("router", lambda: _router(settings, models), otherwise)
     try:
         collections = index_folders(settings.serve.indexes, settings.index)
     except ServiceError as error:
-        yield Finding("indexes", State.BAD, str(error))
+        yield Finding("indexes", Health.BAD, str(error))
         return
     try:
         routers = router_settings(settings, list(collections))
     except ServiceError as error:
-        yield Finding("routers", State.BAD, str(error))
+        yield Finding("routers", Health.BAD, str(error))
         routers = {}
     for name, folder in collections.items():
         own = settings.model_copy(update={"router": routers.get(name, settings.router)})
@@ -97,15 +97,15 @@ def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
             yield _look(f"router {name}", partial(_router_of, own, name, folder, models))
 
 
-def _look(subject: str, at: Callable[[], str], otherwise: State = State.BAD) -> Finding:
+def _look(subject: str, at: Callable[[], str], otherwise: Health = Health.BAD) -> Finding:
     """A finding; what `at` returns is good, or a warning when it begins with "! "."""
     try:
         said = at()
     except _ERRORS as error:
         return Finding(subject, otherwise, str(error))
     if said.startswith("! "):
-        return Finding(subject, State.WARNING, said.removeprefix("! "))
-    return Finding(subject, State.GOOD, said)
+        return Finding(subject, Health.WARNING, said.removeprefix("! "))
+    return Finding(subject, Health.GOOD, said)
 
 
 def _machine() -> str:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Any, cast
+from typing import Any
 
 from service.batching import Batcher
 from service.collections import INDEX, Collection
@@ -166,10 +166,9 @@ class Refresher:
         if not collection.is_ready:
             return
         self._announce(collection)
-        facts = collection.facts()
-        gauges = self._metrics
-        gauges.index_version.labels(collection.name).set(cast("int", facts["index_version"]))
-        gauges.index_passages.labels(collection.name).set(cast("int", facts["passages"]))
+        session = collection.session
+        self._metrics.index_version.labels(collection.name).set(session.version)
+        self._metrics.index_passages.labels(collection.name).set(session.count)
 
     def _announce(self, collection: Collection) -> None:
         session = collection.session

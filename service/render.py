@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from pydantic_core import to_jsonable_python
+import numpy as np
+from pydantic import TypeAdapter
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
@@ -12,6 +13,7 @@ from rich.text import Text
 from backends.files import rounded_json
 from backends.trigraph.explanation import EntityNote, Explanation
 from backends.types import Hit as RankedHit
+from router.policy import bands
 from router.types import Contribution, Decision, FusedHit, Route, Thresholds
 from wye import Hit, Hits
 
@@ -60,14 +62,13 @@ def _headline(decision: Decision) -> Text:
 
 def _gauge(score: float, thresholds: Thresholds) -> Text:
     """The scale from 0 to 1: the simple route, fusion, graph, and where the score lies."""
-    low, high = thresholds.low, thresholds.high
+    styles = (SIMPLE_STYLE, "yellow", "magenta")
     line = Text("  0 ", style="dim")
-    for cell in range(GAUGE):
-        middle = (cell + 0.5) / GAUGE
-        style = SIMPLE_STYLE if middle <= low else "magenta" if middle >= high else "yellow"
+    for cell, band in enumerate(bands((np.arange(GAUGE) + 0.5) / GAUGE, thresholds).tolist()):
+        style = styles[band]
         here = cell == min(int(score * GAUGE), GAUGE - 1)
         line.append("●" if here else "━", style=f"bold {style}" if here else style)
-    line.append(f" 1  thresholds {low:.3f} and {high:.3f}", style="dim")
+    line.append(f" 1  thresholds {thresholds.low:.3f} and {thresholds.high:.3f}", style="dim")
     return line
 
 
@@ -236,6 +237,9 @@ def _hit_value(hit: Hit, ranked: RankedHit) -> dict[str, object]:
     return value
 
 
+_ANY: TypeAdapter[object] = TypeAdapter(object)
+
+
 def plain(value: object) -> object:
     """Dataclasses, arrays and enumerations as what JSON has."""
-    return to_jsonable_python(value, fallback=lambda array: array.tolist())
+    return _ANY.dump_python(value, mode="json", fallback=lambda array: array.tolist())

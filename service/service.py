@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import perf_counter, time
-from typing import cast
+from typing import Annotated, cast
 
-from fastapi import Request
+from fastapi import Depends, Request
 from opentelemetry.trace import Tracer
 
 from router.request_log import RETRIEVAL, RequestLog
@@ -281,6 +281,10 @@ async def service_of(request: Request) -> Service:
     """
     service: Service = request.app.state.service
     return service
+
+
+Served = Annotated[Service, Depends(service_of)]
+"""The service, as a parameter of an address."""
 
 
 async def gone(request: Request) -> None:

@@ -17,7 +17,7 @@ from backends.types import Passage
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class StoredDocument:
     """A document as it is stored: its chunks in order, or itself where it is short."""
 
     id: str
@@ -28,7 +28,7 @@ class Document:
 class Page:
     """Some documents of the newest version, ascending by id; whether more follow, of how many."""
 
-    documents: tuple[Document, ...]
+    documents: tuple[StoredDocument, ...]
     more: bool
     total: int
     version: int
@@ -48,7 +48,7 @@ def list_documents(folder: Path, after: str = "", limit: int = 100) -> Page:
     return Page(tuple(documents), len(wanted) > limit, len(ids), index.version)
 
 
-def read_document(folder: Path, id_: str) -> Document | None:
+def read_document(folder: Path, id_: str) -> StoredDocument | None:
     """One document with its passages; None if there is none.
 
     Raises:
@@ -57,7 +57,7 @@ def read_document(folder: Path, id_: str) -> Document | None:
     return next(iter(_read(Index.open(folder), [id_])), None)
 
 
-def _read(index: Index, ids: Sequence[str]) -> list[Document]:
+def _read(index: Index, ids: Sequence[str]) -> list[StoredDocument]:
     if not ids:
         return []
     rows = index.snapshot().to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("document", ids))
@@ -65,7 +65,7 @@ def _read(index: Index, ids: Sequence[str]) -> list[Document]:
     for passage in to_passages(rows):
         chunks.setdefault(passage.document, []).append(passage)
     return [
-        Document(id_, tuple(sorted(chunks[id_], key=lambda passage: passage.chunk)))
+        StoredDocument(id_, tuple(sorted(chunks[id_], key=lambda passage: passage.chunk)))
         for id_ in ids
         if id_ in chunks
     ]

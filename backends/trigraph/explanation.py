@@ -19,7 +19,7 @@ class SeedNote:
     Attributes:
         mention: The question's words.
         entity: Name of the entity.
-        value: In (0, 1]; 1 for the same name, less where writing or likeness leave a doubt.
+        value: In (0, 1]; 1 for the same name, less where spelling or likeness leave a doubt.
         origin: How it was found: name, nearest, vocabulary or phrase.
     """
 

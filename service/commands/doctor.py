@@ -14,7 +14,7 @@ from service.commands.options import (
 from service.terminal import messages, output
 
 if TYPE_CHECKING:
-    from service.doctor import State
+    from service.doctor import Health
 
 FAILED = 1
 
@@ -33,7 +33,7 @@ def doctor(
     from dataclasses import replace
 
     from backends.files import rounded_json
-    from service.doctor import State, examine
+    from service.doctor import Health, examine
     from service.render import plain
     from service.settings import load_settings
 
@@ -55,9 +55,9 @@ def doctor(
                 output().print(line + Text(finding.says, style="not bold"), soft_wrap=True)
     if as_json:
         typer.echo(rounded_json([plain(finding) for finding in found]))
-    if any(finding.state == State.BAD for finding in found):
+    if any(finding.state == Health.BAD for finding in found):
         raise typer.Exit(FAILED)
 
 
-def _mark(state: "State") -> str:
+def _mark(state: "Health") -> str:
     return {"good": "ok     ", "warning": "warning", "bad": "BAD    "}[state.value]

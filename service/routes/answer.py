@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.sse import format_sse_event
@@ -14,7 +13,7 @@ from service.http.replies import answer_value, event_stream, headers, retrieve_r
 from service.routes.retrieve import search_params
 from service.schemas.answer import AnswerReply, AnswerRequest
 from service.schemas.retrieve import RetrieveReply
-from service.service import Service, service_of
+from service.service import Served, Service
 
 router = APIRouter(prefix="/v1", tags=["answers"], dependencies=[Depends(needs(Scope.READ))])
 
@@ -31,7 +30,7 @@ async def answer(
     asked: AnswerRequest,
     request: Request,
     response: Response,
-    service: Annotated[Service, Depends(service_of)],
+    service: Served,
 ) -> AnswerReply | Response:
     """Finds passages, then has the configured language model answer from them and nothing else.
 

@@ -1,7 +1,7 @@
 """OpenAI's models and chat completions."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.responses import JSONResponse
@@ -17,15 +17,13 @@ from service.schemas.chat import ChatMessage, ChatRequest
 from service.schemas.common import LONGEST_QUESTION
 from service.schemas.retrieve import RetrieveReply
 from service.search import SearchParams
-from service.service import Service, service_of
+from service.service import Served, Service
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=[Depends(needs(Scope.READ))])
 
 PREFIX = "wye-"
 _SYSTEM = ("system", "developer")
 _TURNS = ("user", "assistant")
-
-Served = Annotated[Service, Depends(service_of)]
 
 
 @router.get("/models", summary="List models", operation_id="list_models")

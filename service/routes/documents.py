@@ -1,18 +1,19 @@
 """Documents: sent, listed, read and deleted."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from backends.store.documents import Document, Removal, list_documents, read_document
+from backends.store.documents import Removal, StoredDocument, list_documents, read_document
 from service.collections import Collection
 from service.http.auth import from_our_pages, needs
 from service.http.keys import Scope
 from service.http.problems import Problem
 from service.ingest.bodies import cut, documents_of, passage_of
 from service.ingest.jobs import Job
-from service.ingest.writer import StoredDocuments
+from service.ingest.writer import WriteResult
 from service.routes.jobs import job_value
 from service.schemas.common import CollectionName
 from service.schemas.documents import (
@@ -28,7 +29,7 @@ from service.schemas.documents import (
     StoredPassage,
     WrittenReply,
 )
-from service.service import Service, service_of
+from service.service import Served, Service
 
 SHOWN_IDS = 1_000
 
@@ -36,7 +37,6 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
 READ = [Depends(needs(Scope.READ))]
 WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
-Served = Annotated[Service, Depends(service_of)]
 Named = Annotated[CollectionName, Query()]
 Id = Annotated[DocumentId, Path()]
 
@@ -249,9 +249,7 @@ def _deleted(
     )
 
 
-def _told(
-    service: Service, target: Collection, done: StoredDocuments | Job, replaced: int
-) -> Response:
+def _told(service: Service, target: Collection, done: WriteResult | Job, replaced: int) -> Response:
     """What became of documents; 201 where none was there before, else as said."""
     if isinstance(done, Job):
         service.jobs.wake()
@@ -259,19 +257,16 @@ def _told(
         return JSONResponse(job_value(done).model_dump(mode="json"), 202, headers)
     report = done.report
     reply = WrittenReply(
+        **asdict(report),
         collection=target.name,
         index_version=report.version,
         documents=list(done.documents),
-        added=report.added,
-        updated=report.updated,
-        unchanged=report.unchanged,
-        removed=report.removed,
     )
     was_there = report.updated or report.unchanged or report.removed
     return JSONResponse(reply.model_dump(mode="json"), replaced if was_there else 201)
 
 
-def _summary(document: Document) -> DocumentSummary:
+def _summary(document: StoredDocument) -> DocumentSummary:
     first = document.passages[0]
     return DocumentSummary(
         id=document.id,

@@ -1,7 +1,5 @@
 """What people thought of replies."""
 
-from typing import Annotated
-
 from fastapi import APIRouter, Depends
 
 from router.request_log import FEEDBACK
@@ -9,7 +7,7 @@ from service.http.auth import needs
 from service.http.keys import Scope
 from service.http.problems import Problem
 from service.schemas.feedback import FeedbackReply, FeedbackRequest
-from service.service import Service, service_of
+from service.service import Served
 
 router = APIRouter(prefix="/v1", tags=["operations"], dependencies=[Depends(needs(Scope.READ))])
 
@@ -21,9 +19,7 @@ router = APIRouter(prefix="/v1", tags=["operations"], dependencies=[Depends(need
     operation_id="feedback",
     responses={409: {"description": "This server keeps no request log."}},
 )
-async def feedback(
-    said: FeedbackRequest, service: Annotated[Service, Depends(service_of)]
-) -> FeedbackReply:
+async def feedback(said: FeedbackRequest, service: Served) -> FeedbackReply:
     """Writes a rating to the request log, where the request's id joins it to its decision.
 
     The reply may be any worker's, or of yesterday, so nothing checks here that the id exists.

@@ -1,15 +1,13 @@
 """Whether the process lives, and whether it can answer."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
-from service.service import Service, service_of
+from service.service import Served, Service
 
 router = APIRouter(tags=["operations"])
-
-Served = Annotated[Service, Depends(service_of)]
 
 
 @router.get("/health", summary="Is the process alive?", operation_id="health")

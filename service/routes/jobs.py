@@ -1,5 +1,6 @@
 """Jobs: large uploads on their way into an index."""
 
+from dataclasses import asdict
 from time import time
 from typing import Annotated
 
@@ -10,11 +11,10 @@ from service.http.keys import Scope
 from service.ingest.jobs import Job
 from service.schemas.common import CollectionName
 from service.schemas.documents import JobList, JobValue
-from service.service import Service, service_of
+from service.service import Served
 
 router = APIRouter(prefix="/v1/jobs", tags=["documents"])
 
-Served = Annotated[Service, Depends(service_of)]
 JobId = Annotated[str, Path(max_length=64)]
 
 
@@ -57,21 +57,5 @@ def job_value(job: Job) -> JobValue:
     """A job as a reply has it."""
     rate = job.rate(time())
     return JobValue(
-        id=job.id,
-        collection=job.collection,
-        state=job.state,
-        documents=job.documents,
-        total=job.passages,
-        done=job.done,
-        added=job.added,
-        updated=job.updated,
-        unchanged=job.unchanged,
-        removed=job.removed,
-        rate=None if rate is None else round(rate, 2),
-        created=job.created,
-        started=job.started,
-        finished=job.finished,
-        index_version=job.index_version,
-        waits_for=job.waits_for,
-        error=job.error,
+        **asdict(job), total=job.passages, rate=None if rate is None else round(rate, 2)
     )

@@ -1,19 +1,17 @@
 """What Prometheus reads."""
 
-from typing import Annotated
-
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from service.http.auth import needs
 from service.http.keys import Scope
-from service.service import Service, service_of
+from service.service import Served
 
 router = APIRouter(tags=["operations"], dependencies=[Depends(needs(Scope.READ))])
 
 
 @router.get("/metrics", summary="Metrics for Prometheus", operation_id="metrics")
-async def metrics(service: Annotated[Service, Depends(service_of)]) -> Response:
+async def metrics(service: Served) -> Response:
     """Counts and times of this server; with several workers, any of them tells those of all."""
     await service.jobs.count()
     return Response(service.metrics.text(), media_type=service.metrics.content_type)

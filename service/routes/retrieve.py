@@ -1,7 +1,5 @@
 """Passages for a question."""
 
-from typing import Annotated
-
 from fastapi import APIRouter, Depends, Request, Response
 
 from router.types import Route
@@ -12,7 +10,7 @@ from service.http.replies import headers, retrieve_reply, route_value
 from service.schemas.common import SearchRequest
 from service.schemas.retrieve import RetrieveReply, RetrieveRequest, RouteReply, RouteRequest
 from service.search import RouteParams, SearchParams
-from service.service import Service, service_of
+from service.service import Served, Service
 
 router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=[Depends(needs(Scope.READ))])
 
@@ -27,7 +25,7 @@ async def retrieve(
     wanted: RetrieveRequest,
     request: Request,
     response: Response,
-    service: Annotated[Service, Depends(service_of)],
+    service: Served,
 ) -> RetrieveReply:
     """Scores the question, sends it to the arm that suits it, and returns passages with reasons.
 
@@ -51,7 +49,7 @@ async def route(
     wanted: RouteRequest,
     request: Request,
     response: Response,
-    service: Annotated[Service, Depends(service_of)],
+    service: Served,
 ) -> RouteReply:
     """Scores a question and stops there; nothing is searched."""
     name = service.collection(wanted.collection).name

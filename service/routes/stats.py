@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
@@ -16,7 +15,7 @@ from service.http.auth import needs
 from service.http.keys import Scope
 from service.http.problems import key_of
 from service.schemas.stats import RecentQuestion, RouteTimesValue, ScoresValue, StatsReply
-from service.service import Service, service_of
+from service.service import Served
 
 router = APIRouter(prefix="/v1", tags=["operations"], dependencies=[Depends(needs(Scope.READ))])
 
@@ -25,7 +24,7 @@ _MINUTE = 60.0
 
 
 @router.get("/stats", summary="What happened lately", operation_id="stats")
-async def stats(request: Request, service: Annotated[Service, Depends(service_of)]) -> StatsReply:
+async def stats(request: Request, service: Served) -> StatsReply:
     """Route shares, times and scores of the last thousand answers, which this process remembers.
 
     Each collection has its own router and thresholds; `collections` says which, and what its
@@ -53,11 +52,12 @@ async def stats(request: Request, service: Annotated[Service, Depends(service_of
 
 
 def _scores(collection: Collection, recent: Sequence[RecentQuestion]) -> ScoresValue:
-    policy = collection.policy
+    session = collection.session if collection.is_ready else None
+    policy = None if session is None else session.policy
     own = [one for one in recent if one.collection == collection.name]
     return ScoresValue(
         collection=collection.name,
-        router=collection.router,
+        router="" if session is None else session.router_name,
         routes=route_times(own),
         scores=[one.score for one in own if one.score is not None],
         thresholds=None if policy is None else asdict(policy.thresholds),

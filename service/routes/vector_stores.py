@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 
 from backends.types import Metadata, Ranking
 from router.fusion import fuse
+from router.session import Session
 from router.types import Route
 from service.collections import Collection
 from service.http.auth import needs
@@ -24,13 +25,12 @@ from service.schemas.vector_stores import (
     StoreText,
 )
 from service.search import SearchParams
-from service.service import Service, service_of
+from service.service import Served, Service
 
 router = APIRouter(
     prefix="/v1/vector_stores", tags=["openai"], dependencies=[Depends(needs(Scope.READ))]
 )
 
-Served = Annotated[Service, Depends(service_of)]
 StoreId = Annotated[str, Path(max_length=64, description="Name of a collection.")]
 
 
@@ -115,26 +115,25 @@ def _attributes(metadata: Metadata) -> dict[str, str | float | bool]:
 
 
 def _store(service: Service, collection: Collection) -> Store:
-    facts = collection.facts()
-    count = int(str(facts.get("passages", 0)))
+    session = collection.session if collection.is_ready else None
+    count = 0 if session is None else session.count
     return Store(
         id=collection.name,
         name=collection.name,
-        status="completed" if collection.is_ready else "in_progress",
+        status="in_progress" if session is None else "completed",
         created_at=service.started,
         file_counts=FileCounts(completed=count, total=count),
-        metadata=_metadata(collection, str(facts.get("index_version", ""))),
+        metadata=_metadata(session),
     )
 
 
-def _metadata(collection: Collection, version: str) -> dict[str, str]:
+def _metadata(session: Session | None) -> dict[str, str]:
     """OpenAI's clients take texts here, and nothing within them."""
-    policy = collection.policy
-    if policy is None:
-        return {"index_version": version}
+    if session is None or session.policy is None:
+        return {"index_version": "" if session is None else str(session.version)}
     return {
-        "index_version": version,
-        "router": collection.router,
-        "threshold_low": repr(policy.thresholds.low),
-        "threshold_high": repr(policy.thresholds.high),
+        "index_version": str(session.version),
+        "router": session.router_name,
+        "threshold_low": repr(session.policy.thresholds.low),
+        "threshold_high": repr(session.policy.thresholds.high),
     }

@@ -1,13 +1,26 @@
-"""Words as numbers, and sentences as rows of them."""
+"""When two names are the same, words as numbers, and sentences as rows of them."""
+# ruff: noqa: RUF001 - quotes and letters as people write them
+
+import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import backends.words
 from backends.numerics import ragged
-from backends.words import END, SentenceWords, Words, starts_like_a_name, tokenise
+from backends.words import (
+    END,
+    SentenceWords,
+    Words,
+    entity_key,
+    is_informative,
+    starts_like_a_name,
+    stretch,
+    title_keys,
+    tokenise,
+)
 
 texts = st.lists(st.text("aAbB É'.1", max_size=12), max_size=6)
 
@@ -70,3 +83,152 @@ def test_ragged_names_the_elements_of_lists(lengths: list[int], data: st.DataObj
     expected = [place for row in order for place in range(ends[row] - lengths[row], ends[row])]
     found = ragged(np.array(lengths, np.int32), np.array(order, np.int64))
     assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("surface", "key"),
+    [
+        ("Anna Lind", "anna lind"),
+        ("  Anna \t\n Lind ", "anna lind"),
+        ("ANNA LIND", "anna lind"),
+        ("“Anna Lind”", "anna lind"),
+        ("«Anna Lind»", "anna lind"),
+        ("'Anna Lind',", "anna lind"),
+        ("Anna Lind's", "anna lind"),
+        ("Anna Lind’s", "anna lind"),
+        ("‘Anna Lind’s’", "anna lind"),
+        ("ANNA LIND'S", "anna lind"),
+        ("Karl Ii's", "karl ii"),
+        ("James'", "james"),
+        ("Children's Hospital", "children's hospital"),
+        ("Children’s Hospital", "children's hospital"),
+        ("“Fat Tony” Salerno", 'fat tony" salerno'),
+        ('"Fat Tony" Salerno', 'fat tony" salerno'),
+        ("O‘Neil", "o'neil"),
+        ("U.S.", "u.s"),
+        ("St. Gallen", "st. gallen"),
+        ("Straße", "strasse"),
+        ("STRASSE", "strasse"),
+        ("Zoe\u0301", "zo\u00e9"),
+        ("ZO\u00c9", "zo\u00e9"),
+        ("İzmir", "i\u0307zmir"),
+        ("ΟΔΟΣ", "οδοσ"),
+        ("The Danube", "danube"),
+        ("the  “Danube”", "danube"),
+        ("The Who", "the who"),
+        ("The", "the"),
+        ("Theodora", "theodora"),
+        ("The A", "the a"),
+        ("📚 Club", "📚 club"),
+        ("שלום עולם", "שלום עולם"),
+        ("نهر النيل.", "نهر النيل"),
+        ("北京", "北京"),
+        ("", ""),
+        (" \n\u3000", ""),
+        ("“...”", ""),
+        ("()", ""),
+    ],
+)
+def test_keys_ignore_how_a_name_is_written(surface: str, key: str) -> None:
+    assert entity_key(surface) == key
+
+
+@given(st.text(max_size=30))
+def test_a_key_has_no_case_no_runs_of_spaces_and_none_at_its_ends(surface: str) -> None:
+    key = entity_key(surface)
+    assert key == key.strip()
+    assert entity_key(f"  {surface}\n") == key
+    assert entity_key(f"“{surface}”") == key
+    assert "  " not in key
+    assert entity_key(surface.replace("'", "’")) == key
+
+
+@pytest.mark.parametrize(
+    ("title", "keys"),
+    [
+        ("Lisbon", ("lisbon",)),
+        ("Mercury (planet)", ("mercury (planet", "mercury")),
+        ("The Reef (film) ", ("reef (film", "reef")),
+        ("Reef (novel) (1990)", ("reef (novel) (1990", "reef (novel")),
+        ("(Untitled)", ("untitled",)),
+        ("f(x) plots", ("f(x) plots",)),
+        ("", ()),
+        ("?!", ()),
+    ],
+)
+def test_a_title_names_its_passage_with_and_without_what_tells_it_apart(
+    title: str, keys: tuple[str, ...]
+) -> None:
+    assert title_keys(title) == keys
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Anna met Bo.", ["Anna", "met", "Bo", "."]),
+        ("Karl Ii's son", ["Karl", "Ii", "'s", "son"]),
+        ("Karl’s son", ["Karl", "'s", "son"]),
+        ("KARL'S SON", ["KARL", "'S", "SON"]),
+        ("O'Neil's hat", ["O'Neil", "'s", "hat"]),
+        ("the boys' hats", ["the", "boys", "'", "hats"]),
+        ("U.S. and u.s. law", ["U.S", ".", "and", "u.s", ".", "law"]),
+        ("co-op St. Gallen", ["co-op", "St", ".", "Gallen"]),
+        ("A&B C/D", ["A", "&", "B", "C", "/", "D"]),
+        ("“Hi”", ['"', "Hi", '"']),
+        ("Zoe\u0301 İzmir i\u0307zmir", ["Zo\u00e9", "İzmir", "i\u0307zmir"]),
+        ("q\u0301-x", ["q\u0301-x"]),
+        ("📚🚀 ok", ["📚", "🚀", "ok"]),
+        ("שלום, עולם", ["שלום", ",", "עולם"]),
+        ("snake_case 3.14", ["snake_case", "3.14"]),
+        ("a\x00b", ["a", "\x00", "b"]),
+        (" \n\t", []),
+        ("", []),
+    ],
+)
+def test_tokens(text: str, tokens: list[str]) -> None:
+    assert tokenise(text) == tokens
+
+
+# One accent becomes a letter when case is folded; no name contains it on its own.
+any_text = st.text(st.characters(exclude_characters="\u0345", exclude_categories=["Cs"]))
+letters = st.text("aAsSzßſİı'’.- \u0301", max_size=12)
+
+
+@settings(max_examples=300)
+@given(any_text | letters)
+def test_case_does_not_decide_where_a_token_ends(text: str) -> None:
+    # Names are stored with their case folded and found in texts as written.
+    def borders(text: str) -> list[str]:
+        return [unicodedata.normalize("NFC", token.casefold()) for token in tokenise(text)]
+
+    assert borders(text.casefold()) == borders(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "informative"),
+    [
+        ("lisbon", True),
+        ("the reef", True),
+        ("it", False),
+        ("to be", False),
+        ("it's", False),
+        ("x", False),
+        ("", False),
+        ("42", True),
+    ],
+)
+def test_function_words_and_single_signs_tell_nothing(key: str, informative: bool) -> None:
+    assert is_informative(key) is informative
+
+
+@pytest.mark.parametrize(
+    ("token", "answer"),
+    [("Anna", True), ("Éa", True), ("1917", True), ("x1", False), ("'", False), ("שם", False)],
+)
+def test_names_start_with_a_capital_or_a_digit(token: str, answer: bool) -> None:
+    assert starts_like_a_name(token) is answer
+
+
+def test_a_stretch_is_written_as_the_text_has_it() -> None:
+    assert stretch("Is St. Olav's town far (away)?", 1, 4) == "St. Olav's"
+    assert stretch("Is St. Olav's town far (away)?", 6, 3) == "far (away"

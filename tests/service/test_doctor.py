@@ -15,7 +15,7 @@ from router.session import Session
 from router.settings import load_settings as load_routers
 from router.types import Thresholds
 from service.cli import run
-from service.doctor import Finding, State, examine
+from service.doctor import Finding, Health, examine
 from service.http.keys import Scope, append_key, new_key
 from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
 
@@ -47,11 +47,11 @@ def free() -> ServeSettings:
 def test_a_server_that_would_work(index: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     found = looked_at(replace(free(), indexes=(f"a={index}",), request_log=log))
-    assert found["index a"].state == State.GOOD
+    assert found["index a"].state == Health.GOOD
     assert "1 passages; every route answers" in found["index a"].says
     assert {found[name].state for name in ("machine", "access", "address", "generator")} == {"good"}
-    assert found["router"].state == State.WARNING
-    assert found["request log"].state == State.GOOD
+    assert found["router"].state == Health.WARNING
+    assert found["request log"].state == Health.GOOD
     assert not log.exists()
 
 
@@ -71,7 +71,7 @@ def test_keys(index: Path, tmp_path: Path) -> None:
     append_key(path, new_key("ada", [Scope.READ])[1])
     assert looked_at(replace(public, keys_file=path))["access"].says == "1 API keys."
     path.chmod(0o644)
-    assert looked_at(replace(public, keys_file=path))["access"].state == State.WARNING
+    assert looked_at(replace(public, keys_file=path))["access"].state == Health.WARNING
 
 
 def test_an_address_that_is_taken() -> None:
@@ -79,16 +79,16 @@ def test_an_address_that_is_taken() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         found = looked_at(replace(free(), port=taken.getsockname()[1]))["address"]
-    assert (found.state, "take another --port" in found.says) == (State.WARNING, True)
+    assert (found.state, "take another --port" in found.says) == (Health.WARNING, True)
 
 
 def test_a_generator(endpoint: "Endpoint", with_model: GeneratorSettings) -> None:
     assert looked_at(free(), with_model)["generator"].says == f"tiny at {endpoint.url}."
     other = looked_at(free(), replace(with_model, model="huge"))["generator"]
-    assert (other.state, "does not list 'huge'" in other.says) == (State.WARNING, True)
+    assert (other.state, "does not list 'huge'" in other.says) == (Health.WARNING, True)
     nowhere = replace(with_model, url="http://127.0.0.1:9/v1")
     gone = looked_at(free(), nowhere)["generator"]
-    assert (gone.state, "does not answer (ConnectError)" in gone.says) == (State.BAD, True)
+    assert (gone.state, "does not answer (ConnectError)" in gone.says) == (Health.BAD, True)
 
 
 def test_the_command(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,13 +120,13 @@ def test_a_router_and_thresholds_of_a_collection(
     assert found["router a"].says == (f"handmade/v1 decides; thresholds 0.250 and 0.500 ({file}).")
     assert found["router b"].says.endswith("thresholds 0.400 and 0.600 (its own).")
     assert "router c" not in found
-    assert {found[f"index {name}"].state for name in "abc"} == {State.GOOD}
+    assert {found[f"index {name}"].state for name in "abc"} == {Health.GOOD}
     save_policy(file, Policy(Thresholds(0.25, 0.5), router="another/v1"), {})
     missing = replace(wanted, routers=(*wanted.routers, "c=nobody/v1"))
     found = looked_at(missing)
     for name, says in (("a", "'another/v1', but 'handmade/v1' decides"), ("c", "'nobody/v1'")):
         assert (found[f"router {name}"].state, says in found[f"router {name}"].says) == (
-            State.BAD,
+            Health.BAD,
             True,
         )
     unknown = replace(wanted, thresholds=(f"z={file}",))
@@ -145,4 +145,4 @@ def test_a_router_that_asks_the_corpus_is_no_fault(
             "WYE_ROUTER__MODEL", str(handmade_router(tmp_path / "models", feature, 1.0))
         )
         found = looked_at(free())["router"]
-        assert (found.state, says in found.says) == (State.GOOD, True)
+        assert (found.state, says in found.says) == (Health.GOOD, True)

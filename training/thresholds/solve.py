@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.types import Float64
+from router.policy import bands
 from router.types import Thresholds
 from training.errors import FitError
 from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome, taken
+from training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome
 from training.thresholds.sweep import SLACK, Cuts, allowed, objective, sums
 
 Table = NDArray[np.bool_]
@@ -132,7 +133,7 @@ def _close(
 ) -> Table:
     """(c, c) whether a pair is within some standard errors of the best one, paired."""
     n = float(len(replay)) if counts is None else float(counts.sum())
-    routes = taken(replay.scores, cuts.thresholds(*best))
+    routes = bands(replay.scores, cuts.thresholds(*best))
     behind = values[np.arange(len(replay)), routes][:, None] - values
     mean = sums(cuts, behind, counts).table() / n
     square = sums(cuts, behind**2, counts).table() / n
@@ -204,7 +205,7 @@ def stability(
     """
     goal = goal or ThresholdObjective()
     n = len(replay)
-    rows, codes = np.arange(n), taken(replay.scores, thresholds)
+    rows, codes = np.arange(n), bands(replay.scores, thresholds)
     given = np.stack([replay.quality[rows, codes], replay.latency_ms[rows, codes]], axis=1)
     means = resampled_means(given, seed=seed)
     generator = np.random.default_rng(seed)

@@ -110,6 +110,22 @@ def test_a_disk_that_refuses_is_an_os_error(store: JobStore) -> None:
         store.submit(PASSAGES)
 
 
+def test_jobs_can_be_looked_at_where_nothing_can_be_written(
+    store: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = store.submit(PASSAGES)
+    as_folder(store.folder, "job-00000000000000000001")
+    for is_open in (True, False):
+        if not is_open:
+            store.close()
+        with monkeypatch.context() as patched, closing(JobStore(store.folder.parent, "c")) as other:
+            patched.setattr(os, "access", lambda *arguments: False)
+            assert other.jobs() == other.unfinished() == [job]
+            assert list(other.passages(job)) == PASSAGES
+            with pytest.raises(OSError, match="readonly database"):
+                other.cancel(job)
+
+
 def test_an_index_that_was_deleted_takes_its_jobs_along(store: JobStore) -> None:
     store.submit(PASSAGES)
     shutil.rmtree(store.folder)

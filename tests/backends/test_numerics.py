@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from backends.errors import BackendError
+from backends.numerics import (
+    RequestError,
+    distinct,
+    half_products,
+    make_ranking,
+    products,
+    query_matrix,
+    require_k,
+    require_mask,
+    top_rows,
+    without,
+)
+from backends.types import Hit, Query, Ranking
+
+
+@given(
+    arrays(np.float32, st.integers(0, 40), elements=st.sampled_from([-1.5, 0.0, 0.25, 0.5, 2.0])),
+    st.integers(1, 50),
+)
+def test_top_rows_equals_a_full_sort(scores: np.ndarray, k: int) -> None:
+    slow = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:k]
+    assert top_rows(scores, k).tolist() == slow
+
+
+def test_k_below_one_is_refused_as_a_backend_error_and_a_value_error() -> None:
+    with pytest.raises(RequestError, match=r"k is 0.*k >= 1") as caught:
+        require_k(0)
+    assert isinstance(caught.value, BackendError)
+    assert isinstance(caught.value, ValueError)
+    require_k(1)
+
+
+def test_a_mask_of_another_shape_or_type_is_refused() -> None:
+    require_mask(None, 3)
+    require_mask(np.array([True, False, True]), 3)
+    with pytest.raises(RequestError, match="3 passages"):
+        require_mask(np.array([True]), 3)
+    with pytest.raises(RequestError, match="int64"):
+        require_mask(np.array([1, 0, 1]), 3)
+
+
+def test_query_matrix_names_the_question_whose_vector_does_not_fit() -> None:
+    good = Query("good", np.ones(3, np.float32))
+    assert query_matrix([], 3).shape == (0, 3)
+    assert query_matrix([good, good], 3).tolist() == [[1, 1, 1], [1, 1, 1]]
+    with pytest.raises(RequestError, match="'short'"):
+        query_matrix([good, Query("short", np.ones(2, np.float32))], 3)
+    with pytest.raises(RequestError, match=r"'broken'.*not finite"):
+        query_matrix([good, Query("broken", np.array([0, np.nan, 0], np.float32))], 3)
+
+
+def test_ranks_count_from_one() -> None:
+    ranking = make_ranking(
+        "dense", ["a", "b", "c"], np.array([2, 0]), np.array([0.5, 0.25]), candidates=3
+    )
+    assert ranking == Ranking("dense", (Hit("c", 0.5, 1), Hit("a", 0.25, 2)), 3, "")
+    assert type(ranking.hits[0].score) is float
+
+
+HALVES = np.arange(65536, dtype=np.uint16).view(np.float16)
+
+
+def test_products_are_inner_products() -> None:
+    rng = np.random.default_rng(0)
+    vectors, query = rng.normal(size=(50, 384)), rng.normal(size=384)
+    found = products(vectors.astype(np.float32), query.astype(np.float32))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, vectors @ query, rtol=1e-4, atol=1e-4)
+
+
+def test_a_value_depends_on_no_other_row() -> None:
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(200, 48)).astype(np.float32)
+    query = rng.normal(size=48).astype(np.float32)
+    together = products(vectors, query)
+    alone = np.concatenate([products(vectors[i : i + 1], query) for i in range(200)])
+    assert together.tobytes() == alone.tobytes()
+
+
+def test_every_finite_half_is_read_exactly() -> None:
+    finite = HALVES[np.isfinite(HALVES)]
+    one = np.ones(1, np.float32)
+    rows = np.arange(len(finite), dtype=np.int64)
+    found = half_products(np.ascontiguousarray(finite[:, None]), rows, one)
+    assert np.array_equal(found, finite.astype(np.float32))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 40))
+def test_halves_give_what_their_float32_give(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(scale=0.05, size=(30, 24)).astype(np.float16)
+    query = rng.normal(size=24).astype(np.float32)
+    rows = rng.integers(0, 30, size=count)
+    expected = products(vectors[rows].astype(np.float32), query)
+    assert np.array_equal(half_products(vectors, rows, query), expected)
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_few_rows(size: int) -> None:
+    vectors = np.ones((1, 3), np.float16)
+    found = half_products(vectors, np.zeros(size, np.int64), np.ones(3, np.float32))
+    assert found.tolist() == [3.0] * size
+
+
+values = st.lists(st.integers(-(2**62), 2**62) | st.integers(0, 5), max_size=12)
+
+
+@given(values, values)
+def test_they_are_sets_in_ascending_order(some: list[int], others: list[int]) -> None:
+    one, other = distinct(np.array(some, np.int64)), distinct(np.array(others, np.int64))
+    assert one.tolist() == sorted(set(some))
+    assert without(one, other).tolist() == sorted(set(some) - set(others))
+    assert one.dtype == np.int64
