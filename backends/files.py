@@ -6,7 +6,9 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from pydantic_core import to_jsonable_python
 
 
 @contextmanager
@@ -42,6 +44,11 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def plain(value: object) -> Any:  # noqa: ANN401 - JSON has no other type
+    """Dataclasses, arrays and enumerations as what JSON has; null for NaN and the infinities."""
+    return to_jsonable_python(value, inf_nan_mode="null", fallback=lambda array: array.tolist())
 
 
 DIGITS = 6
