@@ -63,11 +63,18 @@ def index_of(
         folder = Path(scratch) / "index"
         if given.index is not None:
             shutil.copytree(given.index, folder)
+        elif not given.dataset.is_dir():
+            raise BenchmarkError(f"'{given.dataset}' is no dataset; name an index with --index.")
         else:
             command = [*wye, "index", str(given.dataset), "--index", str(folder)]
             if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
                 raise BenchmarkError(f"'{given.dataset}' cannot be indexed; see above.")
         yield folder
+
+
+def data_name(given: argparse.Namespace) -> str:
+    """Of the index that was named, or else of the dataset."""
+    return str((given.index or given.dataset).resolve().name)
 
 
 def read_questions(path: Path) -> list[str]:

@@ -238,8 +238,7 @@ def run(given: argparse.Namespace) -> None:
     """Measure every server in every round, and print the tables."""
     questions = harness.read_questions(given.dataset)
     np.random.default_rng(given.seed).shuffle(questions)
-    where = given.url or given.index or given.dataset
-    data = f"{where}, {len(questions):,} questions"
+    data = f"{given.url or harness.data_name(given)}, {len(questions):,} questions"
     harness.print_header("wye serve under load", seed=given.seed, data=data)
     commands = {chr(ord("A") + place): [path] for place, path in enumerate(given.wye)}
     for name, command in commands.items():

@@ -14,9 +14,10 @@ import numpy as np
 from backends.types import Float64, Int64
 from benchmarks import harness
 from benchmarks.harness import Table
+from router.policy import bands
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed
-from training.thresholds.outcomes import RouteOutcomes, names, outcome, taken
+from training.thresholds.outcomes import RouteOutcomes, names, outcome
 from training.thresholds.solve import solve
 from training.thresholds.sweep import CUTS
 from training.thresholds.tuning import Tuning
@@ -62,7 +63,7 @@ def as_feedback(tuning: Tuning) -> tuple[RouteOutcomes, Int64]:
     """Outcomes judged by what was shown alone, and the rows of the questions that have any."""
     policy = tuning.model.policy
     scores = tuning.outcomes.scores
-    codes = taken(scores, policy.thresholds)
+    codes = bands(scores, policy.thresholds)
     rankings = [
         tuning.evaluation_set.rankings(route, tuning.fusion, scores)
         for route in names(policy.simple)

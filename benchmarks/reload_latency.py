@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> None:
     """Print the tables."""
     questions = harness.read_questions(given.dataset)[:500]
-    data = f"{given.index or given.dataset}, {len(questions)} questions, {given.clients} clients"
+    data = f"{harness.data_name(given)}, {len(questions)} questions, {given.clients} clients"
     harness.print_header("From a write to the version that is searched", seed=None, data=data)
     with harness.index_of(given, copied=True) as folder:
         print_builds(folder, changes=3)

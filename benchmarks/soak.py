@@ -59,7 +59,7 @@ def run(given: argparse.Namespace) -> int:
     harness.print_header(
         f"{given.clients} clients, {given.workers} workers, {given.minutes:g} minutes",
         seed=given.seed,
-        data=str(given.index or given.dataset),
+        data=harness.data_name(given),
     )
     with (
         harness.index_of(given, copied=True) as index,
@@ -173,8 +173,8 @@ class Soak:
         chance = random.Random(self._seed * 1000 + number)
         prefix = f"c{number}-"
         acts: list[tuple[int, Callable[[random.Random, str], Awaitable[None]]]] = [
-            (50, self._read),
-            (20, self._filtered),
+            (50, self._ask),
+            (20, self._ask_filtered),
             (14, self._put),
             (6, self._delete),
             (2, self._delete_tagged),
@@ -185,13 +185,10 @@ class Soak:
             (act,) = chance.choices([act for _, act in acts], [weight for weight, _ in acts])
             await act(chance, prefix)
 
-    async def _read(self, chance: random.Random, prefix: str) -> None:
-        await self._ask(chance, prefix, None)
-
-    async def _filtered(self, chance: random.Random, prefix: str) -> None:
+    async def _ask_filtered(self, chance: random.Random, prefix: str) -> None:
         await self._ask(chance, prefix, chance.choice(TAGS))
 
-    async def _ask(self, chance: random.Random, prefix: str, tag: str | None) -> None:
+    async def _ask(self, chance: random.Random, prefix: str, tag: str | None = None) -> None:
         body: dict[str, Any] = {
             "question": self._question(chance, prefix),
             "route": chance.choice(ROUTES),

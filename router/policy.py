@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from backends.types import Float64, Int64
 from router.errors import PolicyError
 from router.types import Route, Thresholds
 
@@ -77,10 +80,6 @@ def decide(
     Simple routes come before fusion and fusion before graph; in this order the choice never moves
     down when the score rises, and never up when a threshold rises.
 
-    Source: EA-GraphRAG, equation 2 and algorithm 1. A score at τ_H goes to graph, one at τ_L to the
-    simple route. Where both thresholds are equal, fusion gets nothing, and a score that hits them
-    both goes to graph, since the algorithm looks at τ_H first.
-
     A budget moves the choice to the nearest route in that order which fits. When fusion does not
     fit and both of its neighbours do, scores from the middle of the band on go to graph. When
     nothing fits, the fastest route is taken.
@@ -100,11 +99,24 @@ def decide(
     if not 0 <= score <= 1:
         raise PolicyError(f"The score is {score}; a score is a number from 0 to 1.")
     order = routes(simple)
-    place = 2 if score >= thresholds.high else 0 if score <= thresholds.low else 1
+    place = int(bands(np.array([score]), thresholds)[0])
     if budget is None:
         return Choice(order[place], SCORE)
     upwards = score >= (thresholds.low + thresholds.high) / 2
     return _within(budget, order, place, upwards=upwards)
+
+
+def bands(scores: Float64, thresholds: Thresholds) -> Int64:
+    """(n,) place of each score among the `routes`: 0 simple, 1 fusion, 2 graph.
+
+    Source: EA-GraphRAG, equation 2 and algorithm 1. A score at τ_H goes to graph, one at τ_L to the
+    simple route. Where both thresholds are equal, fusion gets nothing, and a score that hits them
+    both goes to graph, since the algorithm looks at τ_H first.
+    """
+    found = np.ones(len(scores), np.int64)
+    found[scores <= thresholds.low] = 0
+    found[scores >= thresholds.high] = 2
+    return found
 
 
 def routes(simple: Route) -> tuple[Route, Route, Route]:

@@ -2,6 +2,11 @@
 
 from collections.abc import Collection, Sequence
 
+<<<<<<< HEAD
+=======
+import numpy as np
+from pydantic_core import to_jsonable_python
+>>>>>>> main
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
@@ -11,6 +16,7 @@ from rich.text import Text
 from backends.files import plain, rounded_json
 from backends.trigraph.explanation import EntityNote, Explanation
 from backends.types import Hit as RankedHit
+from router.policy import bands
 from router.types import Contribution, Decision, FusedHit, Route, Thresholds
 from wye import Hit, Hits
 
@@ -59,14 +65,13 @@ def _headline(decision: Decision) -> Text:
 
 def _gauge(score: float, thresholds: Thresholds) -> Text:
     """The scale from 0 to 1: the simple route, fusion, graph, and where the score lies."""
-    low, high = thresholds.low, thresholds.high
+    styles = (SIMPLE_STYLE, "yellow", "magenta")
     line = Text("  0 ", style="dim")
-    for cell in range(GAUGE):
-        middle = (cell + 0.5) / GAUGE
-        style = SIMPLE_STYLE if middle <= low else "magenta" if middle >= high else "yellow"
+    for cell, band in enumerate(bands((np.arange(GAUGE) + 0.5) / GAUGE, thresholds).tolist()):
+        style = styles[band]
         here = cell == min(int(score * GAUGE), GAUGE - 1)
         line.append("●" if here else "━", style=f"bold {style}" if here else style)
-    line.append(f" 1  thresholds {low:.3f} and {high:.3f}", style="dim")
+    line.append(f" 1  thresholds {thresholds.low:.3f} and {thresholds.high:.3f}", style="dim")
     return line
 
 

@@ -84,9 +84,9 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from training.evaluation.evaluate import evaluate as evaluate_routes
         from training.evaluation.measures import write_json
         from training.evaluation.systems import choose_routes
+        from training.fit.router import Choices
         from training.markdown import show
-        from training.pipeline import Choices
-        from training.run import Run
+        from training.run import TrainingRun
 
         asked, names = parse_routes(routes)
         questions = read_dataset(dataset, split, limit)
@@ -100,7 +100,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             if names:
                 policy = container.router.policy
                 choices = Choices(simple=policy.simple, fusion=settings.fusion)
-                run = Run(settings, [source], choices, cache, progress)
+                run = TrainingRun(settings, [source], choices, cache, progress)
                 systems = choose_routes(
                     names,
                     container.gateway,
@@ -192,12 +192,11 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         """Train a router on judged questions, and write it with its report."""
         from router.settings import load_settings
         from training.data.sources import parse_source
+        from training.fit.router import Choices
         from training.judge import JudgeSettings
         from training.markdown import show
-        from training.pipeline import Choices
-        from training.publishing import publish
         from training.report import overall_markdown
-        from training.run import Run
+        from training.run import TrainingRun
         from training.thresholds.outcomes import ThresholdObjective
 
         settings = load_settings(index=index)
@@ -215,12 +214,11 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         judge = None
         if judge_url:
             judge = JudgeSettings(judge_url, judge_model, os.environ.get("JUDGE_API_KEY", ""))
-        run = Run(settings, sources, choices, cache, progress, judge=judge)
-        learned = run.learn()
-        for warning in learned.warnings:
+        run = TrainingRun(settings, sources, choices, cache, progress, judge=judge)
+        fitted = run.learn()
+        for warning in fitted.training.warnings:
             typer.echo(f"Warning: {warning}", err=True)
-        verdict = run.judge(learned)
-        folder, report = publish(run, learned, verdict, models, name)
+        folder, report = run.write(fitted, run.evaluate(fitted), models, name)
         if report.evaluation is None:
             typer.echo("No dataset has a test split, so the router was not judged.", err=True)
         else:

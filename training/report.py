@@ -23,11 +23,12 @@ from training.evaluation.compare import (
     Percentiles,
     percentiles,
 )
-from training.evaluation.held_out import Summary, parts, summarise
+from training.evaluation.held_out import HeldOutEvaluation, Summary, parts, summarise
 from training.evaluation.measures import write_json
 from training.fit.calibration import Reliability, reliability
 from training.fit.crossfit import ScorerComparison
 from training.fit.recipe import RouterRecipe
+from training.fit.router import Choices, Fitted
 from training.fit.trainer import Selection
 from training.markdown import (
     by_measure,
@@ -43,9 +44,7 @@ from training.markdown import (
     table,
     to_html,
 )
-from training.pipeline import Choices
 from training.plots import front_plot, histogram, importance_plot, reliability_plot, score_plot
-from training.run import HeldOutEvaluation, Learned
 from training.thresholds.outcomes import Outcome, of_routes
 from training.thresholds.solve import Front, Solution, Stability, front, stability
 
@@ -145,7 +144,7 @@ class Report:
 
 
 def make_report(
-    learned: Learned,
+    fitted: Fitted,
     held_out: HeldOutEvaluation | None,
     *,
     title: str,
@@ -159,10 +158,9 @@ def make_report(
     Raises:
         FitError: No resample of the questions has thresholds that keep the bounds.
     """
-    fitted, choices = learned.fitted, learned.fitted.choices
-    trained, policy = fitted.trained, fitted.policy
-    outcomes, known = fitted.outcomes[policy.simple], fitted.labels >= 0
-    logits = fitted.crossfits[trained.recipe.kind]
+    choices, trained, policy = fitted.choices, fitted.trained, fitted.policy
+    questions, labels, logits = fitted.training.questions, fitted.training.labels, fitted.logits
+    outcomes, known = fitted.outcomes[policy.simple], labels >= 0
     report = Report(
         title=title,
         schema_id=schema_id,
@@ -170,15 +168,15 @@ def make_report(
         versions=versions,
         seconds=seconds,
         choices=choices,
-        data=count_questions(learned.evaluation_set, learned.labels),
+        data=count_questions(questions, labels),
         recipe=trained.recipe,
         members=len(fitted.scorer.members),
         comparison=fitted.comparison,
         selection=trained.selection,
-        importances=importances(fitted.scorer, learned.evaluation_set.features[learned.dev]),
+        importances=importances(fitted.scorer, questions.features[fitted.training.dev]),
         dev_auc=trained.dev_auc,
-        calibration={CROSSFIT: reliability(logits[known], fitted.labels[known]), DEV: trained.dev},
-        scores={CROSSFIT: histogram(to_scores(logits), fitted.labels)},
+        calibration={CROSSFIT: reliability(logits[known], labels[known]), DEV: trained.dev},
+        scores={CROSSFIT: histogram(to_scores(logits), labels)},
         policy=policy,
         solutions=fitted.solutions,
         stability=stability(
@@ -194,7 +192,7 @@ def make_report(
             for at, route in enumerate(routes(policy.simple))
         },
         front=front(outcomes, choices.goal),
-        stages_ms=stage_latency(learned.evaluation_set),
+        stages_ms=stage_latency(questions),
     )
     if held_out is None:
         return report

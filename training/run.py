@@ -1,76 +1,49 @@
-"""A training run from datasets to a written router: replay, learn, choose, and only then judge."""
+"""A training run: replay, learn, choose thresholds, and only then evaluate; and what it writes."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import platform
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backends.progress import Progress
 from backends.types import Int64, Mask
+from featurizer.constituency.parser import open_syntax_parser
 from featurizer.stopwatch import Stopwatch
-from router.fusion import FusionSettings
-from router.policy import Policy
-from router.query_performance import NAMES
+from router.model_files import TrainedRouter, save_router
+from router.policy import Policy, bands
+from router.query_performance import NAMES, schema_id
 from router.settings import Settings
 from router.types import Route
+from training.card import card
 from training.data.evaluation_set import EvaluationSet, texts_of
-from training.data.replay import Replay, TrainingReplay
+from training.data.replay import Replay
 from training.data.sources import QuestionSource, Replays
 from training.errors import FitError
-from training.evaluation.held_out import HeldOutOutcomes, RouterScores, near_duplicates, run_systems
+from training.evaluation.held_out import (
+    HeldOutEvaluation,
+    HeldOutOutcomes,
+    RouterScores,
+    near_duplicates,
+    run_systems,
+)
 from training.fit.baselines import fit_baselines
+from training.fit.router import Choices, Fitted, TrainingSet, fit
 from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
-from training.labels import Disagreement, compared, disagreement_of, disagreements, labels_of
-from training.pipeline import Choices, Fitted, fit
-from training.thresholds.outcomes import scores_of, taken
+from training.labels import compared, disagreement_of, disagreements, labels_of
+from training.report import Report, make_report, write_report
+from training.thresholds.outcomes import scores_of
 
-TEST = "test"
-_SPLITS = ("train", "dev")
-
-
-@dataclass(frozen=True)
-class Learned:
-    """Everything that the train and dev splits give.
-
-    Attributes:
-        evaluation_set: Questions of train and dev.
-        dev: (n,) which of them are of dev.
-        labels: (n,) as `training.labels.labels_of` gives them.
-        warnings: What is doubtful about the disagreements.
-        fitted: The router.
-    """
-
-    evaluation_set: EvaluationSet
-    dev: NDArray[np.bool_]
-    labels: Int64
-    warnings: tuple[str, ...]
-    fitted: Fitted
+TRAIN, DEV, TEST = "train", "dev", "test"
+_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "bm25s", "pylance")
 
 
-@dataclass(frozen=True)
-class HeldOutEvaluation:
-    """What the test splits say, read once.
-
-    Attributes:
-        questions: Of test.
-        outcomes: Every system on them.
-        transfer: Dataset -> every system on its questions, with routers that learned from the
-            other datasets alone.
-        untried: Dataset -> why the other datasets teach nothing that could be tried on it.
-        duplicates: Test questions that a training question nearly repeats, with that question.
-    """
-
-    questions: EvaluationSet
-    outcomes: HeldOutOutcomes
-    transfer: Mapping[str, HeldOutOutcomes]
-    untried: Mapping[str, str]
-    duplicates: Sequence[tuple[str, str]]
-
-
-class Run:
-    """One training run over some sources."""
+class TrainingRun:
+    """One run over some sources."""
 
     def __init__(
         self,
@@ -96,9 +69,10 @@ class Run:
             FitError: Success is to be judged, and there is no judge.
         """
         self.clock = Stopwatch()
-        self.settings = settings
+        self._settings = settings
         self._sources = sources
         self._choices = choices
+        self._simple = choices.simple or Route.DENSE  # that the graph arm is compared with
         self._cache = cache
         self._progress = progress
         self._replays = Replays(settings, cache / "replays", progress)
@@ -109,59 +83,82 @@ class Run:
             kept = cache / "judged.jsonl"
             self._reader = LlmJudge(JudgeClient(judge), self._replays.texts, kept, progress)
 
-    @property
-    def fusion(self) -> FusionSettings:
-        """What fusion does."""
-        return self._choices.fusion
-
-    def learn(self) -> Learned:
+    def learn(self) -> Fitted:
         """Train on the train splits and choose on train and dev; no test split is read.
 
         Raises:
-            FitError: The arms disagree too rarely, or one of them always wins.
-            DatasetError: A dataset cannot be read, or has no train or no dev split.
+            FitError: The arms disagree too rarely, one of them always wins, or no dataset has a
+                train or a dev split.
+            DatasetError: A dataset cannot be read.
         """
-        with self.clock.stage("replay of train and dev"):
-            parts = {split: self._replays.training(self._sources, split) for split in _SPLITS}
-        for split, found in parts.items():
-            if not found:
+        for split in (TRAIN, DEV):
+            if not any(source.has(split) for source in self._sources):
                 names = ", ".join(source.name for source in self._sources)
                 raise FitError(f"None of {names} has a {split} split; add qrels/{split}.tsv.")
-        replays = [replay for found in parts.values() for replay in found]
-        evaluation_set = self._material(replays)
-        dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
-        simple = self._choices.simple or Route.DENSE
-        differ = self._disagreements(replays, evaluation_set, simple)
-        differ.require_both()
-        labels = labels_of(differ, len(evaluation_set))
+        training = self._training_set()
         with self.clock.stage("training"):
             try:
-                fitted = fit(
-                    evaluation_set,
-                    labels,
-                    dev,
-                    names=NAMES,
-                    choices=self._choices,
-                    progress=self._progress(),
-                )
+                return fit(training, NAMES, self._choices, self._progress())
             except FitError as error:  # what is doubtful about the questions may be the reason
-                raise FitError(" ".join([str(error), *differ.warnings])) from error
-        return Learned(evaluation_set, dev, labels, differ.warnings, fitted)
+                raise FitError(" ".join([str(error), *training.warnings])) from error
 
-    def judge(self, learned: Learned) -> HeldOutEvaluation | None:
+    def evaluate(self, fitted: Fitted) -> HeldOutEvaluation | None:
         """Let the router and the baselines answer the test splits; None where there are none."""
-        with self.clock.stage("replay of test"):
-            replays = self._replays.final(self._sources, TEST)
+        replays = self._held_out(TEST)
         if not replays:
             return None
-        evaluation_set = self._material(replays)
+        questions = self._evaluation_set(replays)
         with self.clock.stage("evaluation"):
-            judged = self._judged(
-                learned.evaluation_set, learned.labels, learned.fitted, evaluation_set
-            )
-            transfer, untried = self._transfer(learned, evaluation_set)
-            duplicates = near_duplicates(evaluation_set.texts, learned.evaluation_set.texts)
-        return HeldOutEvaluation(evaluation_set, judged, transfer, untried, duplicates)
+            outcomes = self._run_systems(fitted, questions)
+            transfer, untried = self._transfer(fitted, questions)
+            duplicates = near_duplicates(questions.texts, fitted.training.questions.texts)
+        return HeldOutEvaluation(questions, outcomes, transfer, untried, duplicates)
+
+    def write(
+        self, fitted: Fitted, held_out: HeldOutEvaluation | None, models: Path, name: str
+    ) -> tuple[Path, Report]:
+        """Write a version of a model with its card, and its report beside it.
+
+        Returns:
+            The version's folder, and what the report says.
+
+        Raises:
+            ModelFileError: A name that cannot be a folder.
+        """
+        report = make_report(
+            fitted,
+            held_out,
+            title=name,
+            schema_id=schema_of(self._settings),
+            command=command_line(sys.argv),
+            seconds=self.clock.seconds,
+            versions=versions(),
+        )
+        solution = fitted.solution
+        router = TrainedRouter(
+            scorer=fitted.scorer,
+            policy=fitted.policy,
+            schema_id=report.schema_id,
+            card=card(name, report),
+            training={
+                "command": report.command,
+                "success": self._choices.success,
+                "kind": fitted.trained.recipe.kind,
+                "questions": len(fitted.training.questions),
+                "disagreements": int((fitted.training.labels >= 0).sum()),
+                "features computed": len(NAMES),
+                "versions": report.versions,
+            },
+            notes={
+                "quality": self._choices.quality,
+                "objective": solution.outcome.quality,
+                "best pair": [solution.best.low, solution.best.high],
+                "plateau": solution.plateau,
+            },
+        )
+        folder = save_router(models, name, router)
+        write_report(folder / "report", report)
+        return folder, report
 
     def baselines(self, split: str, policy: Policy) -> dict[str, Int64]:
         """What baselines that learn from train and dev choose for another split.
@@ -176,98 +173,118 @@ class Run:
         Raises:
             FitError: The arms disagree too rarely for anything to be learned.
         """
-        replays = [
-            replay for name in _SPLITS for replay in self._replays.training(self._sources, name)
-        ]
-        known = self._material(replays)
-        differ = disagreements(replays, policy.simple, self._choices.success, self.fusion)
-        differ.require_both()
-        asked = self._material(self._replays.final(self._sources, split))
+        training = self._training_set()
+        asked = self._evaluation_set(self._held_out(split))
         found = fit_baselines(
-            known,
-            labels_of(differ, len(known)),
+            training.questions,
+            training.labels,
             asked,
             policy,
-            fusion=self.fusion,
+            fusion=self._choices.fusion,
             quality=self._choices.quality,
         )
-        return {name: taken(one.scores, one.policy.thresholds) for name, one in found.items()}
+        return {name: bands(one.scores, one.policy.thresholds) for name, one in found.items()}
 
-    def _transfer(
-        self, learned: Learned, asked: EvaluationSet
-    ) -> tuple[dict[str, HeldOutOutcomes], dict[str, str]]:
-        """Each dataset judged by a router that learned from the other ones that have a test."""
-        families = sorted(set(asked.groups.tolist()))
-        found: dict[str, HeldOutOutcomes] = {}
-        untried: dict[str, str] = {}
-        for family in families if len(families) > 1 else []:
-            others = np.isin(learned.evaluation_set.groups, [f for f in families if f != family])
-            if not others.any():
-                untried[family] = "No other dataset with a test split has questions to learn from."
-                continue
-            known, labels = learned.evaluation_set.only(others), learned.labels[others]
-            kind = learned.fitted.trained.recipe.kind
-            choices = replace(self._choices, kind=kind, simple=learned.fitted.policy.simple)
-            try:
-                fitted = fit(known, labels, learned.dev[others], names=NAMES, choices=choices)
-                there = asked.only(asked.groups == family)
-                found[family] = self._judged(known, labels, fitted, there)
-            except FitError as error:
-                untried[family] = str(error)
-        return found, untried
+    def _training_set(self) -> TrainingSet:
+        with self.clock.stage("replay of train and dev"):
+            replays = [
+                replay
+                for split in (TRAIN, DEV)
+                for replay in self._replays.training(self._sources, split)
+            ]
+        questions = self._evaluation_set(replays)
+        if self._reader is None:
+            choices = self._choices
+            found = disagreements(replays, self._simple, choices.success, choices.fusion)
+        else:
+            found = disagreement_of(replays, *self._read(self._reader, questions))
+        found.require_both()
+        dev = np.repeat([r.split == DEV for r in replays], [len(r) for r in replays])
+        return TrainingSet(questions, dev, labels_of(found, len(questions)), found.warnings)
 
-    def _judged(
-        self, known: EvaluationSet, labels: Int64, fitted: Fitted, asked: EvaluationSet
-    ) -> HeldOutOutcomes:
-        choices, policy = self._choices, fitted.policy
+    def _held_out(self, split: str) -> list[Replay]:
+        """The one place where questions are read that nothing is learned from."""
+        with self.clock.stage(f"replay of {split}"):
+            return self._replays.final(self._sources, split)
+
+    def _evaluation_set(self, replays: Sequence[Replay]) -> EvaluationSet:
+        progress = self._progress()
+        progress.start(len(texts_of(replays)), "features")
+        try:
+            with self.clock.stage("features"):
+                return EvaluationSet.load(
+                    replays, self._cache / "features", self._settings.analyser, progress.advance
+                )
+        finally:
+            progress.close()
+
+    def _run_systems(self, fitted: Fitted, questions: EvaluationSet) -> HeldOutOutcomes:
+        choices, training = self._choices, fitted.training
+        if self._reader is None:
+            labels = compared(questions, self._simple, choices.success, choices.fusion)
+        else:
+            ours, graph = self._read(self._reader, questions)
+            labels = np.where(ours == graph, -1, graph)
         return run_systems(
-            asked,
-            RouterScores(scores_of(fitted.scorer.logits(asked.features)), policy),
-            self._compared(asked, choices.simple or Route.DENSE),
-            fusion=self.fusion,
+            questions,
+            RouterScores(scores_of(fitted.scorer.logits(questions.features)), fitted.policy),
+            labels,
+            fusion=choices.fusion,
             baselines=fit_baselines(
-                known,
-                labels,
-                asked,
-                policy,
-                fusion=self.fusion,
+                training.questions,
+                training.labels,
+                questions,
+                fitted.policy,
+                fusion=choices.fusion,
                 quality=choices.quality,
                 goal=choices.goal,
             ),
             seed=choices.seed,
         )
 
-    def _disagreements(
-        self, replays: Sequence[TrainingReplay], evaluation_set: EvaluationSet, simple: Route
-    ) -> Disagreement:
-        if self._reader is None:
-            return disagreements(replays, simple, self._choices.success, self.fusion)
-        ours, graph = self._read(self._reader, evaluation_set, simple)
-        return disagreement_of(replays, ours, graph)
+    def _transfer(
+        self, fitted: Fitted, questions: EvaluationSet
+    ) -> tuple[dict[str, HeldOutOutcomes], dict[str, str]]:
+        """Each dataset answered by a router that learned from the other ones that have a test."""
+        training, policy = fitted.training, fitted.policy
+        choices = replace(self._choices, kind=fitted.trained.recipe.kind, simple=policy.simple)
+        datasets = sorted(set(questions.groups.tolist()))
+        found: dict[str, HeldOutOutcomes] = {}
+        untried: dict[str, str] = {}
+        for dataset in datasets if len(datasets) > 1 else []:
+            others = [name for name in datasets if name != dataset]
+            rows = np.isin(training.questions.groups, others)
+            if not rows.any():
+                untried[dataset] = "No other dataset with a test split has questions to learn from."
+                continue
+            try:
+                router = fit(training.only(rows), NAMES, choices)
+                there = questions.only(questions.groups == dataset)
+                found[dataset] = self._run_systems(router, there)
+            except FitError as error:
+                untried[dataset] = str(error)
+        return found, untried
 
-    def _compared(self, asked: EvaluationSet, simple: Route) -> Int64:
-        if self._reader is None:
-            return compared(asked, simple, self._choices.success, self.fusion)
-        ours, graph = self._read(self._reader, asked, simple)
-        return np.where(ours == graph, -1, graph)
-
-    def _read(
-        self, reader: LlmJudge, evaluation_set: EvaluationSet, simple: Route
-    ) -> tuple[Mask, Mask]:
-        ours, graph = (
-            reader.succeeds(evaluation_set.replays, evaluation_set.rankings(route, self.fusion))
-            for route in (simple, Route.GRAPH)
+    def _read(self, reader: LlmJudge, questions: EvaluationSet) -> tuple[Mask, Mask]:
+        """(n,) whether the simple arm succeeds, and whether the graph does, by a reader."""
+        simple, graph = (
+            reader.succeeds(questions.replays, questions.rankings(route, self._choices.fusion))
+            for route in (self._simple, Route.GRAPH)
         )
-        return ours, graph
+        return simple, graph
 
-    def _material(self, replays: Sequence[Replay]) -> EvaluationSet:
-        texts = texts_of(replays)
-        progress = self._progress()
-        progress.start(len(texts), "features")
-        try:
-            with self.clock.stage("features"):
-                return EvaluationSet.load(
-                    replays, self._cache / "features", self.settings.analyser, progress.advance
-                )
-        finally:
-            progress.close()
+
+def schema_of(settings: Settings) -> str:
+    """Of the features that these settings give."""
+    own = settings.analyser
+    return schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
+
+
+def command_line(arguments: list[str]) -> str:
+    """What was typed, without the path of the program."""
+    return shlex.join([Path(arguments[0]).name, *arguments[1:]])
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that take part."""
+    return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}

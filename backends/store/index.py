@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import lance
 import pyarrow as pa
@@ -240,11 +240,6 @@ class Writer:
     def fragments(self) -> int:
         """How many pieces the passages lie in; `compact` makes them few."""
         return len(self._dataset.get_fragments())
-
-    def rows(self, columns: Sequence[str], condition: str) -> Iterator[tuple[Any, ...]]:
-        """The values of some columns in the rows that SQL selects, in no order that matters."""
-        table = self._dataset.to_table(columns=list(columns), filter=condition)
-        return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
     def upsert(self, rows: pa.RecordBatch, stale: Sequence[str] = ()) -> Changes:
         """Insert rows with new ids, replace those with known ids, delete stale ids; one commit.

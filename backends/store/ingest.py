@@ -145,7 +145,12 @@ class _Ingest:
 
     def commit(self, window: Sequence[Passage], report: IngestReport) -> IngestReport:
         """Store a window; the report with what that did added to it."""
-        new = [passage for passage in window if not self._repeats(passage)]
+        first: dict[str, Passage] = {}
+        for passage in window:
+            if passage.id not in self._seen:
+                first.setdefault(passage.id, passage)
+        self._seen.update(first)
+        new = list(first.values())
         with self._clock.stage("write"):
             hashes = self._look_up(new)
         stale: list[str] = []
@@ -174,13 +179,6 @@ class _Ingest:
                 self._writer.compact()
         return replace(report, removed=report.removed + removed)
 
-    def _repeats(self, passage: Passage) -> bool:
-        """Whether the id came up before; it has now."""
-        if passage.id in self._seen:
-            return True
-        self._seen.add(passage.id)
-        return False
-
     def _look_up(self, passages: Sequence[Passage]) -> dict[str, str]:
         """Hashes by id of what is stored of some passages' documents, and under their ids."""
         documents = {passage.document for passage in passages}
@@ -189,9 +187,9 @@ class _Ingest:
         condition = f"{any_of('document', documents)} OR {any_of('id', ids - documents)}"
         hashes = {}
         self._stored.update((document, []) for document in documents)
-        for id_, document, hash_ in self._writer.rows(
-            ["id", "document", "content_hash"], condition
-        ):
+        columns = ["id", "document", "content_hash"]
+        rows = self._writer.dataset.to_table(columns=columns, filter=condition)
+        for id_, document, hash_ in zip(*(c.to_pylist() for c in rows.columns), strict=True):
             hashes[id_] = hash_
             if document in documents:
                 self._stored[document].append(id_)
@@ -207,14 +205,13 @@ class _Ingest:
         with self._clock.stage("analyse"):
             analysed = self._analyser.analyse(fresh) if fresh else []
         # First, so that the cache never lags behind the passages, wherever a crash hits.
-        self._learn(_mentioned(fresh, analysed))
+        if self._entity_vectors:
+            self._learn(_mentioned(fresh, analysed))
         with self._clock.stage("write"):
             return self._writer.upsert(to_batch(fresh, analysed, self._writer.schema), stale)
 
     def _learn(self, surfaces: Iterable[str]) -> None:
-        """Encode the surfaces that the cache lacks, if vectors of surfaces are wanted."""
-        if not self._entity_vectors:
-            return
+        """Encode the surfaces that the cache lacks."""
         for names in _windows(dict.fromkeys(surfaces), 8 * WINDOW):
             with self._clock.stage("write"):
                 missing = self._writer.surfaces.missing(names)

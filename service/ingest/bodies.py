@@ -34,6 +34,22 @@ from service.ingest.sandbox import Sandbox, bad_file
 from service.schemas.documents import DocumentBody, DocumentsRequest, DocumentValue
 from service.settings import DocumentSettings
 
+LONGEST_ID = 512
+LONGEST_NAME = 255
+# Names of files whose lines are documents each.
+LINES = (".jsonl", ".ndjson")
+TEXTS = (".txt", ".md")
+PARSED: Mapping[str, str] = {".pdf": "pdf", ".docx": "docx"}
+KINDS = (*TEXTS, *PARSED, *LINES)
+
+_SEPARATORS = re.compile(r"[/\\]")
+# Of JSON in one line; more at once would keep everything else waiting while it is parsed.
+_LONGEST_LINE = 4_194_304
+_LONGEST_TITLE = 1_024
+# Parsed in one go, during which nothing else runs.
+LONGEST_JSON = 4_194_304
+_FIELDS = ("collection", "chunk_words", "metadata", "id")
+
 
 @asynccontextmanager
 async def form_of(request: Request, *, files: int, fields: int) -> AsyncIterator[FormData]:
@@ -78,20 +94,6 @@ class _Whole(MultiPartParser):
             raise MultiPartException(
                 "The form breaks off before its last boundary, so nothing of it is stored."
             )
-
-
-LONGEST_ID = 512
-LONGEST_NAME = 255
-# Names of files whose lines are documents each.
-LINES = (".jsonl", ".ndjson")
-TEXTS = (".txt", ".md")
-PARSED: Mapping[str, str] = {".pdf": "pdf", ".docx": "docx"}
-KINDS = (*TEXTS, *PARSED, *LINES)
-
-_SEPARATORS = re.compile(r"[/\\]")
-# Of JSON in one line; more at once would keep everything else waiting while it is parsed.
-_LONGEST_LINE = 4_194_304
-_LONGEST_TITLE = 1_024
 
 
 def base_name(given: str | None) -> str:
@@ -175,11 +177,6 @@ def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
         return passage
     record = {"id": passage.id, "text": passage.text, "metadata": {**metadata, **passage.metadata}}
     return replace(passage, metadata=parse_record(record).metadata)
-
-
-# Parsed in one go, during which nothing else runs.
-LONGEST_JSON = 4_194_304
-_FIELDS = ("collection", "chunk_words", "metadata", "id")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class StoppedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredDocuments:
+class WriteResult:
     """Documents that were stored while their sender waited.
 
     Attributes:
@@ -100,7 +100,7 @@ class CollectionWriter:
             self._jobs = JobStore(self.collection.session.folder, self.collection.name)
         return self._jobs
 
-    async def store(self, passages: Iterator[Passage]) -> StoredDocuments | Job:
+    async def store(self, passages: Iterator[Passage]) -> WriteResult | Job:
         """Store documents in one commit, or make a job of them where they are many.
 
         Either is on the disk when this returns.
@@ -127,12 +127,18 @@ class CollectionWriter:
 
             def write() -> IngestReport:
                 self._leave_jobs_alone(documents)
-                return self._ingest(index, first, len(first), analyser)
+                return ingest(
+                    index,
+                    first,
+                    analyser,
+                    batch_passages=len(first),
+                    entity_vectors=self._entity_vectors,
+                )
 
             report = await self._in_turn(write)
         self._metrics.stored(self.collection.name, len(documents))
         self._metrics.wrote(self.collection.name, report)
-        return StoredDocuments(documents, report)
+        return WriteResult(documents, report)
 
     async def delete(self, removal: Removal) -> tuple[list[str], int]:
         """Delete passages in one commit.
@@ -193,7 +199,13 @@ class CollectionWriter:
 
         def work() -> IngestReport:
             analyser.check()
-            return self._ingest(index, passages, self._settings.group_passages, analyser)
+            return ingest(
+                index,
+                passages,
+                analyser,
+                batch_passages=self._settings.group_passages,
+                entity_vectors=self._entity_vectors,
+            )
 
         async with self._turn:
             started = perf_counter()
@@ -286,17 +298,6 @@ class CollectionWriter:
     def _committed(self, started: float) -> None:
         self._metrics.committed(self.collection.name, perf_counter() - started)
         self._refresher.written()
-
-    def _ingest(
-        self, index: Index, passages: Sequence[Passage], window: int, analyser: PassageAnalyser
-    ) -> IngestReport:
-        return ingest(
-            index,
-            passages,
-            analyser,
-            batch_passages=max(1, window),
-            entity_vectors=self._entity_vectors,
-        )
 
     def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:
         """Refuse what a job that was accepted earlier would undo later.

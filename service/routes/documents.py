@@ -1,5 +1,6 @@
 """Documents: sent, listed, read and deleted."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -12,7 +13,7 @@ from service.http.keys import Scope
 from service.http.problems import Problem
 from service.ingest.bodies import cut, documents_of, passage_of
 from service.ingest.jobs import Job
-from service.ingest.writer import StoredDocuments
+from service.ingest.writer import WriteResult
 from service.routes.jobs import job_value
 from service.schemas.common import CollectionName
 from service.schemas.documents import (
@@ -248,9 +249,7 @@ def _deleted(
     )
 
 
-def _told(
-    service: Service, target: Collection, done: StoredDocuments | Job, replaced: int
-) -> Response:
+def _told(service: Service, target: Collection, done: WriteResult | Job, replaced: int) -> Response:
     """What became of documents; 201 where none was there before, else as said."""
     if isinstance(done, Job):
         service.jobs.wake()
@@ -258,13 +257,10 @@ def _told(
         return JSONResponse(job_value(done).model_dump(mode="json"), 202, headers)
     report = done.report
     reply = WrittenReply(
+        **asdict(report),
         collection=target.name,
         index_version=report.version,
         documents=list(done.documents),
-        added=report.added,
-        updated=report.updated,
-        unchanged=report.unchanged,
-        removed=report.removed,
     )
     was_there = report.updated or report.unchanged or report.removed
     return JSONResponse(reply.model_dump(mode="json"), replaced if was_there else 201)

@@ -1,5 +1,6 @@
 """Jobs: large uploads on their way into an index."""
 
+from dataclasses import asdict
 from time import time
 from typing import Annotated
 
@@ -56,21 +57,5 @@ def job_value(job: Job) -> JobValue:
     """A job as a reply has it."""
     rate = job.rate(time())
     return JobValue(
-        id=job.id,
-        collection=job.collection,
-        state=job.state,
-        documents=job.documents,
-        total=job.passages,
-        done=job.done,
-        added=job.added,
-        updated=job.updated,
-        unchanged=job.unchanged,
-        removed=job.removed,
-        rate=None if rate is None else round(rate, 2),
-        created=job.created,
-        started=job.started,
-        finished=job.finished,
-        index_version=job.index_version,
-        waits_for=job.waits_for,
-        error=job.error,
+        **asdict(job), total=job.passages, rate=None if rate is None else round(rate, 2)
     )

@@ -102,6 +102,7 @@ def test_the_ablation_ends_at_the_defaults() -> None:
     [
         ("retrieval --index FOLDER", "There is no index"),
         ("load FOLDER", "holds no questions"),
+        ("load FOLDER/asked.txt", "name an index with --index"),
         ("features --questions FOLDER/none.txt", "none.txt"),
         ("features --questions FOLDER/empty.txt", "There is no question"),
         ("fusion FOLDER --fit none", "none"),
@@ -111,6 +112,7 @@ def test_what_is_missing_is_a_sentence_and_exit_code_2(
     arguments: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "asked.txt").write_text("Who came?\n")
     assert main(arguments.replace("FOLDER", str(tmp_path)).split()) == 2
     assert said in capsys.readouterr().err
 

@@ -250,6 +250,10 @@ class Shelf(Library):
     def folder(self) -> Path:
         return self._folder
 
+    @property
+    def analyser(self) -> Analyser:
+        return cast("Analyser", HashAnalyser())
+
     def reload(self) -> "Library | None":
         return None if self._index.is_newest else Shelf(self._folder)
 

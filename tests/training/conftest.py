@@ -18,11 +18,15 @@ from training.data.dataset import Question
 from training.data.evaluation_set import EvaluationSet
 from training.data.examples import Examples
 from training.data.replay import Replay, Replayed, ReplayKey, TrainingReplay
-from training.evaluation.held_out import HeldOutOutcomes, RouterScores, run_systems
-from training.labels import compared, disagreements, labels_of
-from training.pipeline import Choices, fit
+from training.evaluation.held_out import (
+    HeldOutEvaluation,
+    HeldOutOutcomes,
+    RouterScores,
+    run_systems,
+)
+from training.fit.router import Choices, Fitted, TrainingSet, fit
+from training.labels import compared
 from training.report import Report, make_report
-from training.run import HeldOutEvaluation, Learned
 
 KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
 MakeQuestion = Callable[..., Replayed]
@@ -174,7 +178,7 @@ class World:
         self._replayed = replayed
         self._replay_of = replay_of
 
-    def evaluation_set(self, sizes: dict[str, int], *splits: str, seed: int = 0) -> EvaluationSet:
+    def material(self, sizes: dict[str, int], *splits: str, seed: int = 0) -> EvaluationSet:
         """So many questions of each dataset, in each split."""
         draw = np.random.default_rng(seed)
         replays: list[Replay] = []
@@ -207,26 +211,20 @@ def world(replayed: MakeQuestion, replay_of: MakeReplay) -> World:
 
 
 @pytest.fixture(scope="session")
-def learned(world: World) -> Learned:
+def fitted(world: World) -> Fitted:
     choices = Choices(kind="linear", simple=D)
-    evaluation_set = world.evaluation_set({"one": 90, "other": 60}, "train", "dev")
-    replays = [
-        TrainingReplay(r.dataset, r.split, r.key, r.questions) for r in evaluation_set.replays
-    ]
-    labels = labels_of(
-        disagreements(replays, D, choices.success, choices.fusion), len(evaluation_set)
-    )
+    questions = world.material({"one": 90, "other": 60}, "train", "dev")
+    labels = compared(questions, D, choices.success, choices.fusion)
+    replays = questions.replays
     dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
     names = tuple(f"f{column}" for column in range(WIDTH))
-    fitted = fit(evaluation_set, labels, dev, names=names, choices=choices)
-    return Learned(evaluation_set, dev, labels, (), fitted)
+    return fit(TrainingSet(questions, dev, labels), names, choices)
 
 
 @pytest.fixture(scope="session")
-def held_out(world: World, learned: Learned) -> HeldOutEvaluation:
-    fitted = learned.fitted
+def held_out(world: World, fitted: Fitted) -> HeldOutEvaluation:
     fusion, success = fitted.choices.fusion, fitted.choices.success
-    evaluation_set = world.evaluation_set({"one": 40, "other": 20}, "test", seed=1)
+    material = world.material({"one": 40, "other": 20}, "test", seed=1)
 
     def outcomes(asked: EvaluationSet) -> HeldOutOutcomes:
         return run_systems(
@@ -237,10 +235,10 @@ def held_out(world: World, learned: Learned) -> HeldOutEvaluation:
             baselines={},
         )
 
-    other = evaluation_set.only(evaluation_set.groups == "other")
+    other = material.only(material.groups == "other")
     return HeldOutEvaluation(
-        questions=evaluation_set,
-        outcomes=outcomes(evaluation_set),
+        questions=material,
+        outcomes=outcomes(material),
         transfer={"other": outcomes(other)},
         untried={"one": "On all disagreements the same arm wins."},
         duplicates=[("Who is <Ada>?", "Who was <Ada>?")],
@@ -248,18 +246,18 @@ def held_out(world: World, learned: Learned) -> HeldOutEvaluation:
 
 
 @pytest.fixture(scope="session")
-def report(learned: Learned, held_out: HeldOutEvaluation) -> Report:
-    return report_of(learned, held_out)
+def report(fitted: Fitted, held_out: HeldOutEvaluation) -> Report:
+    return report_of(fitted, held_out)
 
 
 @pytest.fixture(scope="session")
-def unjudged(learned: Learned) -> Report:
-    return report_of(learned, None)
+def unjudged(fitted: Fitted) -> Report:
+    return report_of(fitted, None)
 
 
-def report_of(learned: Learned, held_out: HeldOutEvaluation | None) -> Report:
+def report_of(fitted: Fitted, held_out: HeldOutEvaluation | None) -> Report:
     return make_report(
-        learned,
+        fitted,
         held_out,
         title="A <small> router",
         schema_id="9f2c",

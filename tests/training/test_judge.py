@@ -11,9 +11,9 @@ from backends.progress import Silent
 from backends.types import Hit, Ranking
 from router.settings import load_settings
 from training.errors import FitError, JudgeError
+from training.fit.router import Choices
 from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
-from training.pipeline import Choices
-from training.run import Run
+from training.run import TrainingRun
 
 if TYPE_CHECKING:
     from training.data.replay import Replay, Replayed, TrainingReplay
@@ -184,5 +184,6 @@ def test_what_was_judged_is_not_asked_again_even_after_half_a_line(
 def test_judging_needs_a_judge(tmp_path: Path) -> None:
     choices = Choices(success=JUDGED)
     with pytest.raises(FitError, match="Give --judge-url and --judge-model"):
-        Run(load_settings(), [], choices, tmp_path, Silent)
-    Run(load_settings(), [], choices, tmp_path, Silent, judge=JudgeSettings("http://a/v1", "m"))
+        TrainingRun(load_settings(), [], choices, tmp_path, Silent)
+    judge = JudgeSettings("http://a/v1", "m")
+    TrainingRun(load_settings(), [], choices, tmp_path, Silent, judge=judge)

@@ -25,7 +25,7 @@ from training.data.replaying import replay_demo
 from training.fit.recipe import RouterRecipe
 from training.fit.trainer import train
 from training.labels import BETTER, disagreements, labels_of
-from training.publishing import schema_of
+from training.run import schema_of
 
 RECIPE = RouterRecipe(hidden=(16, 8), seeds=(0, 1), epochs=10)
 

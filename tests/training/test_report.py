@@ -11,6 +11,7 @@ from rich.console import Console
 
 from router.scorer import Linear, Scorer, Standard
 from training.evaluation.held_out import COLUMNS
+from training.fit.router import Fitted
 from training.markdown import show, spread
 from training.report import (
     Report,
@@ -19,7 +20,6 @@ from training.report import (
     overall_markdown,
     write_report,
 )
-from training.run import Learned
 
 HEADINGS = (
     "What this is",
@@ -114,7 +114,7 @@ def test_a_run_without_test_splits_says_so(unjudged: Report, tmp_path: Path) -> 
 
 
 def test_questions_are_counted_by_replay_dataset_and_split(
-    report: Report, unjudged: Report, learned: Learned
+    report: Report, unjudged: Report, fitted: Fitted
 ) -> None:
     assert [(one.dataset, one.split, one.questions) for one in report.data] == [
         ("one", "train", 90),
@@ -125,9 +125,9 @@ def test_questions_are_counted_by_replay_dataset_and_split(
         ("other", "test", 20),
     ]
     assert report.data[:4] == unjudged.data
-    assert sum(one.graph for one in unjudged.data) == (learned.labels == 1).sum()
-    assert sum(one.simple for one in unjudged.data) == (learned.labels == 0).sum()
-    first = learned.evaluation_set.only(np.arange(len(learned.evaluation_set)) < 3)
+    assert sum(one.graph for one in unjudged.data) == (fitted.training.labels == 1).sum()
+    assert sum(one.simple for one in unjudged.data) == (fitted.training.labels == 0).sum()
+    first = fitted.training.questions.only(np.arange(300) < 3)
     (counts,) = count_questions(first, np.array([1, -1, 0]))
     assert (counts.questions, counts.simple, counts.graph) == (3, 1, 1)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.policy import decide
+from router.policy import bands, decide
 from router.types import Route, Thresholds
 from training.errors import FitError
 from training.thresholds.outcomes import (
@@ -15,7 +15,6 @@ from training.thresholds.outcomes import (
     names,
     of_routes,
     outcome,
-    taken,
 )
 
 REPLAY = RouteOutcomes(
@@ -31,7 +30,7 @@ def test_routes_are_those_of_the_policy(scores: list[float], one: float, other: 
     thresholds = Thresholds(min(one, other), max(one, other))
     order = names(Route.LEXICAL)
     expected = [decide(s, thresholds, simple=Route.LEXICAL).route for s in scores]
-    assert [order[code] for code in taken(np.array(scores), thresholds)] == expected
+    assert [order[code] for code in bands(np.array(scores), thresholds)] == expected
 
 
 def test_what_thresholds_give() -> None:

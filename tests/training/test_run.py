@@ -1,20 +1,23 @@
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from backends.progress import Silent
+from featurizer.constituency.parser import open_syntax_parser
 from router.policy import Policy
+from router.query_performance import schema_id
 from router.settings import load_settings
 from router.types import Route, Thresholds
 from service.cli import run
 from training.data.sources import QuestionSource
 from training.errors import DatasetError, FitError
 from training.fit.baselines import embedding_lr
-from training.pipeline import Choices
-from training.run import Learned, Run
+from training.fit.router import Choices, Fitted
+from training.run import TrainingRun, command_line, schema_of, versions
 
 Town = Callable[..., Path]
 
@@ -31,13 +34,13 @@ def source(tmp_path: Path, town: Town) -> QuestionSource:
     return found
 
 
-def run_of(source: QuestionSource, cache: Path) -> Run:
+def run_of(source: QuestionSource, cache: Path) -> TrainingRun:
     choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)
-    return Run(load_settings(), [source], choices, cache, Silent)
+    return TrainingRun(load_settings(), [source], choices, cache, Silent)
 
 
-def scores(learned: Learned) -> np.ndarray:
-    return learned.fitted.scorer.logits(learned.evaluation_set.features)
+def scores(fitted: Fitted) -> np.ndarray:
+    return fitted.scorer.logits(fitted.training.questions.features)
 
 
 def test_learning_reads_no_test_question(source: QuestionSource, tmp_path: Path) -> None:
@@ -47,12 +50,12 @@ def test_learning_reads_no_test_question(source: QuestionSource, tmp_path: Path)
     damaged = run_of(source, tmp_path / "two")
     after = damaged.learn()
     assert (scores(before) == scores(after)).all()
-    assert before.fitted.solution.thresholds == after.fitted.solution.thresholds
+    assert before.solution.thresholds == after.solution.thresholds
     assert not [path for path in (tmp_path / "two").rglob("*") if "test" in path.name]
     with pytest.raises(DatasetError):
-        damaged.judge(after)
+        damaged.evaluate(after)
     file.unlink()
-    assert damaged.judge(after) is None
+    assert damaged.evaluate(after) is None
 
 
 def test_what_was_learned_is_of_train_and_dev(
@@ -60,12 +63,13 @@ def test_what_was_learned_is_of_train_and_dev(
 ) -> None:
     monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
     own = run_of(source, tmp_path / "cache")
-    learned = own.learn()
-    assert len(learned.evaluation_set) == len(learned.labels) == len(learned.dev) == 36
-    assert learned.dev.sum() == 12
-    assert {replay.split for replay in learned.evaluation_set.replays} == {"train", "dev"}
-    assert learned.fitted.policy.simple == Route.LEXICAL
-    assert any("disagree on" in warning for warning in learned.warnings)
+    fitted = own.learn()
+    training = fitted.training
+    assert len(training.questions) == len(training.labels) == len(training.dev) == 36
+    assert training.dev.sum() == 12
+    assert {replay.split for replay in training.questions.replays} == {"train", "dev"}
+    assert fitted.policy.simple == Route.LEXICAL
+    assert any("disagree on" in warning for warning in training.warnings)
     assert {"replay of train and dev", "features", "training"} == {*own.clock.seconds}
     policy = Policy(Thresholds(0.5, 0.5), Route.LEXICAL)
     codes = own.baselines("test", policy)
@@ -82,8 +86,8 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
         (other / "qrels" / f"{split}.tsv").unlink()
     choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)
     both = [source, replace(source, dataset=other)]
-    own = Run(load_settings(), both, choices, tmp_path / "cache", Silent)
-    held_out = own.judge(own.learn())
+    own = TrainingRun(load_settings(), both, choices, tmp_path / "cache", Silent)
+    held_out = own.evaluate(own.learn())
     assert held_out is not None
     assert sorted(held_out.outcomes.groups.tolist()) == ["town"] * 12 + ["village"] * 12
     assert {*held_out.transfer} == {"village"}
@@ -96,3 +100,21 @@ def test_a_missing_split_is_named(source: QuestionSource, tmp_path: Path) -> Non
     (source.dataset / "qrels" / "dev.tsv").unlink()
     with pytest.raises(FitError, match=r"None of town has a dev split; add qrels/dev.tsv"):
         run_of(source, tmp_path / "cache").learn()
+
+
+def test_the_command_is_what_can_be_typed_again() -> None:
+    typed = ["/somewhere/bin/wye", "train", "--questions", "my questions", "--name", "it"]
+    assert command_line(typed) == "wye train --questions 'my questions' --name it"
+
+
+def test_versions_are_those_that_run() -> None:
+    found = versions()
+    assert found["numpy"] == version("numpy")
+    assert {"python", "wye", "spacy"} <= {*found}
+
+
+def test_the_schema_is_that_of_the_models_that_serve() -> None:
+    settings = load_settings()
+    own = settings.analyser
+    parser = open_syntax_parser(own.pipeline, own.constituency)
+    assert schema_of(settings) == schema_id(parser.fingerprint)

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from backends.types import Float64, Int64, Mask
 from router.fusion import FusionSettings
-from router.policy import Policy, routes
+from router.policy import Policy, bands, routes
 from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
 from training.evaluation.bootstrap import Interval
@@ -24,7 +24,6 @@ from training.evaluation.compare import (
 )
 from training.evaluation.measures import MEASURES
 from training.fit.calibration import Reliability, reliability
-from training.thresholds.outcomes import taken
 
 ANSWERED = "answer-in-context@5"
 COLUMNS: tuple[str, ...] = (*MEASURES, ANSWERED)
@@ -77,6 +76,26 @@ class HeldOutOutcomes:
     labels: Int64
 
 
+@dataclass(frozen=True)
+class HeldOutEvaluation:
+    """What the test splits say.
+
+    Attributes:
+        questions: Of test.
+        outcomes: Every system on them.
+        transfer: Dataset -> every system on its questions, with routers that learned from the
+            other datasets alone.
+        untried: Dataset -> why the other datasets teach nothing that could be tried on it.
+        duplicates: Test questions that a training question nearly repeats, with that question.
+    """
+
+    questions: EvaluationSet
+    outcomes: HeldOutOutcomes
+    transfer: Mapping[str, HeldOutOutcomes]
+    untried: Mapping[str, str]
+    duplicates: Sequence[tuple[str, str]]
+
+
 def run_systems(
     questions: EvaluationSet,
     router: RouterScores,
@@ -108,14 +127,14 @@ def run_systems(
         return [always[simple], fused, always[Route.GRAPH]]
 
     own = choices(router.scores)
-    auto = _mixed(own, taken(router.scores, router.policy.thresholds))
+    auto = _mixed(own, bands(router.scores, router.policy.thresholds))
     quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in own], axis=1)
     paper = replace(fusion, method="rrf", lists=(Route.DENSE, Route.GRAPH), rrf_k=60.0)
     systems = {f"always {route}": one for route, one in always.items()}
     systems[PAPER] = _one_route(questions, Route.FUSION, paper, router.scores)
     systems[RANDOM] = _random([always[route] for route in routes(simple)], auto.shares, seed)
     for name, baseline in baselines.items():
-        codes = taken(baseline.scores, baseline.policy.thresholds)
+        codes = bands(baseline.scores, baseline.policy.thresholds)
         systems[name] = _mixed(choices(baseline.scores), codes)
     systems[AUTO] = auto
     systems[ORACLE] = _mixed(own, quality.argmax(axis=1))
@@ -213,7 +232,7 @@ def summarise(
     both = len(np.unique(labels)) == 2
     shares = {name: one.shares for name, one in systems.items()} if chosen.all() else {}
     if not shares and thresholds is not None:
-        shares = {AUTO: _shares(taken(outcomes.scores[chosen], thresholds))}
+        shares = {AUTO: _shares(bands(outcomes.scores[chosen], thresholds))}
     return Summary(
         questions=int(chosen.sum()),
         disagreements=len(labels),

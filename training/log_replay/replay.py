@@ -12,7 +12,7 @@ import numpy as np
 
 from backends.types import Float64
 from router.model_files import read_info, read_policy, save_policy
-from router.policy import Budget, Policy, decide, routes
+from router.policy import Budget, Policy, bands, decide, routes
 from router.settings import Settings, load_settings
 from router.types import Route, Thresholds
 from training.errors import FitError, LogError
@@ -23,7 +23,6 @@ from training.thresholds.outcomes import (
     SIMPLE,
     RouteOutcomes,
     ThresholdObjective,
-    taken,
 )
 from training.thresholds.solve import solve
 from training.thresholds.sweep import CUTS
@@ -186,7 +185,7 @@ def decide_again(requests: Requests, policy: Policy) -> Codes:
         PolicyError: A request has a budget, and the policy knows no latencies.
     """
     order = np.array([ROUTES.index(route) for route in routes(policy.simple)], np.int8)
-    codes = order[taken(requests.scores, policy.thresholds)]
+    codes = order[bands(requests.scores, policy.thresholds)]
     for row in np.flatnonzero(~np.isnan(requests.budgets)).tolist():
         budget = Budget(float(requests.budgets[row]), policy.latency_ms)
         score = float(requests.scores[row])

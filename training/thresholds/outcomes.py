@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.types import Float64, Int64
+from router.policy import bands
 from router.scorer import to_scores
 from router.types import Route, Thresholds
 from training.errors import FitError
@@ -106,17 +107,9 @@ class Outcome:
         return self.quality - goal.latency_weight * self.mean_ms
 
 
-def taken(scores: Float64, thresholds: Thresholds) -> Int64:
-    """(n,) code of the route of each score, as `router.policy.decide` chooses it."""
-    codes = np.full(len(scores), FUSION)
-    codes[scores <= thresholds.low] = SIMPLE
-    codes[scores >= thresholds.high] = GRAPH
-    return codes
-
-
 def outcome(replay: RouteOutcomes, thresholds: Thresholds) -> Outcome:
     """What thresholds give."""
-    return of_routes(replay, taken(replay.scores, thresholds))
+    return of_routes(replay, bands(replay.scores, thresholds))
 
 
 def of_routes(replay: RouteOutcomes, codes: Int64) -> Outcome:
@@ -151,7 +144,7 @@ class Moves:
 
 def moves(replay: RouteOutcomes, before: Thresholds, after: Thresholds) -> Moves:
     """Which questions take another route under other thresholds, and what it does to them."""
-    old, new = taken(replay.scores, before), taken(replay.scores, after)
+    old, new = bands(replay.scores, before), bands(replay.scores, after)
     rows = np.flatnonzero(old != new)
     gain = replay.quality[rows, new[rows]] - replay.quality[rows, old[rows]]
     return Moves(rows, old[rows], new[rows], gain)

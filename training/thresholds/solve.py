@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.types import Float64
+from router.policy import bands
 from router.types import Thresholds
 from training.errors import FitError
 from training.evaluation.bootstrap import Interval, interval, resampled_means
-from training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome, taken
+from training.thresholds.outcomes import Outcome, RouteOutcomes, ThresholdObjective, outcome
 from training.thresholds.sweep import SLACK, Cuts, allowed, objective, sums
 
 Table = NDArray[np.bool_]
@@ -132,7 +133,7 @@ def _close(
 ) -> Table:
     """(c, c) whether a pair is within some standard errors of the best one, paired."""
     n = float(len(replay)) if counts is None else float(counts.sum())
-    routes = taken(replay.scores, cuts.thresholds(*best))
+    routes = bands(replay.scores, cuts.thresholds(*best))
     behind = values[np.arange(len(replay)), routes][:, None] - values
     mean = sums(cuts, behind, counts).table() / n
     square = sums(cuts, behind**2, counts).table() / n
@@ -168,7 +169,6 @@ class Stability:
         objective: Of the chosen thresholds.
         low: Of the low threshold, chosen again on each resample.
         high: Of the high threshold, chosen again on each resample.
-        draws: (r, 2) these thresholds.
         impossible: Share of resamples on which no pair keeps the bounds.
     """
 
@@ -177,7 +177,6 @@ class Stability:
     objective: Interval
     low: Interval
     high: Interval
-    draws: Float64
     impossible: float
 
 
@@ -211,7 +210,7 @@ def stability(
         FitError: No resample has a pair that keeps the bounds.
     """
     goal = goal or ThresholdObjective()
-    rows, codes = np.arange(len(replay)), taken(replay.scores, thresholds)
+    rows, codes = np.arange(len(replay)), bands(replay.scores, thresholds)
     worth = np.stack(
         [
             values[rows, codes]
@@ -232,7 +231,6 @@ def stability(
         objective=worth_it,
         low=interval(draws[:, 0], draws[:, 0]),
         high=interval(draws[:, 1], draws[:, 1]),
-        draws=draws,
         impossible=1 - len(draws) / resamples,
     )
 

@@ -17,7 +17,7 @@ from featurizer.constituency.parser import open_syntax_parser
 from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.model_files import load_router, save_policy
-from router.policy import Policy
+from router.policy import Policy, bands
 from router.query_performance import NAMES, schema_id
 from router.settings import Settings, load_settings
 from router.types import Contribution, Route, Thresholds
@@ -36,7 +36,6 @@ from training.thresholds.outcomes import (
     names,
     outcome,
     scores_of,
-    taken,
 )
 from training.thresholds.solve import (
     Front,
@@ -173,7 +172,7 @@ class Tuning:
         """
         routes = names(self.model.policy.simple)
         quality = self.outcomes.quality
-        codes = taken(self.outcomes.scores, thresholds or self.model.policy.thresholds)
+        codes = bands(self.outcomes.scores, thresholds or self.model.policy.thresholds)
         lost = quality.max(axis=1) - quality[np.arange(len(codes)), codes]
         order = np.argsort(-lost, kind="stable")[:n]
         rows = order[lost[order] > 0].tolist()

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.fusion import FusionSettings
-from router.policy import Policy
+from router.policy import Policy, bands
 from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
 from training.evaluation.compare import AUTO, ORACLE, RANDOM
 from training.evaluation.held_out import (
     COLUMNS,
+    HeldOutEvaluation,
     HeldOutOutcomes,
     RouterScores,
     near_duplicates,
@@ -21,8 +22,7 @@ from training.evaluation.held_out import (
     run_systems,
     summarise,
 )
-from training.run import HeldOutEvaluation, Learned
-from training.thresholds.outcomes import taken
+from training.fit.router import Fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ def test_nothing_beats_hindsight(evaluation_set: EvaluationSet) -> None:
 def test_chance_takes_every_route_as_often_as_the_router(evaluation_set: EvaluationSet) -> None:
     found = outcomes_of(evaluation_set)
     auto, random = found.systems[AUTO], found.systems[RANDOM]
-    codes = taken(SCORES, POLICY.thresholds)
+    codes = bands(SCORES, POLICY.thresholds)
     assert random.shares == auto.shares
     assert auto.shares == tuple((np.bincount(codes, minlength=3) / 40).tolist())
     means = np.stack(
@@ -85,7 +85,7 @@ def test_chance_takes_every_route_as_often_as_the_router(evaluation_set: Evaluat
 def test_the_router_is_worth_what_its_routes_are(evaluation_set: EvaluationSet) -> None:
     found = outcomes_of(evaluation_set)
     auto = found.systems[AUTO]
-    for row, code in enumerate(taken(SCORES, POLICY.thresholds).tolist()):
+    for row, code in enumerate(bands(SCORES, POLICY.thresholds).tolist()):
         one = found.systems[f"always {(L, Route.FUSION, G)[code]}"]
         assert auto.values[row].tolist() == one.values[row].tolist()
         assert auto.latency_ms[row] == one.latency_ms[row]
@@ -139,13 +139,13 @@ def test_a_summary_has_every_system_measure_and_question(
 
 
 def test_shares_of_some_questions_need_thresholds(
-    held_out: HeldOutEvaluation, learned: Learned
+    held_out: HeldOutEvaluation, fitted: Fitted
 ) -> None:
     outcomes = held_out.outcomes
     assert summarise(outcomes).shares[AUTO] == outcomes.systems[AUTO].shares
     rows = outcomes.groups == "other"
     assert summarise(outcomes, rows).shares == {}
-    shares = summarise(outcomes, rows, learned.fitted.policy.thresholds).shares
+    shares = summarise(outcomes, rows, fitted.policy.thresholds).shares
     assert list(shares) == [AUTO]
     assert math.fsum(shares[AUTO]) == pytest.approx(1)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from router.fusion import FusionSettings
-from router.policy import Policy
+from router.policy import Policy, bands
 from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import Replayed, TrainingReplay
@@ -17,7 +17,7 @@ from training.fit.baselines import (
     Scores,
     fit_baselines,
 )
-from training.thresholds.outcomes import GRAPH, taken
+from training.thresholds.outcomes import GRAPH
 
 
 def questions(
@@ -101,5 +101,5 @@ def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
     assert found.scores.tolist() == [EDGE, 1 - EDGE] * 3
     assert found.policy.simple == L
     assert found.policy.latency_ms == POLICY.latency_ms
-    codes = taken(found.scores, found.policy.thresholds)
+    codes = bands(found.scores, found.policy.thresholds)
     assert [code == GRAPH for code in codes.tolist()] == [False, True] * 3

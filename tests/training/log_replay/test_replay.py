@@ -11,7 +11,7 @@ import pytest
 
 from router.errors import ModelFileError, PolicyError
 from router.model_files import read_policy
-from router.policy import Policy
+from router.policy import Policy, bands
 from router.settings import Settings, load_settings
 from router.types import Route, Thresholds
 from training.errors import FitError, LogError
@@ -26,7 +26,7 @@ from training.log_replay.replay import (
     times_of,
     within_bounds,
 )
-from training.thresholds.outcomes import FUSION, GRAPH, SIMPLE, ThresholdObjective, taken
+from training.thresholds.outcomes import FUSION, GRAPH, SIMPLE, ThresholdObjective
 
 D, F, G = (ROUTES.index(route) for route in (Route.DENSE, Route.FUSION, Route.GRAPH))
 KNOWN = {Route.DENSE: 10.0, Route.FUSION: 30.0, Route.GRAPH: 20.0}
@@ -55,7 +55,7 @@ def test_scores_are_decided_as_thresholds_say() -> None:
     scores = np.random.default_rng(0).random(500).round(2)
     asked = requests(scores.tolist(), [D] * 500)
     for pair in (Thresholds(0.2, 0.8), Thresholds(0.5, 0.5), Thresholds(0, 1), Thresholds(1, 1)):
-        codes = taken(scores, pair)
+        codes = bands(scores, pair)
         expected = np.select([codes == SIMPLE, codes == FUSION, codes == GRAPH], [D, F, G])
         assert decide_again(asked, Policy(pair)).tolist() == expected.tolist()
     lexical = decide_again(asked, Policy(Thresholds(1, 1), Route.LEXICAL))

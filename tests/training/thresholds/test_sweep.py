@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.policy import bands
 from router.types import Thresholds
-from training.thresholds.outcomes import taken
 from training.thresholds.sweep import Cuts, sums
 
 score = st.one_of(st.sampled_from([0.2, 0.5, math.nextafter(0.5, 1), 0.8]), st.floats(0.01, 0.99))
@@ -23,7 +23,7 @@ def test_sums_over_every_pair_are_those_of_the_routes(
     table = sums(cuts, values, counts).table()
     for i, low in enumerate(cuts.places.tolist()):
         for j, high in enumerate(cuts.places.tolist()[i:], start=i):
-            codes = taken(found, cuts.thresholds(low, high))
+            codes = bands(found, cuts.thresholds(low, high))
             expected = sum(values[row, codes[row]] * counts[row] for row in range(n))
             assert table[i, j] == expected
     assert (sums(cuts, values).table() == sums(cuts, values, np.ones(n)).table()).all()

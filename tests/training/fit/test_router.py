@@ -8,9 +8,9 @@ from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Pool
 from training.errors import FitError
-from training.fit.crossfit import crossfit
+from training.fit.crossfit import crossfit, leave_datasets_out
 from training.fit.recipe import RouterRecipe
-from training.pipeline import Choices, fit
+from training.fit.router import Choices, TrainingSet, fit
 from training.thresholds.outcomes import ThresholdObjective, outcome, scores_of
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ FOUND = {1: {D: "bcdefa", L: "abcde", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa
 
 
 @pytest.fixture(scope="module")
-def evaluation_set(
+def training(
     replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
-) -> EvaluationSet:
+) -> TrainingSet:
     draw = np.random.default_rng(0)
     x = draw.normal(size=(200, 3))
     graph = x[:, 0] + 0.5 * draw.normal(size=200) > 0
@@ -34,82 +34,68 @@ def evaluation_set(
         replayed(f"q{at}", "a", FOUND[int(graph[at])], group=("web", "book")[at % 2])
         for at in range(200)
     ]
-    return EvaluationSet((replay_of(*questions),), x)
+    at = np.arange(200)
+    labels = np.where(at % 10 == 0, -1, graph.astype(np.int64))
+    return TrainingSet(EvaluationSet((replay_of(*questions),), x), at % 4 == 3, labels)
 
 
-@pytest.fixture(scope="module")
-def labels(evaluation_set: EvaluationSet) -> np.ndarray:
-    graph = np.array(
-        [one.results.rankings[G].hits[0].id == "a" for one in evaluation_set.replays[0].questions]
-    )
-    return np.where(np.arange(200) % 10 == 0, -1, graph)
-
-
-DEV = np.arange(200) % 4 == 3
-
-
-def test_the_simple_route_is_the_one_that_thresholds_make_most_of(
-    evaluation_set: EvaluationSet, labels: np.ndarray
-) -> None:
-    found = fit(evaluation_set, labels, DEV, names=NAMES, choices=Choices(kind="linear"))
+def test_the_simple_route_is_the_one_that_thresholds_make_most_of(training: TrainingSet) -> None:
+    found = fit(training, NAMES, Choices(kind="linear"))
     assert {*found.solutions} == {*SIMPLE_ROUTES}
     best = max(solution.outcome.quality for solution in found.solutions.values())
-    assert found.solutions[found.policy.simple].outcome.quality == best
+    assert found.solution.outcome.quality == best
     assert found.solution is found.solutions[found.policy.simple]
     assert found.policy.thresholds == found.solution.thresholds
-    assert found.policy.latency_ms == evaluation_set.median_latency_ms(found.policy.simple)
+    assert found.policy.latency_ms == training.questions.median_latency_ms(found.policy.simple)
     assert found.comparison is None
     assert found.trained.recipe.kind == Linear.kind
 
 
 def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
-    evaluation_set: EvaluationSet, labels: np.ndarray
+    training: TrainingSet,
 ) -> None:
     twice, once = (
-        fit(
-            evaluation_set,
-            labels,
-            DEV,
-            names=NAMES,
-            choices=Choices(kind="linear", simple=D, elsewhere=elsewhere),
-        )
+        fit(training, NAMES, Choices(kind="linear", simple=D, elsewhere=elsewhere))
         for elsewhere in (True, False)
     )
     assert (len(twice.outcomes[D]), len(once.outcomes[D])) == (400, 200)
-    assert twice.unseen is not None
-    assert once.unseen is None
     assert (twice.outcomes[D].scores[:200] == once.outcomes[D].scores).all()
     assert (twice.outcomes[D].quality[:200] == twice.outcomes[D].quality[200:]).all()
-    assert twice.outcomes[D].scores[200:].tolist() == scores_of(twice.unseen.logits).tolist()
+    questions = training.questions
+    keys = np.array(questions.texts)
+    pool = Pool(questions.features, training.labels, questions.groups, keys)
+    unseen = leave_datasets_out(pool, NAMES, RouterRecipe(kind="linear"), seed=0)
+    assert twice.outcomes[D].scores[200:].tolist() == scores_of(unseen.logits).tolist()
     width = [f.solution.thresholds.high - f.solution.thresholds.low for f in (twice, once)]
     assert width[0] >= width[1]
-    logits = [one.scorer.logits(evaluation_set.features) for one in (twice, once)]
+    logits = [one.scorer.logits(training.questions.features) for one in (twice, once)]
     assert (logits[0] == logits[1]).all()
 
 
-def test_bounds_are_kept(evaluation_set: EvaluationSet, labels: np.ndarray) -> None:
+def test_bounds_are_kept(training: TrainingSet) -> None:
     choices = Choices(kind="linear", simple=D, goal=ThresholdObjective(max_graph_share=0.2))
-    found = fit(evaluation_set, labels, DEV, names=NAMES, choices=choices)
+    found = fit(training, NAMES, choices)
     shares = outcome(found.outcomes[D], found.policy.thresholds).shares
     assert shares[1] + shares[2] <= 0.2 + 1e-9
 
 
-def test_a_question_asked_of_two_indexes_is_in_one_fold(
-    evaluation_set: EvaluationSet, labels: np.ndarray
-) -> None:
-    doubled = EvaluationSet(evaluation_set.replays * 2, np.tile(evaluation_set.features, (2, 1)))
-    found = fit(
-        doubled,
-        np.tile(labels, 2),
-        np.tile(DEV, 2),
-        names=NAMES,
-        choices=Choices(kind="linear", simple=D, elsewhere=False),
-    )
-    logits = found.crossfits["linear"]
-    assert (logits[:200] == logits[200:]).all()
-    keys = np.array(doubled.texts)
-    pool = Pool(doubled.features, np.tile(labels, 2), doubled.groups, keys)
-    assert (crossfit(pool, NAMES, RouterRecipe(kind="linear"), seed=0) == logits).all()
+def test_a_question_asked_of_two_indexes_is_in_one_fold(training: TrainingSet) -> None:
+    once = training.questions
+    questions = EvaluationSet(once.replays * 2, np.tile(once.features, (2, 1)))
+    doubled = TrainingSet(questions, np.tile(training.dev, 2), np.tile(training.labels, 2))
+    found = fit(doubled, NAMES, Choices(kind="linear", simple=D, elsewhere=False))
+    assert (found.logits[:200] == found.logits[200:]).all()
+    keys = np.array(questions.texts)
+    pool = Pool(questions.features, doubled.labels, questions.groups, keys)
+    assert (crossfit(pool, NAMES, RouterRecipe(kind="linear"), seed=0) == found.logits).all()
+
+
+def test_some_of_the_questions(training: TrainingSet) -> None:
+    rows = training.questions.groups == "web"
+    some = training.only(rows)
+    assert {*some.questions.groups.tolist()} == {"web"}
+    assert some.labels.tolist() == training.labels[rows].tolist()
+    assert some.dev.tolist() == training.dev[rows].tolist()
 
 
 def test_scores_are_never_quite_0_or_1() -> None:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backends.progress import Progress
-from backends.types import Float64, Int64
+from backends.types import Float64, Int64, Mask
 from router.fusion import FusionSettings
 from router.policy import Policy
 from router.scorer import AttentionMlp, Linear, Scorer
@@ -82,47 +81,66 @@ class Choices:
             )
 
 
+@dataclass(frozen=True)
+class TrainingSet:
+    """Questions that are learned from.
+
+    Attributes:
+        questions: Of train and dev, n of them.
+        dev: (n,) which are of dev.
+        labels: (n,) 1 where only the graph succeeds, 0 where only the simple arm does, -1 else.
+        warnings: What is doubtful about learning from these.
+    """
+
+    questions: EvaluationSet
+    dev: Mask
+    labels: Int64
+    warnings: tuple[str, ...] = ()
+
+    def only(self, rows: Mask) -> "TrainingSet":
+        """Some of the questions."""
+        return TrainingSet(self.questions.only(rows), self.dev[rows], self.labels[rows])
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """A trained router, with what led to every choice.
 
     Attributes:
         choices: That were asked for.
+        training: That it learned from.
         trained: Scorer, features and calibration.
         comparison: Of the two kinds of scorer; None where the kind was given.
-        crossfits: Kind of scorer -> (n,) cross-fitted logits.
+        logits: (n,) of the questions, cross-fitted.
         policy: Simple route, thresholds and latencies.
-        solution: Of the thresholds.
-        solutions: By simple route.
-        unseen: Scores of routers that have not seen a question's dataset; None where the
-            thresholds need not hold elsewhere.
-        outcomes: By simple route, of train and dev questions with cross-fitted scores, followed by
-            those with scores of `unseen`.
-        labels: (n,) of these questions: 1, 0, or -1 where the arms agree.
+        solutions: Thresholds by simple route.
+        outcomes: By simple route, of the questions with cross-fitted scores; where the thresholds
+            have to hold elsewhere, followed by those that routers scored which have not seen their
+            dataset.
     """
 
     choices: Choices
+    training: TrainingSet
     trained: Trained
     comparison: ScorerComparison | None
-    crossfits: dict[str, Float64]
+    logits: Float64
     policy: Policy
-    solution: Solution
     solutions: dict[Route, Solution]
-    unseen: Unseen | None
     outcomes: dict[Route, RouteOutcomes]
-    labels: Int64
 
     @property
     def scorer(self) -> Scorer:
         """That serves."""
         return self.trained.scorer
 
+    @property
+    def solution(self) -> Solution:
+        """The thresholds that were chosen."""
+        return self.solutions[self.policy.simple]
+
 
 def fit(
-    evaluation_set: EvaluationSet,
-    labels: Int64,
-    dev: NDArray[np.bool_],
-    *,
+    training: TrainingSet,
     names: Sequence[str],
     choices: Choices,
     progress: Progress | None = None,
@@ -136,9 +154,7 @@ def fit(
     by a router that has not seen its dataset.
 
     Args:
-        evaluation_set: Questions of train and dev.
-        labels: (n,) 1 where only the graph succeeds, 0 where only the simple arm does, -1 else.
-        dev: (n,) which questions are of dev.
+        training: Questions and labels.
         names: Of the feature columns.
         choices: What to do.
         progress: Told of training.
@@ -146,78 +162,54 @@ def fit(
     Raises:
         FitError: A fold in which one arm always wins, or bounds that nothing keeps.
     """
-    groups = evaluation_set.groups
-    pool = Pool(
-        evaluation_set.features, labels, groups, np.array(evaluation_set.texts, dtype=np.str_)
-    )
+    questions, labels = training.questions, training.labels
+    groups, seed = questions.groups, choices.seed
+    pool = Pool(questions.features, labels, groups, np.array(questions.texts, dtype=np.str_))
     kinds = [Linear.kind, AttentionMlp.kind] if choices.kind == "auto" else [choices.kind]
-    crossfits = {
-        kind: crossfit(pool, names, RouterRecipe(kind=kind), seed=choices.seed, progress=progress)
-        for kind in kinds
-    }
-    comparison, kind = None, kinds[0]
+    recipes = [RouterRecipe(kind=kind) for kind in kinds]
+    crossfits = [crossfit(pool, names, one, seed=seed, progress=progress) for one in recipes]
+    comparison, best = None, 0
     if len(kinds) > 1:
         known = labels >= 0
-        logits = [crossfits[each][known] for each in kinds]
-        comparison = compare(logits[0], logits[1], labels[known], seed=choices.seed)
-        kind = kinds[1] if comparison.clever else kinds[0]
-    trained = train(
-        pool.examples(~dev),
-        pool.examples(dev),
-        names,
-        RouterRecipe(kind=kind),
-        progress,
-    )
+        simple, clever = (logits[known] for logits in crossfits)
+        comparison = compare(simple, clever, labels[known], seed=seed)
+        best = int(comparison.clever)
+    recipe, logits = recipes[best], crossfits[best]
+    dev = training.dev
+    trained = train(pool.examples(~dev), pool.examples(dev), names, recipe, progress)
     unseen = None
     if choices.elsewhere and len(np.unique(groups)) > 1:
-        recipe = RouterRecipe(kind=kind)
-        unseen = leave_datasets_out(pool, names, recipe, seed=choices.seed, progress=progress)
-    simple = [choices.simple] if choices.simple else list(SIMPLE_ROUTES)
+        unseen = leave_datasets_out(pool, names, recipe, seed=seed, progress=progress)
     outcomes = {
-        route: _outcomes(evaluation_set, crossfits[kind], unseen, route, choices)
-        for route in simple
+        route: _outcomes(questions, logits, unseen, route, choices)
+        for route in ([choices.simple] if choices.simple else SIMPLE_ROUTES)
     }
     solutions = {
         route: solve(
-            of_route,
-            choices.goal,
-            errors=choices.errors,
-            most=CUTS,
-            cautious=choices.elsewhere,
+            found, choices.goal, errors=choices.errors, most=CUTS, cautious=choices.elsewhere
         )
-        for route, of_route in outcomes.items()
+        for route, found in outcomes.items()
     }
-    best = max(simple, key=lambda route: solutions[route].outcome.objective(choices.goal))
-    policy = Policy(solutions[best].thresholds, best, evaluation_set.median_latency_ms(best))
-    return Fitted(
-        choices,
-        trained,
-        comparison,
-        crossfits,
-        policy,
-        solutions[best],
-        solutions,
-        unseen,
-        outcomes,
-        labels,
-    )
+    route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
+    policy = Policy(solutions[route].thresholds, route, questions.median_latency_ms(route))
+    return Fitted(choices, training, trained, comparison, logits, policy, solutions, outcomes)
 
 
 def _outcomes(
-    evaluation_set: EvaluationSet,
-    known: Float64,
+    questions: EvaluationSet,
+    logits: Float64,
     unseen: Unseen | None,
     simple: Route,
     choices: Choices,
 ) -> RouteOutcomes:
     """Every question as it is met at home, and once more as it is met elsewhere."""
     fusion, quality = choices.fusion, choices.quality
-    home = evaluation_set.outcomes(scores_of(known), simple, fusion, quality)
+    home = questions.outcomes(scores_of(logits), simple, fusion, quality)
     if unseen is None or not len(unseen.rows):
         return home
-    rows = np.zeros(len(evaluation_set), np.bool_)
+    rows = np.zeros(len(questions), np.bool_)
     rows[unseen.rows] = True
-    away = evaluation_set.only(rows).outcomes(scores_of(unseen.logits), simple, fusion, quality)
+    away = questions.only(rows).outcomes(scores_of(unseen.logits), simple, fusion, quality)
     return RouteOutcomes(
         np.concatenate([home.scores, away.scores]),
         np.concatenate([home.quality, away.quality]),
