@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pydantic_core import to_jsonable_python
+from pydantic import ConfigDict, TypeAdapter
 
 
 @contextmanager
@@ -46,9 +46,12 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+_ANYTHING = TypeAdapter[object](object, config=ConfigDict(ser_json_inf_nan="null"))
+
+
 def plain(value: object) -> Any:  # noqa: ANN401 - JSON has no other type
     """Dataclasses, arrays and enumerations as what JSON has; null for NaN and the infinities."""
-    return to_jsonable_python(value, inf_nan_mode="null", fallback=lambda array: array.tolist())
+    return _ANYTHING.dump_python(value, mode="json", fallback=lambda array: array.tolist())
 
 
 DIGITS = 6

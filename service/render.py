@@ -2,11 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-<<<<<<< HEAD
-=======
 import numpy as np
-from pydantic_core import to_jsonable_python
->>>>>>> main
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
