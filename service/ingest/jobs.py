@@ -244,7 +244,9 @@ class JobStore:
         for (id_,) in rows:
             self._forget(id_)
         if rows:
-            self._rows("PRAGMA incremental_vacuum")
+            with self._lock, _refused():
+                # A script, since a single statement would give back a single page.
+                self._open().executescript("PRAGMA incremental_vacuum")
 
     def close(self) -> None:
         """Let go of the database; whoever asks again opens it again."""

@@ -93,6 +93,16 @@ def test_what_ended_long_ago_and_what_was_abandoned_is_swept_away(store: JobStor
         store.save(old)
 
 
+def test_room_on_the_disk_is_given_back(store: JobStore) -> None:
+    job = store.submit(Passage(f"d{n}", "", "A bridge. " * 90) for n in range(2_000))
+    store.save(replace(job, state=State.DONE, finished=1.0))
+    store.close()
+    before = (store.folder / "jobs.sqlite3").stat().st_size
+    store.sweep(50)
+    store.close()
+    assert (store.folder / "jobs.sqlite3").stat().st_size < before / 20
+
+
 def test_a_job_is_asked_to_stop_in_whichever_process(store: JobStore) -> None:
     job = store.submit(PASSAGES)
     with closing(JobStore(store.folder.parent, "c")) as other:
