@@ -3,14 +3,13 @@
 from collections.abc import Collection, Sequence
 
 import numpy as np
-from pydantic import TypeAdapter
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from backends.files import rounded_json
+from backends.files import plain, rounded_json
 from backends.trigraph.explanation import EntityNote, Explanation
 from backends.types import Hit as RankedHit
 from router.policy import bands
@@ -235,11 +234,3 @@ def _hit_value(hit: Hit, ranked: RankedHit) -> dict[str, object]:
     if isinstance(ranked, FusedHit):
         value["sources"] = [plain(source) for source in ranked.sources]
     return value
-
-
-_ANY: TypeAdapter[object] = TypeAdapter(object)
-
-
-def plain(value: object) -> object:
-    """Dataclasses, arrays and enumerations as what JSON has."""
-    return _ANY.dump_python(value, mode="json", fallback=lambda array: array.tolist())
