@@ -3,14 +3,13 @@
 from collections.abc import Collection, Sequence
 
 import numpy as np
-from pydantic_core import to_jsonable_python
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from backends.files import rounded_json
+from backends.files import plain, rounded_json
 from backends.trigraph.explanation import EntityNote, Explanation
 from backends.types import Hit as RankedHit
 from router.policy import bands
@@ -235,8 +234,3 @@ def _hit_value(hit: Hit, ranked: RankedHit) -> dict[str, object]:
     if isinstance(ranked, FusedHit):
         value["sources"] = [plain(source) for source in ranked.sources]
     return value
-
-
-def plain(value: object) -> object:
-    """Dataclasses, arrays and enumerations as what JSON has."""
-    return to_jsonable_python(value, fallback=lambda array: array.tolist())
