@@ -166,7 +166,6 @@ class Stability:
     Attributes:
         quality: Of the chosen thresholds.
         mean_ms: Of the chosen thresholds.
-        objective: Of the chosen thresholds.
         low: Of the low threshold, chosen again on each resample.
         high: Of the high threshold, chosen again on each resample.
         impossible: Share of resamples on which no pair keeps the bounds.
@@ -174,7 +173,6 @@ class Stability:
 
     quality: Interval
     mean_ms: Interval
-    objective: Interval
     low: Interval
     high: Interval
     impossible: float
@@ -193,61 +191,25 @@ def stability(
 ) -> Stability:
     """Resample the questions, and solve again on each resample.
 
-    The intervals of quality, latency and objective hold the thresholds fixed; they do not count
-    that these were chosen on the same questions.
+    The intervals of quality and latency hold the thresholds fixed; they do not count that these
+    were chosen on the same questions.
 
     Args:
-        replay: On which the thresholds were chosen.
-        thresholds: That were chosen.
-        goal: For which they were chosen.
         resamples: How often to solve again.
         errors: As in `thresholds.solve`.
         most: Cuts to consider in each resample.
         cautious: As in `thresholds.solve`.
-        seed: Of the generator.
 
     Raises:
         FitError: No resample has a pair that keeps the bounds.
     """
     goal = goal or ThresholdObjective()
-    rows, codes = np.arange(len(replay)), bands(replay.scores, thresholds)
-    worth = np.stack(
-        [
-            values[rows, codes]
-            for values in (replay.quality, replay.latency_ms, objective(replay, goal))
-        ],
-        axis=1,
-    )
-    means = resampled_means(worth, seed=seed)
-    draws = _solved_again(
-        replay, goal, resamples, errors=errors, most=most, cautious=cautious, seed=seed
-    )
-    if not len(draws):
-        raise FitError("No resample of the questions has thresholds that keep the bounds.")
-    quality, mean_ms, worth_it = (interval(worth[:, at], means[:, at]) for at in range(3))
-    return Stability(
-        quality=quality,
-        mean_ms=mean_ms,
-        objective=worth_it,
-        low=interval(draws[:, 0], draws[:, 0]),
-        high=interval(draws[:, 1], draws[:, 1]),
-        impossible=1 - len(draws) / resamples,
-    )
-
-
-def _solved_again(
-    replay: RouteOutcomes,
-    goal: ThresholdObjective,
-    resamples: int,
-    *,
-    errors: float,
-    most: int | None,
-    cautious: bool,
-    seed: int,
-) -> Float64:
+    n = len(replay)
+    rows, codes = np.arange(n), bands(replay.scores, thresholds)
+    given = np.stack([replay.quality[rows, codes], replay.latency_ms[rows, codes]], axis=1)
+    means = resampled_means(given, seed=seed)
     generator = np.random.default_rng(seed)
     cuts = Cuts.of(replay.scores, most)
-    n = len(replay)
     found = []
     for _ in range(resamples):
         counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
@@ -259,7 +221,16 @@ def _solved_again(
             continue
         pair = cuts.thresholds(low, high)
         found.append((pair.low, pair.high))
-    return np.array(found, np.float64).reshape(-1, 2)
+    if not found:
+        raise FitError("No resample of the questions has thresholds that keep the bounds.")
+    lows, highs = np.array(found, np.float64).T
+    return Stability(
+        quality=interval(given[:, 0], means[:, 0]),
+        mean_ms=interval(given[:, 1], means[:, 1]),
+        low=interval(lows, lows),
+        high=interval(highs, highs),
+        impossible=1 - len(found) / resamples,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +238,6 @@ class Front:
     """Pairs in the order of rising latency and rising quality.
 
     Attributes:
-        thresholds: Of each point.
         quality: (p,) mean over questions.
         mean_ms: (p,) mean latency.
     """
