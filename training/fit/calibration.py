@@ -51,6 +51,7 @@ class Reliability:
     """How well scores match outcomes.
 
     Attributes:
+        width: In groups of equal width.
         mass: In groups of equal size.
         ece_width: Expected calibration error over groups of equal width.
         ece_mass: Expected calibration error over groups of equal size, which many scores in one
@@ -59,6 +60,7 @@ class Reliability:
         nll: Mean negative log likelihood, in nats.
     """
 
+    width: Bins
     mass: Bins
     ece_width: float
     ece_mass: float
@@ -140,7 +142,7 @@ def reliability(logits: Float64, labels: Int64, bins: int = BINS) -> Reliability
     np.minimum.at(lowest, same, groups)
     mass = _bins(scores, labels, lowest[same])
     brier = float(((scores - labels) ** 2).mean())
-    return Reliability(mass, width.error, mass.error, brier, nll(logits, labels))
+    return Reliability(width, mass, width.error, mass.error, brier, nll(logits, labels))
 
 
 def _bins(scores: Float64, labels: Int64, groups: Int64) -> Bins:

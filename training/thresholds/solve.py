@@ -166,6 +166,7 @@ class Stability:
     Attributes:
         quality: Of the chosen thresholds.
         mean_ms: Of the chosen thresholds.
+        objective: Of the chosen thresholds.
         low: Of the low threshold, chosen again on each resample.
         high: Of the high threshold, chosen again on each resample.
         impossible: Share of resamples on which no pair keeps the bounds.
@@ -173,6 +174,7 @@ class Stability:
 
     quality: Interval
     mean_ms: Interval
+    objective: Interval
     low: Interval
     high: Interval
     impossible: float
@@ -191,8 +193,8 @@ def stability(
 ) -> Stability:
     """Resample the questions, and solve again on each resample.
 
-    The intervals of quality and latency hold the thresholds fixed; they do not count that these
-    were chosen on the same questions.
+    The intervals of quality, latency and objective hold the thresholds fixed; they do not count
+    that these were chosen on the same questions.
 
     Args:
         resamples: How often to solve again.
@@ -206,7 +208,8 @@ def stability(
     goal = goal or ThresholdObjective()
     n = len(replay)
     rows, codes = np.arange(n), bands(replay.scores, thresholds)
-    given = np.stack([replay.quality[rows, codes], replay.latency_ms[rows, codes]], axis=1)
+    values = (replay.quality, replay.latency_ms, objective(replay, goal))
+    given = np.stack([each[rows, codes] for each in values], axis=1)
     means = resampled_means(given, seed=seed)
     generator = np.random.default_rng(seed)
     cuts = Cuts.of(replay.scores, most)
@@ -224,9 +227,11 @@ def stability(
     if not found:
         raise FitError("No resample of the questions has thresholds that keep the bounds.")
     lows, highs = np.array(found, np.float64).T
+    quality, mean_ms, worth = (interval(given[:, at], means[:, at]) for at in range(3))
     return Stability(
-        quality=interval(given[:, 0], means[:, 0]),
-        mean_ms=interval(given[:, 1], means[:, 1]),
+        quality=quality,
+        mean_ms=mean_ms,
+        objective=worth,
         low=interval(lows, lows),
         high=interval(highs, highs),
         impossible=1 - len(found) / resamples,

@@ -87,11 +87,11 @@ def test_the_error_is_that_of_its_definition(rows: list[tuple[float, int]], bins
     assert found.ece_width == pytest.approx(slow_error(scores, labels.tolist(), bins), abs=1e-9)
     squares = [(score - label) ** 2 for score, label in zip(scores, labels, strict=True)]
     assert found.brier == pytest.approx(sum(squares) / len(squares))
-    table = found.mass
-    assert table.count.sum() == len(rows)
-    assert len(table.count) <= bins
-    assert (np.diff(table.score) > 0).all()
-    assert float(table.outcome @ table.count) == pytest.approx(labels.sum())
+    for table in (found.width, found.mass):
+        assert table.count.sum() == len(rows)
+        assert len(table.count) <= bins
+        assert (np.diff(table.score) > 0).all()
+        assert float(table.outcome @ table.count) == pytest.approx(labels.sum())
 
 
 def test_groups_of_equal_size_have_it() -> None:
