@@ -1,5 +1,6 @@
 """A corpus whose mentions are marked by hand, so that no model decides what a test says."""
 
+import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,8 @@ from featurizer.types import PassageAnalysis, SentenceAnalysis
 
 ENTITY = re.compile(r"\[([^\]]*)\]")
 PHRASE = re.compile(r"\{([^}]*)\}")
+NAMES = ["Ada", "Bo Ek", "Como", "Dee", "Eve", "Flo", "Gus", "Hal Im", "Ines", "Lake Como"]
+PHRASES = ["salt", "coral", "fog", "tide", "warm salt"]
 
 
 class MarkedAnalyser(HashAnalyser):
@@ -48,6 +51,27 @@ class MarkedAnalyser(HashAnalyser):
 
 def unmarked(text: str) -> str:
     return PHRASE.sub(r"\1", ENTITY.sub(r"\1", text))
+
+
+def many_passages(count: int, seed: int = 0) -> list[Passage]:
+    source = random.Random(seed)
+
+    def line() -> str:
+        words = [f"[{name}]" for name in source.choices(NAMES, k=source.randint(0, 3))]
+        words += [f"{{{phrase}}}" for phrase in source.sample(PHRASES, k=1)]
+        return " ".join(source.sample([*words, source.choice(NAMES), "likes"], k=len(words) + 2))
+
+    return [
+        Passage(
+            f"p{n:02}",
+            source.choice([*NAMES, "Como (lake)", ""]),
+            "\n".join(line() for _ in range(source.randint(1, 4))),
+            {},
+            f"d{n // 4}" if n % 8 < 4 else "",
+            n % 4 if n % 8 < 4 else 0,
+        )
+        for n in range(count)
+    ]
 
 
 @pytest.fixture

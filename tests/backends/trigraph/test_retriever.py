@@ -23,11 +23,9 @@ from backends.trigraph.retriever import (
 from backends.trigraph.seeds import SeedSettings
 from backends.types import Float32, Float64, Mask, Mention, Passage, Query, Ranking
 from tests.backends import reference
+from tests.backends.conftest import NAMES, PHRASES, many_passages, unmarked
 
 CorpusOf = Callable[..., Corpus]
-NAMES = ["Ada", "Bo Ek", "Como", "Dee", "Eve", "Flo", "Gus", "Hal Im", "Ines", "Jon"]
-PHRASES = ["salt", "coral", "fog", "tide", "moss"]
-UNMARK = dict.fromkeys(map(ord, "[]{}"))
 NO_LEXICAL = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)
 PHRASED = AssemblySettings(noun_phrases="on")
 VARIANTS = {
@@ -50,30 +48,9 @@ def unit(generator: np.random.Generator, d: int = 8) -> Float32:
     return np.asarray(vector / np.linalg.norm(vector), np.float32)
 
 
-def many_passages(count: int, seed: int = 0) -> list[Passage]:
-    source = random.Random(seed)
-
-    def line() -> str:
-        words = [f"[{name}]" for name in source.choices(NAMES, k=source.randint(0, 3))]
-        words += [f"{{{phrase}}}" for phrase in source.sample(PHRASES, k=1)]
-        return " ".join(source.sample([*words, source.choice(NAMES), "likes"], k=len(words) + 2))
-
-    return [
-        Passage(
-            f"p{n:02}",
-            source.choice([*NAMES, "Como (lake)", ""]),
-            "\n".join(line() for _ in range(source.randint(1, 4))),
-            {},
-            f"d{n // 4}" if n % 8 < 4 else "",
-            n % 4 if n % 8 < 4 else 0,
-        )
-        for n in range(count)
-    ]
-
-
 def random_vectors(passages: Sequence[Passage], seed: int = 1) -> dict[str, list[float]]:
     generator = np.random.default_rng(seed)
-    texts = [line for p in passages for line in p.text.translate(UNMARK).splitlines()]
+    texts = [line for p in passages for line in unmarked(p.text).splitlines()]
     keys = sorted({*texts, *(p.id for p in passages), *NAMES, "Como (lake)"})
     return {key: unit(generator).tolist() for key in keys}
 
