@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from backends.files import write_atomically
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Hit, Mention, Query, Ranking
-from router.query_performance import SIGNAL_NAMES, signals
 from router.types import ARMS, ArmResults, Route
 from training.data.dataset import Judgements, Question
 from training.errors import ReplayError, SplitError
@@ -57,7 +56,6 @@ class Replayed:
     Attributes:
         question: With the dataset it comes from as its group.
         gold: Passage id -> relevance; above 0 is relevant.
-        results: Of every arm.
         answered: Arm -> (hits,) whether the passage at each rank contains an answer.
         seconds: Wall time by stage (parsing, encoding, each arm).
     """
@@ -83,10 +81,7 @@ class Replay:
     """A split of a dataset as one index version answers it.
 
     Attributes:
-        dataset: Its name.
-        split: Of the judgements.
         key: What it depends on.
-        questions: In the order of the dataset.
     """
 
     dataset: str
@@ -116,10 +111,6 @@ class Replay:
     def rankings(self, arm: Route) -> list[Ranking]:
         """What one arm said."""
         return [one.results.rankings[arm] for one in self.questions]
-
-    def signals(self, names: Sequence[str] = SIGNAL_NAMES) -> Float64:
-        """(n, m) signals of each question; see `router.query_performance`."""
-        return signals(self.results, names)
 
     def measure(self, rankings: Sequence[Ranking]) -> Float64:
         """Every measure of every question, for answers of any kind.
@@ -214,7 +205,6 @@ def read_replay(path: Path, splits: Collection[str]) -> Replay:
     """Read a replay, of a split that is named.
 
     Args:
-        path: Of the file.
         splits: Those that the caller means to read.
 
     Raises:
