@@ -123,7 +123,8 @@ def test_arrays_have_the_stated_types_and_lie_in_one_piece(tmp_path: Path) -> No
     entities = corpus.entities
     for array in (corpus.chunks, corpus.sentence_passage, entities.sentence, entities.code):
         assert array.dtype == np.int32
-    assert (corpus.vectors.dtype, corpus.sentence_vectors.dtype) == (np.float32, np.float16)
+    assert corpus.vectors.dtype == np.float32
+    assert corpus.sentence_vectors.dtype == np.float16
     assert corpus.vectors.flags.c_contiguous
     assert corpus.sentence_vectors.flags.c_contiguous
 
