@@ -44,7 +44,7 @@ class Checkpoint:
     Attributes:
         transitions: In the order of the scores.
         roots: Labels of finished trees.
-        unary_limit: See `transitions.State`.
+        unary_limit: See `transitions.ParserState`.
         vector_rows: Row in `vectors` of each word of the pretrained vocabulary.
         vectors: Pretrained word vectors.
         lower: Whether the pretrained vocabulary is lower-cased.

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from benchmarks.hashing import HashAnalyser
 
 ANALYSER = HashAnalyser()
 
 
-def new_index(folder: Path) -> Index:
-    return Index.create(folder, ANALYSER.dimension, ANALYSER.fingerprint)
+def new_index(folder: Path) -> PassageStore:
+    return PassageStore.create(folder, ANALYSER.dimension, ANALYSER.fingerprint)
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Index:
+def index(tmp_path: Path) -> PassageStore:
     return new_index(tmp_path / "index")

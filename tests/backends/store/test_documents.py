@@ -4,7 +4,7 @@ import pytest
 
 from backends.errors import IndexNotFoundError
 from backends.store.documents import list_documents, read_document, take_inventory
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import read_corpus
 from backends.types import Passage
@@ -17,7 +17,7 @@ def passage(number: int) -> Passage:
 
 
 @pytest.mark.parametrize("count", [0, 12])
-def test_it_counts_what_reading_the_whole_corpus_counts(index: Index, count: int) -> None:
+def test_it_counts_what_reading_the_whole_corpus_counts(index: PassageStore, count: int) -> None:
     # Several commits, so several fragments.
     ingest(index, map(passage, range(count)), ANALYSER, batch_passages=4)
     with index.writer() as writer:
@@ -34,7 +34,7 @@ def test_it_counts_what_reading_the_whole_corpus_counts(index: Index, count: int
 
 
 @pytest.fixture
-def folder(index: Index) -> Path:
+def folder(index: PassageStore) -> Path:
     chunks = [Passage(f"long#{n:04d}", "Long", f"Part {n}.", {}, "long", n) for n in range(12)]
     others = [Passage(id_, "", "Text.") for id_ in ("b", "it's", "ä")]
     ingest(index, [*reversed(chunks), *others], ANALYSER)
@@ -46,7 +46,7 @@ def test_pages_follow_one_another(folder: Path) -> None:
     after, more = "", True
     while more:
         page = list_documents(folder, after, 3)
-        assert (page.total, page.version) == (4, Index.open(folder).version)
+        assert (page.total, page.version) == (4, PassageStore.open(folder).version)
         seen += [document.id for document in page.documents]
         after, more = seen[-1], page.more
     assert seen == ["b", "it's", "long", "ä"]

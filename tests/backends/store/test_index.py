@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import backends.store.index
 from backends.errors import IndexMismatchError, IndexNotFoundError
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.schema import passage_schema, to_batch
 from backends.types import Passage
 from benchmarks.hashing import HashAnalyser
@@ -33,26 +33,26 @@ def plain(*ids: str) -> pa.RecordBatch:
 
 
 @pytest.fixture
-def holding_a(index: Index) -> Index:
+def holding_a(index: PassageStore) -> PassageStore:
     with index.writer() as writer:
         writer.upsert(plain("a"))
     index.refresh()
     return index
 
 
-def test_a_new_index_is_empty_and_opens_again(index: Index) -> None:
+def test_a_new_index_is_empty_and_opens_again(index: PassageStore) -> None:
     assert index.count() == 0
     assert index.fetch(["a"]) == []
-    again = Index.open(index.path, ANALYSER.fingerprint)
+    again = PassageStore.open(index.path, ANALYSER.fingerprint)
     assert (again.version, again.dimension) == (index.version, ANALYSER.dimension)
     assert again.fingerprint == dict(ANALYSER.fingerprint)
 
 
-def test_creating_twice_opens_what_is_there(holding_a: Index) -> None:
+def test_creating_twice_opens_what_is_there(holding_a: PassageStore) -> None:
     assert new_index(holding_a.path).count() == 1
 
 
-def test_one_commit_inserts_replaces_and_deletes(index: Index) -> None:
+def test_one_commit_inserts_replaces_and_deletes(index: PassageStore) -> None:
     with index.writer() as writer:
         writer.upsert(plain("a", "b", "c"))
         before = writer.version
@@ -64,7 +64,7 @@ def test_one_commit_inserts_replaces_and_deletes(index: Index) -> None:
     assert index.fetch(["d", "c", "b", "a", "a"]) == [d, b, a, a]
 
 
-def test_a_reader_keeps_its_version_until_it_refreshes(holding_a: Index) -> None:
+def test_a_reader_keeps_its_version_until_it_refreshes(holding_a: PassageStore) -> None:
     index, held = holding_a, holding_a.version
     with index.writer() as writer:
         writer.upsert(rows(passage("a", "Changed."), passage("b")))
@@ -78,7 +78,7 @@ def test_a_reader_keeps_its_version_until_it_refreshes(holding_a: Index) -> None
     assert [version.number for version in index.versions()] == list(range(1, index.version + 1))
 
 
-def test_deleting_by_id(index: Index) -> None:
+def test_deleting_by_id(index: PassageStore) -> None:
     with index.writer() as writer:
         writer.upsert(
             rows(passage("a"), passage("b#0", document="b"), passage("b#1", document="b"))
@@ -92,7 +92,7 @@ def test_deleting_by_id(index: Index) -> None:
     assert index.fetch(["a", "b#0", "b#1"]) == [passage("b#0", document="b")]
 
 
-def test_one_id_twice_in_a_commit_is_refused(index: Index) -> None:
+def test_one_id_twice_in_a_commit_is_refused(index: PassageStore) -> None:
     with index.writer() as writer:
         with pytest.raises(ValueError, match="only once"):
             writer.upsert(plain("a", "a"))
@@ -103,7 +103,7 @@ def test_one_id_twice_in_a_commit_is_refused(index: Index) -> None:
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example({"a\0b", "a", "it's", "''", "\\", "%_", "\n", "-- ", "א😀"})
 @given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=2))
-def test_any_id_can_be_written_fetched_and_deleted(index: Index, ids: set[str]) -> None:
+def test_any_id_can_be_written_fetched_and_deleted(index: PassageStore, ids: set[str]) -> None:
     first, *others = sorted(ids)
     with index.writer() as writer:
         writer.upsert(plain(*ids))
@@ -115,14 +115,14 @@ def test_any_id_can_be_written_fetched_and_deleted(index: Index, ids: set[str]) 
         assert writer.delete(list(ids)) == 0
 
 
-def test_ten_thousand_ids_in_one_commit(holding_a: Index) -> None:
+def test_ten_thousand_ids_in_one_commit(holding_a: PassageStore) -> None:
     stale = [f"stale {number}" for number in range(10_000)]
     with holding_a.writer() as writer:
         assert writer.upsert(plain("b"), stale).deleted == 0
         assert writer.delete([*stale, "a"]) == 1
 
 
-def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: Index) -> None:
+def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: PassageStore) -> None:
     with index.writer() as writer:
         for number in range(5):
             writer.upsert(rows(passage(str(number))))
@@ -137,7 +137,7 @@ def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: Index) -
     assert index.count() == 5
 
 
-def test_a_version_that_somebody_tagged_is_kept(holding_a: Index) -> None:
+def test_a_version_that_somebody_tagged_is_kept(holding_a: PassageStore) -> None:
     with holding_a.writer() as writer:
         writer.upsert(plain("b"))
         lance.dataset(holding_a.path / "passages.lance").tags.create("release", 2)
@@ -146,7 +146,7 @@ def test_a_version_that_somebody_tagged_is_kept(holding_a: Index) -> None:
     assert [version.number for version in holding_a.versions()] == [2, holding_a.version]
 
 
-def test_compacting_removes_what_a_killed_writer_left(holding_a: Index) -> None:
+def test_compacting_removes_what_a_killed_writer_left(holding_a: PassageStore) -> None:
     left = holding_a.path / "passages.lance" / "data" / "left.lance"
     left.write_bytes(b"half a file")
     with holding_a.writer() as writer:
@@ -156,7 +156,7 @@ def test_compacting_removes_what_a_killed_writer_left(holding_a: Index) -> None:
     assert holding_a.fetch(["a"]) == [passage("a")]
 
 
-def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: Index) -> None:
+def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: PassageStore) -> None:
     assert np.isnan(index.surfaces.vectors(["x"])).all()
     assert index.surfaces.vectors([]).shape == (0, ANALYSER.dimension)
     with index.writer() as writer:
@@ -171,12 +171,12 @@ def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: Index) -
     assert np.isnan(found[1]).all()
 
 
-def test_surfaces_of_another_analyser_do_not_count(index: Index) -> None:
+def test_surfaces_of_another_analyser_do_not_count(index: PassageStore) -> None:
     with index.writer() as writer:
         writer.surfaces.add(["a"], ANALYSER.encode_surfaces(["a"]))
     lance.LanceDataset.drop(index.path / "passages.lance")
     other = HashAnalyser(name="other")
-    index = Index.create(index.path, other.dimension, other.fingerprint)
+    index = PassageStore.create(index.path, other.dimension, other.fingerprint)
     assert (index.surfaces.count(), index.surfaces.missing(["a"])) == (0, ["a"])
     with index.writer() as writer:
         writer.surfaces.add(["b"], other.encode_surfaces(["b"]))
@@ -202,10 +202,10 @@ def test_what_is_no_index_is_refused_and_left_alone(
         (tmp_path / file).touch()
     lance.write_dataset(pa.table({"x": [1]}), tmp_path / "dataset" / "passages.lance")
     with pytest.raises(IndexNotFoundError, match=opening):
-        Index.open(tmp_path / found)
+        PassageStore.open(tmp_path / found)
     if creating:
         with pytest.raises(IndexNotFoundError, match=creating):
-            Index.create(tmp_path / found, 8, {})
+            PassageStore.create(tmp_path / found, 8, {})
 
 
 def test_a_half_created_index_is_no_index_yet_and_creating_it_again_completes_it(
@@ -217,36 +217,38 @@ def test_a_half_created_index_is_no_index_yet_and_creating_it_again_completes_it
     for name in ("writer.lock", "writer.json"):
         (tmp_path / name).touch()
     with pytest.raises(IndexNotFoundError, match="never finished"):
-        Index.open(tmp_path)
-    assert Index.create(tmp_path, 8, {}).count() == 0
+        PassageStore.open(tmp_path)
+    assert PassageStore.create(tmp_path, 8, {}).count() == 0
 
 
-def test_a_damaged_manifest_is_reported_with_its_place(index: Index) -> None:
+def test_a_damaged_manifest_is_reported_with_its_place(index: PassageStore) -> None:
     [manifest] = (index.path / "passages.lance" / "_versions").glob("*.manifest")
     manifest.write_bytes(b"short")
     with pytest.raises(IndexNotFoundError, match="cannot be read as a Lance dataset"):
-        Index.open(index.path)
+        PassageStore.open(index.path)
 
 
-def test_another_analyser_is_refused_and_told_what_differs(index: Index) -> None:
+def test_another_analyser_is_refused_and_told_what_differs(index: PassageStore) -> None:
     wanted = "encoder is 'hash' in the index and 'mini' here.*into a new folder"
     with pytest.raises(IndexMismatchError, match=wanted):
-        Index.open(index.path, {**ANALYSER.fingerprint, "encoder": "mini"})
+        PassageStore.open(index.path, {**ANALYSER.fingerprint, "encoder": "mini"})
     with pytest.raises(IndexMismatchError, match="parser is 'split-1' in the index and None here"):
-        Index.open(index.path, {"encoder": "hash"})
+        PassageStore.open(index.path, {"encoder": "hash"})
     with pytest.raises(IndexMismatchError, match="8 numbers; this encoder makes 9"):
-        Index.create(index.path, 9, ANALYSER.fingerprint)
-    assert Index.open(index.path, None).count() == 0
+        PassageStore.create(index.path, 9, ANALYSER.fingerprint)
+    assert PassageStore.open(index.path, None).count() == 0
 
 
 def test_another_schema_version_is_refused(tmp_path: Path) -> None:
     schema = passage_schema(8, {}).with_metadata({"wye.schema": "99", "wye.fingerprint": "{}"})
     lance.write_dataset(schema.empty_table(), tmp_path / "passages.lance")
     with pytest.raises(IndexMismatchError, match="schema version 99; this Wye reads 1"):
-        Index.open(tmp_path)
+        PassageStore.open(tmp_path)
 
 
-def test_many_versions_are_not_all_kept(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_versions_are_not_all_kept(
+    index: PassageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(backends.store.index, "MOST_VERSIONS", 2)
     with index.writer() as writer:
         for number in range(5):
@@ -257,7 +259,7 @@ def test_many_versions_are_not_all_kept(index: Index, monkeypatch: pytest.Monkey
     assert [version.number for version in index.versions()] == [newest - 1, newest]
 
 
-def test_what_is_stored_like_this_has_not_changed(index: Index) -> None:
+def test_what_is_stored_like_this_has_not_changed(index: PassageStore) -> None:
     with index.writer() as writer:
         writer.upsert(plain("a", "b's"))
     index.refresh()

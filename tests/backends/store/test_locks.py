@@ -12,7 +12,7 @@ import lance
 import pytest
 
 from backends.errors import IndexLockedError
-from backends.store.index import PASSAGES, Index
+from backends.store.index import PASSAGES, PassageStore
 from backends.store.ingest import ingest
 from backends.store.locks import files_of, writer_lock
 from backends.types import Passage
@@ -59,7 +59,7 @@ def test_the_lock_of_a_killed_process_does_not_block(
     assert not (tmp_path / "writer.json").exists()
 
 
-def test_a_second_writer_in_the_same_process_is_refused(index: Index) -> None:
+def test_a_second_writer_in_the_same_process_is_refused(index: PassageStore) -> None:
     with index.writer(), pytest.raises(IndexLockedError, match="Wait until"), index.writer():
         pass
     with pytest.raises(RuntimeError), index.writer():
@@ -98,7 +98,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> Synced:
     return take
 
 
-def needed(index: Index) -> set[Path]:
+def needed(index: PassageStore) -> set[Path]:
     """All that the newest version is read from, and the folders that name it."""
     passages = (index.path / PASSAGES).resolve()
     files = {path.resolve() for path in files_of(passages, lance.dataset(passages))}
@@ -106,11 +106,11 @@ def needed(index: Index) -> set[Path]:
     return files | {path.parent for path in files} | {passages}
 
 
-def store(index: Index, *ids: str) -> None:
+def store(index: PassageStore, *ids: str) -> None:
     ingest(index, [Passage(id_, "", f"Anna met Bob {id_}.") for id_ in ids], ANALYSER)
 
 
-def test_every_change_is_on_the_disk(synced: Synced, index: Index) -> None:
+def test_every_change_is_on_the_disk(synced: Synced, index: PassageStore) -> None:
     assert needed(index) <= synced()
     store(index, "a", "b", "c")
     assert needed(index) <= synced()
@@ -124,7 +124,9 @@ def test_every_change_is_on_the_disk(synced: Synced, index: Index) -> None:
         assert needed(index) <= synced()
 
 
-def test_what_a_killed_writer_left_is_synced_by_the_next(index: Index, synced: Synced) -> None:
+def test_what_a_killed_writer_left_is_synced_by_the_next(
+    index: PassageStore, synced: Synced
+) -> None:
     store(index, "a")
     data = {path for path in needed(index) if path.parent.name == "data"}
     assert data
