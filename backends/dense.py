@@ -96,7 +96,6 @@ class DenseRetriever:
         Args:
             ids: n passage ids in ascending order.
             vectors: (n, d) unit vectors, one row an id. Kept, not copied, when C-contiguous.
-            settings: Exact search when left out.
 
         Raises:
             RequestError: There are not as many vectors as ids.
@@ -125,8 +124,6 @@ class DenseRetriever:
         A question's vector is used as it is: the score is the cosine when it has unit length.
 
         Args:
-            queries: b analysed questions.
-            k: At least 1.
             allowed: (n,) mask over the passages, or None for all.
 
         Raises:

@@ -136,9 +136,7 @@ class BadLine:
     """A line, or a whole text file, that gave no passage.
 
     Attributes:
-        file: Its path.
         line: 1-based; None for a text file as a whole.
-        reason: What is wrong with it.
     """
 
     file: str

@@ -89,7 +89,6 @@ class LexicalRetriever:
         Args:
             ids: n passage ids in ascending order.
             texts: What to match of each passage (title and text), in the order of the ids.
-            settings: The defaults when left out.
             after: A retriever of an earlier version with the same settings, and (n,) where each
                 passage lies when those of `texts` are laid behind the earlier version's. Only what
                 is new has to be read then; the rankings are the same.
@@ -142,7 +141,6 @@ class LexicalRetriever:
 
         Args:
             queries: b questions; only their text is read.
-            k: At least 1.
             allowed: (n,) mask over the passages, or None for all. It removes passages and does
                 not change the scores of the others.
 
@@ -239,7 +237,6 @@ def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()
     words.
 
     Args:
-        text: Any string, also an empty one.
         stemmer: "s" or "none".
         stopwords: Left out, compared before stemming.
     """

@@ -45,7 +45,6 @@ def query_matrix(queries: Sequence[Query], dimension: int) -> Float32:
     """Stack the vectors of queries.
 
     Args:
-        queries: b analysed questions.
         dimension: d of the passage vectors.
 
     Returns:
@@ -105,12 +104,9 @@ def make_ranking(
     """Turn rows in ranking order into a Ranking.
 
     Args:
-        retriever: Name of the arm.
         ids: Of every passage of the version, in row order.
         rows: (m,) best first.
         scores: (m,) of those rows.
-        candidates: How many passages the arm could have returned.
-        degraded: See `Ranking`.
     """
     pairs = zip(rows.tolist(), scores.tolist(), strict=True)
     hits = tuple(

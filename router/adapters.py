@@ -30,9 +30,7 @@ class Questions:
         """One query per question, in order, from one parse and one encoder call.
 
         Args:
-            texts: Questions.
             wanted: Whether the vector of a named entity will be needed; None needs none.
-            features: Whether their features are wanted as well.
         """
         before = dict(self._analyser.seconds)
         analyses = self._analyser.questions(texts, wanted, syntax=features)

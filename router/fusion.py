@@ -31,7 +31,6 @@ class Part:
     """A ranking with what it adds to each passage that it holds.
 
     Attributes:
-        ranking: Of one arm.
         shares: One for each of its hits.
     """
 
@@ -83,11 +82,6 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
     As with `fuse`, the order of the rankings changes no bit, and ties break by id.
 
     Source: Bruch, Gai and Ingber (TOIS 2023) on convex combinations of normalised scores.
-
-    Args:
-        rankings: One for each arm.
-        weights: One for each ranking, finite and at least 0; at least one above 0.
-        k: Most hits to return, at least 1.
 
     Returns:
         A ranking named "fusion" of `FusedHit`s. It is degraded when any list in it is.
@@ -157,10 +151,6 @@ def _floor(ranking: Ranking, values: Sequence[float]) -> float:
 
 def _added_up(parts: Sequence[Part], k: int) -> Ranking:
     """Order passages by the sum of what each list adds to them, equal sums by id.
-
-    Args:
-        parts: At least one.
-        k: Most hits to return, at least 1.
 
     Raises:
         FusionError: k is below 1.
@@ -267,7 +257,6 @@ def graph_weights(results: Sequence[ArmResults], model: GraphWeightModel) -> Flo
 
     Args:
         results: One for each question, of all arms.
-        model: Fitted.
     """
     slopes = np.array([getattr(model, name) for name in GRAPH_WEIGHT_SIGNALS])
     return sigmoid(model.bias + signals(results, GRAPH_WEIGHT_SIGNALS) @ slopes)
@@ -330,7 +319,6 @@ class FusionSettings:
         Source: EA-GraphRAG, equation 8: w_graph = s, w_dense = 1 - s.
 
         Args:
-            arm: By name.
             score: The question's s; the setting's where nothing scored it.
         """
         s = self.s if score is None else score
@@ -391,9 +379,7 @@ def fuse_all(
 
     Args:
         results: Of the arms that `FusionSettings.arms` names, of which more may be there.
-        settings: Name the method.
         scores: s of each question; None where nothing scored it.
-        k: Most hits to return, at least 1.
 
     Raises:
         FusionError: Every list weighs 0.

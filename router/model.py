@@ -20,8 +20,6 @@ class RoutingModel:
 
         Args:
             name: Name and version, "name/v1".
-            scorer: Scores features.
-            policy: Makes routes of scores.
             folder: That it was loaded from; None for one that is not written yet.
         """
         self.name = name

@@ -216,7 +216,6 @@ def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None)
     Slices that the model lacks because a layer above has them are left to that layer.
 
     Args:
-        model: The settings.
         environment: The process's own by default.
 
     Raises:
@@ -288,7 +287,6 @@ class Variable:
     """One setting as the environment says it.
 
     Attributes:
-        name: Of the variable.
         part: First line of the docstring of the settings it belongs to.
         default: As it would be written in the environment; "" for nothing.
         doc: What it means.

@@ -48,10 +48,7 @@ class Corpus:
     when the index has moved on.
 
     Attributes:
-        version: Of the index.
         ids: n ids, ascending in code point order.
-        titles: n titles.
-        documents: n document ids.
         chunks: (n,) int32 places within the document.
         vectors: (n, d) float32, contiguous.
         sentence_vectors: (s, d) float16, contiguous.

@@ -124,7 +124,6 @@ class FilteredGraph:
     """The graph without the passages that a filter leaves out.
 
     Attributes:
-        walk: The random walk.
         pushed: The same arranged for local walks; None where walks are full.
         log_counts: ln(1 + N), (n, e).
         passages_of: (e,) int64 number of passages that mention an entity.
@@ -145,8 +144,6 @@ class Trace:
     """Everything that led from one question to its restart masses.
 
     Attributes:
-        seeds: Where the walk started.
-        activation: What bridging reached.
         prior: (n,) restart mass given to passages, before normalisation.
         restart: (a,) restart mass given to the activated entities, before normalisation.
     """
@@ -172,8 +169,6 @@ class TriGraphRetriever:
         """Build the graph of a corpus.
 
         Args:
-            corpus: One version of an index.
-            settings: See `TriGraphSettings`.
             lexical: (n,) BM25 scores of a query; needed when a lexical weight is not 0.
             after: The retriever of the version that the corpus was read after, with the same
                 settings. Building takes less time then; what is built is the same.
@@ -206,10 +201,6 @@ class TriGraphRetriever:
 
     def batch(self, queries: Sequence[Query], allowed: Mask | None = None) -> "TriGraphBatch":
         """Questions to be asked together; `in_parts` says how many at most.
-
-        Args:
-            queries: Analysed questions.
-            allowed: (n,) mask.
 
         Raises:
             RequestError: The mask does not fit this version.
@@ -292,8 +283,6 @@ class TriGraphBatch:
         """At most k passages for some of the questions.
 
         Args:
-            places: Of the questions.
-            k: At least 1.
             similarities: (n,) similarities of questions for which they are known already.
             lexical: Their BM25 scores likewise.
 
@@ -336,7 +325,6 @@ class TriGraphBatch:
         """Seeds, activation and restart masses of a question.
 
         Args:
-            place: Of the question.
             similarity: (n,) to every passage; None to compute it.
             lexical: (n,) BM25 of every passage; None to compute it.
 
