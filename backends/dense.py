@@ -23,6 +23,7 @@ from backends.numerics import (
     make_ranking,
     products,
     query_matrix,
+    rank_rows,
     require_k,
     require_mask,
     top_rows,
@@ -163,8 +164,7 @@ class DenseRetriever:
         require_k(k)
         require_mask(allowed, len(self.ids))
         rows = np.arange(len(self.ids)) if allowed is None else np.flatnonzero(allowed)
-        best = rows[top_rows(scores[rows], k)]
-        return make_ranking(self.name, self.ids, best, scores[best], candidates=len(rows))
+        return rank_rows(self.name, self.ids, scores, rows, k)
 
     def _find(self, vectors: Float32, k: int, allowed: Int64 | None) -> list[tuple[Int64, Float32]]:
         """The best k (at least 0, at most the allowed) rows and their scores per question."""

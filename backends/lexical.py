@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from backends.numerics import RequestError, make_ranking, ragged, require_k, require_mask, top_rows
+from backends.numerics import RequestError, ragged, rank_rows, require_k, require_mask
 from backends.types import Float32, Int32, Int64, Mask, Query, Ranking
 from backends.words import Words
 
@@ -175,8 +175,7 @@ class LexicalRetriever:
         if not matching.any():
             return Ranking(self.name, (), 0, NO_TERM)
         rows = np.flatnonzero(matching if allowed is None else matching & allowed)
-        best = rows[top_rows(scores[rows], k)]
-        return make_ranking(self.name, self.ids, best, scores[best], candidates=len(rows))
+        return rank_rows(self.name, self.ids, scores, rows, k)
 
     def _number(self, text: str) -> Int32:
         """Numbers of a passage's terms, new terms taking the next number."""

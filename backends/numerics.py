@@ -92,6 +92,20 @@ def top_rows(scores: NDArray[np.floating], k: int) -> Int64:
     return chosen[np.lexsort((chosen, -scores[chosen]))].astype(np.int64, copy=False)
 
 
+def rank_rows(
+    retriever: str,
+    ids: Sequence[str],
+    scores: NDArray[np.floating],
+    rows: Int64,
+    k: int,
+    *,
+    degraded: str = "",
+) -> Ranking:
+    """The best k of the candidate rows (ascending), by the (n,) scores of all passages."""
+    best = rows[top_rows(scores[rows], k)]
+    return make_ranking(retriever, ids, best, scores[best], candidates=len(rows), degraded=degraded)
+
+
 def make_ranking(
     retriever: str,
     ids: Sequence[str],

@@ -15,12 +15,11 @@ from scipy import sparse
 
 from backends.numerics import (
     half_products,
-    make_ranking,
     products,
     query_matrix,
+    rank_rows,
     require_k,
     require_mask,
-    top_rows,
 )
 from backends.store.snapshot import Corpus
 from backends.trigraph import push
@@ -206,15 +205,12 @@ class TriGraphRetriever:
             RequestError: The mask does not fit this version.
         """
         require_mask(allowed, len(self.corpus))
-        return TriGraphBatch(self, queries, self.filtered(allowed))
+        filtered = self._whole if allowed is None else self._filtered(allowed)
+        return TriGraphBatch(self, queries, filtered)
 
     def needs_vector(self, mention: str) -> bool:
         """Whether a tagged mention can only be linked by its vector."""
         return self.finder.needs_vector(mention)
-
-    def filtered(self, allowed: Mask | None) -> FilteredGraph:
-        """The graph of the allowed passages; None for all."""
-        return self._whole if allowed is None else self._filtered(allowed)
 
     def _filtered(self, allowed: Mask | None) -> FilteredGraph:
         counts = self.graph.counts if allowed is None else self._counts_of(allowed)
@@ -376,8 +372,9 @@ class TriGraphBatch:
 
     def _found(self, place: int) -> tuple[Seed, ...]:
         if place not in self._seeds:
-            found = self._arm.finder.find(self._queries[place], self._filtered.passages_of)
-            self._seeds[place] = found
+            self._seeds[place] = self._arm.finder.find(
+                self._queries[place], self._filtered.passages_of
+            )
         return self._seeds[place]
 
     def _lexical(self, query: Query) -> Float32:
@@ -389,15 +386,8 @@ class TriGraphBatch:
         score = settled if trace.seeds else trace.prior
         allowed = self._filtered.allowed
         eligible = np.arange(len(score)) if allowed is None else np.flatnonzero(allowed)
-        rows = eligible[top_rows(score[eligible], k)]
-        return make_ranking(
-            self._arm.name,
-            self._arm.corpus.ids,
-            rows,
-            score[rows],
-            candidates=len(eligible),
-            degraded="" if trace.seeds else NO_SEED,
-        )
+        name, ids, degraded = self._arm.name, self._arm.corpus.ids, "" if trace.seeds else NO_SEED
+        return rank_rows(name, ids, score, eligible, k, degraded=degraded)
 
     def _activate(self, query: Query, seeds: tuple[Seed, ...]) -> Activation:
         corpus, allowed = self._arm.corpus, self._filtered.allowed
@@ -418,21 +408,13 @@ class TriGraphBatch:
         )
 
     def _prior(
-        self,
-        near: Float64,
-        lexical: Float32,
-        seeds: tuple[Seed, ...],
-        activation: Activation,
+        self, near: Float64, lexical: Float32, seeds: tuple[Seed, ...], activation: Activation
     ) -> Float64:
         """(λ·sim + ln(1 + Σ a_e·ln(1 + N_e)/L_e))·W_p, with BM25 beside similarity."""
         log_counts = self._filtered.log_counts
         bonus = np.zeros(len(near))
-        for entity, value, level in zip(
-            activation.entities.tolist(),
-            activation.value.tolist(),
-            activation.level.tolist(),
-            strict=True,
-        ):
+        activated = (activation.entities, activation.value, activation.level)
+        for entity, value, level in zip(*(own.tolist() for own in activated), strict=True):
             for_entity = slice(log_counts.indptr[entity], log_counts.indptr[entity + 1])
             passages = log_counts.indices[for_entity]
             bonus[passages] += (value / level) * log_counts.data[for_entity]
@@ -450,11 +432,7 @@ class TriGraphBatch:
         return self._settings.lexical_weight
 
     def _add_titles(
-        self,
-        prior: Float64,
-        near: Float64,
-        seeds: tuple[Seed, ...],
-        activation: Activation,
+        self, prior: Float64, near: Float64, seeds: tuple[Seed, ...], activation: Activation
     ) -> None:
         """An activated title sends the walk to the passages it stands over.
 
