@@ -161,10 +161,7 @@ def refuse(bad: BadLine) -> NoReturn:
 
 
 def read_passages(
-    path: str | Path,
-    *,
-    chunk_words: int | None = None,
-    on_bad: OnBad = refuse,
+    path: str | Path, *, chunk_words: int | None = None, on_bad: OnBad = refuse
 ) -> Iterator[Passage]:
     """Passages of a source, in the order of its lines, or of its file names.
 

@@ -26,18 +26,6 @@ METHODS = ("adaptive", "convex", "rrf")
 _FORMER_METHODS = {"trust": "adaptive", "blend": "convex"}
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A ranking with what it adds to each passage that it holds.
-
-    Attributes:
-        shares: One for each of its hits.
-    """
-
-    ranking: Ranking
-    shares: Sequence[float]
-
-
 def fuse(
     rankings: Sequence[Ranking], weights: Sequence[float], *, rrf_k: float = 60.0, k: int
 ) -> Ranking:
@@ -66,7 +54,7 @@ def fuse(
     if not (math.isfinite(rrf_k) and rrf_k >= 0):
         raise FusionError(f"rrf_k is {rrf_k}; use a finite number, 0 or more (60 is usual).")
     return _added_up(
-        [Part(ranking, [w / (rrf_k + hit.rank) for hit in ranking.hits]) for ranking, w in kept], k
+        [(ranking, [w / (rrf_k + hit.rank) for hit in ranking.hits]) for ranking, w in kept], k
     )
 
 
@@ -94,7 +82,7 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
     for ranking, weight in _weighted(rankings, weights):
         values = scaled(ranking)
         floor = _floor(ranking, values)
-        parts.append(Part(ranking, [weight * (value - floor) for value in values]))
+        parts.append((ranking, [weight * (value - floor) for value in values]))
     return _added_up(parts, k)
 
 
@@ -149,8 +137,11 @@ def _floor(ranking: Ranking, values: Sequence[float]) -> float:
     return 0.0 if whole and ranking.retriever == Route.LEXICAL else values[-1]
 
 
-def _added_up(parts: Sequence[Part], k: int) -> Ranking:
+def _added_up(parts: Sequence[tuple[Ranking, Sequence[float]]], k: int) -> Ranking:
     """Order passages by the sum of what each list adds to them, equal sums by id.
+
+    Args:
+        parts: At least one ranking, each with what it adds for each of its hits.
 
     Raises:
         FusionError: k is below 1.
@@ -158,19 +149,19 @@ def _added_up(parts: Sequence[Part], k: int) -> Ranking:
     if k < 1:
         raise FusionError(f"k is {k}; ask for at least 1 hit.")
     found: defaultdict[str, list[tuple[Ranking, RankedHit, float]]] = defaultdict(list)
-    for part in parts:
-        for hit, share in zip(part.ranking.hits, part.shares, strict=True):
-            found[hit.id].append((part.ranking, hit, share))
+    for ranking, shares in parts:
+        for hit, share in zip(ranking.hits, shares, strict=True):
+            found[hit.id].append((ranking, hit, share))
     scored = [(math.fsum(share for _, _, share in own), id_) for id_, own in found.items()]
     scored.sort(key=lambda item: (-item[0], item[1]))
-    degraded = {f"{p.ranking.retriever}: {p.ranking.degraded}" for p in parts if p.ranking.degraded}
+    degraded = {f"{one.retriever}: {one.degraded}" for one, _ in parts if one.degraded}
     return Ranking(
         retriever="fusion",
         hits=tuple(
             FusedHit(id_, score, rank, _sources(found[id_]))
             for rank, (score, id_) in enumerate(scored[:k], start=1)
         ),
-        candidates=max(part.ranking.candidates for part in parts),
+        candidates=max(ranking.candidates for ranking, _ in parts),
         degraded="; ".join(sorted(degraded)),
     )
 
@@ -370,10 +361,7 @@ def stages_of(route: Route) -> tuple[str, ...]:
 
 
 def fuse_all(
-    results: Sequence[ArmResults],
-    settings: FusionSettings,
-    scores: Sequence[float | None],
-    k: int,
+    results: Sequence[ArmResults], settings: FusionSettings, scores: Sequence[float | None], k: int
 ) -> list[Ranking]:
     """One ranking for each question, by the method of the settings.
 

@@ -7,7 +7,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from inspect import getdoc
 from pathlib import Path
@@ -366,7 +366,7 @@ def _first_line(owner: type) -> str:
 
 def _written(value: object) -> str:
     """A default as the environment would say it."""
-    if value is None or value is MISSING:
+    if value is None:
         return ""
     if isinstance(value, tuple | list):
         return ",".join(_written(item) for item in value)

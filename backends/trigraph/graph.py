@@ -98,9 +98,7 @@ class _Numbers:
 
 
 def assemble(
-    corpus: Corpus,
-    settings: AssemblySettings,
-    before: tuple[Corpus, TriGraph] | None = None,
+    corpus: Corpus, settings: AssemblySettings, before: tuple[Corpus, TriGraph] | None = None
 ) -> TriGraph:
     """Build the Tri-Graph of a corpus.
 

@@ -122,11 +122,7 @@ def local_walk(walk: Walk) -> LocalWalk:
 
 
 def settle(
-    walk: LocalWalk,
-    restarts: Sequence[Restart],
-    *,
-    damping: float,
-    threshold: float,
+    walk: LocalWalk, restarts: Sequence[Restart], *, damping: float, threshold: float
 ) -> list[Settled]:
     """Personalized PageRank of several restart vectors, one after the other.
 
