@@ -320,8 +320,4 @@ def _relu(values: Float32) -> Float32:
     return np.maximum(values, np.float32(0))
 
 
-def _tanh(values: Float32) -> Float32:
-    return np.asarray(np.tanh(values), np.float32)
-
-
-_NONLINEAR: dict[str, Callable[[Float32], Float32]] = {"relu": _relu, "tanh": _tanh}
+_NONLINEAR: dict[str, Callable[[Float32], Float32]] = {"relu": _relu, "tanh": np.tanh}

@@ -77,12 +77,8 @@ class TreeParser(Protocol):
         """Identity of the model: the hash of its files."""
         ...
 
-    def parse(self, words: Words) -> Tree:
-        """The tree of one sentence of (word, tag) pairs; ParseError when there is none."""
-        ...
-
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
-        """The same trees for several sentences, in order; None where there is none."""
+        """The trees of sentences of (word, tag) pairs, in order; None where there is none."""
         ...
 
 
