@@ -26,8 +26,9 @@ format: $(stamp) ## Rewrite the code as `make check` wants it
 	$(bin)/ruff check --fix-only --quiet .
 	$(bin)/ruff format .
 
-docs: $(stamp) ## Rewrite SETTINGS.md from the code
-	$(bin)/python -m service.settings > SETTINGS.md
+docs: $(stamp) ## Rewrite the lists of settings and of features from the code
+	$(bin)/python -m service.settings > docs/reference/settings.md
+	$(bin)/python -m featurizer.registry > docs/reference/features.md
 
 check: $(stamp) ## Formatting, lint, strict types, layers, known vulnerabilities
 	$(bin)/ruff format --check .

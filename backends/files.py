@@ -6,7 +6,9 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from pydantic import ConfigDict, TypeAdapter
 
 
 @contextmanager
@@ -42,6 +44,14 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+_ANYTHING = TypeAdapter[object](object, config=ConfigDict(ser_json_inf_nan="null"))
+
+
+def plain(value: object) -> Any:  # noqa: ANN401 - JSON has no other type
+    """Dataclasses, arrays and enumerations as what JSON has; null for NaN and the infinities."""
+    return _ANYTHING.dump_python(value, mode="json", fallback=lambda array: array.tolist())
 
 
 DIGITS = 6

@@ -6,6 +6,7 @@ The reference set, `reference.json`, tells where a value stands among those of o
 
 import hashlib
 import json
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -141,3 +142,21 @@ def _counted(values: Sequence[float]) -> list[tuple[float, int]]:
         for place, value in enumerate(values)
         if not place or values[place - 1] != value
     ]
+
+
+def markdown() -> str:
+    """Every feature as a page of tables, one for each group."""
+    lines = [
+        "# Features",
+        "",
+        f"The {len(FEATURES)} features of a question's syntax, in the order of their columns. "
+        "Written from the code by `make docs`; do not edit.",
+    ]
+    for group in dict.fromkeys(one.group for one in FEATURES):
+        lines += ["", f"## {group}", "", "| feature | meaning |", "|---|---|"]
+        lines += [f"| `{one.name}` | {one.doc} |" for one in FEATURES if one.group == group]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

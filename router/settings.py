@@ -1,6 +1,6 @@
 """Every setting of Wye: an environment variable each, read in one place and checked when it is.
 
-`python -m service.settings` prints SETTINGS.md from the code; `make docs` writes it.
+`python -m service.settings` prints docs/reference/settings.md from the code; `make docs` writes it.
 """
 
 import difflib
@@ -28,6 +28,7 @@ MODELS = Path(__file__).resolve().parents[1] / "models"
 DEFAULT_ROUTER = "router-en/v1"
 
 PREFIX = "WYE_"
+LIST = "docs/reference/settings.md"
 SEPARATOR = "__"
 # Slices of the service, which lies above and checks their names itself.
 ELSEWHERE = ("serve", "generator", "documents")
@@ -234,7 +235,7 @@ def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None)
         if above and name.startswith(above):
             continue
         near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
-        advice = f"did you mean {' or '.join(near)}?" if near else "SETTINGS.md lists them all."
+        advice = f"did you mean {' or '.join(near)}?" if near else f"{LIST} lists them all."
         raise SettingsError(f"{given} is set, but there is no such setting; {advice}")
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 from opentelemetry.trace import Tracer
 
+from backends.files import plain
 from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
@@ -24,7 +25,6 @@ from service.ingest.job_runner import JobRunner
 from service.ingest.sandbox import Sandbox
 from service.ingest.writer import CollectionWriter
 from service.refresh import Refresher
-from service.render import plain
 from service.schemas.stats import RecentQuestion
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
 from service.settings import LONGEST_DEADLINE_MS, ServiceSettings

@@ -1,6 +1,6 @@
 """The service's slices of the settings, and all settings together.
 
-`python -m service.settings` prints SETTINGS.md; `make docs` writes it.
+`python -m service.settings` prints docs/reference/settings.md; `make docs` writes it.
 """
 
 import ipaddress

@@ -94,16 +94,15 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         if settings.index is None:
             raise EvaluationError("Which index? Give --index DIR, or set WYE_INDEX.")
         source = QuestionSource(dataset, settings.index)
-        container = Session.open(settings, settings.index)
-        try:
+        with Session.open(settings, settings.index) as session:
             systems = {}
             if names:
-                policy = container.router.policy
+                policy = session.router.policy
                 choices = Choices(simple=policy.simple, fusion=settings.fusion)
                 run = TrainingRun(settings, [source], choices, cache, progress)
                 systems = choose_routes(
                     names,
-                    container.gateway,
+                    session.gateway,
                     policy,
                     questions,
                     lambda: run.baselines(split, policy),
@@ -111,7 +110,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                     seed=seed,
                 )
             found = evaluate_routes(
-                container.gateway,
+                session.gateway,
                 questions,
                 asked,
                 systems=systems,
@@ -120,8 +119,6 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 seed=seed,
                 progress=progress(),
             )
-        finally:
-            container.close()
         show(as_markdown(found))
         if run_dir is not None:
             write_runs(run_dir, found)

@@ -167,7 +167,6 @@ class LlmJudge:
         """Read the answers that are known already.
 
         Args:
-            judge: That answers.
             texts: Where passages are.
             kept: File of answers, made when it is missing.
             progress: Makes what long work is shown with.

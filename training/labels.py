@@ -3,73 +3,32 @@
 Source: EA-GraphRAG, section 3.3, which trains on nothing else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.types import Int64, Mask, Ranking
-from router.fusion import FusionSettings, fuse_text
+from backends.types import Float64, Int64, Mask
+from router.fusion import FusionSettings
 from router.types import Route
 from training.data.evaluation_set import EvaluationSet
-from training.data.replay import Replayed, TrainingReplay
+from training.data.replay import TrainingReplay
 from training.errors import FitError
-from training.evaluation.measures import ALL_EVIDENCE, DEPTH, MEASURES, all_evidence
-
-Answerer = Callable[[TrainingReplay], Sequence[Ranking]]
-"""What answers every question of a replay: an arm's rankings, or fused ones."""
+from training.evaluation.measures import ALL_EVIDENCE, MEASURES
 
 CUTOFF = 5
 """How many passages a reader is given."""
 ENOUGH = 50
 """Fewer questions than this teach little that holds on others."""
-
-
-def all_gold(one: Replayed, ranking: Ranking) -> bool:
-    """Whether all relevant passages are among the first five."""
-    return all_evidence(one.gold, [hit.id for hit in ranking.hits], cutoff=CUTOFF) == 1.0
-
-
-def any_gold(one: Replayed, ranking: Ranking) -> bool:
-    """Whether any relevant passage is among the first five."""
-    return any(one.gold.get(hit.id, 0) > 0 for hit in ranking.hits[:CUTOFF])
-
-
-def answer_in_context(one: Replayed, ranking: Ranking) -> bool:
-    """Whether one of the first five passages contains an answer, word for word."""
-    return one.answers_in(ranking.hits, CUTOFF)
-
-
-SUCCESS: Mapping[str, Callable[[Replayed, Ranking], bool]] = {
-    "all-gold@5": all_gold,
-    "any-gold@5": any_gold,
-    "answer-in-context@5": answer_in_context,
-}
+ANSWER = "answer-in-context@5"
+"""Success as an answer that stands in one of the first passages, word for word."""
+BETTER = "better-ndcg@10"
+"""Success as the better of both rankings: it labels every question on which they differ at all."""
+_MEASURED = {"all-gold@5": ALL_EVIDENCE, "any-gold@5": "Success@5", BETTER: "nDCG@10"}
+CHOICES = ("all-gold@5", "any-gold@5", ANSWER, BETTER)
 """Names of --success that a replay alone answers; `training.judge` has the one that it does not."""
-
-
-def succeeds(
-    replay: TrainingReplay, rankings: Sequence[Ranking], success: str = "all-gold@5"
-) -> Mask:
-    """(n,) whether the answer to each question succeeds.
-
-    Raises:
-        FitError: There is no such way to succeed, or no question has an answer to look for.
-    """
-    if success not in SUCCESS:
-        raise FitError(f"There is no success '{success}'; choose among {', '.join(SUCCESS)}.")
-    if success == "answer-in-context@5" and not any(q.question.answers for q in replay.questions):
-        raise FitError(
-            f"No question of '{replay.dataset}' has an answer in its metadata, which "
-            "answer-in-context@5 looks for; add `answers`, or choose all-gold@5."
-        )
-    judge = SUCCESS[success]
-    return np.array(
-        [judge(one, ranking) for one, ranking in zip(replay.questions, rankings, strict=True)],
-        dtype=bool,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,31 +90,6 @@ class Disagreement:
             raise FitError(" ".join(self.warnings))
 
 
-def disagreement(
-    replays: Sequence[TrainingReplay],
-    simple: Answerer,
-    graph: Answerer,
-    success: str = "all-gold@5",
-) -> Disagreement:
-    """Form the disagreement set of some replays.
-
-    Args:
-        replays: Of train and dev splits; taken one after the other.
-        simple: The simple arm's answers.
-        graph: The graph arm's answers.
-        success: A name of `SUCCESS`.
-
-    Raises:
-        FitError: There is no such way to succeed, or no answers for it.
-    """
-    outcomes = [(succeeds(r, simple(r), success), succeeds(r, graph(r), success)) for r in replays]
-    return disagreement_of(
-        replays,
-        np.concatenate([np.empty(0, bool), *(one for one, _ in outcomes)]),
-        np.concatenate([np.empty(0, bool), *(other for _, other in outcomes)]),
-    )
-
-
 def disagreement_of(replays: Sequence[TrainingReplay], simple: Mask, graph: Mask) -> Disagreement:
     """The same from outcomes that are known, such as those of `training.judge`.
 
@@ -177,19 +111,13 @@ def disagreement_of(replays: Sequence[TrainingReplay], simple: Mask, graph: Mask
     )
 
 
-BETTER = "better-ndcg@10"
-"""Success as the better of both rankings: it labels every question on which they differ at all."""
-CHOICES = (*SUCCESS, BETTER)
-"""Names of --success that a replay alone answers."""
-
-
 def disagreements(
     replays: Sequence[TrainingReplay], simple: Route, success: str, fusion: FusionSettings
 ) -> Disagreement:
     """The questions on which exactly one of the simple and the graph arm succeeds.
 
     Args:
-        replays: Of train and dev splits.
+        replays: Of train and dev splits, taken one after the other.
         simple: The simple arm: dense, lexical or hybrid.
         success: One of `CHOICES`.
         fusion: How hybrid adds scores up.
@@ -197,22 +125,20 @@ def disagreements(
     Raises:
         FitError: There is no such success, or no answers for it.
     """
-    answers = _answerer(simple, fusion)
-    if success != BETTER:
-        if success not in SUCCESS:
-            raise FitError(f"There is no success '{success}'; choose among {', '.join(CHOICES)}.")
-        return disagreement(replays, answers, _answerer(Route.GRAPH, fusion), success)
-    column = MEASURES.index("nDCG@10")
-    ours = np.concatenate([r.measure(answers(r))[:, column] for r in replays])
-    graph = np.concatenate([r.measure(r.rankings(Route.GRAPH))[:, column] for r in replays])
-    return disagreement_of(replays, ours > graph, graph > ours)
-
-
-_MEASURED = {
-    "all-gold@5": ALL_EVIDENCE,
-    "any-gold@5": "Success@5",
-    BETTER: "nDCG@10",
-}
+    if success not in CHOICES:
+        raise FitError(f"There is no success '{success}'; choose among {', '.join(CHOICES)}.")
+    for replay in replays if success == ANSWER else ():
+        if not any(one.question.answers for one in replay.questions):
+            raise FitError(
+                f"No question of '{replay.dataset}' has an answer in its metadata, which "
+                f"{ANSWER} looks for; add `answers`, or choose all-gold@5."
+            )
+    count = sum(map(len, replays))
+    asked = EvaluationSet(tuple(replays), np.empty((count, 0)))
+    ours, graph = _worth(asked, simple, success, fusion)
+    if success == BETTER:
+        return disagreement_of(replays, ours > graph, graph > ours)
+    return disagreement_of(replays, ours == 1, graph == 1)
 
 
 def compared(
@@ -221,20 +147,11 @@ def compared(
     """The same as `labels_of` for questions of any split, which a router is judged on.
 
     Args:
-        evaluation_set: Of any split.
-        simple: The simple arm.
         success: One of `CHOICES`.
         fusion: How hybrid adds scores up.
     """
-    worth = []
-    for route in (simple, Route.GRAPH):
-        rankings = evaluation_set.rankings(route, fusion)
-        if success in _MEASURED:
-            column = MEASURES.index(_MEASURED[success])
-            worth.append(evaluation_set.measured(rankings)[:, column])
-        else:
-            worth.append(evaluation_set.answered(rankings, CUTOFF))
-    return np.where(worth[0] == worth[1], -1, worth[1] > worth[0])
+    ours, graph = _worth(evaluation_set, simple, success, fusion)
+    return np.where(ours == graph, -1, graph > ours)
 
 
 def labels_of(found: Disagreement, count: int) -> Int64:
@@ -244,7 +161,16 @@ def labels_of(found: Disagreement, count: int) -> Int64:
     return labels
 
 
-def _answerer(route: Route, fusion: FusionSettings) -> Answerer:
-    if route == Route.HYBRID:
-        return lambda replay: fuse_text(replay.results, fusion, DEPTH)
-    return lambda replay: replay.rankings(route)
+def _worth(
+    evaluation_set: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
+) -> tuple[Float64, Float64]:
+    """(n,) what the simple arm's answer to each question is worth, and (n,) what the graph's is."""
+    found = []
+    for route in (simple, Route.GRAPH):
+        rankings = evaluation_set.rankings(route, fusion)
+        if success in _MEASURED:
+            column = MEASURES.index(_MEASURED[success])
+            found.append(evaluation_set.measured(rankings)[:, column])
+        else:
+            found.append(evaluation_set.answered(rankings, CUTOFF))
+    return found[0], found[1]

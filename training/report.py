@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from backends.files import plain
 from backends.types import Float64, Int64
 from router.explain import Explainer
 from router.policy import Policy, routes
@@ -261,21 +261,6 @@ def write_report(folder: Path, report: Report) -> None:
     for name, svg in drawn.items():
         (folder / name).write_text(svg, encoding="utf-8")
     write_json(folder / "report.json", plain(report))
-
-
-def plain(value: object) -> Any:  # noqa: ANN401 - JSON has no other type
-    """Dataclasses, arrays and mappings as what JSON knows; a number that is not defined is null."""
-    if is_dataclass(value) and not isinstance(value, type):
-        value = {part.name: getattr(value, part.name) for part in fields(value)}
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def plots(report: Report) -> dict[str, str]:

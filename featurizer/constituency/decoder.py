@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from featurizer.constituency.stanza_checkpoint import UNKNOWN, Checkpoint, Lstm
-from featurizer.constituency.transitions import State, best_move
+from featurizer.constituency.transitions import ParserState, best_move
 from featurizer.constituency.tree import Tree
 from featurizer.errors import ParseError
 from featurizer.types import Float32
@@ -176,7 +176,7 @@ class _Derivation:
     ) -> None:
         model = decoder.model
         self.tree: Tree | None = None
-        self.state = State(words, model.roots, model.unary_limit)
+        self.state = ParserState(words, model.roots, model.unary_limit)
         self.shares = shares
         self.hidden, self.cell = ([row] for row in decoder.first_stack)
         self.gates: Float32

@@ -44,7 +44,7 @@ class Checkpoint:
     Attributes:
         transitions: In the order of the scores.
         roots: Labels of finished trees.
-        unary_limit: See `transitions.State`.
+        unary_limit: See `transitions.ParserState`.
         vectors: Pretrained word vectors.
         lower: Whether the pretrained vocabulary is lower-cased.
         deltas: Word vectors of the training vocabulary, trained with the model.

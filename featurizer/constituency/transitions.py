@@ -61,7 +61,7 @@ class _Item:
     chain: int = 0
 
 
-class State:
+class ParserState:
     """Stack and buffer of one sentence; `position` is the number of words read."""
 
     __slots__ = ("_just_opened", "_limit", "_opens", "_roots", "_stack", "_words", "position")
@@ -153,7 +153,7 @@ class State:
 
 
 def best_move(
-    state: State, transitions: Sequence[Transition], scores: NDArray[np.float32], best: int
+    state: ParserState, transitions: Sequence[Transition], scores: NDArray[np.float32], best: int
 ) -> int:
     """The legal transition with the highest score; -1 where none is legal.
 

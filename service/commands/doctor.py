@@ -32,9 +32,8 @@ def doctor(
     """
     from dataclasses import replace
 
-    from backends.files import rounded_json
+    from backends.files import plain, rounded_json
     from service.doctor import Health, examine
-    from service.render import plain
     from service.settings import load_settings
 
     settings = load_settings()

@@ -30,10 +30,10 @@ def route(
     from rich.text import Text
 
     import wye
-    from backends.files import rounded_json
+    from backends.files import plain, rounded_json
     from router.gateway import check
     from router.session import ModelCache, decide
-    from service.render import plain, show_decision
+    from service.render import show_decision
     from service.settings import load_settings
 
     questions = questions_of(question)

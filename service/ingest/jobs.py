@@ -244,7 +244,9 @@ class JobStore:
         for (id_,) in rows:
             self._forget(id_)
         if rows:
-            self._rows("PRAGMA incremental_vacuum")
+            with self._lock, _refused():
+                # A script, since a single statement would give back a single page.
+                self._open().executescript("PRAGMA incremental_vacuum")
 
     def close(self) -> None:
         """Let go of the database; whoever asks again opens it again."""
@@ -285,7 +287,7 @@ class JobStore:
             OSError: The database cannot be read.
         """
         with self._lock, _refused():
-            if not (self._path.exists() or any(self.folder.glob("job-*"))):
+            if not self._path.exists() and not self._former_jobs():
                 return []
             return self._open().execute(query, values).fetchall()
 
@@ -343,21 +345,23 @@ class JobStore:
         A folder is deleted when its job is in the database; one that is in both, because a process
         was killed in between, stands as the database says.
         """
-        folders = sorted(self.folder.glob("job-*"))
-        unfinished = list(self.folder.glob(".job-*"))
-        if not (folders or unfinished) or not os.access(self.folder, os.W_OK):
+        folders = self._former_jobs()
+        if not folders:
             return True
         with self.claim() as is_ours:
             for folder in folders if is_ours else ():
                 try:
-                    _adopt(folder, database)
+                    if not folder.name.startswith("."):  # else its process was killed too early
+                        _adopt(folder, database)
+                    shutil.rmtree(folder)
                 except (ValueError, TypeError, KeyError) as error:
                     LOG.error("job not taken over", extra={"job": folder.name, "error": str(error)})
-                else:
-                    shutil.rmtree(folder)
-            for folder in unfinished if is_ours else ():
-                shutil.rmtree(folder)
         return is_ours
+
+    def _former_jobs(self) -> list[Path]:
+        """Folders that are to be taken over; none where they cannot be, on a disk to be read."""
+        found = [path for pattern in ("job-*", ".job-*") for path in self.folder.glob(pattern)]
+        return sorted(found) if found and os.access(self.folder, os.W_OK) else []
 
 
 def _adopt(folder: Path, database: sqlite3.Connection) -> None:

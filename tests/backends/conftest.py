@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus, read_corpus
 from backends.types import Float32, Passage
@@ -83,7 +83,7 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
     ) -> Corpus:
         analyser = MarkedAnalyser({p.id: p.text for p in passages}, vectors or {}, dimension)
         folder = tmp_path / f"index{sum(1 for _ in tmp_path.iterdir())}"
-        index = Index.create(folder, analyser.dimension, analyser.fingerprint)
+        index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
         plain = [replace(p, text=unmarked(p.text)) for p in passages]
         ingest(index, plain, analyser, entity_vectors=entity_vectors)
         index.refresh()
@@ -98,7 +98,7 @@ def versions_of(tmp_path: Path) -> Callable[..., Iterator[tuple[Corpus, Corpus]]
 
     def make(*states: Sequence[Passage]) -> Iterator[tuple[Corpus, Corpus]]:
         texts = {unmarked(p.text): p.text for state in states for p in state}
-        index = Index.create(tmp_path / "versions", 4, HashAnalyser(4).fingerprint)
+        index = PassageStore.create(tmp_path / "versions", 4, HashAnalyser(4).fingerprint)
         before: Corpus | None = None
         for state in states:
             analyser = MarkedAnalyser({p.id: texts[unmarked(p.text)] for p in state}, {}, 4)

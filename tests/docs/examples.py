@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = (
     "backends",
     "benchmarks",
+    "docs",
     "featurizer",
     "models",
     "router",
@@ -27,6 +28,8 @@ FOLDERS = (
     "training",
 )
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
+# Those that a user reads: every block in them is run.
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"^(?<=\n\n)(?: {4}.*\n)+", re.MULTILINE)
@@ -113,9 +116,9 @@ def blocks(place: str, text: str) -> list[Block]:
     ]
 
 
-def readme(command: str) -> Block:
-    """The one block of the README that has a command, by how that begins."""
-    found = blocks("README.md", (ROOT / "README.md").read_text(encoding="utf-8"))
+def block_with(command: str) -> Block:
+    """The one block of the guides that has a command, by how that begins."""
+    found = [block for path in GUIDES for block in blocks(path.name, path.read_text("utf-8"))]
     (block,) = [block for block in found if f"$ {command}" in block.text]
     return block
 

@@ -129,3 +129,11 @@ def test_every_block_of_a_docstring_is_in_a_description(schema: Node) -> None:
                 text = ast.get_docstring(node) or ""
                 for block in blocks(f"{path}:{getattr(node, 'lineno', 1)}", text):
                     assert block.text in known, f"{block.place}: nothing runs this block"
+
+
+def test_every_address_is_in_the_reference(schema: Node) -> None:
+    text = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
+    paths: dict[str, Node] = schema["paths"]
+    addresses = [f"`{method.upper()} {path}`" for path, of in paths.items() for method in of]
+    assert len(addresses) > 20
+    assert [address for address in addresses if address not in text] == []

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import OTHERS, QUICK
+from featurizer import registry
 from router.settings import markdown
 from service.cli import build
 from service.settings import ServiceSettings
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted(ROOT.glob("*.md"))
-TOP_LEVEL = ("backends", "featurizer", "models", "notebooks", "router", "service", "tests")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+TOP_LEVEL = ("backends", "featurizer", "models", "notebooks", "router", "service", "tests", "wye")
 
 _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -35,33 +36,66 @@ def paths_in(text: str) -> list[str]:
     return [span for span in spans if shape.fullmatch(span)]
 
 
-def test_every_path_in_the_architecture_exists() -> None:
-    named = paths_in(read("ARCHITECTURE.md"))
-    assert len(named) > 30
-    missing = [path for path in named if not (ROOT / path).exists()]
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "docs/tour.md"])
+def test_every_path_that_is_named_exists(document: str) -> None:
+    named = paths_in(read(document))
+    assert len(named) > 10
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "docs/tour.md"])
+def test_every_name_that_is_said_to_be_in_a_file_is_there(document: str) -> None:
+    """Written `path/to/file.py:Class.method`."""
+    named = re.findall(r"`([\w/]+\.py):([\w.]+)`", read(document))
+    missing = [f"{path}:{name}" for path, name in named if not defines(path, name)]
     assert missing == []
 
 
-def test_every_module_is_in_the_architecture() -> None:
-    text = read("ARCHITECTURE.md")
-    modules = [
-        path.relative_to(ROOT).as_posix()
-        for folder in ("backends", "featurizer", "router")
-        for path in sorted((ROOT / folder).glob("*.py"))
-        if path.name != "__init__.py"
-    ]
-    assert [module for module in modules if f"`{module}`" not in text] == []
+def defines(path: str, name: str) -> bool:
+    """Whether a module defines a class, a function, a constant or a member."""
+    nodes: list[ast.AST] = [ast.parse(read(path))]
+    for part in name.split("."):
+        nodes = [
+            child
+            for node in nodes
+            for child in ast.iter_child_nodes(node)
+            if getattr(child, "name", None) == part
+            or (isinstance(child, ast.Assign | ast.AnnAssign) and part in names_of(child))
+        ]
+    return bool(nodes)
+
+
+def names_of(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def test_what_is_looked_for_can_be_missing() -> None:
+    assert defines("wye.py", "Index.search")
+    assert not defines("wye.py", "Index.nope")
+    assert not defines("wye.py", "Nope.search")
+
+
+@pytest.mark.parametrize(
+    ("document", "lines"), [("README.md", 150), ("ARCHITECTURE.md", 150), ("docs/tour.md", 120)]
+)
+def test_it_is_short_enough_to_be_read(document: str, lines: int) -> None:
+    assert len(read(document).splitlines()) <= lines
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_relative_link_resolves(document: Path) -> None:
     links = _LINK.findall(document.read_text(encoding="utf-8"))
     relative = [link.partition("#")[0] for link in links if "://" not in link]
-    assert [link for link in relative if link and not (ROOT / link).exists()] == []
+    assert [link for link in relative if link and not (document.parent / link).exists()] == []
 
 
 def test_every_setting_is_documented() -> None:
-    assert read("SETTINGS.md") == markdown(ServiceSettings), "Run `make docs`."
+    assert read("docs/reference/settings.md") == markdown(ServiceSettings), "Run `make docs`."
+
+
+def test_every_feature_is_documented() -> None:
+    assert read("docs/reference/features.md") == registry.markdown(), "Run `make docs`."
 
 
 def test_the_readme_names_the_commands_that_ci_runs() -> None:
@@ -74,14 +108,14 @@ def test_the_readme_names_the_commands_that_ci_runs() -> None:
     assert named <= defined
 
 
-def test_the_readme_names_every_command_and_no_other() -> None:
+def test_every_command_is_listed_and_no_other() -> None:
     app, _ = build()
     known = {
         command.name or command.callback.__name__
         for command in app.registered_commands
         if command.callback is not None
     } | {group.name for group in app.registered_groups}
-    named = set(re.findall(r"(?:`|\$ )wye (\w+)", read("README.md")))
+    named = set(re.findall(r"^\| `wye (\w+)`", read("docs/reference/commands.md"), re.MULTILINE))
     assert named == known
 
 
@@ -105,7 +139,7 @@ def test_a_dependency_is_declared_where_it_is_imported_and_nowhere_else() -> Non
     extras = project["optional-dependencies"]
     serving = {_name(entry) for entry in project["dependencies"]}
     training = {_name(entry) for entry in extras["train"]}
-    folders = ("backends", "featurizer", "router", "service")
+    folders = ("backends", "featurizer", "router", "service", "wye.py")
     imported = {name for folder in folders for name in _imported(folder)}
     # Needed for one model format, and without it that format is refused with the reason.
     imported -= {_name(entry) for entry in extras["stanza"]}
@@ -128,10 +162,10 @@ def _imported(folder: str) -> set[str]:
     owners = packages_distributions()
     modules = {
         name.partition(".")[0]
-        for path in (ROOT / folder).rglob("*.py")
+        for path in ([ROOT / folder] if folder.endswith(".py") else (ROOT / folder).rglob("*.py"))
         for name in _imports(ast.parse(path.read_text(encoding="utf-8")))
     }
-    foreign = modules - set(sys.stdlib_module_names) - {*TOP_LEVEL, "training", "benchmarks"}
+    foreign = modules - set(sys.stdlib_module_names) - {*TOP_LEVEL, "benchmarks", "training", "wye"}
     # Of a namespace that several share, as opentelemetry's, the one that has its name.
     found = {module: [_name(owner) for owner in owners.get(module, [module])] for module in foreign}
     return {

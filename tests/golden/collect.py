@@ -236,7 +236,7 @@ def features(index: Path) -> Files:
 
 
 def settings(index: Path) -> Files:
-    """Every setting with its default, from SETTINGS.md."""
+    """Every setting with its default, from docs/reference/settings.md."""
     del index
     rows = re.findall(r"^\| `(WYE_\w+)` \| (.*?) \| ", SETTINGS.read_text("utf-8"), re.MULTILINE)
     return {"settings.json": dict(rows)}

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "service" / "demo"
-SETTINGS = ROOT / "SETTINGS.md"
+SETTINGS = ROOT / "docs" / "reference" / "settings.md"
 
 # The default takes bfloat16 on some processors and float32 on others; this is float32 on all. The
 # long deadline is there because a slow machine must not change an answer.

@@ -64,7 +64,7 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
     [
         ("WYE_DENSE__KINDD", "exact", "did you mean WYE_DENSE__KIND"),
         ("WYE_DENSE", "{}", "no such setting"),
-        ("WYE_QQQQQQQQ", "1", "SETTINGS.md lists them all"),
+        ("WYE_QQQQQQQQ", "1", "docs/reference/settings.md lists them all"),
         ("WYE_DENSE__KIND", "flat", "WYE_DENSE__KIND is 'flat'"),
         ("WYE_FUSION__DEPTH", "many", "WYE_FUSION__DEPTH is 'many'"),
         ("WYE_FUSION__DEPTH", "0", "WYE_FUSION__DEPTH is 0; use 1 or more"),

@@ -1,9 +1,8 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from backends.types import Ranking
 from router.fusion import FusionSettings
 from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
@@ -14,11 +13,9 @@ from training.labels import (
     CHOICES,
     ENOUGH,
     compared,
-    disagreement,
     disagreement_of,
     disagreements,
     labels_of,
-    succeeds,
 )
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
@@ -81,17 +78,6 @@ def test_unknown_success_is_refused(replays: list[TrainingReplay]) -> None:
         disagreements(replays, D, "luck", FUSION)
 
 
-D, G = Route.DENSE, Route.GRAPH
-
-
-def simple(replay: TrainingReplay) -> Sequence[Ranking]:
-    return replay.rankings(D)
-
-
-def graph(replay: TrainingReplay) -> Sequence[Ranking]:
-    return replay.rankings(G)
-
-
 @pytest.fixture
 def replay(replayed: MakeQuestion, replay_of: MakeReplay) -> TrainingReplay:
     return replay_of(
@@ -102,27 +88,21 @@ def replay(replayed: MakeQuestion, replay_of: MakeReplay) -> TrainingReplay:
     )
 
 
-def test_success_by_name(replay: TrainingReplay) -> None:
-    outcomes = {
-        name: succeeds(replay, simple(replay), name).tolist()
-        for name in ("all-gold@5", "any-gold@5", "answer-in-context@5")
-    }
-    assert outcomes == {
-        "all-gold@5": [True, False, True, False],
-        "any-gold@5": [True, True, True, False],
-        "answer-in-context@5": [True, False, True, False],
-    }
-    # The graph's list lacks gold of "simple", and has its answer.
-    assert succeeds(replay, graph(replay), "answer-in-context@5").tolist() == [
-        True,
-        True,
-        True,
-        False,
-    ]
+@pytest.mark.parametrize(
+    ("success", "labels"),
+    [
+        ("all-gold@5", [-1, 1, 0, -1]),
+        ("any-gold@5", [-1, -1, 0, -1]),
+        # The graph's list lacks gold of "simple", and has its answer.
+        ("answer-in-context@5", [-1, 1, -1, -1]),
+    ],
+)
+def test_success_by_name(replay: TrainingReplay, success: str, labels: list[int]) -> None:
+    assert labels_of(disagreements([replay], D, success, FUSION), 4).tolist() == labels
 
 
 def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
-    found = disagreement([replay, replay], simple, graph)
+    found = disagreements([replay, replay], D, "all-gold@5", FUSION)
     assert found.rows.tolist() == [1, 2, 5, 6]
     assert found.labels.tolist() == [1, 0, 1, 0]
     assert found.groups.tolist() == ["here", "there"] * 2
@@ -136,7 +116,7 @@ def test_only_what_exactly_one_arm_answers(replay: TrainingReplay) -> None:
 
 
 def test_enough_of_both_is_nothing_to_warn_of(replay: TrainingReplay) -> None:
-    assert disagreement([replay] * ENOUGH, simple, graph).warnings == ()
+    assert disagreements([replay] * ENOUGH, D, "all-gold@5", FUSION).warnings == ()
 
 
 def test_one_side_alone_is_said_and_refused(replay: TrainingReplay) -> None:
@@ -148,7 +128,8 @@ def test_one_side_alone_is_said_and_refused(replay: TrainingReplay) -> None:
 
 
 def test_no_disagreement_at_all(replay: TrainingReplay) -> None:
-    same = disagreement([replay], simple, simple)
+    successes = np.array([True, False, True, False])
+    same = disagreement_of([replay], successes, successes)
     assert len(same) == 0
     assert (
         "The arms never disagree: both succeed on 2 questions and neither on 2"
@@ -158,11 +139,9 @@ def test_no_disagreement_at_all(replay: TrainingReplay) -> None:
         same.require_both()
 
 
-def test_a_success_that_cannot_be_told(
-    replay: TrainingReplay, replayed: MakeQuestion, replay_of: MakeReplay
+def test_answers_that_nobody_gave_are_no_success(
+    replayed: MakeQuestion, replay_of: MakeReplay
 ) -> None:
-    with pytest.raises(FitError, match="There is no success 'luck'; choose among all-gold@5"):
-        succeeds(replay, simple(replay), "luck")
     without = replay_of(replayed("q", "a", {D: "a"}))
     with pytest.raises(FitError, match="has an answer in its metadata"):
-        succeeds(without, simple(without), "answer-in-context@5")
+        disagreements([without], D, "answer-in-context@5", FUSION)

@@ -32,7 +32,6 @@ class Dataset:
     """The judged questions of one split.
 
     Attributes:
-        name: Of the folder.
         split: Of the judgements: train, dev, test, or whatever files there are.
         questions: In the order of the file; each has at least one relevant passage.
         judgements: Question id -> passage id -> relevance; above 0 is relevant.
@@ -52,7 +51,6 @@ def read_dataset(folder: Path, split: str, limit: int | None = None) -> Dataset:
     """Read `queries.jsonl` and `qrels/<split>.tsv` of a BEIR folder.
 
     Args:
-        folder: Of the dataset.
         split: Which judgements to read.
         limit: Keep only that many questions, the first in the file.
 

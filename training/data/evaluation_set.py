@@ -52,9 +52,7 @@ class EvaluationSet:
         """Replays with every column that a router may look at.
 
         Args:
-            replays: Of any splits.
             cache: Folder of features, which are computed where they are missing.
-            settings: Of the models that features are made by.
             progress: Told how many questions have been done since.
 
         Raises:

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from backends.files import write_atomically
 from backends.trigraph.seeds import SeedStats
-from backends.types import Float64, Hit, Mention, Query, Ranking
-from router.query_performance import SIGNAL_NAMES, signals
+from backends.types import Float64, Mention, Query, RankedHit, Ranking
 from router.types import ARMS, ArmResults, Route
 from training.data.dataset import Judgements, Question
 from training.errors import ReplayError, SplitError
@@ -57,7 +56,6 @@ class Replayed:
     Attributes:
         question: With the dataset it comes from as its group.
         gold: Passage id -> relevance; above 0 is relevant.
-        results: Of every arm.
         answered: Arm -> (hits,) whether the passage at each rank contains an answer.
         seconds: Wall time by stage (parsing, encoding, each arm).
     """
@@ -68,7 +66,7 @@ class Replayed:
     answered: Mapping[Route, NDArray[np.bool_]]
     seconds: Mapping[str, float]
 
-    def answers_in(self, hits: Sequence[Hit], cutoff: int) -> bool:
+    def answers_in(self, hits: Sequence[RankedHit], cutoff: int) -> bool:
         """Whether one of the first `cutoff` passages of a ranking of these hits has an answer."""
         has = {
             hit.id: bool(found)
@@ -83,10 +81,7 @@ class Replay:
     """A split of a dataset as one index version answers it.
 
     Attributes:
-        dataset: Its name.
-        split: Of the judgements.
         key: What it depends on.
-        questions: In the order of the dataset.
     """
 
     dataset: str
@@ -116,10 +111,6 @@ class Replay:
     def rankings(self, arm: Route) -> list[Ranking]:
         """What one arm said."""
         return [one.results.rankings[arm] for one in self.questions]
-
-    def signals(self, names: Sequence[str] = SIGNAL_NAMES) -> Float64:
-        """(n, m) signals of each question; see `router.query_performance`."""
-        return signals(self.results, names)
 
     def measure(self, rankings: Sequence[Ranking]) -> Float64:
         """Every measure of every question, for answers of any kind.
@@ -214,7 +205,6 @@ def read_replay(path: Path, splits: Collection[str]) -> Replay:
     """Read a replay, of a split that is named.
 
     Args:
-        path: Of the file.
         splits: Those that the caller means to read.
 
     Raises:
@@ -316,5 +306,5 @@ def _question(row: Mapping[str, Any]) -> Replayed:
 
 def _ranking(arm: str, row: Mapping[str, Any]) -> Ranking:
     pairs = zip(row["ids"], row["scores"], strict=True)
-    hits = tuple(Hit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
+    hits = tuple(RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
     return Ranking(arm, hits, row["candidates"], row["degraded"])

@@ -1,8 +1,7 @@
 """Making a replay: every arm asked every question once, through the gateway that serves.
 
 `python -m training.data.replaying --index DIR --out DIR DATASET --split train --split dev`.
-Killed at any
-moment, it loses at most one block of questions: the next run takes up where it was.
+Killed at any moment, it loses at most one block of questions: the next run takes up where it was.
 """
 
 import argparse
@@ -56,7 +55,6 @@ def replay_dataset(
     Args:
         session: The index to ask, with its settings.
         dataset: Questions with judgements.
-        folder: For the file.
         depth: Hits of each arm.
         progress: Told of every question.
 
@@ -229,7 +227,6 @@ def replay_demo(folder: Path, settings: Settings | None = None) -> list[Path]:
 
     Args:
         folder: For the index and the replays; what is there already is used again.
-        settings: Of models and arms; None reads the environment.
 
     Returns:
         The replay files, dev first.

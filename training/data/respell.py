@@ -25,7 +25,6 @@ def write_respelt(out: Path, dataset: Path) -> int:
 
     Args:
         out: A folder that is missing or empty.
-        dataset: To respell.
 
     Returns:
         How many questions there are.

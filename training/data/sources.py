@@ -43,7 +43,6 @@ def parse_source(text: str, index: Path | None) -> QuestionSource:
     """A source as the command line has it: DATASET, or DATASET=INDEX.
 
     Args:
-        text: Of the option.
         index: For a dataset without one of its own.
 
     Raises:
@@ -72,8 +71,6 @@ class Replays:
         """Nothing is asked yet.
 
         Args:
-            settings: Of the arms.
-            folder: Of the replays.
             progress: Makes what long work is shown with.
         """
         self._settings = settings

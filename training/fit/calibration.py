@@ -53,9 +53,9 @@ class Reliability:
     Attributes:
         width: In groups of equal width.
         mass: In groups of equal size.
-        ece_width: Expected calibration error over the former.
-        ece_mass: Expected calibration error over the latter, which many scores in one corner
-            cannot hide from.
+        ece_width: Expected calibration error over groups of equal width.
+        ece_mass: Expected calibration error over groups of equal size, which many scores in one
+            corner cannot hide from.
         brier: Mean (score - label)².
         nll: Mean negative log likelihood, in nats.
     """

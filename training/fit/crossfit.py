@@ -38,10 +38,8 @@ def crossfit(
 
     Args:
         pool: Questions of the training and dev splits, never of test.
-        names: Of the feature columns.
         recipe: Hyper-parameters; None for the default ones.
         folds: At least 3.
-        seed: Of the division.
         progress: Told of each router's training in turn.
 
     Raises:
@@ -89,9 +87,7 @@ def leave_datasets_out(
 
     Args:
         pool: Questions of the training and dev splits, never of test.
-        names: Of the feature columns.
         recipe: Hyper-parameters; None for the default ones.
-        seed: Of the division into training and dev questions.
         progress: Told of each router's training in turn.
     """
     dev = divide(pool, 5, seed) == 0
@@ -159,7 +155,6 @@ def compare(simple: Float64, clever: Float64, labels: Int64, *, seed: int = 0) -
         simple: (n,) calibrated logits, usually of logistic regression.
         clever: (n,) calibrated logits, usually of the attention-MLP.
         labels: (n,) 0 or 1, of dev questions or, which decides more surely, of cross-fitted ones.
-        seed: Of the bootstrap.
 
     Raises:
         FitError: Fewer than 2 questions.

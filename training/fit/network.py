@@ -90,9 +90,7 @@ def fit_network(
     own generator is left as it was.
 
     Args:
-        train: To learn from.
         dev: To choose the epoch on; both labels must be there.
-        recipe: Hyper-parameters.
         seed: Of initial weights, order and dropout.
         advance: Told of epochs done; in the end it was told of all of the recipe's.
 

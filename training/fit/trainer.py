@@ -31,7 +31,6 @@ class Selection:
 
     Attributes:
         columns: (d,) of the feature matrix, rising.
-        names: Of these columns.
         information: (d,) mutual information with the label, in nats.
         constants: Names of features left out because training has one value of them.
         duplicates: Feature left out -> feature kept that says the same.
@@ -55,7 +54,6 @@ def select(examples: Examples, names: Sequence[str], *, k: int = 85, seed: int =
 
     Args:
         examples: Of the training split, and of no other.
-        names: Of the columns.
         k: Most features to keep, at least 1.
         seed: Of the noise that the estimate adds to continuous features.
 
@@ -144,9 +142,6 @@ def train(
     Features, means and deviations come from `examples`; epoch, strength and calibration from `dev`.
 
     Args:
-        examples: Of the training split.
-        dev: Of the dev split.
-        names: Of the feature columns.
         recipe: Hyper-parameters; None for the default ones.
         progress: Told of epochs, or of strengths.
 

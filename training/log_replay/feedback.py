@@ -33,7 +33,6 @@ def feedback_dataset(log: DecisionLog, ids: Collection[str]) -> Dataset:
     """Questions whose feedback names passages; what it names counts as relevant.
 
     Args:
-        log: With its feedback.
         ids: Of the passages of the index; others can no longer be found by any route, and a
             question of which nothing is left is in `without_gold`.
     """
@@ -78,10 +77,8 @@ def replay_feedback(
     Args:
         found: The log, and what serves.
         index: That the collection is served from.
-        settings: Of arms, models and router.
         cache: Folder; the replay there is only its owner's to read, like the log.
         measure: What quality is.
-        progress: Told of every question.
 
     Raises:
         LogError: Too few questions have feedback that names passages.

@@ -122,7 +122,6 @@ class DecisionLog:
     Attributes:
         files: How many were read.
         lines: How many they have.
-        collection: Its name.
         model: Name and version of the router.
         requests: Those that count: the router chose their route.
         questions: How many different ones they asked; a question with another filter is another.

@@ -257,8 +257,6 @@ def within_bounds(requests: Requests, now: Policy, goal: ThresholdObjective) -> 
     route of which the log never tells how long it takes gets nothing.
 
     Args:
-        requests: That the bounds are to hold for.
-        now: What serves.
         goal: Bounds on the mean of the expected latency, and on the share that walks the graph.
 
     Returns:

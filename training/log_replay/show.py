@@ -25,8 +25,6 @@ def show_replay(console: Console, replay: LogReplay, tried: Sequence[str] = ()) 
     """Print what was asked, and what thresholds make of it; nothing is judged for that.
 
     Args:
-        console: Where to.
-        replay: The requests, and what serves.
         tried: Thresholds to try, as `LogReplay.candidate` takes them.
 
     Raises:
@@ -65,11 +63,7 @@ def show_feedback_replay(
     """Print old and new thresholds side by side, and how far the feedback can be trusted.
 
     Args:
-        console: Where to.
-        replay: The log that the feedback comes from.
-        tuning: The questions with feedback.
         dataset: What they were made of.
-        solved: New thresholds.
         most: Moved questions to list.
     """
     show_retuned(console, tuning, solved, most=most)

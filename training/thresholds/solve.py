@@ -197,57 +197,22 @@ def stability(
     that these were chosen on the same questions.
 
     Args:
-        replay: On which the thresholds were chosen.
-        thresholds: That were chosen.
-        goal: For which they were chosen.
         resamples: How often to solve again.
         errors: As in `thresholds.solve`.
         most: Cuts to consider in each resample.
         cautious: As in `thresholds.solve`.
-        seed: Of the generator.
 
     Raises:
         FitError: No resample has a pair that keeps the bounds.
     """
     goal = goal or ThresholdObjective()
-    rows, codes = np.arange(len(replay)), bands(replay.scores, thresholds)
-    worth = np.stack(
-        [
-            values[rows, codes]
-            for values in (replay.quality, replay.latency_ms, objective(replay, goal))
-        ],
-        axis=1,
-    )
-    means = resampled_means(worth, seed=seed)
-    draws = _solved_again(
-        replay, goal, resamples, errors=errors, most=most, cautious=cautious, seed=seed
-    )
-    if not len(draws):
-        raise FitError("No resample of the questions has thresholds that keep the bounds.")
-    quality, mean_ms, worth_it = (interval(worth[:, at], means[:, at]) for at in range(3))
-    return Stability(
-        quality=quality,
-        mean_ms=mean_ms,
-        objective=worth_it,
-        low=interval(draws[:, 0], draws[:, 0]),
-        high=interval(draws[:, 1], draws[:, 1]),
-        impossible=1 - len(draws) / resamples,
-    )
-
-
-def _solved_again(
-    replay: RouteOutcomes,
-    goal: ThresholdObjective,
-    resamples: int,
-    *,
-    errors: float,
-    most: int | None,
-    cautious: bool,
-    seed: int,
-) -> Float64:
+    n = len(replay)
+    rows, codes = np.arange(n), bands(replay.scores, thresholds)
+    values = (replay.quality, replay.latency_ms, objective(replay, goal))
+    given = np.stack([each[rows, codes] for each in values], axis=1)
+    means = resampled_means(given, seed=seed)
     generator = np.random.default_rng(seed)
     cuts = Cuts.of(replay.scores, most)
-    n = len(replay)
     found = []
     for _ in range(resamples):
         counts = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
@@ -259,7 +224,18 @@ def _solved_again(
             continue
         pair = cuts.thresholds(low, high)
         found.append((pair.low, pair.high))
-    return np.array(found, np.float64).reshape(-1, 2)
+    if not found:
+        raise FitError("No resample of the questions has thresholds that keep the bounds.")
+    lows, highs = np.array(found, np.float64).T
+    quality, mean_ms, worth = (interval(given[:, at], means[:, at]) for at in range(3))
+    return Stability(
+        quality=quality,
+        mean_ms=mean_ms,
+        objective=worth,
+        low=interval(lows, lows),
+        high=interval(highs, highs),
+        impossible=1 - len(found) / resamples,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +243,6 @@ class Front:
     """Pairs in the order of rising latency and rising quality.
 
     Attributes:
-        thresholds: Of each point.
         quality: (p,) mean over questions.
         mean_ms: (p,) mean latency.
     """

@@ -54,7 +54,6 @@ class Misrouted:
     """A question for which another route would have been better.
 
     Attributes:
-        text: Of the question.
         dataset: It comes from.
         score: Of the router.
         route: That the thresholds give it.
@@ -159,9 +158,9 @@ class Tuning:
         """
         return outcome(self.outcomes, Thresholds(low, high))
 
-    def front(self, bounds: ThresholdObjective | None = None) -> Front:
+    def front(self) -> Front:
         """The pairs that no other pair beats in both quality and latency."""
-        return front(self.outcomes, bounds)
+        return front(self.outcomes)
 
     def worst(self, n: int, thresholds: Thresholds | None = None) -> list[Misrouted]:
         """The questions that lose most by their route, the worst first.
@@ -227,7 +226,6 @@ class Retuned:
     """Thresholds to review.
 
     Attributes:
-        goal: That they were solved for.
         solution: The thresholds.
         stability: How sure they, and what they give, are.
         before: What the router's own thresholds give on the same questions.
@@ -270,10 +268,7 @@ def retune(
     long as the bounds are kept.
 
     Args:
-        tuning: Questions and the router.
-        goal: Bounds to keep.
         elsewhere: Whether the thresholds have to hold for questions unlike these as well.
-        seed: Of the bootstrap.
 
     Raises:
         FitError: No thresholds keep the bounds.
@@ -310,8 +305,6 @@ def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int)
     """Print old and new thresholds side by side, and the questions that move.
 
     Args:
-        console: Where to.
-        tuning: Questions and the router.
         found: What was solved.
         most: Moved questions to list, those with the largest change of quality first.
     """

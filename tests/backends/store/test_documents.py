@@ -4,7 +4,7 @@ import pytest
 
 from backends.errors import IndexNotFoundError
 from backends.store.documents import list_documents, read_document, take_inventory
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import read_corpus
 from backends.types import Passage
@@ -25,9 +25,9 @@ def test_it_counts_what_reading_the_whole_corpus_counts(tmp_path: Path) -> None:
     for start in range(0, 12, 4):  # several commits, so several fragments
         rows = [passage(number) for number in range(start, start + 4)]
         ingest(target.index, rows, target.analyser)
-    with Index.open(tmp_path).writer() as writer:
+    with PassageStore.open(tmp_path).writer() as writer:
         writer.delete(["p3#1", "p4#1"])
-    found, corpus = take_inventory(tmp_path), read_corpus(Index.open(tmp_path))
+    found, corpus = take_inventory(tmp_path), read_corpus(PassageStore.open(tmp_path))
     assert found["version"] == corpus.version
     assert found["passages"] == len(corpus) == 10
     assert found["documents"] == len({*corpus.documents}) == 6
@@ -47,7 +47,7 @@ def test_an_empty_index_holds_nothing(tmp_path: Path) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     analyser = HashAnalyser()
-    index = Index.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
+    index = PassageStore.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
     chunks = [Passage(f"long#{n:04d}", "Long", f"Part {n}.", {}, "long", n) for n in range(12)]
     others = [Passage(id_, "", "Text.") for id_ in ("b", "it's", "ä")]
     ingest(index, [*reversed(chunks), *others], analyser)
@@ -59,7 +59,7 @@ def test_pages_follow_one_another(folder: Path) -> None:
     after, more = "", True
     while more:
         page = list_documents(folder, after, 3)
-        assert (page.total, page.version) == (4, Index.open(folder).version)
+        assert (page.total, page.version) == (4, PassageStore.open(folder).version)
         seen += [document.id for document in page.documents]
         after, more = seen[-1], page.more
     assert seen == ["b", "it's", "long", "ä"]

@@ -12,7 +12,7 @@ import pytest
 import backends.store.ingest
 from backends.errors import IndexLockedError, IndexMismatchError
 from backends.store.documents import Removal, remove
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.types import Passage
 from backends.words import title_names
@@ -54,8 +54,8 @@ def analyser() -> Counting:
 
 
 @pytest.fixture
-def index(tmp_path: Path, analyser: Counting) -> Index:
-    return Index.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
+def index(tmp_path: Path, analyser: Counting) -> PassageStore:
+    return PassageStore.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
 
 
 def corpus(count: int) -> list[Passage]:
@@ -66,17 +66,17 @@ def chunks(document: str, *texts: str) -> list[Passage]:
     return [Passage(f"{document}#{n}", "T", text, {}, document, n) for n, text in enumerate(texts)]
 
 
-def ids(index: Index) -> list[str]:
+def ids(index: PassageStore) -> list[str]:
     index.refresh()
     return sorted(index.snapshot().to_table(columns=["id"])["id"].to_pylist())
 
 
-def known(index: Index) -> set[str]:
+def known(index: PassageStore) -> set[str]:
     dataset = index.surfaces.dataset()
     return set() if dataset is None else set(dataset.to_table()["surface"].to_pylist())
 
 
-def test_a_second_run_has_nothing_to_do(index: Index, analyser: Counting) -> None:
+def test_a_second_run_has_nothing_to_do(index: PassageStore, analyser: Counting) -> None:
     first = ingest(index, corpus(25), analyser, batch_passages=10)
     assert (first.added, first.updated, first.unchanged, first.removed) == (25, 0, 0, 0)
     assert index.version == first.version
@@ -87,7 +87,7 @@ def test_a_second_run_has_nothing_to_do(index: Index, analyser: Counting) -> Non
     assert len(analyser.analysed) == 25
 
 
-def test_only_what_changed_is_analysed_again(index: Index, analyser: Counting) -> None:
+def test_only_what_changed_is_analysed_again(index: PassageStore, analyser: Counting) -> None:
     passages = corpus(6)
     ingest(index, passages, analyser)
     analyser.analysed.clear()
@@ -101,7 +101,7 @@ def test_only_what_changed_is_analysed_again(index: Index, analyser: Counting) -
 
 @pytest.mark.parametrize("window", [1, 2, 3, 100])
 def test_a_shortened_document_loses_its_stale_chunks(
-    index: Index, analyser: Counting, window: int
+    index: PassageStore, analyser: Counting, window: int
 ) -> None:
     ingest(
         index, [*chunks("a", "1", "2", "3"), *chunks("b", "1", "2"), *chunks("c", "1")], analyser
@@ -113,7 +113,7 @@ def test_a_shortened_document_loses_its_stale_chunks(
 
 
 def test_within_one_window_a_document_changes_in_one_commit(
-    index: Index, analyser: Counting
+    index: PassageStore, analyser: Counting
 ) -> None:
     ingest(index, [*chunks("a", "1", "2", "3"), *chunks("z", "1")], analyser)
     before = index.version
@@ -123,7 +123,7 @@ def test_within_one_window_a_document_changes_in_one_commit(
 
 @pytest.mark.parametrize("window", [1, 2, 100])
 def test_a_document_may_become_chunked_and_whole_again(
-    index: Index, analyser: Counting, window: int
+    index: PassageStore, analyser: Counting, window: int
 ) -> None:
     for passages in ([Passage("a", "T", "1 2")], chunks("a", "1", "2"), [Passage("a", "T", "1 2")]):
         ingest(index, passages, analyser, batch_passages=window)
@@ -132,7 +132,7 @@ def test_a_document_may_become_chunked_and_whole_again(
 
 @pytest.mark.parametrize("window", [1, 2, 3, 100])
 def test_chunks_that_come_late_end_up_right_all_the_same(
-    index: Index, analyser: Counting, window: int
+    index: PassageStore, analyser: Counting, window: int
 ) -> None:
     a0, a1, a2 = chunks("a", "1", "2", "3")
     ingest(index, [a0, a1, a2], analyser)
@@ -145,7 +145,7 @@ def test_chunks_that_come_late_end_up_right_all_the_same(
 @pytest.mark.parametrize("window", [1, 100])
 @pytest.mark.parametrize("order", [1, -1])
 def test_an_id_may_move_to_another_document(
-    index: Index, analyser: Counting, window: int, order: int
+    index: PassageStore, analyser: Counting, window: int, order: int
 ) -> None:
     ingest(index, [Passage("x", "", "1", {}, "a"), Passage("y", "", "1", {}, "a")], analyser)
     moved = [Passage("x", "", "1", {}, "b"), Passage("y", "", "1", {}, "a")][::order]
@@ -156,7 +156,7 @@ def test_an_id_may_move_to_another_document(
 
 @pytest.mark.parametrize("window", [1, 2, 100])
 def test_of_two_passages_with_one_id_the_first_counts(
-    index: Index, analyser: Counting, window: int
+    index: PassageStore, analyser: Counting, window: int
 ) -> None:
     passages = [Passage("a", "", "first"), Passage("a", "", "second"), Passage("b", "", "other")]
     report = ingest(index, [*passages, passages[0]], analyser, batch_passages=window)
@@ -164,12 +164,14 @@ def test_of_two_passages_with_one_id_the_first_counts(
     assert index.fetch(["a"])[0].text == "first"
 
 
-def test_nothing_at_all_is_fine(index: Index, analyser: Counting) -> None:
+def test_nothing_at_all_is_fine(index: PassageStore, analyser: Counting) -> None:
     report = ingest(index, [], analyser)
     assert (report.added, report.version, report.interrupted) == (0, 1, False)
 
 
-def test_every_mentioned_surface_and_title_gets_a_vector(index: Index, analyser: Counting) -> None:
+def test_every_mentioned_surface_and_title_gets_a_vector(
+    index: PassageStore, analyser: Counting
+) -> None:
     ingest(index, corpus(2), analyser, entity_vectors=True)
     expected = {"Anna", "Bob0", "Bob1", "Title 0", "Title 0 (film)", "Title 1", "Title 1 (film)"}
     assert known(index) == expected
@@ -178,7 +180,7 @@ def test_every_mentioned_surface_and_title_gets_a_vector(index: Index, analyser:
     )
 
 
-def test_a_lost_surface_cache_is_filled_again(index: Index, analyser: Counting) -> None:
+def test_a_lost_surface_cache_is_filled_again(index: PassageStore, analyser: Counting) -> None:
     ingest(index, corpus(3), analyser, entity_vectors=True)
     before = known(index)
     lance.LanceDataset.drop(index.path / "entities.lance")
@@ -220,14 +222,14 @@ def test_what_is_read_does_not_grow_with_the_index(
     costs = []
     for number, size in enumerate((10, 300)):
         folder = tmp_path / f"of{number}"
-        stored = Index.create(folder, analyser.dimension, analyser.fingerprint)
+        stored = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
         ingest(
             stored, [*corpus(size), *chunks("a", "1", "2")], analyser, entity_vectors=entity_vectors
         )
         read.clear()
         opened.clear()
         changed = chunks("a", "one")
-        index = Index.open(folder)
+        index = PassageStore.open(folder)
         assert index.changed(changed) == changed
         report = ingest(index, changed, analyser, entity_vectors=entity_vectors)
         assert (report.updated, report.removed) == (1, 1)
@@ -237,14 +239,14 @@ def test_what_is_read_does_not_grow_with_the_index(
     assert costs[0] == costs[1] < 30
 
 
-def test_entity_vectors_are_made_on_demand_only(index: Index, analyser: Counting) -> None:
+def test_entity_vectors_are_made_on_demand_only(index: PassageStore, analyser: Counting) -> None:
     ingest(index, corpus(2), analyser)
     assert known(index) == set()
     ingest(index, corpus(2), analyser, entity_vectors=True)
     assert "Bob1" in known(index)
 
 
-def test_ctrl_c_keeps_the_windows_that_were_stored(index: Index, analyser: Counting) -> None:
+def test_ctrl_c_keeps_the_windows_that_were_stored(index: PassageStore, analyser: Counting) -> None:
     def impatient() -> Iterator[Passage]:
         yield from corpus(25)
         raise KeyboardInterrupt
@@ -259,7 +261,7 @@ def test_ctrl_c_keeps_the_windows_that_were_stored(index: Index, analyser: Count
 
 
 def test_a_failing_source_keeps_the_windows_that_were_stored(
-    index: Index, analyser: Counting
+    index: PassageStore, analyser: Counting
 ) -> None:
     def broken() -> Iterator[Passage]:
         yield from corpus(25)
@@ -272,7 +274,9 @@ def test_a_failing_source_keeps_the_windows_that_were_stored(
     assert len(ids(index)) == 20
 
 
-def test_another_analyser_or_a_second_writer_is_refused(index: Index, analyser: Counting) -> None:
+def test_another_analyser_or_a_second_writer_is_refused(
+    index: PassageStore, analyser: Counting
+) -> None:
     with pytest.raises(IndexMismatchError):
         ingest(index, [], HashAnalyser(name="other"))
     with index.writer(), pytest.raises(IndexLockedError):
@@ -280,7 +284,7 @@ def test_another_analyser_or_a_second_writer_is_refused(index: Index, analyser: 
 
 
 def test_many_windows_are_compacted_at_the_end(
-    index: Index, analyser: Counting, monkeypatch: pytest.MonkeyPatch
+    index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backends.store.ingest, "COMPACT_FROM", 4)
     ingest(index, corpus(9), analyser, batch_passages=3)
@@ -290,7 +294,7 @@ def test_many_windows_are_compacted_at_the_end(
     assert index.count() == 12
 
 
-def test_the_report_says_where_the_time_went(index: Index) -> None:
+def test_the_report_says_where_the_time_went(index: PassageStore) -> None:
     report = ingest(index, corpus(4), HashAnalyser(delay=0.01))
     assert set(report.seconds) == {"read", "analyse", "write"}
     assert report.seconds["analyse"] >= 0.04

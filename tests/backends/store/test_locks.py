@@ -12,7 +12,7 @@ import lance
 import pytest
 
 from backends.errors import IndexLockedError
-from backends.store.index import PASSAGES, Index
+from backends.store.index import PASSAGES, PassageStore
 from backends.store.ingest import ingest
 from backends.store.locks import files_of, writer_lock
 from backends.types import Passage
@@ -60,7 +60,7 @@ def test_the_lock_of_a_killed_process_does_not_block(
 
 
 def test_a_second_writer_in_the_same_process_is_refused(tmp_path: Path) -> None:
-    index = Index.create(tmp_path, 8, {})
+    index = PassageStore.create(tmp_path, 8, {})
     with index.writer(), pytest.raises(IndexLockedError, match="Wait until"), index.writer():
         pass
     with index.writer():
@@ -114,7 +114,7 @@ def needed(folder: Path) -> set[Path]:
 
 
 def test_every_change_is_on_the_disk(tmp_path: Path, synced: Synced) -> None:
-    index = Index.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
+    index = PassageStore.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
     assert needed(tmp_path) <= synced()
     ingest(index, [Passage(str(n), "", f"Anna met Bob {n}.") for n in range(3)], ANALYSER)
     assert needed(tmp_path) <= synced()
@@ -127,7 +127,7 @@ def test_every_change_is_on_the_disk(tmp_path: Path, synced: Synced) -> None:
 
 def test_a_version_cannot_be_read_without_its_files(tmp_path: Path) -> None:
     """So `files_of` names what matters, and in particular deletions."""
-    index = Index.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
+    index = PassageStore.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
     ingest(index, [Passage(str(n), "", "Anna met Bob.") for n in range(3)], ANALYSER)
     with index.writer() as writer:
         writer.delete(["1"])
@@ -136,7 +136,7 @@ def test_a_version_cannot_be_read_without_its_files(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_writer_left_is_synced_by_the_next(tmp_path: Path, synced: Synced) -> None:
-    index = Index.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
+    index = PassageStore.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
     ingest(index, [Passage("a", "", "Anna met Bob.")], ANALYSER)
     before = needed(tmp_path)
     synced()

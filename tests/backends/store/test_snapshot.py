@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import backends.store.snapshot
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus, Mentions, read_corpus
 from backends.types import Passage
@@ -22,8 +22,8 @@ ANALYSER = HashAnalyser()
 WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
 
 
-def make(folder: Path, passages: list[Passage], window: int = 1024) -> Index:
-    index = Index.create(folder, ANALYSER.dimension, ANALYSER.fingerprint)
+def make(folder: Path, passages: list[Passage], window: int = 1024) -> PassageStore:
+    index = PassageStore.create(folder, ANALYSER.dimension, ANALYSER.fingerprint)
     ingest(index, passages, ANALYSER, batch_passages=window, entity_vectors=True)
     return index
 
@@ -190,7 +190,7 @@ def test_surface_vectors_come_from_the_cache(tmp_path: Path) -> None:
     assert np.isnan(found[1]).all()
 
 
-def write(index: Index, passages: Sequence[Passage], gone: Sequence[str]) -> None:
+def write(index: PassageStore, passages: Sequence[Passage], gone: Sequence[str]) -> None:
     """Two commits, and none where there is nothing to write."""
     if passages:
         ingest(index, passages, ANALYSER)
@@ -199,7 +199,7 @@ def write(index: Index, passages: Sequence[Passage], gone: Sequence[str]) -> Non
     index.refresh()
 
 
-def change(index: Index, chance: random.Random, step: int) -> None:
+def change(index: PassageStore, chance: random.Random, step: int) -> None:
     """New, changed and deleted passages, and sometimes a compaction."""
     stored = [row["id"] for row in index.snapshot().to_table(columns=["id"]).to_pylist()]
     old = chance.sample(stored, min(len(stored), chance.randint(0, 3)))

@@ -1,14 +1,14 @@
 import pytest
 
-from featurizer.constituency.transitions import State, Transition
+from featurizer.constituency.transitions import ParserState, Transition
 
 SHIFT, CLOSE = Transition("shift"), Transition("close")
 NP, S, ROOT = (Transition("open", (label,)) for label in ("NP", "S", "ROOT"))
 SENTENCE = (("boats", "NNS"), ("float", "VBP"))
 
 
-def state_after(*steps: Transition) -> State:
-    state = State(SENTENCE, frozenset({"ROOT"}), unary_limit=2)
+def state_after(*steps: Transition) -> ParserState:
+    state = ParserState(SENTENCE, frozenset({"ROOT"}), unary_limit=2)
     for step in steps:
         assert state.is_legal(step), step
         state.apply(step)

@@ -9,23 +9,10 @@ from rich.console import Console
 
 from featurizer.constituency.tree import parse_brackets
 from featurizer.registry import FEATURE_NAMES, read_reference
-from service.cli import run
-from service.render_features import draw
+from service.commands.features import draw
 
 QUESTION = "Who painted the boats in the harbour of Lisbon?"
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def wye(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; its exit code, what it printed, and its messages."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 def test_without_a_question_all_features_are_listed(wye: Run) -> None:

@@ -68,6 +68,14 @@ def test_every_address_and_field_is_described(logged: TestClient) -> None:
         assert "422" not in operation["responses"]
 
 
+def test_parts_that_are_dataclasses_are_described_field_by_field(logged: TestClient) -> None:
+    parts = logged.get("/openapi.json").json()["components"]["schemas"]
+    assert "Attributes:" not in str(parts)
+    for name in ("Explanation", "EntityNote", "Contribution", "Change"):
+        assert all("description" in field for field in parts[name]["properties"].values()), name
+    assert parts["EntityNote"]["properties"]["bridge"]["description"].endswith("null for a seed.")
+
+
 def test_names_are_unique_and_the_schema_is_whole(logged: TestClient) -> None:
     names = [operation["operationId"] for _, _, operation in operations(logged)]
     assert len(names) == len({*names})

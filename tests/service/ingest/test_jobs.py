@@ -93,6 +93,16 @@ def test_what_ended_long_ago_and_what_was_abandoned_is_swept_away(store: JobStor
         store.save(old)
 
 
+def test_room_on_the_disk_is_given_back(store: JobStore) -> None:
+    job = store.submit(Passage(f"d{n}", "", "A bridge. " * 90) for n in range(2_000))
+    store.save(replace(job, state=State.DONE, finished=1.0))
+    store.close()
+    before = (store.folder / "jobs.sqlite3").stat().st_size
+    store.sweep(50)
+    store.close()
+    assert (store.folder / "jobs.sqlite3").stat().st_size < before / 20
+
+
 def test_a_job_is_asked_to_stop_in_whichever_process(store: JobStore) -> None:
     job = store.submit(PASSAGES)
     with closing(JobStore(store.folder.parent, "c")) as other:
@@ -108,6 +118,22 @@ def test_a_disk_that_refuses_is_an_os_error(store: JobStore) -> None:
     (store.folder / "jobs.sqlite3").write_bytes(b"no database" * 99)
     with pytest.raises(OSError, match=r"jobs\.sqlite3: file is not a database"):
         store.submit(PASSAGES)
+
+
+def test_jobs_can_be_looked_at_where_nothing_can_be_written(
+    store: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = store.submit(PASSAGES)
+    as_folder(store.folder, "job-00000000000000000001")
+    for is_open in (True, False):
+        if not is_open:
+            store.close()
+        with monkeypatch.context() as patched, closing(JobStore(store.folder.parent, "c")) as other:
+            patched.setattr(os, "access", lambda *arguments: False)
+            assert other.jobs() == other.unfinished() == [job]
+            assert list(other.passages(job)) == PASSAGES
+            with pytest.raises(OSError, match="readonly database"):
+                other.cancel(job)
 
 
 def test_an_index_that_was_deleted_takes_its_jobs_along(store: JobStore) -> None:

@@ -15,7 +15,7 @@ from router.types import Route
 from service.app import build
 from service.cli import run
 from service.settings import load_settings
-from tests.docs.examples import perform, readme
+from tests.docs.examples import block_with, perform
 from training.data.dataset import Question
 from training.errors import LogError
 from training.log_replay.feedback import NEEDED, feedback_dataset, require_enough
@@ -205,7 +205,7 @@ def test_the_readmes_commands_do_what_they_say(
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
-    perform(readme("wye tune --from-log"), wye, monkeypatch)
+    perform(block_with("wye tune --from-log"), wye, monkeypatch)
     assert read_policy(checkout / "thresholds.json")
 
 

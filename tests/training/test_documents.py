@@ -12,7 +12,7 @@ from backends.types import Float32
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import AnalyserSettings
 from router.model_files import read_policy
-from tests.docs.examples import perform, readme
+from tests.docs.examples import block_with, perform
 from tests.fakes import ReadingAnalyser
 
 Wye = Callable[..., tuple[int, str, str]]
@@ -45,6 +45,6 @@ def test_a_router_is_trained_used_and_tuned(
     monkeypatch.setattr("router.session.Analyser", WordAnalyser)
     town(tmp_path / "my-questions")
     assert wye("index", "my-questions", "--index", "my-index")[0] == 0
-    perform(readme("wye train"), wye, monkeypatch)
+    perform(block_with("wye train"), wye, monkeypatch)
     assert (tmp_path / "models" / "mine" / "v1" / "CARD.md").is_file()
     assert read_policy(tmp_path / "thresholds.json")

@@ -1,6 +1,7 @@
-"""Every command of the README is run, as it stands there, and prints what it is said to print."""
+"""Every block of README and docs is run as it stands there, and prints what it is said to."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,19 +12,8 @@ import pytest
 
 from service.cli import run
 from tests.docs.conftest import ADDRESS, Curl
-from tests.docs.examples import DOCUMENTS, ROOT, Block, Command, blocks
+from tests.docs.examples import DOCUMENTS, GUIDES, ROOT, Block, Command, blocks
 from tests.live import Live
-
-README = blocks("README.md", (ROOT / "README.md").read_text(encoding="utf-8"))
-
-
-def commands(runner: str) -> list[Command]:
-    return [
-        command
-        for block in README
-        if block.language == "console" and runner_of(block) == runner
-        for command in block.commands
-    ]
 
 
 def runner_of(block: Block) -> str:
@@ -32,27 +22,46 @@ def runner_of(block: Block) -> str:
     if programs == {"make"}:
         return "make"
     assert programs <= {"wye", "curl"}, f"{block.place}: nothing here knows how to run {programs}"
-    # They take judged questions by the hundred, for which tests/training has a small town:
-    # test_readme.py for the first, log_replay/test_feedback.py for a server's log.
+    # They take judged questions by the hundred, for which tests/training has a small town.
     offline = {"train", "tune"} & {command.words[1] for command in block.commands}
     return "training" if offline else "here"
 
 
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def blocks_of(path: Path) -> list[Block]:
+    return blocks(name_of(path), path.read_text(encoding="utf-8"))
+
+
 def test_every_block_of_every_document_is_run() -> None:
-    known = {"console", "python"}
-    assert [block.place for block in README if block.language not in known] == []
-    others = [path for path in DOCUMENTS if path != ROOT / "README.md"]
-    for path in others:
-        found = blocks(str(path), path.read_text(encoding="utf-8"))
-        assert found == [], f"{path} has a block; run it here, as those of README.md are."
-    assert {runner_of(block) for block in README if block.language == "console"} == {
-        "make",
-        "training",
-        "here",
+    for path in DOCUMENTS:
+        found = blocks_of(path)
+        if path in GUIDES:
+            other = [one.place for one in found if one.language not in {"console", "python"}]
+            assert other == []
+        else:
+            assert found == [], f"{path} has a block, and nothing runs it."
+    runners = {
+        runner_of(block)
+        for path in GUIDES
+        for block in blocks_of(path)
+        if block.language == "console"
     }
+    assert runners == {"make", "training", "here"}
 
 
-@pytest.mark.parametrize("command", commands("make"), ids=lambda command: command.text)
+MAKE = [
+    command
+    for path in GUIDES
+    for block in blocks_of(path)
+    if block.language == "console" and runner_of(block) == "make"
+    for command in block.commands
+]
+
+
+@pytest.mark.parametrize("command", MAKE, ids=lambda command: command.text)
 def test_make_knows_the_targets(command: Command) -> None:
     done = subprocess.run(
         [*command.words, "--dry-run"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
@@ -60,24 +69,32 @@ def test_make_knows_the_targets(command: Command) -> None:
     assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
 
 
+@pytest.mark.parametrize("path", [path for path in GUIDES if blocks_of(path)], ids=name_of)
 def test_the_commands_do_what_is_said(
-    folder: Path, curl: Curl, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    path: Path,
+    folder: Path,
+    curl: Curl,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Every block from the first to the last; a server that a block starts serves those below."""
     monkeypatch.chdir(folder)
     servers: list[Live] = []
     try:
-        for command in commands("here"):
-            if command.words[:2] == ["wye", "serve"]:
-                servers.append(Live(command.words[1:], folder=folder))
-            elif command.words[0] == "curl":
-                assert json.loads(curl(command, servers[-1].url))["passages"], command
-            else:
-                printed = wye(command, folder, capsys, monkeypatch)
-                assert is_part_of(" ".join(command.output), printed), (command, printed)
-        assert servers
-        for block in README:
+        for block in blocks_of(path):
             if block.language == "python":
-                assert python(block, servers[-1].url).strip(), block
+                url = servers[-1].url if ADDRESS in block.text else ""
+                assert python(block, url, folder).strip(), block
+                continue
+            for command in block.commands if runner_of(block) == "here" else ():
+                if command.words[:2] == ["wye", "serve"]:
+                    servers.append(Live(command.words[1:], folder=folder))
+                elif command.words[0] == "curl":
+                    reply = json.loads(curl(command, servers[-1].url))
+                    assert "/v1/retrieve" not in command.text or reply["passages"], command
+                else:
+                    printed = wye(command, folder, capsys, monkeypatch)
+                    assert is_part_of(" ".join(command.output), printed), (command, printed)
     finally:
         codes = [server.stop() for server in servers]
     assert codes == [0] * len(servers)
@@ -99,11 +116,14 @@ def wye(
     return captured.out
 
 
-def python(block: Block, url: str) -> str:
-    """Run a program that asks a server; what it prints."""
+def python(block: Block, url: str, folder: Path) -> str:
+    """Run a program, which may ask a server; what it prints."""
     program = block.text.replace(f"http://{ADDRESS}", url)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
+        cwd=folder,
+        env=environment,
         capture_output=True,
         encoding="utf-8",
         check=False,
