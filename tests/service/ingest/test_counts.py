@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport
 from service.http.metrics import DocumentMetrics
 from service.ingest.jobs import Job, State
@@ -65,7 +65,7 @@ def test_what_waits_is_seen(
     client: TestClient, folder: Path, make_lines: Lines, wait_for: WaitFor
 ) -> None:
     assert [read(client)("wye_jobs", state=state) for state in ("queued", "running")] == [0, 0]
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         jobs = [
             client.post("/v1/documents", content=make_lines(20, 20 * n), headers=KIND).json()["id"]
             for n in range(2)
