@@ -15,12 +15,9 @@ def state_after(*steps: Transition) -> ParserState:
     return state
 
 
-def test_a_derivation_builds_its_tree() -> None:
+def test_a_derivation_builds_its_tree_when_the_root_is_closed() -> None:
     state = state_after(SHIFT, NP, CLOSE, S, SHIFT, CLOSE, ROOT, CLOSE)
     assert str(state.tree) == "(ROOT (S (NP (NNS boats)) (VBP float)))"
-
-
-def test_there_is_no_tree_before_the_root_is_closed() -> None:
     assert state_after(SHIFT, S, SHIFT, CLOSE).tree is None
     assert state_after(SHIFT, S, SHIFT, CLOSE, ROOT).tree is None
 

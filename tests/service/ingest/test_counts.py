@@ -105,10 +105,10 @@ def test_what_whoever_writes_tells() -> None:
     registry = CollectorRegistry()
     metrics = DocumentMetrics(registry)
     metrics.begin("c")
-    metrics.waited("c", 0.2)
-    metrics.committed("c", 0.03)
+    metrics.change_wait_seconds.labels("c").observe(0.2)
+    metrics.commit_seconds.labels("c").observe(0.03)
     metrics.wrote("c", IngestReport(added=3, removed=1))
-    metrics.ended(Job("job-1", "c", 2, 9, 0.0, state=State.FAILED))
+    metrics.jobs_ended.labels("c", State.FAILED).inc()
     metrics.unfinished("c", [Job(f"job-{n}", "c", 1, 1, 0.0) for n in (2, 3)])
 
     def value(name: str, **labels: str) -> float | None:
