@@ -16,10 +16,10 @@ from pydantic import SecretStr
 from starlette.testclient import TestClient
 
 from backends.filters import Columns, parse_filter
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
-from backends.types import Hit, Passage, Ranking
+from backends.types import Passage, RankedHit, Ranking
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import Analyser
 from router.errors import ModelFileError
@@ -194,7 +194,7 @@ class Library(Session, Gateway):
             for p in rows
         ]
         hits = tuple(
-            Hit(id_, float(-score), rank)
+            RankedHit(id_, float(-score), rank)
             for rank, (score, id_) in enumerate(sorted(scored)[:k], start=1)
         )
         ranking = Ranking(str(route), hits, len(rows))
@@ -206,7 +206,7 @@ class Library(Session, Gateway):
         return Reply(question, route, ranking, arms, seconds, self.version)
 
 
-def _fused(hit: Hit) -> FusedHit:
+def _fused(hit: RankedHit) -> FusedHit:
     share = 0.5 / (60 + hit.rank)
     sources = tuple(Source(arm, hit.rank, hit.score, share) for arm in ("dense", "graph"))
     return FusedHit(hit.id, 2 * share, hit.rank, sources)
@@ -238,7 +238,7 @@ class Shelf(Library):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._index = index = Index.open(folder)
+        self._index = index = PassageStore.open(folder)
         ids = index.snapshot().to_table(columns=["id"])["id"].to_pylist()
         super().__init__(index.fetch(ids), index.version)
 
@@ -261,7 +261,7 @@ class Shelf(Library):
 @pytest.fixture
 def shelf(tmp_path: Path) -> Shelf:
     analyser = HashAnalyser()
-    index = Index.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
+    index = PassageStore.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
     ingest(index, LIBRARY, analyser)
     return Shelf(tmp_path / "index")
 

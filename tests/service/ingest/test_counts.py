@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport
 from service.http.metrics import DocumentMetrics
 from service.ingest.jobs import Job, State
@@ -65,7 +65,7 @@ def test_what_waits_is_seen(
     client: TestClient, folder: Path, make_lines: Lines, wait_for: WaitFor
 ) -> None:
     assert [read(client)("wye_jobs", state=state) for state in ("queued", "running")] == [0, 0]
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         jobs = [
             client.post("/v1/documents", content=make_lines(20, 20 * n), headers=KIND).json()["id"]
             for n in range(2)
@@ -105,10 +105,10 @@ def test_what_whoever_writes_tells() -> None:
     registry = CollectorRegistry()
     metrics = DocumentMetrics(registry)
     metrics.begin("c")
-    metrics.waited("c", 0.2)
-    metrics.committed("c", 0.03)
+    metrics.change_wait_seconds.labels("c").observe(0.2)
+    metrics.commit_seconds.labels("c").observe(0.03)
     metrics.wrote("c", IngestReport(added=3, removed=1))
-    metrics.ended(Job("job-1", "c", 2, 9, 0.0, state=State.FAILED))
+    metrics.jobs_ended.labels("c", State.FAILED).inc()
     metrics.unfinished("c", [Job(f"job-{n}", "c", 1, 1, 0.0) for n in (2, 3)])
 
     def value(name: str, **labels: str) -> float | None:

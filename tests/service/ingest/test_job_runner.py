@@ -13,7 +13,7 @@ import httpx2 as httpx
 import pytest
 from starlette.testclient import TestClient
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from router.session import Session
 from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
@@ -47,7 +47,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_writer_is_waited_for_and_then_named(start: Start, folder: Path) -> None:
     client = start(wait_seconds=0.2)
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         started = time.monotonic()
         reply = client.put("/v1/documents/x", json={"text": "A bridge."})
         assert reply.status_code == 409
@@ -61,7 +61,7 @@ def test_another_writer_is_waited_for_and_then_named(start: Start, folder: Path)
 def test_a_job_waits_for_another_writer_and_says_for_whom(
     client: TestClient, folder: Path, make_lines: Lines, wait_for: WaitFor
 ) -> None:
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         job = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
         until(lambda: bool(client.get(f"/v1/jobs/{job}").json()["waits_for"]))
         said = client.get(f"/v1/jobs/{job}").json()
@@ -108,7 +108,7 @@ def test_what_a_job_will_write_is_not_deleted_by_filter(
     )
     one = {"filter": {"type": "eq", "key": "tag", "value": 19}}
     other = {"filter": {"type": "eq", "key": "tag", "value": 20}}
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         job = client.post("/v1/documents", content=rows, headers=KIND).json()["id"]
         refused = client.post("/v1/documents/delete", json=one)
         assert (refused.status_code, "'t19'" in refused.json()["detail"]) == (409, True)
@@ -119,7 +119,7 @@ def test_what_a_job_will_write_is_not_deleted_by_filter(
 
 def test_only_so_many_jobs_may_wait(start: Start, folder: Path, make_lines: Lines) -> None:
     client = start(direct_passages=1, jobs=1)
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         assert client.post("/v1/documents", content=make_lines(5), headers=KIND).status_code == 202
         more = client.post("/v1/documents", content=make_lines(5, 10), headers=KIND)
         assert (more.status_code, "retry-after" in more.headers) == (503, True)
@@ -209,7 +209,7 @@ def test_a_job_outlives_kill_9(folder: Path, make_lines: Lines) -> None:
     finally:
         server.kill()
         client.close()
-    stored = Index.open(folder).count()
+    stored = PassageStore.open(folder).count()
     assert 3 + 16 <= stored < 123
     server, client = serve(folder)
     try:
