@@ -103,10 +103,8 @@ def test_a_router_and_thresholds_of_a_collection(
     index: Path,
     tmp_path: Path,
     handmade_router: Callable[[Path, str, float], Path],
-    reading_analyser: type,
-    monkeypatch: pytest.MonkeyPatch,
+    reading_models: None,
 ) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
     router = handmade_router(tmp_path / "models", "words", 1.0)
     file = tmp_path / "thresholds.json"
     save_policy(file, Policy(Thresholds(0.25, 0.5), router="handmade/v1"), {})
@@ -125,10 +123,8 @@ def test_a_router_and_thresholds_of_a_collection(
     missing = replace(wanted, routers=(*wanted.routers, "c=nobody/v1"))
     found = looked_at(missing)
     for name, says in (("a", "'another/v1', but 'handmade/v1' decides"), ("c", "'nobody/v1'")):
-        assert (found[f"router {name}"].state, says in found[f"router {name}"].says) == (
-            Health.BAD,
-            True,
-        )
+        finding = found[f"router {name}"]
+        assert (finding.state, says in finding.says) == (Health.BAD, True)
     unknown = replace(wanted, thresholds=(f"z={file}",))
     assert "'z', but that is no collection" in looked_at(unknown)["routers"].says
 
@@ -136,13 +132,11 @@ def test_a_router_and_thresholds_of_a_collection(
 def test_a_router_that_asks_the_corpus_is_no_fault(
     tmp_path: Path,
     handmade_router: Callable[[Path, str, float], Path],
-    reading_analyser: type,
+    reading_models: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
     for feature, says in (("seed_count", "decides with an index"), ("words", "auto works")):
-        monkeypatch.setenv(
-            "WYE_ROUTER__MODEL", str(handmade_router(tmp_path / "models", feature, 1.0))
-        )
+        router = handmade_router(tmp_path / "models", feature, 1.0)
+        monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
         found = looked_at(free())["router"]
         assert (found.state, says in found.says) == (Health.GOOD, True)
