@@ -181,16 +181,6 @@ def test_a_router_of_the_question_decides_alike_with_and_without_an_index(
             assert decide([text], settings, models, explain=True) == [decision]
 
 
-def test_a_router_of_the_corpus_decides_with_an_index_alone(
-    folder: Path, routed: Callable[..., Settings]
-) -> None:
-    settings = routed("seed_count")
-    with pytest.raises(ModelFileError, match="Name the index"):
-        decide([SHORT], settings, ModelCache())
-    found = Session.open(settings, folder).gateway.decide([SHORT, "why?"])
-    assert found[0].score != found[1].score
-
-
 def test_a_thresholds_file_stands_in_for_the_routers_own(
     file: Path, routed: Callable[..., Settings]
 ) -> None:

@@ -16,40 +16,29 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return written
 
 
-def test_a_bar_counts_to_what_is_expected(screen: io.StringIO) -> None:
-    bar = Bar(expected=10)
-    bar.start(None, "passages")
-    bar.advance(4)
+@pytest.mark.parametrize(
+    ("expected", "totals", "steps", "shown"),
+    [
+        (10, [None], 4, "4/10"),  # counts to what is expected
+        (2, [None], 5, "5/5"),  # an estimate that is too low is raised
+        (None, [3, 4], 1, "1/4"),  # a stage may follow another
+    ],
+)
+def test_a_bar_counts(
+    screen: io.StringIO, expected: int | None, totals: list[int | None], steps: int, shown: str
+) -> None:
+    bar = Bar(expected)
+    for total in totals:
+        bar.start(total, "passages")
+    bar.advance(steps)
     bar.close()
     assert "passages" in screen.getvalue()
-    assert "4/10" in screen.getvalue()
-
-
-def test_an_estimate_that_is_too_low_is_raised(screen: io.StringIO) -> None:
-    bar = Bar(expected=2)
-    bar.start(None, "passages")
-    bar.advance(5)
-    bar.close()
-    assert "5/5" in screen.getvalue()
-
-
-def test_a_stage_may_follow_another(screen: io.StringIO) -> None:
-    bar = Bar()
-    bar.start(3, "one")
-    bar.start(4, "two")
-    bar.advance(1)
-    bar.close()
-    assert "1/4" in screen.getvalue()
-
-
-def test_counting_outside_a_stage_does_nothing() -> None:
-    bar = Bar()
-    bar.advance(1)
-    bar.close()
+    assert shown in screen.getvalue()
 
 
 def test_nothing_is_drawn_into_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     bar = Bar(expected=2)
+    bar.advance(1)  # outside a stage, it does nothing
     bar.start(None, "passages")
     bar.advance(1)
     bar.close()
