@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.errors import BackendError
-from backends.types import Float16, Float32, Hit, Int32, Int64, Mask, Query, Ranking
+from backends.types import Float16, Float32, Int32, Int64, Mask, Query, RankedHit, Ranking
 
 
 class RequestError(BackendError, ValueError):
@@ -113,7 +113,9 @@ def make_ranking(
         degraded: See `Ranking`.
     """
     pairs = zip(rows.tolist(), scores.tolist(), strict=True)
-    hits = tuple(Hit(ids[row], score, rank) for rank, (row, score) in enumerate(pairs, start=1))
+    hits = tuple(
+        RankedHit(ids[row], score, rank) for rank, (row, score) in enumerate(pairs, start=1)
+    )
     return Ranking(retriever, hits, candidates, degraded)
 
 

@@ -129,7 +129,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RankedHit:
     """One retrieved passage.
 
     Attributes:
@@ -155,7 +155,7 @@ class Ranking:
     """
 
     retriever: str
-    hits: tuple[Hit, ...]
+    hits: tuple[RankedHit, ...]
     candidates: int = 0
     degraded: str = ""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from backends.types import Float64, Hit, Ranking
+from backends.types import Float64, RankedHit, Ranking
 from router.errors import FusionError, SettingsError
 from router.query_performance import log_share, signals
 from router.scorer import sigmoid
@@ -167,7 +167,7 @@ def _added_up(parts: Sequence[Part], k: int) -> Ranking:
     """
     if k < 1:
         raise FusionError(f"k is {k}; ask for at least 1 hit.")
-    found: defaultdict[str, list[tuple[Ranking, Hit, float]]] = defaultdict(list)
+    found: defaultdict[str, list[tuple[Ranking, RankedHit, float]]] = defaultdict(list)
     for part in parts:
         for hit, share in zip(part.ranking.hits, part.shares, strict=True):
             found[hit.id].append((part.ranking, hit, share))
@@ -185,7 +185,7 @@ def _added_up(parts: Sequence[Part], k: int) -> Ranking:
     )
 
 
-def _sources(found: Sequence[tuple[Ranking, Hit, float]]) -> tuple[Source, ...]:
+def _sources(found: Sequence[tuple[Ranking, RankedHit, float]]) -> tuple[Source, ...]:
     return tuple(
         sorted(
             Source(ranking.retriever, hit.rank, hit.score, share) for ranking, hit, share in found

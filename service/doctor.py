@@ -35,7 +35,7 @@ _ERRORS = (BackendError, FeaturizerError, RouterError, ServiceError, OSError)
 
 
 class Health(StrEnum):
-    """What came of looking at something."""
+    """Whether something is as it should be."""
 
     GOOD = "good"
     WARNING = "warning"
@@ -44,13 +44,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        subject: What.
-        state: Whether it is as it should be.
-        says: What was found, and what to do when it is not good.
-    """
+    """One thing that was looked at: what was found, and what to do when it is not good."""
 
     subject: str
     state: Health

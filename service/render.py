@@ -6,12 +6,12 @@ import numpy as np
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from backends.files import plain, rounded_json
 from backends.trigraph.explanation import EntityNote, Explanation
-from backends.types import Hit as RankedHit
+from backends.types import RankedHit
 from router.policy import bands
 from router.types import Contribution, Decision, FusedHit, Route, Thresholds
 from wye import Hit, Hits
@@ -74,15 +74,8 @@ def _gauge(score: float, thresholds: Thresholds) -> Text:
 def _contributions(contributions: tuple[Contribution, ...], most: int) -> Table:
     baseline, *features = contributions
     rest = features[most:]
-    table = Table(
-        title="Why: what each feature adds to the score's logit",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-    )
-    table.add_column("feature")
-    for heading in ("value", "logit"):
-        table.add_column(heading, justify="right")
+    columns = ("feature", _right("value"), _right("logit"))
+    table = _table("Why: what each feature adds to the score's logit", *columns)
     table.add_row(Text(baseline.name, style="dim"), "", f"{baseline.logit:+.3f}")
     for part in features[:most]:
         value = "" if part.value is None else f"{part.value:.4g}"
@@ -104,10 +97,8 @@ def show_explanation(console: Console, explanation: Explanation) -> None:
 
 
 def _seeds(explanation: Explanation) -> Table:
-    table = _table("Seeds: what the question names")
-    for heading in ("question", "entity", "found by"):
-        table.add_column(heading)
-    table.add_column("value", justify="right")
+    columns = ("question", "entity", "found by", _right("value"))
+    table = _table("Seeds: what the question names", *columns)
     for seed in explanation.seeds:
         table.add_row(Text(seed.mention), Text(seed.entity), seed.origin, f"{seed.value:.2f}")
     if not explanation.seeds:
@@ -118,11 +109,10 @@ def _seeds(explanation: Explanation) -> Table:
 def _entities(explanation: Explanation) -> Table:
     shown = explanation.entities[:SHOWN_ENTITIES]
     more = len(explanation.entities) - len(shown)
-    table = _table("Entities: what became active" + (f" (and {more} more)" if more else ""))
-    table.add_column("level", justify="right")
-    table.add_column("entity")
-    table.add_column("value", justify="right")
-    table.add_column("reached over", overflow="fold")
+    table = _table(
+        "Entities: what became active" + (f" (and {more} more)" if more else ""),
+        *(_right("level"), "entity", _right("value"), Column("reached over", overflow="fold")),
+    )
     for entity in shown:
         name, value = Text(entity.entity), f"{entity.value:.2f}"
         table.add_row(str(entity.level), name, value, _bridge(entity))
@@ -138,19 +128,23 @@ def _bridge(entity: EntityNote) -> Text:
 
 
 def _passages(explanation: Explanation) -> Table:
-    table = _table("Passages: shares of the mass before and after the walk")
-    table.add_column("passage")
-    table.add_column("prior", justify="right")
-    table.add_column("PageRank", justify="right")
-    table.add_column("active entities in it", overflow="fold")
+    entities = Column("active entities in it", overflow="fold")
+    columns = ("passage", _right("prior"), _right("PageRank"), entities)
+    table = _table("Passages: shares of the mass before and after the walk", *columns)
     for passage in explanation.passages:
         shares = f"{passage.prior:.2%}", f"{passage.pagerank:.2%}"
         table.add_row(Text(passage.id), *shares, Text(", ".join(passage.entities)))
     return table
 
 
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+def _table(title: str, *columns: str | Column) -> Table:
+    return Table(
+        *columns, title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD
+    )
+
+
+def _right(heading: str) -> Column:
+    return Column(heading, justify="right")
 
 
 def show_hits(console: Console, hits: Hits) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pyarrow.compute as pc
 
 from backends.progress import Progress, Silent
-from backends.store.index import Changes, Index, Writer
+from backends.store.index import Changes, PassageStore, Writer
 from backends.store.schema import any_of, content_hash, to_batch
 from backends.types import AnalysedPassage, Passage, PassageAnalyser
 from backends.words import title_names
@@ -49,7 +49,7 @@ class IngestReport:
 
 
 def ingest(
-    index: Index,
+    index: PassageStore,
     passages: Iterable[Passage],
     analyser: PassageAnalyser,
     *,

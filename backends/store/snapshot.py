@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from backends.numerics import ragged
 from backends.store.entity_vectors import EntityVectorCache
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.types import Float16, Float32, Int32, Int64, Passage
 
 _TEXT_BLOCK = 4096
@@ -193,7 +193,7 @@ _N = TypeVar("_N", np.float16, np.float32)
 _Rows = NDArray[np.floating[Any]]
 
 
-def read_corpus(index: Index, before: Corpus | None = None) -> Corpus:
+def read_corpus(index: PassageStore, before: Corpus | None = None) -> Corpus:
     """Read the version that an index has in view; after an earlier one, what differs from it."""
     dataset = index.snapshot()
     table = dataset.to_table(columns=_COLUMNS, scan_in_order=True)

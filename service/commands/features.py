@@ -1,11 +1,22 @@
 """`wye features`: what a router sees of a question."""
 
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree as Drawing
 
 from service.commands.options import JsonOption
 from service.terminal import messages, output
+
+if TYPE_CHECKING:
+    from featurizer.constituency.tree import Tree
+    from featurizer.registry import Reference
+    from featurizer.types import Syntax
 
 
 def features(
@@ -20,19 +31,40 @@ def features(
 
     Each value stands beside its percentile in a reference set of questions that come with Wye.
     """
-    from service.render_features import list_features, listed_json
+    from backends.files import rounded_json
 
-    if question is None:
-        if as_json:
-            typer.echo(listed_json())
-        else:
-            list_features(output())
-        return
+    described = None if question is None else _describe(question)
+    if as_json:
+        typer.echo(rounded_json(_registry() if described is None else _values(described)))
+    elif described is None:
+        _list_features(output())
+    else:
+        _show(output(), described)
 
+
+@dataclass(frozen=True, slots=True)
+class DescribedQuestion:
+    """A question with its features.
+
+    Attributes:
+        values: In the order of the registry.
+        percentiles: Of the values in the reference set; None where they cannot be compared.
+        notes: What is not as it would be expected, in sentences.
+    """
+
+    question: str
+    syntax: "Syntax"
+    values: Sequence[float]
+    percentiles: Sequence[float | None]
+    schema_id: str
+    reference: "Reference"
+    notes: Sequence[str]
+
+
+def _describe(question: str) -> DescribedQuestion:
     from featurizer.constituency.parser import open_syntax_parser
-    from featurizer.registry import feature_row, read_reference, schema_id
+    from featurizer.registry import FEATURE_NAMES, feature_row, read_reference, schema_id
     from router.gateway import check
-    from service.render_features import Described, described_json, show_described
     from service.settings import load_settings
 
     check([question], 1)
@@ -40,10 +72,148 @@ def features(
     with messages().status("Loading the models"):
         parser = open_syntax_parser(settings.pipeline, settings.constituency)
     (syntax,) = parser.parse([question])
-    described = Described(
-        question, syntax, feature_row(syntax), schema_id(parser.fingerprint), read_reference()
-    )
-    if as_json:
-        typer.echo(described_json(described))
+    values = feature_row(syntax)
+    schema, reference = schema_id(parser.fingerprint), read_reference()
+    notes = []
+    percentiles: list[float | None] = [None] * len(values)
+    if schema == reference.schema_id:
+        percentiles = [*map(reference.percentile, FEATURE_NAMES, values)]
     else:
-        show_described(output(), described)
+        notes.append(
+            f"No percentiles: the reference set has feature schema {reference.schema_id}, and "
+            f"these values have {schema}. Unset WYE_ANALYSER__*, or compute the set anew: "
+            "python -m training.feature_reference."
+        )
+    if syntax.unread:
+        notes.append(f"The last {syntax.unread:,} characters were not read; ask something shorter.")
+    if flat := sum(syntax.flat):
+        notes.append(
+            f"{flat} of {len(syntax.flat)} sentences have no tree, being too long or "
+            "beyond the model: all their words stand under one X."
+        )
+    return DescribedQuestion(question, syntax, values, percentiles, schema, reference, notes)
+
+
+def _registry() -> list[dict[str, object]]:
+    from featurizer.registry import FEATURES
+
+    return [
+        {
+            "name": feature.name,
+            "group": feature.group,
+            "unit": feature.unit,
+            "meaning": feature.doc,
+            "source": feature.source,
+            "version": feature.version,
+        }
+        for feature in FEATURES
+    ]
+
+
+def _values(described: DescribedQuestion) -> dict[str, object]:
+    from featurizer.registry import FEATURES
+
+    text, syntax, reference = described.question, described.syntax, described.reference
+    sentences = zip(syntax.sentences, syntax.trees, syntax.flat, strict=True)
+    columns = zip(FEATURES, described.values, described.percentiles, strict=True)
+    return {
+        "question": text,
+        "schema_id": described.schema_id,
+        "reference": {"schema_id": reference.schema_id, "questions": dict(reference.sources)},
+        "notes": described.notes,
+        "sentences": [
+            {
+                "text": text[syntax.tokens[start].span[0] : syntax.tokens[end - 1].span[1]],
+                "tree": str(tree),
+                "flat": flat,
+            }
+            for (start, end), tree, flat in sentences
+        ],
+        "features": [
+            {"name": feature.name, "group": feature.group, "value": value, "percentile": percentile}
+            for feature, value, percentile in columns
+        ],
+    }
+
+
+def _list_features(console: Console) -> None:
+    from featurizer.registry import FEATURES
+
+    rows = [
+        (Text(feature.unit, style="dim"), feature.doc, Text(feature.source, style="dim"))
+        for feature in FEATURES
+    ]
+    console.print(_table(("feature", "unit", "meaning", "source"), rows))
+    console.print(f"{len(FEATURES)} features. wye features QUESTION shows those of a question.")
+
+
+def _show(console: Console, described: DescribedQuestion) -> None:
+    from featurizer.registry import FEATURES
+
+    for tree in described.syntax.trees:
+        console.print(draw(tree))
+    columns = zip(FEATURES, described.values, described.percentiles, strict=True)
+    rows = [
+        (
+            f"{value:.6g}",
+            "-" if percentile is None else f"{percentile:.0f}",
+            Text(feature.unit, style="dim"),
+        )
+        for feature, value, percentile in columns
+    ]
+    styles = ["" if value else "dim" for value in described.values]
+    table = _table(("feature", "value", "percentile", "unit"), rows, styles)
+    for column in table.columns[1:3]:
+        column.justify = "right"
+    console.print(table)
+    if described.schema_id == described.reference.schema_id:
+        total = sum(described.reference.sources.values())
+        console.print(f"Percentiles are among {total} questions that come with Wye.", style="dim")
+    for note in described.notes:
+        console.print(f"note: {note}", style="yellow")
+
+
+def _table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    styles: Sequence[str] | None = None,
+) -> Table:
+    """A row for each feature, with the feature's name before the cells, under its group's name."""
+    from featurizer.registry import FEATURES
+
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    group = ""
+    for feature, cells, style in zip(FEATURES, rows, styles or [""] * len(FEATURES), strict=True):
+        if feature.group != group:
+            group = feature.group
+            table.add_section()
+            table.add_row(Text(group, style="bold cyan"))
+        table.add_row(feature.name, *cells, style=style)
+    return table
+
+
+def draw(tree: "Tree") -> Drawing:
+    """A tree with a line for each phrase; one that holds nothing but words is a single line."""
+    top = Drawing(_line(tree), guide_style="dim")
+    pending = [(tree, top)]
+    while pending:
+        node, drawing = pending.pop()
+        if node.is_preterminal or all(child.is_preterminal for child in node.children):
+            continue
+        # Rich draws branches in the order in which they were added.
+        pending += [(child, drawing.add(_line(child))) for child in node.children]
+    return top
+
+
+def _line(node: "Tree") -> Text:
+    if node.is_preterminal:
+        return _tagged(node)
+    line = Text(node.label, style="bold cyan")
+    if all(child.is_preterminal for child in node.children):
+        for child in node.children:
+            line.append("  ").append_text(_tagged(child))
+    return line
+
+
+def _tagged(node: "Tree") -> Text:
+    return Text(node.children[0].label).append(f" {node.label}", style="dim")

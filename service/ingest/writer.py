@@ -17,7 +17,7 @@ import numpy as np
 from backends.errors import IndexLockedError
 from backends.filters import parse_filter
 from backends.store.documents import Removal, matching, remove
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
 from backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser
 from service.batching import Batcher
@@ -168,7 +168,7 @@ class CollectionWriter:
 
     async def analyse(
         self, passages: Sequence[Passage], is_stopped: Callable[[], bool]
-    ) -> "tuple[Index, InterleavedAnalyser]":
+    ) -> "tuple[PassageStore, InterleavedAnalyser]":
         """Analyse the passages that are not stored like this already.
 
         Returns:
@@ -177,7 +177,7 @@ class CollectionWriter:
         Raises:
             StoppedError: It is to end.
         """
-        index = await self.off_loop(lambda: Index.open(self.collection.session.folder))
+        index = await self.off_loop(lambda: PassageStore.open(self.collection.session.folder))
         analyser = InterleavedAnalyser(
             self.collection.session.analyser,
             self._models,
@@ -188,7 +188,7 @@ class CollectionWriter:
         return index, analyser
 
     async def write_group(
-        self, index: Index, passages: Sequence[Passage], analyser: "InterleavedAnalyser"
+        self, index: PassageStore, passages: Sequence[Passage], analyser: "InterleavedAnalyser"
     ) -> IngestReport:
         """Write a part of a job, when it is its turn.
 

@@ -17,7 +17,7 @@ from backends.numerics import (
     top_rows,
     without,
 )
-from backends.types import Hit, Query, Ranking
+from backends.types import Query, RankedHit, Ranking
 
 
 @given(
@@ -60,7 +60,7 @@ def test_ranks_count_from_one() -> None:
     ranking = make_ranking(
         "dense", ["a", "b", "c"], np.array([2, 0]), np.array([0.5, 0.25]), candidates=3
     )
-    assert ranking == Ranking("dense", (Hit("c", 0.5, 1), Hit("a", 0.25, 2)), 3, "")
+    assert ranking == Ranking("dense", (RankedHit("c", 0.5, 1), RankedHit("a", 0.25, 2)), 3, "")
     assert type(ranking.hits[0].score) is float
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.trigraph.seeds import SeedStats
-from backends.types import Hit, Query, Ranking
+from backends.types import Query, RankedHit, Ranking
 from router.errors import FusionError
 from router.fusion import (
     GRAPH_WEIGHT_SIGNALS,
@@ -33,7 +33,7 @@ IDS = [f"p{number}" for number in range(8)]
 
 
 def ranked(name: str, *ids: str, degraded: str = "", candidates: int = 0) -> Ranking:
-    hits = tuple(Hit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
+    hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
     return Ranking(name, hits, candidates, degraded)
 
 
@@ -167,7 +167,7 @@ def test_empty_lists_give_an_empty_ranking() -> None:
         ([ranked("dense", "a", "a")], [1], {}, "Passage 'a' is twice in 'dense'"),
         ([ranked("dense", "a")], [1], {"k": 0}, "k is 0"),
         ([ranked("dense", "a")], [1], {"rrf_k": -1.0}, "rrf_k is -1"),
-        ([Ranking("dense", (Hit("a", 1, 0),))], [1], {}, "says rank 0"),
+        ([Ranking("dense", (RankedHit("a", 1, 0),))], [1], {}, "says rank 0"),
     ],
 )
 def test_misuse_is_told_apart(
@@ -179,14 +179,14 @@ def test_misuse_is_told_apart(
 
 
 def test_a_concatenation_is_refused() -> None:
-    run_together = Ranking("both", (Hit("a", 1, 1), Hit("b", 1, 1)))
+    run_together = Ranking("both", (RankedHit("a", 1, 1), RankedHit("b", 1, 1)))
     with pytest.raises(FusionError, match="fuse whole rankings"):
         fuse([run_together], [1], k=2)
 
 
 def scored(name: str, scores: dict[str, float], candidates: int = 100) -> Ranking:
     order = sorted(scores, key=lambda id_: (-scores[id_], id_))
-    hits = tuple(Hit(id_, scores[id_], rank) for rank, id_ in enumerate(order, start=1))
+    hits = tuple(RankedHit(id_, scores[id_], rank) for rank, id_ in enumerate(order, start=1))
     return Ranking(name, hits, candidates)
 
 
@@ -311,7 +311,7 @@ def test_scores_that_cannot_be_combined() -> None:
     with pytest.raises(FusionError, match="k is 0"):
         combine_scores([dense], [1.0], k=0)
     with pytest.raises(FusionError, match="says rank 2"):
-        combine_scores([Ranking("dense", (Hit("a", 1.0, 2),), 9)], [1.0], k=1)
+        combine_scores([Ranking("dense", (RankedHit("a", 1.0, 2),), 9)], [1.0], k=1)
 
 
 LISTS = {

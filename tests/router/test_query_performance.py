@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backends.trigraph.seeds import SeedStats
-from backends.types import Hit, Mention, Query, Ranking
+from backends.types import Mention, Query, RankedHit, Ranking
 from featurizer import registry as featurizer
 from featurizer.registry import FEATURE_NAMES
 from router.query_performance import (
@@ -24,7 +24,7 @@ from router.types import ArmResults, Route
 
 
 def ranking(arm: Route, *pairs: tuple[str, float]) -> Ranking:
-    hits = tuple(Hit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
+    hits = tuple(RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
     return Ranking(arm, hits, 100)
 
 
@@ -121,7 +121,7 @@ def test_names_are_unique_and_chosen_in_any_order() -> None:
 
 
 PARSERS = {"pipeline": "one", "constituency": "two"}
-DENSE = Ranking(Route.DENSE, (Hit("a", 0.9, 1), Hit("b", 0.4, 2)))
+DENSE = Ranking(Route.DENSE, (RankedHit("a", 0.9, 1), RankedHit("b", 0.4, 2)))
 KNOWN = ArmResults(
     Query("Who met Ada?", np.ones(2, np.float32), mentions=(Mention("Ada", "entity"),)),
     (SeedStats("Ada", 0.8, "name", 4, 1),),
@@ -149,7 +149,7 @@ def test_what_deeper_lists_and_other_arms_say_changes_nothing() -> None:
         KNOWN.seeds,
         {
             Route.DENSE: Ranking(
-                Route.DENSE, tuple(Hit(f"p{n:02}", 1 / n, n) for n in range(1, 100))
+                Route.DENSE, tuple(RankedHit(f"p{n:02}", 1 / n, n) for n in range(1, 100))
             ),
             Route.GRAPH: DENSE,
             Route.LEXICAL: DENSE,

@@ -10,7 +10,7 @@ import pytest
 
 import backends.words
 from backends.lexical import LexicalRetriever
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus
 from backends.trigraph.retriever import TriGraphRetriever
@@ -44,7 +44,7 @@ def test_every_arm_ranks_the_same(
 ) -> None:
     monkeypatch.setattr(backends.words, "_SPARE", spare)
     chance = random.Random(spare)
-    index = Index.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
+    index = PassageStore.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
     settings = Settings()
     ingest(index, [passage(number, chance) for number in range(20)], ANALYSER)
     before: Snapshot | None = None
@@ -65,7 +65,7 @@ def test_every_arm_ranks_the_same(
 
 def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
     chance = random.Random(1)
-    index = Index.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
+    index = PassageStore.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
     ingest(index, [passage(number, chance) for number in range(20)], ANALYSER)
     before = Snapshot(index, Settings())
     assert isinstance(before.retriever(Route.GRAPH), TriGraphRetriever)

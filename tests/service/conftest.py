@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.types import Passage
 from benchmarks.hashing import HashAnalyser
@@ -30,7 +30,7 @@ BRIDGES = (
 @pytest.fixture
 def shelf(tmp_path: Path) -> Shelf:
     analyser = HashAnalyser()
-    index = Index.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
+    index = PassageStore.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
     ingest(index, LIBRARY, analyser)
     return Shelf(tmp_path / "index")
 

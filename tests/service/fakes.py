@@ -13,9 +13,9 @@ from typing import Any, cast
 from starlette.testclient import TestClient
 
 from backends.filters import Columns, parse_filter
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
-from backends.types import Hit, Passage, Ranking
+from backends.types import Passage, RankedHit, Ranking
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import Analyser
 from router.errors import ModelFileError
@@ -188,7 +188,7 @@ class Library(Session, Gateway):
             for p in rows
         ]
         hits = tuple(
-            Hit(id_, float(-score), rank)
+            RankedHit(id_, float(-score), rank)
             for rank, (score, id_) in enumerate(sorted(scored)[:k], start=1)
         )
         ranking = Ranking(str(route), hits, len(rows))
@@ -200,7 +200,7 @@ class Library(Session, Gateway):
         return Reply(question, route, ranking, arms, seconds, self.version)
 
 
-def _fused(hit: Hit) -> FusedHit:
+def _fused(hit: RankedHit) -> FusedHit:
     share = 0.5 / (60 + hit.rank)
     sources = tuple(Source(arm, hit.rank, hit.score, share) for arm in ("dense", "graph"))
     return FusedHit(hit.id, 2 * share, hit.rank, sources)
@@ -231,7 +231,7 @@ class Shelf(Library):
     """A library whose passages are one version of a real index, and can be written to."""
 
     def __init__(self, folder: Path) -> None:
-        self._index = index = Index.open(folder)
+        self._index = index = PassageStore.open(folder)
         ids = index.snapshot().to_table(columns=["id"])["id"].to_pylist()
         super().__init__(index.fetch(ids), index.version)
         self._folder = folder

@@ -9,7 +9,7 @@ from backends.store.snapshot import Corpus
 from backends.trigraph.explanation import EntityNote, Explanation, SeedNote
 from backends.trigraph.graph import AssemblySettings
 from backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
-from backends.types import Hit, Mask, Mention, Passage, Query, Ranking
+from backends.types import Mask, Mention, Passage, Query, RankedHit, Ranking
 
 CorpusOf = Callable[..., Corpus]
 PASSAGES = [
@@ -157,7 +157,9 @@ def test_passages_name_the_active_entities_they_mention_strongest_first(
 def test_only_the_passages_of_the_ranking_are_explained_and_unknown_ones_left_out(
     retriever: TriGraphRetriever,
 ) -> None:
-    other = Ranking("dense", (Hit("c", 0.9, 1), Hit("gone", 0.8, 2), Hit("a", 0.7, 3)))
+    other = Ranking(
+        "dense", (RankedHit("c", 0.9, 1), RankedHit("gone", 0.8, 2), RankedHit("a", 0.7, 3))
+    )
     whole = explain(retriever, QUERY)
     some = explain(retriever, QUERY, other)
     notes = {note.id: note for note in whole.passages}

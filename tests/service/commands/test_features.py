@@ -9,7 +9,7 @@ from rich.console import Console
 
 from featurizer.constituency.tree import parse_brackets
 from featurizer.registry import FEATURE_NAMES, read_reference
-from service.render_features import draw
+from service.commands.features import draw
 
 QUESTION = "Who painted the boats in the harbour of Lisbon?"
 Run = Callable[..., tuple[int, str, str]]

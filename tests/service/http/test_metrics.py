@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from service.http.metrics import SHARED, Metrics
 from tests.live import PATIENCE, until
 from tests.service.fakes import Serve
@@ -122,7 +122,7 @@ def test_changes_are_counted_and_timed(client: TestClient) -> None:
 
 def test_what_waits_is_seen(client: TestClient, folder: Path) -> None:
     assert waiting(read(client)) == [0, 0, 0]
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         jobs = [
             client.post("/v1/documents", content=make_lines(20, 20 * n), headers=NDJSON).json()[
                 "id"

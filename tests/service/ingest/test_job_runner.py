@@ -12,7 +12,7 @@ import httpx2 as httpx
 import pytest
 from starlette.testclient import TestClient
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from router.session import Session
 from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
@@ -36,7 +36,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_writer_is_waited_for_and_then_named(start: Serve, folder: Path) -> None:
     client = start(wait_seconds=0.2)
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         started = time.monotonic()
         reply = client.put("/v1/documents/x", json={"text": "A bridge."})
         assert reply.status_code == 409
@@ -48,7 +48,7 @@ def test_another_writer_is_waited_for_and_then_named(start: Serve, folder: Path)
 
 
 def test_a_job_waits_for_another_writer_and_says_for_whom(client: TestClient, folder: Path) -> None:
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
         until(lambda: bool(client.get(f"/v1/jobs/{job}").json()["waits_for"]))
         said = client.get(f"/v1/jobs/{job}").json()
@@ -89,7 +89,7 @@ def test_what_a_job_will_write_is_not_deleted_by_filter(client: TestClient, fold
     )
     one = {"filter": {"type": "eq", "key": "tag", "value": 19}}
     other = {"filter": {"type": "eq", "key": "tag", "value": 20}}
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         job = client.post("/v1/documents", content=rows, headers=NDJSON).json()["id"]
         refused = client.post("/v1/documents/delete", json=one)
         assert (refused.status_code, "'t19'" in refused.json()["detail"]) == (409, True)
@@ -100,7 +100,7 @@ def test_what_a_job_will_write_is_not_deleted_by_filter(client: TestClient, fold
 
 def test_only_so_many_jobs_may_wait(start: Serve, folder: Path) -> None:
     client = start(direct_passages=1, jobs=1)
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         assert (
             client.post("/v1/documents", content=make_lines(5), headers=NDJSON).status_code == 202
         )
@@ -189,7 +189,7 @@ def test_a_job_outlives_kill_9(folder: Path) -> None:
     finally:
         server.kill()
         client.close()
-    stored = Index.open(folder).count()
+    stored = PassageStore.open(folder).count()
     assert 3 + 16 <= stored < 123
     server, client = serve(folder)
     try:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from service.http.keys import Scope, new_key
 from service.settings import ServeSettings
 from tests.live import until
@@ -37,21 +37,21 @@ def test_a_document_is_committed_when_the_reply_comes(client: TestClient, folder
     assert reply.status_code == 201
     said = reply.json()
     assert (said["documents"], said["added"], said["updated"]) == (["galata"], 1, 0)
-    index = Index.open(folder)
+    index = PassageStore.open(folder)
     assert index.version == said["index_version"]
     assert index.fetch(["galata"])[0].title == "Galata Bridge"
     assert "galata" in found(client, "Galata Bridge", said["index_version"])
 
 
 def test_many_at_once_are_one_commit_or_none(client: TestClient, folder: Path) -> None:
-    before = Index.open(folder).version
+    before = PassageStore.open(folder).version
     bad = [{"id": "a", "text": "One."}, {"id": "b", "text": "Two.", "metadata": {"x": {"y": 1}}}]
     reply = client.post("/v1/documents", json={"documents": bad})
     assert reply.status_code == 422
     assert "metadata 'x' holds an object" in reply.json()["detail"]
     twice = {"documents": [{"id": "a", "text": "One."}, {"id": "a", "text": "Two."}]}
     assert "comes twice" in client.post("/v1/documents", json=twice).json()["detail"]
-    assert Index.open(folder).version == before
+    assert PassageStore.open(folder).version == before
     good = {"documents": [{"id": "a", "text": "One."}, {"id": "b", "text": "Two."}]}
     assert client.post("/v1/documents", json=good).json()["index_version"] == before + 1
 
