@@ -44,7 +44,11 @@ def _hardly_any_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_FIRST_WAIT", 0.001)
 
 
-def test_an_answer_comes_piece_by_piece(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
+def test_an_answer_comes_piece_by_piece(
+    endpoint: Endpoint, with_model: GeneratorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project")
     pieces, answer = ask(with_model, temperature=0.5)
     assert "".join(pieces) == ANSWER
     assert len(pieces) == 6
@@ -58,6 +62,7 @@ def test_an_answer_comes_piece_by_piece(endpoint: Endpoint, with_model: Generato
         "temperature": 0.5,
     }
     assert headers["authorization"] == "Bearer sk-secret"
+    assert not [name for name in headers if name.lower().startswith("openai-")]
 
 
 def test_a_request_may_say_how_much(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
