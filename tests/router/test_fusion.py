@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.trigraph.seeds import SeedStats
-from backends.types import Hit, Query, Ranking
+from backends.types import Query, RankedHit, Ranking
 from router.errors import FusionError
 from router.fusion import (
     GRAPH_WEIGHT_SIGNALS,
@@ -34,7 +34,7 @@ Problem = tuple[list[Ranking], list[float]]
 
 
 def ranked(name: str, *ids: str, degraded: str = "", candidates: int = 0) -> Ranking:
-    hits = tuple(Hit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
+    hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
     return Ranking(name, hits, candidates, degraded)
 
 
@@ -144,8 +144,13 @@ def test_a_degraded_list_shows() -> None:
         ([ranked("dense", "a", "a")], [1], {}, "Passage 'a' is twice in 'dense'"),
         ([ranked("dense", "a")], [1], {"k": 0}, "k is 0"),
         ([ranked("dense", "a")], [1], {"rrf_k": -1.0}, "rrf_k is -1"),
-        ([Ranking("dense", (Hit("a", 1, 0),))], [1], {}, "says rank 0"),
-        ([Ranking("both", (Hit("a", 1, 1), Hit("b", 1, 1)))], [1], {}, "fuse whole rankings"),
+        ([Ranking("dense", (RankedHit("a", 1, 0),))], [1], {}, "says rank 0"),
+        (
+            [Ranking("both", (RankedHit("a", 1, 1), RankedHit("b", 1, 1)))],
+            [1],
+            {},
+            "fuse whole rankings",
+        ),
     ],
 )
 def test_misuse_is_told_apart(
@@ -157,7 +162,7 @@ def test_misuse_is_told_apart(
 
 def scored(name: str, scores: dict[str, float], candidates: int = 100) -> Ranking:
     order = sorted(scores, key=lambda id_: (-scores[id_], id_))
-    hits = tuple(Hit(id_, scores[id_], rank) for rank, id_ in enumerate(order, start=1))
+    hits = tuple(RankedHit(id_, scores[id_], rank) for rank, id_ in enumerate(order, start=1))
     return Ranking(name, hits, candidates)
 
 
@@ -273,7 +278,7 @@ def test_weights_go_from_text_to_graph() -> None:
         (scored("clue", {"a": 1.0}), 1.0, 1, "no scale for the scores of 'clue'"),
         (scored("dense", {"a": 1.0}), 0.0, 1, "Nothing is left to fuse"),
         (scored("dense", {"a": 1.0}), 1.0, 0, "k is 0"),
-        (Ranking("dense", (Hit("a", 1.0, 2),), 9), 1.0, 1, "says rank 2"),
+        (Ranking("dense", (RankedHit("a", 1.0, 2),), 9), 1.0, 1, "says rank 2"),
     ],
 )
 def test_scores_that_cannot_be_combined(ranking: Ranking, weight: float, k: int, says: str) -> None:

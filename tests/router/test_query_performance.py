@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backends.trigraph.seeds import SeedStats
-from backends.types import Hit, Mention, Query, Ranking
+from backends.types import Mention, Query, RankedHit, Ranking
 from featurizer import registry as featurizer
 from featurizer.registry import FEATURE_NAMES
 from router.query_performance import (
@@ -25,7 +25,7 @@ from router.types import ArmResults, Route
 
 
 def ranking(arm: Route, *pairs: tuple[str, float]) -> Ranking:
-    hits = tuple(Hit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
+    hits = tuple(RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
     return Ranking(arm, hits, 100)
 
 

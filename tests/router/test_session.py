@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import backends.words
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus
 from backends.types import Passage, Query
@@ -88,8 +88,8 @@ def passage(number: int, chance: random.Random) -> Passage:
     return Passage(f"p{number}", first, f"{first} met {second}. {third} slept beneath mountains.")
 
 
-def twenty(folder: Path, chance: random.Random) -> Index:
-    index = Index.create(folder, HASHES.dimension, HASHES.fingerprint)
+def twenty(folder: Path, chance: random.Random) -> PassageStore:
+    index = PassageStore.create(folder, HASHES.dimension, HASHES.fingerprint)
     ingest(index, [passage(number, chance) for number in range(20)], HASHES)
     return index
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport
 from service.settings import load_settings
 
@@ -170,7 +170,7 @@ def test_an_index_of_other_models(
 
 
 def test_an_index_that_is_being_written(index: Path, corpus: Path, wye: Run) -> None:
-    with Index.open(index).writer():
+    with PassageStore.open(index).writer():
         for command in (["index", str(corpus)], ["delete", "a"]):
             code, _, err = wye(*command, "--index", index)
             assert (code, "is being written by process" in err) == (2, True)
@@ -186,7 +186,7 @@ def test_an_empty_index(index: Path, wye: Run) -> None:
 
 def test_delete_by_id_document_and_filter(index: Path, wye: Run) -> None:
     _, out, _ = wye("delete", "a", "b", "--index", index, "--dry-run")
-    assert (out, Index.open(index).count()) == ("Would delete 2 passages: a, b.\n", 4)
+    assert (out, PassageStore.open(index).count()) == ("Would delete 2 passages: a, b.\n", 4)
     code, out, err = wye("delete", "a", "nobody", "--index", index)
     assert (code, out) == (0, "Deleted 1 passage: a.\n")
     assert err == "Not in the index: nobody.\n"
@@ -194,7 +194,7 @@ def test_delete_by_id_document_and_filter(index: Path, wye: Run) -> None:
     wanted = '{"type": "eq", "key": "year", "value": 1822}'
     assert wye("delete", "--filter", wanted, "--index", index)[1] == "Deleted 1 passage: b.\n"
     assert wye("delete", "a", "--index", index)[1] == "Deleted 0 passages.\n"
-    assert Index.open(index).count() == 1
+    assert PassageStore.open(index).count() == 1
 
 
 def test_info_counts(index: Path, wye: Run) -> None:

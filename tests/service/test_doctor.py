@@ -3,7 +3,6 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +17,7 @@ from service.cli import run
 from service.doctor import Finding, Health, examine
 from service.http.keys import Scope, append_key, new_key
 from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
-
-if TYPE_CHECKING:
-    from tests.service.conftest import Endpoint
+from tests.service.fakes import Endpoint
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -85,7 +82,7 @@ def test_an_address_that_is_taken() -> None:
     holds(found, Health.WARNING, "take another --port")
 
 
-def test_a_generator(endpoint: "Endpoint", with_model: GeneratorSettings) -> None:
+def test_a_generator(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
     assert looked_at(free(), with_model)["generator"].says == f"tiny at {endpoint.url}."
     other = looked_at(free(), replace(with_model, model="huge"))["generator"]
     holds(other, Health.WARNING, "does not list 'huge'")

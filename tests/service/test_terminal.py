@@ -17,28 +17,35 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 
 
 @pytest.mark.parametrize(
-    ("expected", "totals", "steps", "shown"),
+    ("expected", "stages", "count", "shows"),
     [
-        (10, [None], 4, "4/10"),  # counts to what is expected
-        (2, [None], 5, "5/5"),  # an estimate that is too low is raised
-        (None, [3, 4], 1, "1/4"),  # a stage may follow another
+        (10, [(None, "passages")], 4, "4/10"),
+        (2, [(None, "passages")], 5, "5/5"),
+        (None, [(3, "one"), (4, "two")], 1, "1/4"),
     ],
+    ids=["to what is expected", "an estimate that is too low is raised", "a stage after another"],
 )
 def test_a_bar_counts(
-    screen: io.StringIO, expected: int | None, totals: list[int | None], steps: int, shown: str
+    screen: io.StringIO,
+    expected: int | None,
+    stages: list[tuple[int | None, str]],
+    count: int,
+    shows: str,
 ) -> None:
-    bar = Bar(expected)
-    for total in totals:
-        bar.start(total, "passages")
-    bar.advance(steps)
+    bar = Bar(expected=expected)
+    for stage in stages:
+        bar.start(*stage)
+    bar.advance(count)
     bar.close()
-    assert "passages" in screen.getvalue()
-    assert shown in screen.getvalue()
+    assert shows in screen.getvalue()
+    assert all(name in screen.getvalue() for _, name in stages[-1:])
 
 
-def test_nothing_is_drawn_into_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_drawn_into_a_file_or_outside_a_stage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     bar = Bar(expected=2)
-    bar.advance(1)  # outside a stage, it does nothing
+    bar.advance(1)
     bar.start(None, "passages")
     bar.advance(1)
     bar.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from backends.trigraph.seeds import SeedStats
-from backends.types import Hit, Mention, Query, Ranking
+from backends.types import Mention, Query, RankedHit, Ranking
 from router.model_files import RouterInfo
 from router.policy import Policy
 from router.request_log import FEEDBACK, RETRIEVAL
@@ -34,7 +34,7 @@ MakeReplay = Callable[..., TrainingReplay]
 
 
 def ranking(arm: Route, pairs: Sequence[tuple[str, float]]) -> Ranking:
-    hits = tuple(Hit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
+    hits = tuple(RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
     return Ranking(arm, hits, 100)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backends.progress import Silent
-from backends.types import Hit, Ranking
+from backends.types import RankedHit, Ranking
 from router.settings import load_settings
 from training.errors import FitError, JudgeError
 from training.fit.router import Choices
@@ -144,7 +144,7 @@ def texts(_: "Replay", ids: Sequence[str]) -> dict[str, str]:
 
 
 def ranked(ids: str) -> Ranking:
-    return Ranking("dense", tuple(Hit(id_, 1 / n, n) for n, id_ in enumerate(ids, start=1)))
+    return Ranking("dense", tuple(RankedHit(id_, 1 / n, n) for n, id_ in enumerate(ids, start=1)))
 
 
 @pytest.fixture
