@@ -118,7 +118,6 @@ class Query:
     """An analysed question.
 
     Attributes:
-        text: As asked.
         vector: (d,) float32, unit length.
         mentions: Named entities and noun phrases found by the parser.
     """
@@ -133,7 +132,6 @@ class RankedHit:
     """One retrieved passage.
 
     Attributes:
-        id: Of the passage.
         score: Higher is better; comparable within one ranking only.
         rank: 1-based.
     """
@@ -148,7 +146,6 @@ class Ranking:
     """The answer of one retriever to one query.
 
     Attributes:
-        retriever: Name of the arm.
         hits: Best first; ties in score are broken by id.
         candidates: How many passages the arm could have returned (after filters).
         degraded: Why this is not what was asked for (e.g. no seed entity: dense instead), or "".

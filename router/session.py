@@ -61,7 +61,6 @@ class ModelCache:
         """The router of a folder, with its own thresholds.
 
         Args:
-            folder: One version of a router.
             schema: Id of the features that it will be given; see `query_performance.schema_id`.
 
         Raises:
@@ -90,8 +89,6 @@ class Snapshot:
         """Take the version that an index has in view.
 
         Args:
-            index: To read from.
-            settings: Of the arms.
             before: An earlier version of the same index with the same settings, from which what
                 both have is taken over; kept until `settle`.
         """
@@ -193,7 +190,6 @@ class Session:
     meanwhile: `reload` and `reload_thresholds` give a session of what is there now.
 
     Attributes:
-        settings: Each part gets its slice.
         index: The version in view.
     """
 
@@ -203,8 +199,6 @@ class Session:
         """Put an index and its models together; `open` and `create` also find the index.
 
         Args:
-            settings: Each part gets its slice.
-            index: To search and write to.
             models: Shared with others, and closed by whoever made them; None for its own.
         """
         self.settings = settings

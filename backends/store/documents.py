@@ -76,7 +76,6 @@ class Removal:
     """Passages to be deleted: those that any of the three names.
 
     Attributes:
-        ids: Of passages.
         documents: All chunks of these.
         filter: All passages that this metadata filter lets through; None for none.
     """

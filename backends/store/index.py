@@ -79,8 +79,6 @@ class PassageStore:
 
         Args:
             path: A folder that is missing, empty, or an index.
-            dimension: Length d of every vector.
-            fingerprint: Of the analyser that will fill it.
 
         Raises:
             IndexNotFoundError: The path holds something else.
@@ -110,7 +108,6 @@ class PassageStore:
         """Open the newest version.
 
         Args:
-            path: An index folder.
             fingerprint: Of the analyser in use, to be refused if the index is of another; None for
                 work that needs no analyser, such as deleting.
 
