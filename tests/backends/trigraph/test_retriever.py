@@ -278,53 +278,6 @@ def test_two_hops_by_hand(corpus_of: CorpusOf) -> None:
     assert found.hits[3].score > found.hits[4].score > 0
 
 
-def test_a_sentence_of_a_filtered_out_passage_is_no_bridge(corpus_of: CorpusOf) -> None:
-    retriever = TriGraphRetriever(corpus_of(*HOPS, vectors=HOP_VECTORS), BARE)
-    allowed = np.array([True, False, True, True, True])
-    trace = retriever.batch([HOP], allowed).trace(0)
-    keys = [retriever.graph.keys[e] for e in trace.activation.entities.tolist()]
-    assert keys == ["ada", "bo"]
-    (found,) = retriever.search([HOP], 5, allowed)
-    assert {hit.id: hit.score for hit in found.hits if hit.score} == {
-        "a": pytest.approx(found.hits[0].score)
-    }
-    assert [hit.id for hit in found.hits] == ["a", "c", "d", "e"]
-    assert found.candidates == 4
-
-
-def test_a_title_shares_its_mass_among_the_passages_that_a_filter_leaves(
-    corpus_of: CorpusOf,
-) -> None:
-    passages = [
-        Passage("a", "Como (lake)", "Deep {water}."),
-        Passage("b", "Como (town)", "Old {walls}."),
-        Passage("c", "", "[Dee] walks."),
-    ]
-    settings = replace(BARE, assembly=AssemblySettings(), passage_weight=0, title_weight=1, steps=1)
-    retriever = TriGraphRetriever(
-        corpus_of(*passages, vectors={id_: [0, 1, 0, 0] for id_ in "abc"}), settings
-    )
-    query = Query("Is Como here?", np.array([1, 0, 0, 0], np.float32))
-    assert retriever.batch([query]).trace(0).prior.tolist() == [0.5, 0.5, 0]
-    without = retriever.batch([query], np.array([False, True, True])).trace(0)
-    assert without.prior.tolist() == [0, 1, 0]
-
-
-def test_without_a_seed_the_prior_alone_ranks_and_the_ranking_says_so(
-    corpus_of: CorpusOf,
-) -> None:
-    retriever = make(corpus_of, many_passages(20), TriGraphSettings(lexical_weight=0))
-    query = Query("nobody known?", unit(np.random.default_rng(5)))
-    (found,) = retriever.search([query], 20)
-    assert found.degraded == NO_SEED
-    similarity = retriever.corpus.vectors @ query.vector
-    assert [hit.id for hit in found.hits] == [
-        retriever.corpus.ids[row] for row in np.argsort(-similarity, kind="stable").tolist()
-    ]
-    assert found.hits[0].score == pytest.approx(0.05 * 4)
-    assert found.hits[-1].score == pytest.approx(0)
-
-
 def test_equal_scores_are_ordered_by_id(corpus_of: CorpusOf) -> None:
     twins = [Passage(id_, "Same", "[Ada] met [Bo].") for id_ in ("c", "a", "😀", "B")]
     corpus = corpus_of(*twins, vectors={p.id: [1, 0, 0, 0] for p in twins})
