@@ -1,8 +1,8 @@
 import gc
 import time
 import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,14 +26,21 @@ from service.errors import ServiceError
 from service.http.problems import Problem
 from service.logs import LOG
 from service.settings import ServeSettings, ServiceSettings
-
-if TYPE_CHECKING:
-    from tests.service.conftest import Library
+from tests.service.fakes import Library
 
 
-def test_what_is_not_loaded_says_so(library: "Library") -> None:
+@pytest.fixture
+def collection(library: Library) -> Collection:
+    """Of `library`, loaded."""
+    made = Collection("c", lambda: library)
+    made.load()
+    return made
+
+
+def test_what_is_not_loaded_says_so(library: Library) -> None:
     collection = Collection("c", lambda: library)
     assert not collection.renew()
+    assert "router" not in collection.facts()
     with pytest.raises(Problem, match="not loaded yet"):
         _ = collection.session
     library.failing = {Route.DENSE}
@@ -44,11 +51,8 @@ def test_what_is_not_loaded_says_so(library: "Library") -> None:
 
 
 def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
-    library: "Library", monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collection = Collection("c", lambda: library)
-    collection.load()
-
     def broken() -> None:
         raise OSError("the disk is gone")
 
@@ -58,10 +62,9 @@ def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
     assert collection.facts()["error"] == "the disk is gone"
 
 
-def test_thresholds_that_were_replaced_are_those_of_later_questions(library: "Library") -> None:
-    collection = Collection("c", lambda: library)
-    assert "router" not in collection.facts()
-    collection.load()
+def test_thresholds_that_were_replaced_are_those_of_later_questions(
+    library: Library, collection: Collection
+) -> None:
     assert collection.facts()["thresholds"] == {"low": 0.4, "high": 0.7}
     assert not collection.renew()
     batch = collection.session
@@ -77,12 +80,10 @@ def test_thresholds_that_were_replaced_are_those_of_later_questions(library: "Li
 
 
 def test_thresholds_that_cannot_be_used_leave_those_there_are(
-    library: "Library", make_library: "type[Library]", monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(LOG, "error", lambda event, extra: told.append(extra["error"]))
-    collection = Collection("c", lambda: library)
-    collection.load()
     library.with_thresholds = ModelFileError("thresholds.json is not JSON.")
     for _ in range(3):
         assert not collection.renew()
@@ -90,7 +91,7 @@ def test_thresholds_that_cannot_be_used_leave_those_there_are(
     assert collection.facts()["error"] == collection.error == "thresholds.json is not JSON."
     assert told == ["thresholds.json is not JSON."], "once, not at every look"
     assert collection.faults[INDEX] == ""
-    newer = make_library(version=2)
+    newer = Library(version=2)
     library.newer = newer
     assert collection.renew(), "a version does not wait for thresholds"
     assert collection.session is newer
@@ -99,33 +100,47 @@ def test_thresholds_that_cannot_be_used_leave_those_there_are(
     assert "error" not in collection.facts()
 
 
-def test_both_may_be_newer_at_once(library: "Library", make_library: "type[Library]") -> None:
-    collection = Collection("c", lambda: library)
-    collection.load()
-    library.newer, library.with_thresholds = make_library(version=2), Thresholds(0.1, 0.2)
+def test_both_may_be_newer_at_once(library: Library, collection: Collection) -> None:
+    library.newer, library.with_thresholds = Library(version=2), Thresholds(0.1, 0.2)
     assert collection.renew()
     assert collection.session.version == 2
 
 
-@pytest.mark.usefixtures("fake_models")
-def test_a_real_index_is_followed_while_it_is_searched(tmp_path: Path) -> None:
-    folder = tmp_path / "index"
-    settings = load_settings()
+Add = Callable[..., None]
 
-    def add(*passages: Passage) -> None:
-        target = Session.create(settings, folder)
+
+@pytest.fixture
+def add(tmp_path: Path, fake_models: None) -> Add:
+    """Write passages to an index, as another process would."""
+
+    def write(*passages: Passage) -> None:
+        target = Session.create(load_settings(), tmp_path / "index")
         ingest(target.index, passages, target.analyser)
         target.close()
 
-    add(Passage("a", "Ada", "Ada met Babbage."))
-    collection = Collection("c", lambda: Session.open(settings, folder))
-    collection.load()
-    before = collection.session
-    assert not collection.renew()
-    add(Passage("b", "Babbage", "Babbage built sessions."))
+    return write
+
+
+@pytest.fixture
+def real(tmp_path: Path, add: Add) -> Iterator[Collection]:
+    """Of that index."""
+    made = Collection("c", lambda: Session.open(load_settings(), tmp_path / "index"))
+    yield made
+    made.close()
+
+
+ADA, BABBAGE = Passage("a", "Ada", "Ada met Babbage."), Passage("b", "Babbage", "He built.")
+
+
+def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collection) -> None:
+    add(ADA)
+    real.load()
+    before = real.session
+    assert not real.renew()
+    add(BABBAGE)
     assert before.passages(["b"]) == {}
-    assert collection.renew()
-    after = collection.session
+    assert real.renew()
+    after = real.session
     assert (before.count, after.count) == (1, 2)
     assert before.passages(["a"])["a"].text == after.passages(["a"])["a"].text
     assert [*after.passages(["b", "zz"])] == ["b"]
@@ -133,45 +148,36 @@ def test_a_real_index_is_followed_while_it_is_searched(tmp_path: Path) -> None:
         for route in (Route.DENSE, Route.GRAPH):
             (reply,) = session.gateway.search(["Babbage"], route, 9)
             assert {hit.id for hit in reply.ranking.hits} == found
-    collection.close()
 
 
-@pytest.mark.usefixtures("fake_models")
-def test_a_version_that_is_searched_no_longer_takes_no_memory(tmp_path: Path) -> None:
-    folder = tmp_path / "index"
-    target = Session.create(load_settings(), folder)
-    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
-    collection = Collection("c", lambda: Session.open(load_settings(), folder))
-    collection.load()
-    session = collection.session
+def test_a_version_that_is_searched_no_longer_takes_no_memory(add: Add, real: Collection) -> None:
+    add(ADA)
+    real.load()
+    session = real.session
     assert isinstance(session, Session)
     former = [weakref.ref(part) for part in (session.snapshot, session.snapshot.graph)]
     del session
-    ingest(target.index, [Passage("b", "Babbage", "He built sessions.")], target.analyser)
+    add(BABBAGE)
     gc.disable()
     try:
-        assert collection.renew()
+        assert real.renew()
         assert [part() for part in former] == [None, None]
     finally:
         gc.enable()
-    (reply,) = collection.session.gateway.search(["Ada"], Route.GRAPH, 9)
+    (reply,) = real.session.gateway.search(["Ada"], Route.GRAPH, 9)
     assert len(reply.ranking.hits) == 2
 
 
-@pytest.mark.usefixtures("fake_models")
-def test_an_empty_index_is_served_and_filled_later(tmp_path: Path) -> None:
-    folder = tmp_path / "index"
-    settings = load_settings()
-    target = Session.create(settings, folder)
-    collection = Collection("c", lambda: Session.open(settings, folder))
-    collection.load()
-    assert collection.facts()["passages"] == 0
-    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
-    assert collection.renew()
-    (reply,) = collection.session.gateway.search(["Ada"], Route.GRAPH, 9)
+def test_an_empty_index_is_served_and_filled_later(add: Add, real: Collection) -> None:
+    add()
+    real.load()
+    assert real.facts()["passages"] == 0
+    add(ADA)
+    assert real.renew()
+    (reply,) = real.session.gateway.search(["Ada"], Route.GRAPH, 9)
     assert [hit.id for hit in reply.ranking.hits] == ["a"]
     started = time.monotonic()
-    assert not collection.renew()
+    assert not real.renew()
     assert time.monotonic() - started < 5
 
 
@@ -206,11 +212,8 @@ def settings(routers: tuple[str, ...] = (), thresholds: tuple[str, ...] = ()) ->
     )
 
 
-def test_what_nobody_named_is_shared() -> None:
-    assert router_settings(settings(), ["a", "b"]) == {"a": SHARED, "b": SHARED}
-
-
 def test_each_collection_has_its_own() -> None:
+    assert router_settings(settings(), ["a", "b"]) == {"a": SHARED, "b": SHARED}
     found = router_settings(
         settings(("a=other/v2", "c=/x=y"), ("a=a.json", "b=b.json")), ["a", "b", "c", "d"]
     )
@@ -220,11 +223,8 @@ def test_each_collection_has_its_own() -> None:
         "c": RoutingSettings("/x=y"),  # thresholds of another router would say nothing here
         "d": SHARED,
     }
-
-
-def test_a_value_alone_is_for_the_default() -> None:
-    found = router_settings(settings(("other/v2",), ("a.json",)), ["default", "b"])
-    assert found == {"default": RoutingSettings("other/v2", "a.json"), "b": SHARED}
+    alone = router_settings(settings(("other/v2",), ("a.json",)), ["default", "b"])
+    assert alone == {"default": RoutingSettings("other/v2", "a.json"), "b": SHARED}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,14 @@ from pathlib import Path
 import pytest
 
 from backends.errors import IndexNotFoundError
-from backends.store.documents import list_documents, read_document, take_inventory
+from backends.store.documents import (
+    Removal,
+    list_documents,
+    matching,
+    read_document,
+    remove,
+    take_inventory,
+)
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import read_corpus
@@ -61,3 +68,25 @@ def test_a_document_has_its_chunks_in_order(folder: Path) -> None:
     assert read_document(folder, "long#0001") is None
     with pytest.raises(IndexNotFoundError):
         read_document(folder / "nowhere", "b")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ids"),
+    [
+        (Removal(ids=("p1", "p9")), ["p1"]),
+        (Removal(documents=("d2",)), ["p2"]),
+        (Removal(filter={"type": "eq", "key": "odd", "value": True}), ["p1", "p3"]),
+        (Removal(ids=("p1",), documents=("d1", "d0")), ["p0", "p1"]),
+        (Removal(), []),
+    ],
+)
+def test_a_removal_deletes_what_it_says_it_would(
+    index: PassageStore, wanted: Removal, ids: list[str]
+) -> None:
+    rows = [Passage(f"p{n}", "", "Text.", {"odd": n % 2 == 1}, f"d{n}") for n in range(4)]
+    ingest(index, rows, ANALYSER)
+    before = take_inventory(index.path)
+    assert matching(index.path, wanted)[0] == ids
+    assert take_inventory(index.path) == before
+    assert remove(index.path, wanted)[0] == ids
+    assert take_inventory(index.path)["passages"] == 4 - len(ids)
