@@ -12,18 +12,11 @@ from benchmarks.__main__ import main
 from benchmarks.fusion import Gains, fit_graph_weight
 from router.scorer import sigmoid
 from router.types import Route
-from training.data.replay import (
-    SCHEMA,
-    Replayed,
-    TrainingReplay,
-    file_name,
-    read_training,
-    write_rows,
-)
+from tests.training.made import replay_of, replayed
+from training.data.replay import SCHEMA, Replayed, file_name, read_training, write_rows
 from training.errors import FitError
 
 MakeQuestion = Callable[..., Replayed]
-MakeReplay = Callable[..., TrainingReplay]
 
 
 def questions(make: MakeQuestion, count: int, seed: int) -> list[Replayed]:
@@ -43,7 +36,7 @@ def questions(make: MakeQuestion, count: int, seed: int) -> list[Replayed]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, replayed: MakeQuestion, replay_of: MakeReplay) -> Path:
+def folder(tmp_path: Path) -> Path:
     key = replace(replay_of().key, schema=SCHEMA)
     for seed, split in enumerate(("train", "dev")):
         rows = questions(replayed, 80, seed)
@@ -65,7 +58,7 @@ def test_every_form_is_in_every_table(
     assert "nDCG@10 one  nDCG@10 two" in out
 
 
-def test_the_graph_weight_learns_here_what_it_is_for(folder: Path, replayed: MakeQuestion) -> None:
+def test_the_graph_weight_learns_here_what_it_is_for(folder: Path) -> None:
     fit, asked = questions(replayed, 80, 0), questions(replayed, 80, 1)
     found = fusion.fitted_adaptive(fit)(asked)
     assert [ranking.hits[0].id for ranking in found] == ["a"] * 80

@@ -1,6 +1,6 @@
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +10,14 @@ import pytest
 from backends.progress import Silent
 from backends.types import Hit, Ranking
 from router.settings import load_settings
+from tests.training.made import replay_of, replayed
 from training.errors import FitError, JudgeError
 from training.fit.router import Choices
 from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
 from training.run import TrainingRun
 
 if TYPE_CHECKING:
-    from training.data.replay import Replay, Replayed, TrainingReplay
+    from training.data.replay import Replay, TrainingReplay
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -148,9 +149,7 @@ def ranked(ids: str) -> Ranking:
 
 
 @pytest.fixture
-def replay(
-    replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
-) -> "TrainingReplay":
+def replay() -> "TrainingReplay":
     return replay_of(replayed("q1", "a", {}), replayed("q2", "a", {}))
 
 

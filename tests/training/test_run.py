@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,23 +12,19 @@ from router.query_performance import schema_id
 from router.settings import load_settings
 from router.types import Route, Thresholds
 from service.cli import run
+from tests.training.made import write_town
 from training.data.sources import QuestionSource
 from training.errors import DatasetError, FitError
 from training.fit.baselines import embedding_lr
 from training.fit.router import Choices, Fitted
 from training.run import TrainingRun, command_line, schema_of, versions
 
-Town = Callable[..., Path]
-
-
-@pytest.fixture(autouse=True)
-def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
+pytestmark = pytest.mark.usefixtures("no_encoder")
 
 
 @pytest.fixture
-def source(tmp_path: Path, town: Town) -> QuestionSource:
-    found = QuestionSource(town(tmp_path / "town", streets=24), tmp_path / "index")
+def source(tmp_path: Path) -> QuestionSource:
+    found = QuestionSource(write_town(tmp_path / "town", streets=24), tmp_path / "index")
     assert run(["index", str(found.dataset), "--index", str(found.index)]) == 0
     return found
 
@@ -77,11 +72,11 @@ def test_what_was_learned_is_of_train_and_dev(
 
 
 def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
-    source: QuestionSource, tmp_path: Path, town: Town, monkeypatch: pytest.MonkeyPatch
+    source: QuestionSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So a router can be tried on a dataset of another kind."""
     monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
-    other = town(tmp_path / "village", streets=24)
+    other = write_town(tmp_path / "village", streets=24)
     for split in ("train", "dev"):
         (other / "qrels" / f"{split}.tsv").unlink()
     choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)

@@ -11,12 +11,13 @@ import pytest
 from router.model_files import read_policy
 from router.types import Route
 from service.cli import run
+from tests.fakes import ReadingAnalyser
+from tests.training.made import write_town
 from training.cli import simple_route
 from training.errors import FitError
 from training.fit.baselines import embedding_lr
 
 HOP = "Where did the person whom Bakort taught go?"
-Town = Callable[..., Path]
 Wye = Callable[..., tuple[int, str, str]]
 
 
@@ -56,17 +57,15 @@ class Place:
         return [str(argument) for argument in own]
 
 
-@pytest.fixture(autouse=True)
-def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
+pytestmark = pytest.mark.usefixtures("no_encoder")
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, reading_analyser: type, town: Town) -> Place:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = Place(tmp_path_factory.mktemp("trained"))
-    town(place.dataset)
+    write_town(place.dataset)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.session.Analyser", reading_analyser)
+        patch.setattr("router.session.Analyser", ReadingAnalyser)
         patch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
         assert run(["index", str(place.dataset), "--index", str(place.index)]) == 0
         assert run(place.train("--simple", "lexical")) == 0
@@ -107,14 +106,12 @@ def test_another_run_writes_another_version_and_uses_the_replays_again(
     assert trained.replay("train").stat().st_mtime_ns == before
 
 
-def test_what_nothing_can_be_learned_from(
-    trained: Place, tmp_path: Path, wye: Wye, town: Town
-) -> None:
+def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: Wye) -> None:
     before = sorted(trained.models.rglob("*"))
     code, out, err = wye(*trained.train("--simple", "dense"))
     assert (code, out) == (2, "")
     assert "the graph arm succeeds: always taking it loses nothing here. Add questions" in err
-    few = town(tmp_path / "few", streets=8)
+    few = write_town(tmp_path / "few", streets=8)
     code, out, err = wye(*trained.train("--simple", "lexical", dataset=few))
     assert (code, out) == (2, "")
     assert "questions only, and a router needs about 50; add questions" in err

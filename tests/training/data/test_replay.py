@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from router.types import Route
+from tests.training.made import replay_of, replayed
 from training.data.replay import (
     SCHEMA,
     TRAINING_SPLITS,
@@ -24,18 +25,13 @@ from training.data.replay import (
 from training.errors import ReplayError, SplitError
 from training.evaluation.measures import MEASURES
 
-MakeQuestion = Callable[..., Replayed]
 MakeReplay = Callable[..., TrainingReplay]
-LEARNING = (
-    "training.fit.baselines",
-    "training.labels",
-    "benchmarks.fusion",
-)
+LEARNING = ("training.fit.baselines", "training.labels", "benchmarks.fusion")
 """Modules that fit or tune something on replays."""
 
 
 @pytest.fixture
-def questions(replayed: MakeQuestion) -> list[Replayed]:
+def questions() -> list[Replayed]:
     found = {Route.DENSE: "abc", Route.LEXICAL: "", Route.GRAPH: "ba"}
     return [
         replayed("q1", "a", found, answered="b", group="one", titles=2),
@@ -50,9 +46,7 @@ def write(folder: Path, questions: list[Replayed], make: MakeReplay, split: str)
     return path
 
 
-def test_what_is_written_is_read(
-    tmp_path: Path, questions: list[Replayed], replay_of: MakeReplay
-) -> None:
+def test_what_is_written_is_read(tmp_path: Path, questions: list[Replayed]) -> None:
     path = write(tmp_path, questions, replay_of, "dev")
     found = read_training(path)
     assert (found.dataset, found.split, len(found)) == ("here", "dev", 2)
@@ -69,9 +63,7 @@ def test_what_is_written_is_read(
             assert np.array_equal(after.answered[arm], flags)
 
 
-def test_measures_come_from_the_file_alone(
-    questions: list[Replayed], replay_of: MakeReplay
-) -> None:
+def test_measures_come_from_the_file_alone(questions: list[Replayed]) -> None:
     replay = replay_of(*questions)
     values = replay.measure(replay.rankings(Route.DENSE))
     by_name = dict(zip(MEASURES, values.T.tolist(), strict=True))
@@ -84,7 +76,7 @@ def test_measures_come_from_the_file_alone(
 
 
 def test_a_test_split_is_read_only_where_it_is_named(
-    tmp_path: Path, questions: list[Replayed], replay_of: MakeReplay
+    tmp_path: Path, questions: list[Replayed]
 ) -> None:
     path = write(tmp_path, questions, replay_of, "test")
     with pytest.raises(SplitError, match="is the replay of split 'test'"):
@@ -112,9 +104,7 @@ def test_what_learns_takes_no_replay_but_one_to_learn_from() -> None:
         assert not names & {"read_replay", "Replay"}, name
 
 
-def test_files_that_are_no_replay(
-    tmp_path: Path, questions: list[Replayed], replay_of: MakeReplay
-) -> None:
+def test_files_that_are_no_replay(tmp_path: Path, questions: list[Replayed]) -> None:
     with pytest.raises(ReplayError, match="no replay that can be read"):
         read_training(tmp_path / "missing.parquet")
     assert read_key(tmp_path / "missing.parquet") is None
@@ -134,7 +124,7 @@ def test_files_that_are_no_replay(
         read_training(path)
 
 
-def test_the_version_is_told_and_not_compared(replay_of: MakeReplay) -> None:
+def test_the_version_is_told_and_not_compared() -> None:
     key = replay_of().key
     assert key == replace(key, version=key.version + 1)
     assert key != replace(key, index="other passages")
