@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,15 @@ from router.types import ARMS, ArmResults, Route, Thresholds
 from training.data.dataset import Question
 from training.data.evaluation_set import EvaluationSet
 from training.data.examples import Examples
-from training.data.replay import Replay, Replayed, ReplayKey, TrainingReplay
+from training.data.replay import (
+    SCHEMA,
+    Replay,
+    Replayed,
+    ReplayKey,
+    TrainingReplay,
+    file_name,
+    write_rows,
+)
 
 KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
 
@@ -65,6 +74,14 @@ def replayed(
 
 def replay_of(*questions: Replayed, split: str = "train", dataset: str = "here") -> TrainingReplay:
     return TrainingReplay(dataset, split, KEY, questions)
+
+
+def write_replay(
+    folder: Path, questions: Sequence[Replayed], split: str, dataset: str = "here"
+) -> Path:
+    path = folder / file_name(dataset, split)
+    write_rows(path, questions, dataset=dataset, split=split, key=replace(KEY, schema=SCHEMA))
+    return path
 
 
 def one_feature(name: str = "f0", width: int = 1, column: int = 0) -> Scorer:
@@ -147,6 +164,24 @@ def write_town(folder: Path, streets: int = 48) -> Path:
             f"word{at}\tc{at}\t1",
         ]
     return write_dataset(folder, passages, questions, judged)
+
+
+class CountingProgress:
+    """Progress that remembers."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+        self.steps = 0
+        self.closed = False
+
+    def start(self, total: int | None, label: str) -> None:
+        self.total = total
+
+    def advance(self, steps: int) -> None:
+        self.steps += steps
+
+    def close(self) -> None:
+        self.closed = True
 
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH

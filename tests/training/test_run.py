@@ -29,9 +29,9 @@ def source(tmp_path: Path) -> QuestionSource:
     return found
 
 
-def run_of(source: QuestionSource, cache: Path) -> TrainingRun:
+def run_of(cache: Path, *sources: QuestionSource) -> TrainingRun:
     choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)
-    return TrainingRun(load_settings(), [source], choices, cache, Silent)
+    return TrainingRun(load_settings(), sources, choices, cache, Silent)
 
 
 def scores(fitted: Fitted) -> np.ndarray:
@@ -39,10 +39,10 @@ def scores(fitted: Fitted) -> np.ndarray:
 
 
 def test_learning_reads_no_test_question(source: QuestionSource, tmp_path: Path) -> None:
-    before = run_of(source, tmp_path / "one").learn()
+    before = run_of(tmp_path / "one", source).learn()
     file = source.dataset / "qrels" / "test.tsv"
     file.write_text("no judgement at all", encoding="utf-8")
-    damaged = run_of(source, tmp_path / "two")
+    damaged = run_of(tmp_path / "two", source)
     after = damaged.learn()
     assert (scores(before) == scores(after)).all()
     assert before.solution.thresholds == after.solution.thresholds
@@ -57,7 +57,7 @@ def test_what_was_learned_is_of_train_and_dev(
     source: QuestionSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
-    own = run_of(source, tmp_path / "cache")
+    own = run_of(tmp_path / "cache", source)
     fitted = own.learn()
     training = fitted.training
     assert len(training.questions) == len(training.labels) == len(training.dev) == 36
@@ -79,9 +79,7 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
     other = write_town(tmp_path / "village", streets=24)
     for split in ("train", "dev"):
         (other / "qrels" / f"{split}.tsv").unlink()
-    choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)
-    both = [source, replace(source, dataset=other)]
-    own = TrainingRun(load_settings(), both, choices, tmp_path / "cache", Silent)
+    own = run_of(tmp_path / "cache", source, replace(source, dataset=other))
     held_out = own.evaluate(own.learn())
     assert held_out is not None
     assert sorted(held_out.outcomes.groups.tolist()) == ["town"] * 12 + ["village"] * 12
@@ -94,7 +92,7 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
 def test_a_missing_split_is_named(source: QuestionSource, tmp_path: Path) -> None:
     (source.dataset / "qrels" / "dev.tsv").unlink()
     with pytest.raises(FitError, match=r"None of town has a dev split; add qrels/dev.tsv"):
-        run_of(source, tmp_path / "cache").learn()
+        run_of(tmp_path / "cache", source).learn()
 
 
 def test_the_command_is_what_can_be_typed_again() -> None:

@@ -21,27 +21,20 @@ HOP = "Where did the person whom Bakort taught go?"
 Wye = Callable[..., tuple[int, str, str]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Place:
     """Where things are: a dataset, its index, and what was learned from it."""
 
     folder: Path
 
-    @property
-    def dataset(self) -> Path:
-        return self.folder / "town"
+    def __post_init__(self) -> None:
+        self.dataset, self.index, self.models, self.cache = (
+            self.folder / name for name in ("town", "index", "models", "cache")
+        )
 
     @property
-    def index(self) -> Path:
-        return self.folder / "index"
-
-    @property
-    def models(self) -> Path:
-        return self.folder / "models"
-
-    @property
-    def cache(self) -> Path:
-        return self.folder / "cache"
+    def router(self) -> Path:
+        return self.models / "town" / "v1"
 
     def replay(self, split: str) -> Path:
         (found,) = self.cache.glob(f"replays/*/replay-town-{split}.parquet")
@@ -73,7 +66,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 def test_a_router_is_written_with_card_and_report(trained: Place) -> None:
-    folder = trained.models / "town" / "v1"
+    folder = trained.router
     found = {str(path.relative_to(folder)) for path in folder.rglob("*")}
     assert {
         "manifest.json",
@@ -141,7 +134,7 @@ def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
     trained: Place, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "thresholds.json"
-    router = trained.models / "town" / "v1"
+    router = trained.router
     code, printed, _ = wye(
         *("tune", trained.replay("dev"), "--router", router, "--cache", trained.cache),
         *("--out", out, "--max-graph-share", "0"),
@@ -168,7 +161,7 @@ def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
 
 
 def test_thresholds_are_not_tuned_on_test_questions(trained: Place, wye: Wye) -> None:
-    router = trained.models / "town" / "v1"
+    router = trained.router
     code, _, err = wye("tune", trained.replay("test"), "--router", router, "--out", "x.json")
     assert (code, "test splits are for the final evaluation" in err) == (2, True)
     code, _, err = wye("tune", trained.replay("dev"), "--router", router, "--quality", "luck")
@@ -179,7 +172,7 @@ def test_thresholds_are_not_tuned_on_test_questions(trained: Place, wye: Wye) ->
 def test_what_the_router_is_compared_with(
     trained: Place, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.router))
     names = ["auto", "random", "tfidf-svm", "embedding-lr", "oracle"]
     kept = tmp_path / "all.json"
     code, _, _ = wye(*trained.eval("--json", kept, "--routes", ",".join([*names, "lexical,graph"])))
@@ -194,7 +187,7 @@ def test_what_the_router_is_compared_with(
 def test_a_baseline_answers_some_of_the_questions_as_well(
     trained: Place, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.router))
     monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
     code, out, _ = wye(*trained.eval("--routes", "embedding-lr", "--limit", "5"))
     assert (code, "5 questions" in out) == (0, True)
@@ -203,7 +196,7 @@ def test_a_baseline_answers_some_of_the_questions_as_well(
 def test_a_router_that_asks_the_corpus_needs_an_index(
     trained: Place, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.router))
     code, _, err = wye("route", HOP)
     assert (code, "Name the index: --index DIR, or WYE_INDEX." in err) == (2, True)
     code, out, _ = wye("route", HOP, "--index", trained.index, "--explain")

@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from backends.types import Float64, Int64
 from router.explain import Explainer
-from tests.training.made import NAMES, examples
+from tests.training.made import NAMES, CountingProgress, examples
 from training.data.examples import Examples
 from training.errors import FitError
 from training.fit.network import dev_loss
@@ -15,24 +15,6 @@ from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Trained, select, train
 
 SMALL = RouterRecipe(hidden=(32, 32, 16), seeds=(0, 1), epochs=30, features=10)
-
-
-class Count:
-    """Progress that remembers."""
-
-    def __init__(self) -> None:
-        self.total: int | None = None
-        self.steps = 0
-        self.closed = False
-
-    def start(self, total: int | None, label: str) -> None:
-        self.total = total
-
-    def advance(self, steps: int) -> None:
-        self.steps += steps
-
-    def close(self) -> None:
-        self.closed = True
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +60,7 @@ def test_the_same_seed_trains_the_same_bits() -> None:
 
 @pytest.mark.parametrize("kind", ["attention-mlp", "linear"])
 def test_progress_ends_where_it_said(kind: str) -> None:
-    count = Count()
+    count = CountingProgress()
     recipe = replace(SMALL, kind=kind, patience=1)
     trained = train(examples(200, 0), examples(100, 1), NAMES, recipe, count)
     assert count.steps == count.total

@@ -3,7 +3,6 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,15 +17,12 @@ from router.query_performance import NAMES, schema_id
 from router.scorer import to_scores
 from router.settings import load_settings
 from router.types import BASELINE, Route, Thresholds
-from tests.training.made import FOUND, one_feature, replay_of, replayed
+from tests.training.made import FOUND, one_feature, replay_of, replayed, write_replay
 from training.data.evaluation_set import EvaluationSet
-from training.data.replay import TrainingReplay, write_rows
+from training.data.replay import TrainingReplay
 from training.errors import FitError, ReplayError, SplitError
 from training.thresholds.outcomes import ThresholdObjective
 from training.thresholds.tuning import Tuning, retune, show_retuned
-
-if TYPE_CHECKING:
-    from training.data.replay import TrainingReplay
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 
@@ -90,8 +86,7 @@ def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -
     scorer = one_feature("words", len(NAMES), NAMES.index("words"))
     draft = TrainedRouter(scorer, Policy(Thresholds(0.5, 0.6), L), schema, "# card\n", {}, {})
     folder = save_router(tmp_path / "models", "words", draft)
-    path = tmp_path / "replay.parquet"
-    write_rows(path, replay.questions, dataset="here", split="dev", key=replay.key)
+    path = write_replay(tmp_path, replay.questions, "dev")
     tuning = Tuning.load([path, path], folder, cache=tmp_path / "features")
     assert len(tuning.outcomes) == 8
     assert tuning.model.name == "words/v1"
@@ -99,8 +94,7 @@ def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -
 
 
 def test_a_test_split_is_refused(replay: TrainingReplay, tmp_path: Path) -> None:
-    path = tmp_path / "replay.parquet"
-    write_rows(path, replay.questions, dataset="here", split="test", key=replay.key)
+    path = write_replay(tmp_path, replay.questions, "test")
     with pytest.raises(SplitError, match="test"):
         Tuning.load([path], cache=tmp_path)
     with pytest.raises(ReplayError, match="No replay"):
