@@ -23,6 +23,7 @@ from backends.numerics import (
     make_ranking,
     products,
     query_matrix,
+    rank_rows,
     require_k,
     require_mask,
     top_rows,
@@ -96,7 +97,6 @@ class DenseRetriever:
         Args:
             ids: n passage ids in ascending order.
             vectors: (n, d) unit vectors, one row an id. Kept, not copied, when C-contiguous.
-            settings: Exact search when left out.
 
         Raises:
             RequestError: There are not as many vectors as ids.
@@ -125,8 +125,6 @@ class DenseRetriever:
         A question's vector is used as it is: the score is the cosine when it has unit length.
 
         Args:
-            queries: b analysed questions.
-            k: At least 1.
             allowed: (n,) mask over the passages, or None for all.
 
         Raises:
@@ -166,8 +164,7 @@ class DenseRetriever:
         require_k(k)
         require_mask(allowed, len(self.ids))
         rows = np.arange(len(self.ids)) if allowed is None else np.flatnonzero(allowed)
-        best = rows[top_rows(scores[rows], k)]
-        return make_ranking(self.name, self.ids, best, scores[best], candidates=len(rows))
+        return rank_rows(self.name, self.ids, scores, rows, k)
 
     def _find(self, vectors: Float32, k: int, allowed: Int64 | None) -> list[tuple[Int64, Float32]]:
         """The best k (at least 0, at most the allowed) rows and their scores per question."""

@@ -136,9 +136,7 @@ class BadLine:
     """A line, or a whole text file, that gave no passage.
 
     Attributes:
-        file: Its path.
         line: 1-based; None for a text file as a whole.
-        reason: What is wrong with it.
     """
 
     file: str
@@ -163,10 +161,7 @@ def refuse(bad: BadLine) -> NoReturn:
 
 
 def read_passages(
-    path: str | Path,
-    *,
-    chunk_words: int | None = None,
-    on_bad: OnBad = refuse,
+    path: str | Path, *, chunk_words: int | None = None, on_bad: OnBad = refuse
 ) -> Iterator[Passage]:
     """Passages of a source, in the order of its lines, or of its file names.
 

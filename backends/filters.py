@@ -55,7 +55,6 @@ class Comparison:
 
     Attributes:
         type: eq, ne, gt, gte, lt, lte, in or nin.
-        key: Of the metadata.
         values: One; for in and nin any number.
     """
 

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from backends.numerics import RequestError, make_ranking, ragged, require_k, require_mask, top_rows
+from backends.numerics import RequestError, ragged, rank_rows, require_k, require_mask
 from backends.types import Float32, Int32, Int64, Mask, Query, Ranking
 from backends.words import Words
 
@@ -89,7 +89,6 @@ class LexicalRetriever:
         Args:
             ids: n passage ids in ascending order.
             texts: What to match of each passage (title and text), in the order of the ids.
-            settings: The defaults when left out.
             after: A retriever of an earlier version with the same settings, and (n,) where each
                 passage lies when those of `texts` are laid behind the earlier version's. Only what
                 is new has to be read then; the rankings are the same.
@@ -142,7 +141,6 @@ class LexicalRetriever:
 
         Args:
             queries: b questions; only their text is read.
-            k: At least 1.
             allowed: (n,) mask over the passages, or None for all. It removes passages and does
                 not change the scores of the others.
 
@@ -177,8 +175,7 @@ class LexicalRetriever:
         if not matching.any():
             return Ranking(self.name, (), 0, NO_TERM)
         rows = np.flatnonzero(matching if allowed is None else matching & allowed)
-        best = rows[top_rows(scores[rows], k)]
-        return make_ranking(self.name, self.ids, best, scores[best], candidates=len(rows))
+        return rank_rows(self.name, self.ids, scores, rows, k)
 
     def _number(self, text: str) -> Int32:
         """Numbers of a passage's terms, new terms taking the next number."""
@@ -239,7 +236,6 @@ def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()
     words.
 
     Args:
-        text: Any string, also an empty one.
         stemmer: "s" or "none".
         stopwords: Left out, compared before stemming.
     """

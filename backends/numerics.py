@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.errors import BackendError
-from backends.types import Float16, Float32, Hit, Int32, Int64, Mask, Query, Ranking
+from backends.types import Float16, Float32, Int32, Int64, Mask, Query, RankedHit, Ranking
 
 
 class RequestError(BackendError, ValueError):
@@ -45,7 +45,6 @@ def query_matrix(queries: Sequence[Query], dimension: int) -> Float32:
     """Stack the vectors of queries.
 
     Args:
-        queries: b analysed questions.
         dimension: d of the passage vectors.
 
     Returns:
@@ -93,6 +92,20 @@ def top_rows(scores: NDArray[np.floating], k: int) -> Int64:
     return chosen[np.lexsort((chosen, -scores[chosen]))].astype(np.int64, copy=False)
 
 
+def rank_rows(
+    retriever: str,
+    ids: Sequence[str],
+    scores: NDArray[np.floating],
+    rows: Int64,
+    k: int,
+    *,
+    degraded: str = "",
+) -> Ranking:
+    """The best k of the candidate rows (ascending), by the (n,) scores of all passages."""
+    best = rows[top_rows(scores[rows], k)]
+    return make_ranking(retriever, ids, best, scores[best], candidates=len(rows), degraded=degraded)
+
+
 def make_ranking(
     retriever: str,
     ids: Sequence[str],
@@ -105,15 +118,14 @@ def make_ranking(
     """Turn rows in ranking order into a Ranking.
 
     Args:
-        retriever: Name of the arm.
         ids: Of every passage of the version, in row order.
         rows: (m,) best first.
         scores: (m,) of those rows.
-        candidates: How many passages the arm could have returned.
-        degraded: See `Ranking`.
     """
     pairs = zip(rows.tolist(), scores.tolist(), strict=True)
-    hits = tuple(Hit(ids[row], score, rank) for rank, (row, score) in enumerate(pairs, start=1))
+    hits = tuple(
+        RankedHit(ids[row], score, rank) for rank, (row, score) in enumerate(pairs, start=1)
+    )
     return Ranking(retriever, hits, candidates, degraded)
 
 

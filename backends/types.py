@@ -118,7 +118,6 @@ class Query:
     """An analysed question.
 
     Attributes:
-        text: As asked.
         vector: (d,) float32, unit length.
         mentions: Named entities and noun phrases found by the parser.
     """
@@ -129,11 +128,10 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RankedHit:
     """One retrieved passage.
 
     Attributes:
-        id: Of the passage.
         score: Higher is better; comparable within one ranking only.
         rank: 1-based.
     """
@@ -148,14 +146,13 @@ class Ranking:
     """The answer of one retriever to one query.
 
     Attributes:
-        retriever: Name of the arm.
         hits: Best first; ties in score are broken by id.
         candidates: How many passages the arm could have returned (after filters).
         degraded: Why this is not what was asked for (e.g. no seed entity: dense instead), or "".
     """
 
     retriever: str
-    hits: tuple[Hit, ...]
+    hits: tuple[RankedHit, ...]
     candidates: int = 0
     degraded: str = ""
 

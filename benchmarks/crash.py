@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.errors import IndexNotFoundError
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus, read_corpus
 from backends.types import Passage
@@ -121,7 +121,7 @@ def upsert(folder: Path, delay: float, keep: timedelta) -> None:
 
 def delete(folder: Path, delay: float, keep: timedelta) -> None:
     """Delete documents one by one."""
-    index = Index.open(folder)
+    index = PassageStore.open(folder)
     with index.writer() as writer:
         for document in range(0, DOCUMENTS, 2):
             writer.delete([f"d{document}#{chunk}" for chunk in range(CHUNKS)])
@@ -167,7 +167,7 @@ class Bench:
             moment *= 0.8  # this run was quicker than the one that was timed
         state, cached = self._inspect(folder)
         OPERATIONS[self.operation](folder, 0.0, timedelta(0))
-        completed = _digest(read_corpus(Index.open(folder))) == self._states[-1]
+        completed = _digest(read_corpus(PassageStore.open(folder))) == self._states[-1]
         return Trial(self.operation, landed, state, cached, completed)
 
     def _restart(self) -> Path:
@@ -195,7 +195,7 @@ class Bench:
     def _inspect(self, folder: Path) -> tuple[int | None, bool]:
         """How many commits an index has seen, and whether its surfaces all have vectors."""
         try:
-            corpus = read_corpus(Index.open(folder))
+            corpus = read_corpus(PassageStore.open(folder))
         except IndexNotFoundError:
             # Right only for an index that was being created; nothing else may make one vanish.
             return (0 if self.operation == "ingest" else None), True
@@ -209,7 +209,7 @@ class Bench:
 def _ingest(passages: list[Passage], folder: Path, delay: float, keep: timedelta) -> None:
     """Ingest, then tidy up."""
     analyser = HashAnalyser(delay=delay)
-    index = Index.create(folder, analyser.dimension, analyser.fingerprint)
+    index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
     ingest(index, passages, analyser, batch_passages=WINDOW, entity_vectors=True)
     with index.writer() as writer:
         writer.compact(keep)
@@ -217,15 +217,17 @@ def _ingest(passages: list[Passage], folder: Path, delay: float, keep: timedelta
 
 def _newest_version(folder: Path) -> int:
     """Number of the newest version; 0 where there is no index."""
-    return Index.open(folder).version if folder.exists() else 0
+    return PassageStore.open(folder).version if folder.exists() else 0
 
 
 def _digests(folder: Path, since: int) -> list[str]:
     """What each version from one on holds."""
-    index = Index.open(folder)
+    index = PassageStore.open(folder)
     versions = [version.number for version in index.versions() if version.number >= since]
     dataset = index.snapshot()
-    return [_digest(read_corpus(Index(folder, dataset.checkout_version(n)))) for n in versions]
+    return [
+        _digest(read_corpus(PassageStore(folder, dataset.checkout_version(n)))) for n in versions
+    ]
 
 
 def _digest(corpus: Corpus) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from backends.dense import DenseRetriever, DenseSettings
 from backends.errors import BackendError
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.trigraph.retriever import PUBLISHED, TriGraphRetriever, TriGraphSettings
 from backends.types import Float64, Query, Retriever
 from benchmarks import harness
@@ -144,7 +144,7 @@ def opening(session: Session, question: str) -> dict[str, float]:
     """
     seconds: dict[str, float] = {}
     start = perf_counter()
-    snapshot = Snapshot(Index.open(session.folder), session.settings)
+    snapshot = Snapshot(PassageStore.open(session.folder), session.settings)
     seconds["read the version"] = perf_counter() - start
     questions = Questions(session.analyser)
     gateway = Gateway(lambda: snapshot, lambda: questions, session.settings.fusion)

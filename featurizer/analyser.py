@@ -42,15 +42,13 @@ class AnalyserSettings:
     """Which models, and how sentences become vectors.
 
     Attributes:
-        pipeline: spaCy pipeline: an installed package's name or a folder.
+        pipeline: An installed spaCy pipeline's name, or a folder.
         processes: That parse long lists of passages; 0 takes one for each processor.
         sentence_vectors: "pooled" takes a sentence's vector from its passage's own pass (one
             pass instead of two); "contextual" encodes "title: sentence"; "plain" encodes the
             sentence alone, as LinearRAG does.
         title_in_text: Parse "title newline text" as one text, as LinearRAG does: names are then
             looked for in titles too, and a title is part of the first sentence.
-        encoder: The encoder's own settings.
-        constituency: Model for the trees of questions.
     """
 
     pipeline: str = DEFAULT_PIPELINE
@@ -148,15 +146,16 @@ class Analyser:
         with self._clock.stage("parsing"):
             parses = self.parser.parse_many([text for _, text in items])
         kept = [_kept_sentences(parse) for parse in parses]
+        spans = [[span for span, _, _ in row] for row in kept]
         with self._clock.stage("encoding"):
-            vectors, sentence_vectors = self._encode_passages(items, [k[0] for k in kept])
+            vectors, sentence_vectors = self._encode_passages(items, spans)
         return [
             PassageAnalysis(
                 vectors[row],
                 tuple(
-                    SentenceAnalysis(text[start:end], entities, phrases, vector)
-                    for (start, end), entities, phrases, vector in zip(
-                        *kept[row], sentence_vectors[row], strict=True
+                    SentenceAnalysis(text[slice(*span)], entities, phrases, vector)
+                    for (span, entities, phrases), vector in zip(
+                        kept[row], sentence_vectors[row], strict=True
                     )
                 ),
             )
@@ -182,7 +181,6 @@ class Analyser:
         However long a question is, the time that it takes is bounded: see `syntax`.
 
         Args:
-            texts: Questions.
             wanted: Says of an entity mention whether its vector will be needed; the graph needs
                 none for a mention that its vocabulary holds word for word. None wants none.
             syntax: Whether tokens and trees are wanted as well; only then is the constituency
@@ -199,16 +197,13 @@ class Analyser:
         encoded = self._beside.submit(self.encoder.encode, heads)
         with self._clock.stage("parsing"):
             parses = self.parser.parse_questions(texts, tokens=syntax)
-        built = self._build(parses) if syntax else [None] * len(parses)
-        mentions = [_mentions(parse) for parse in parses]
-        asked = sorted(
-            {
-                text
-                for row in mentions
-                for text, kind in row
-                if kind == "entity" and wanted is not None and wanted(text)
-            }
-        )
+        built: list[Syntax | None] = [None] * len(parses)
+        if syntax:
+            builder = self.syntax
+            with self._clock.stage("trees"):
+                built = [*builder.build(parses)]
+        named = {entity.text for parse in parses for entity in parse.entities}
+        asked = sorted(filter(wanted, named)) if wanted is not None else []
         with self._clock.stage("encoding"):
             vectors = encoded.result()
             known = dict(zip(asked, self.encoder.encode(asked), strict=True)) if asked else {}
@@ -218,7 +213,7 @@ class Analyser:
                 vectors[row],
                 tuple(
                     QuestionMention(text, kind, known.get(text) if kind == "entity" else None)
-                    for text, kind in mentions[row]
+                    for text, kind in _mentions(parse)
                 ),
                 built[row],
             )
@@ -230,11 +225,6 @@ class Analyser:
         self._beside.shutdown()
         self.parser.close()
 
-    def _build(self, parses: Sequence[Parse]) -> list[Syntax | None]:
-        builder = self.syntax
-        with self._clock.stage("trees"):
-            return [*builder.build(parses)]
-
     def _encode_passages(
         self, items: Sequence[tuple[str, str]], spans: Sequence[Sequence[Span]]
     ) -> tuple[Float32, list[Float32]]:
@@ -243,8 +233,9 @@ class Analyser:
         if self.settings.sentence_vectors == "pooled":
             return self._encode_pooled(heads, [text for _, text in items], spans)
         texts = [head + text for head, (_, text) in zip(heads, items, strict=True)]
+        contextual = self.settings.sentence_vectors == "contextual"
         sentences = [
-            self._sentence_text(title, text[start:end])
+            (f"{title}: " if contextual and title else "") + text[start:end]
             for (title, text), row in zip(items, spans, strict=True)
             for start, end in row
         ]
@@ -271,7 +262,7 @@ class Analyser:
                 shift = len(head) - start
                 window_spans.append([(a + shift, b + shift) for a, b in inside])
         vectors, found = self.encoder.encode_spans(windows, window_spans)
-        parts = [_stack([found[w] for w in own], self.dimension) for own in owners]
+        parts = [np.concatenate([found[window] for window in own]) for own in owners]
         self._fill_gaps(parts, texts, spans)
         return vectors[[own[0] for own in owners]], parts
 
@@ -328,34 +319,18 @@ class Analyser:
         """
         return CHARACTERS_PER_TOKEN * self.encoder.max_tokens
 
-    def _sentence_text(self, title: str, sentence: str) -> str:
-        contextual = self.settings.sentence_vectors == "contextual" and title
-        return f"{title}: {sentence}" if contextual else sentence
 
-
-def _kept_sentences(
-    parse: Parse,
-) -> tuple[list[Span], list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Spans, entity surfaces and phrase keys of the sentences that mention anything."""
-    spans: list[Span] = []
-    entities: list[tuple[str, ...]] = []
-    phrases: list[tuple[str, ...]] = []
+def _kept_sentences(parse: Parse) -> list[tuple[Span, tuple[str, ...], tuple[str, ...]]]:
+    """Span, entity surfaces and phrase keys of each sentence that mentions anything."""
+    kept = []
     for start, end in parse.sentences:
-        named = tuple(e.text for e in parse.entities if start <= e.span[0] < end)
-        noun = tuple(p.key for p in parse.phrases if start <= p.span[0] < end)
-        if named or noun:
-            spans.append((start, end))
-            entities.append(named)
-            phrases.append(noun)
-    return spans, entities, phrases
+        entities = tuple(e.text for e in parse.entities if start <= e.span[0] < end)
+        phrases = tuple(p.key for p in parse.phrases if start <= p.span[0] < end)
+        if entities or phrases:
+            kept.append(((start, end), entities, phrases))
+    return kept
 
 
 def _mentions(parse: Parse) -> list[tuple[str, str]]:
-    found = [(e.text, "entity") for e in parse.entities] + [
-        (p.key, "phrase") for p in parse.phrases
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _stack(parts: Sequence[Float32], dimension: int) -> Float32:
-    return np.concatenate(parts) if parts else np.zeros((0, dimension), np.float32)
+    entities = [(entity.text, "entity") for entity in parse.entities]
+    return list(dict.fromkeys(entities + [(phrase.key, "phrase") for phrase in parse.phrases]))

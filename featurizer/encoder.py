@@ -130,13 +130,10 @@ class Encoder:
         A stretch's vector is the mean of its tokens' final states within the whole text ("late
         chunking", arXiv 2409.04701): it knows its context, and costs nothing beyond the text's.
 
-        Args:
-            texts: n texts.
-            spans: For each text, character spans.
-
         Returns:
-            (n, d) unit vectors, and for each text a (number of its spans, d) array of unit
-            vectors. A span beyond the encoder's maximum length has a zero vector.
+            (n, d) unit vectors of the n texts, and for each text a (number of its character
+            spans, d) array of unit vectors. A span beyond the encoder's maximum length has a
+            zero vector.
         """
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         parts = [np.zeros((len(s), self.dimension), np.float32) for s in spans]

@@ -14,20 +14,20 @@ class Feature:
 
     Attributes:
         name: Snake case; never given to another feature.
-        group: That it is listed, and can be ablated, with.
-        unit: Of the value, e.g. "words" or "words a clause"; "0 or 1" for a flag.
+        unit: E.g. "words" or "words a clause"; "0 or 1" for a flag.
         doc: Its meaning in one sentence, with what it is when there is nothing to divide by.
-        source: Where the definition comes from.
         value: The number, of a question's view; finite whatever the question.
+        group: That it is listed, and can be ablated, with.
+        source: Where the definition comes from.
         version: Raised when the value of some question changes.
     """
 
     name: str
-    group: str
     unit: str
     doc: str
-    source: str
     value: Callable[["View"], float]
+    group: str
+    source: str
     version: int = 1
 
 

@@ -19,25 +19,15 @@ class View:
     """A question as features look at it.
 
     Attributes:
-        syntax: What all of this is counted in.
         tokens: Punctuation included.
         words: Tokens with a letter or a digit.
         content: Nouns, names, verbs, adjectives, adverbs and numbers among the words.
         lower: Words in lower case.
         pos: How often each universal part of speech occurs among the words.
         units: Lu's nine production units.
-        shape: Counts over the constituency trees.
-        arcs: Counts over the dependency tree.
-        naming: Entities and descriptions.
-        asking: What is asked for.
         reach: For each entity, arcs from what is asked (the question word, or else the first
             root) to it.
     """
-
-    __slots__ = (
-        *("arcs", "asking", "content", "lower", "naming", "pos", "reach"),
-        *("shape", "syntax", "tokens", "units", "words"),
-    )
 
     def __init__(self, syntax: Syntax) -> None:
         self.syntax = syntax
@@ -77,11 +67,6 @@ class Shape:
         unary: Phrases with a single child that is a phrase.
     """
 
-    __slots__ = (
-        *("branches", "depths", "infinitives", "labels", "levels", "nesting"),
-        *("noun_phrase_words", "pairs", "participles", "unary", "yngve"),
-    )
-
     def __init__(self, trees: Sequence[Tree]) -> None:
         self.labels: Counter[str] = Counter()
         self.pairs: Counter[tuple[str, str]] = Counter()
@@ -91,9 +76,7 @@ class Shape:
         self.branches: list[int] = []
         self.levels: Counter[int] = Counter()
         self.noun_phrase_words: list[int] = []
-        self.participles = 0
-        self.infinitives = 0
-        self.unary = 0
+        self.participles = self.infinitives = self.unary = 0
         for tree in trees:
             self._walk(tree)
 
@@ -180,8 +163,6 @@ class Arcs:
         owners: Likewise, only those by a possessive.
     """
 
-    __slots__ = ("children", "depth", "distances", "labels", "left", "links", "ofs", "owners")
-
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.children: list[list[int]] = [[] for _ in tokens]
         self.distances: list[int] = []
@@ -249,8 +230,6 @@ class NamedThings:
         relational: Those of them that something told further marks out: "the river that …".
     """
 
-    __slots__ = ("descriptions", "entities", "heads", "labels", "relational")
-
     def __init__(self, tokens: Sequence[Token], arcs: Arcs) -> None:
         self.entities = [
             (start, end) for start, end in _spans(tokens) if tokens[start].entity not in _NUMBERS
@@ -260,8 +239,7 @@ class NamedThings:
             min(range(start, end), key=lambda place: (arcs.depth[place], place))
             for start, end in self.entities
         ]
-        self.descriptions = 0
-        self.relational = 0
+        self.descriptions = self.relational = 0
         for place, token in enumerate(tokens):
             if token.pos == "NOUN" and not token.entity:
                 below = arcs.children[place]

@@ -66,7 +66,7 @@ def syntax_matrix(questions: Sequence[Syntax]) -> Float64:
 def feature_row(syntax: Syntax) -> list[float]:
     """One question's features, in the order of `FEATURE_NAMES`."""
     view = View(syntax)
-    return [feature.value(view) for feature in FEATURES]
+    return [float(feature.value(view)) for feature in FEATURES]
 
 
 def schema_id(parsers: Mapping[str, str], features: Sequence[Feature] = FEATURES) -> str:
@@ -74,7 +74,6 @@ def schema_id(parsers: Mapping[str, str], features: Sequence[Feature] = FEATURES
 
     Args:
         parsers: `Analyser.syntax_fingerprint`: pipeline, constituency model, rules.
-        features: In the order of the columns.
 
     Returns:
         The first 16 hexadecimal digits of a SHA-256 over name, group and version of each
@@ -94,7 +93,6 @@ class Reference:
     """Values of all features for a set of questions.
 
     Attributes:
-        schema_id: See `schema_id`.
         sources: Files the questions stand in, each with their number.
         values: Feature -> its values in ascending order, one for each question.
     """

@@ -128,7 +128,7 @@ def load_pipeline(pipeline: str) -> "Language":
 
 
 def parse_with(nlp: "Language", texts: Sequence[str]) -> list[Parse]:
-    """Parse texts with a loaded pipeline, long ones piecewise."""
+    """One parse per text, in order, with a loaded pipeline; long texts are parsed piecewise."""
     pieces: list[str] = []
     starts: list[list[int]] = []
     for text in texts:
@@ -197,8 +197,6 @@ def _trimmed(text: str, start: int) -> Span:
 
 
 def _join(text: str, parses: list[Parse]) -> Parse:
-    if len(parses) == 1:
-        return parses[0]
     return Parse(
         text=text,
         sentences=tuple(span for p in parses for span in p.sentences),

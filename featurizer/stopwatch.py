@@ -6,11 +6,7 @@ from time import perf_counter
 
 
 class Stopwatch:
-    """Adds up the seconds that stages take, failed ones included.
-
-    Attributes:
-        seconds: By stage, in order.
-    """
+    """Adds up the `seconds` that stages take, failed ones included."""
 
     def __init__(self, *stages: str) -> None:
         self.seconds = dict.fromkeys(stages, 0.0)

@@ -18,7 +18,7 @@ class EntityMention:
 
     Attributes:
         label: The tagger's, e.g. "PERSON".
-        span: Character offsets in the analysed text, end exclusive.
+        span: Character offsets in the analysed text, end exclusive; so in all that follows.
     """
 
     text: str
@@ -32,7 +32,6 @@ class NounPhrase:
 
     Attributes:
         key: Normalised: lower case, no determiners, head lemmatised, at most five words.
-        span: Character offsets in the analysed text, end exclusive.
     """
 
     key: str
@@ -48,7 +47,6 @@ class Token:
         pos: Universal part of speech.
         dep: Relation to its head, "ROOT" for what has none.
         head: Place of its head among the tokens; its own place when it has none.
-        span: Character offsets in the analysed text, end exclusive.
         entity: Label of the named entity or number that it is part of, or "".
         begins_entity: Whether it is the first token of that.
         like_num: Whether it is a number, in digits or words.
@@ -69,14 +67,12 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Parse:
-    """What one spaCy run says of one text.
+    """What one spaCy run says of one text, in the text's order.
 
     Attributes:
-        text: As given.
-        sentences: Character spans, in order, without surrounding whitespace.
-        entities: In order; ordinals and cardinals are left out.
-        phrases: In order.
-        tokens: In order, without white space; empty unless asked for.
+        sentences: Without surrounding whitespace.
+        entities: Without ordinals and cardinals.
+        tokens: Without white space; empty unless asked for.
         token_sentences: Where each sentence with a token begins and ends among them.
         unread: Characters at the end of the text that were not parsed.
     """
@@ -109,7 +105,6 @@ class SentenceAnalysis:
     """A sentence of a passage with what it mentions.
 
     Attributes:
-        text: The sentence.
         entities: Surfaces of its named entities in order, repeats kept.
         phrases: Keys of its noun phrases in order, repeats kept.
         vector: (d,) float32, unit length.
@@ -154,7 +149,6 @@ class Syntax:
     """How a question is built: the tokens of its one parse, and a tree over each sentence's.
 
     Attributes:
-        tokens: In order, without white space.
         sentences: Where each sentence begins and ends among the tokens.
         trees: One for each sentence, ROOT on top, over its tokens and their tags.
         flat: Whether each tree is flat because there was none to be found; see `syntax`.
@@ -173,7 +167,6 @@ class Analysis:
     """A question: one parse, one encoder call.
 
     Attributes:
-        parse: Sentences, entities and noun phrases.
         vector: (d,) float32, unit length.
         mentions: Entities, then noun phrases, each once, in order of appearance.
         syntax: Tokens and trees, when they were asked for.

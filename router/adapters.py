@@ -2,12 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from backends.types import (
-    Mention,
-    Query,
-)
+from backends.types import Mention, Query
 from featurizer.analyser import Analyser
-from featurizer.constituency.tree import Tree
 from featurizer.registry import feature_matrix
 from featurizer.stopwatch import Stopwatch
 from featurizer.types import Analysis
@@ -30,13 +26,11 @@ class Questions:
         """One query per question, in order, from one parse and one encoder call.
 
         Args:
-            texts: Questions.
             wanted: Whether the vector of a named entity will be needed; None needs none.
-            features: Whether their features are wanted as well.
         """
         before = dict(self._analyser.seconds)
-        analyses = self._analyser.questions(texts, wanted, syntax=features)
         # No trees are built where no score is wanted.
+        analyses = self._analyser.questions(texts, wanted, syntax=features)
         seconds = {
             stage: spent - before.get(stage, 0.0)
             for stage, spent in self._analyser.seconds.items()
@@ -48,12 +42,8 @@ class Questions:
         clock = Stopwatch()
         with clock.stage("features"):
             matrix = feature_matrix(analyses)
-        trees = [_trees(analysis) for analysis in analyses]
+        trees = [() if one.syntax is None else one.syntax.trees for one in analyses]
         return AnalysedQuestions(queries, matrix, trees, {**seconds, **clock.seconds})
-
-
-def _trees(found: Analysis) -> tuple[Tree, ...]:
-    return () if found.syntax is None else found.syntax.trees
 
 
 def _query(found: Analysis) -> Query:

@@ -137,7 +137,6 @@ class Batch:
         """Run the models once over all questions.
 
         Args:
-            analyser: What runs them.
             arms: That will be asked about every question.
             features: Whether the router's features are wanted; it may ask the graph as well.
         """
@@ -159,13 +158,7 @@ class Batch:
             return [self._on_graph.seeds(place) for place in places]
 
     def search(self, arm: Route, places: Sequence[int], depth: int) -> list[Ranking]:
-        """What an arm finds for some of the questions; what it found before is not sought again.
-
-        Args:
-            arm: A single arm.
-            places: Of the questions.
-            depth: Most hits for each.
-        """
+        """What an arm finds for some of the questions; what it found before is not sought again."""
         known = self._rankings.setdefault(arm, {})
         missing = [place for place in places if known.get(place, (0,))[0] < depth]
         if missing:
@@ -180,9 +173,6 @@ class Batch:
         """What some arms say about some of the questions; seeds too, where the graph is asked.
 
         Args:
-            arms: Single arms.
-            places: Of the questions.
-            depth: Most hits for each.
             seeds: Whether seeds are wanted of a graph that is not asked.
         """
         starts = self.seeds(places) if seeds or Route.GRAPH in arms else [()] * len(places)

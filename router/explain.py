@@ -57,7 +57,6 @@ class Explainer:
         """Score the baseline once.
 
         Args:
-            scorer: Whose logits are explained.
             width: How many features it takes, d.
         """
         self._scorer = scorer
@@ -102,8 +101,6 @@ def contributions(
     """An attribution in words.
 
     Args:
-        attribution: Of the logit.
-        names: Of the d features.
         features: (d,) their values, as extracted.
 
     Returns:
@@ -125,11 +122,6 @@ def nearest_change(
     """The smallest move of the score that changes the route which the score asks for.
 
     Scores of 0 and 1 are out of reach, as no logit gives them.
-
-    Args:
-        score: From 0 to 1.
-        thresholds: As in `policy.decide`.
-        simple: As in `policy.decide`.
 
     Returns:
         The nearer of the borders below and above, the one above if they are equally near; None

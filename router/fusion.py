@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from backends.types import Float64, Hit, Ranking
+from backends.types import Float64, RankedHit, Ranking
 from router.errors import FusionError, SettingsError
 from router.query_performance import log_share, signals
 from router.scorer import sigmoid
@@ -24,19 +24,6 @@ GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = ("seed_title_uniqueness", "graph_margin_
 
 METHODS = ("adaptive", "convex", "rrf")
 _FORMER_METHODS = {"trust": "adaptive", "blend": "convex"}
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A ranking with what it adds to each passage that it holds.
-
-    Attributes:
-        ranking: Of one arm.
-        shares: One for each of its hits.
-    """
-
-    ranking: Ranking
-    shares: Sequence[float]
 
 
 def fuse(
@@ -67,7 +54,7 @@ def fuse(
     if not (math.isfinite(rrf_k) and rrf_k >= 0):
         raise FusionError(f"rrf_k is {rrf_k}; use a finite number, 0 or more (60 is usual).")
     return _added_up(
-        [Part(ranking, [w / (rrf_k + hit.rank) for hit in ranking.hits]) for ranking, w in kept], k
+        [(ranking, [w / (rrf_k + hit.rank) for hit in ranking.hits]) for ranking, w in kept], k
     )
 
 
@@ -84,11 +71,6 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
 
     Source: Bruch, Gai and Ingber (TOIS 2023) on convex combinations of normalised scores.
 
-    Args:
-        rankings: One for each arm.
-        weights: One for each ranking, finite and at least 0; at least one above 0.
-        k: Most hits to return, at least 1.
-
     Returns:
         A ranking named "fusion" of `FusedHit`s. It is degraded when any list in it is.
 
@@ -100,7 +82,7 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
     for ranking, weight in _weighted(rankings, weights):
         values = scaled(ranking)
         floor = _floor(ranking, values)
-        parts.append(Part(ranking, [weight * (value - floor) for value in values]))
+        parts.append((ranking, [weight * (value - floor) for value in values]))
     return _added_up(parts, k)
 
 
@@ -155,37 +137,36 @@ def _floor(ranking: Ranking, values: Sequence[float]) -> float:
     return 0.0 if whole and ranking.retriever == Route.LEXICAL else values[-1]
 
 
-def _added_up(parts: Sequence[Part], k: int) -> Ranking:
+def _added_up(parts: Sequence[tuple[Ranking, Sequence[float]]], k: int) -> Ranking:
     """Order passages by the sum of what each list adds to them, equal sums by id.
 
     Args:
-        parts: At least one.
-        k: Most hits to return, at least 1.
+        parts: At least one ranking, each with what it adds for each of its hits.
 
     Raises:
         FusionError: k is below 1.
     """
     if k < 1:
         raise FusionError(f"k is {k}; ask for at least 1 hit.")
-    found: defaultdict[str, list[tuple[Ranking, Hit, float]]] = defaultdict(list)
-    for part in parts:
-        for hit, share in zip(part.ranking.hits, part.shares, strict=True):
-            found[hit.id].append((part.ranking, hit, share))
+    found: defaultdict[str, list[tuple[Ranking, RankedHit, float]]] = defaultdict(list)
+    for ranking, shares in parts:
+        for hit, share in zip(ranking.hits, shares, strict=True):
+            found[hit.id].append((ranking, hit, share))
     scored = [(math.fsum(share for _, _, share in own), id_) for id_, own in found.items()]
     scored.sort(key=lambda item: (-item[0], item[1]))
-    degraded = {f"{p.ranking.retriever}: {p.ranking.degraded}" for p in parts if p.ranking.degraded}
+    degraded = {f"{one.retriever}: {one.degraded}" for one, _ in parts if one.degraded}
     return Ranking(
         retriever="fusion",
         hits=tuple(
             FusedHit(id_, score, rank, _sources(found[id_]))
             for rank, (score, id_) in enumerate(scored[:k], start=1)
         ),
-        candidates=max(part.ranking.candidates for part in parts),
+        candidates=max(ranking.candidates for ranking, _ in parts),
         degraded="; ".join(sorted(degraded)),
     )
 
 
-def _sources(found: Sequence[tuple[Ranking, Hit, float]]) -> tuple[Source, ...]:
+def _sources(found: Sequence[tuple[Ranking, RankedHit, float]]) -> tuple[Source, ...]:
     return tuple(
         sorted(
             Source(ranking.retriever, hit.rank, hit.score, share) for ranking, hit, share in found
@@ -267,7 +248,6 @@ def graph_weights(results: Sequence[ArmResults], model: GraphWeightModel) -> Flo
 
     Args:
         results: One for each question, of all arms.
-        model: Fitted.
     """
     slopes = np.array([getattr(model, name) for name in GRAPH_WEIGHT_SIGNALS])
     return sigmoid(model.bias + signals(results, GRAPH_WEIGHT_SIGNALS) @ slopes)
@@ -330,7 +310,6 @@ class FusionSettings:
         Source: EA-GraphRAG, equation 8: w_graph = s, w_dense = 1 - s.
 
         Args:
-            arm: By name.
             score: The question's s; the setting's where nothing scored it.
         """
         s = self.s if score is None else score
@@ -382,18 +361,13 @@ def stages_of(route: Route) -> tuple[str, ...]:
 
 
 def fuse_all(
-    results: Sequence[ArmResults],
-    settings: FusionSettings,
-    scores: Sequence[float | None],
-    k: int,
+    results: Sequence[ArmResults], settings: FusionSettings, scores: Sequence[float | None], k: int
 ) -> list[Ranking]:
     """One ranking for each question, by the method of the settings.
 
     Args:
         results: Of the arms that `FusionSettings.arms` names, of which more may be there.
-        settings: Name the method.
         scores: s of each question; None where nothing scored it.
-        k: Most hits to return, at least 1.
 
     Raises:
         FusionError: Every list weighs 0.

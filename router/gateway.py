@@ -42,7 +42,6 @@ class Gateway:
         Args:
             arms: The version to search in; asked once per batch, so that a batch sees one version.
             analyser: What analyses questions; not asked for where words are enough.
-            fusion: What the fusion route does.
             model: The router; not asked for where the route is given.
         """
         self._arms = arms
@@ -152,9 +151,7 @@ class Gateway:
         """What every arm says to each question, with nothing chosen or fused: for replay.
 
         Args:
-            questions: Each with at least one word.
             depth: Hits of each arm, at least 1.
-            filter: A metadata filter as parsed JSON.
 
         Raises:
             QuestionError: A question is empty, or depth is below 1.
@@ -227,13 +224,6 @@ def decide_without_index(
     explain: bool = False,
 ) -> list[Decision]:
     """Which route each question takes, by a router that looks at nothing but the question.
-
-    Args:
-        questions: Each with at least one word.
-        analyser: What analyses them.
-        model: The router.
-        max_latency_ms: Most time for an answer.
-        explain: Whether to say how the router came to its choice.
 
     Raises:
         QuestionError: A question is empty.

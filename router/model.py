@@ -1,12 +1,12 @@
 """A router as it serves: features in, decisions out, for the command line and evaluation alike."""
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from backends.types import Float64
 from router.explain import Explainer, contributions, nearest_change
-from router.policy import Budget, Choice, Policy, decide
+from router.policy import Budget, Policy, decide
 from router.query_performance import asks_corpus
 from router.scorer import Scorer, to_scores
 from router.types import Decision, Route
@@ -20,8 +20,6 @@ class RoutingModel:
 
         Args:
             name: Name and version, "name/v1".
-            scorer: Scores features.
-            policy: Makes routes of scores.
             folder: That it was loaded from; None for one that is not written yet.
         """
         self.name = name
@@ -63,45 +61,22 @@ class RoutingModel:
         """
         policy = self.policy
         budget = None if max_latency_ms is None else Budget(max_latency_ms, policy.latency_ms)
-        inputs = self.scorer.inputs(features)
-        logits = self.scorer.calibrated(self.scorer.raw(inputs))
+        scorer, thresholds = self.scorer, policy.thresholds
+        inputs = scorer.inputs(features)
+        logits = scorer.calibrated(scorer.raw(inputs))
         scores = to_scores(logits)
-        return [
-            self._decision(
-                _Scored(float(logits[row]), float(scores[row]), inputs[row], features[row]),
-                decide(
-                    float(scores[row]),
-                    policy.thresholds,
-                    simple=policy.simple,
-                    forced=forced,
-                    budget=budget,
-                ),
-                explain=explain,
-            )
-            for row in range(len(features))
-        ]
-
-    def _decision(self, scored: "_Scored", choice: Choice, *, explain: bool) -> Decision:
-        scorer, policy = self.scorer, self.policy
-        decision = Decision(
-            choice.route, scored.score, scored.logit, policy.thresholds, choice.reason, self.name
-        )
-        if not explain:
-            return decision
-        attribution = self._explainer.attribute(scored.inputs, scored.logit)
-        features = scored.features[scorer.columns]
-        return replace(
-            decision,
-            contributions=contributions(attribution, scorer.names, features),
-            nearest_change=nearest_change(scored.score, policy.thresholds, policy.simple),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """One question: its (d,) z-scores, its (width,) features, and what came of them."""
-
-    logit: float
-    score: float
-    inputs: Float64
-    features: Float64
+        decisions: list[Decision] = []
+        for row in range(len(features)):
+            logit, score = float(logits[row]), float(scores[row])
+            choice = decide(score, thresholds, simple=policy.simple, forced=forced, budget=budget)
+            decision = Decision(choice.route, score, logit, thresholds, choice.reason, self.name)
+            if explain:
+                attribution = self._explainer.attribute(inputs[row], logit)
+                shown = features[row][scorer.columns]
+                decision = replace(
+                    decision,
+                    contributions=contributions(attribution, scorer.names, shown),
+                    nearest_change=nearest_change(score, thresholds, policy.simple),
+                )
+            decisions.append(decision)
+        return decisions

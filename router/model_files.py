@@ -45,8 +45,6 @@ class TrainedRouter:
     """A router that is to be written.
 
     Attributes:
-        scorer: Trained and calibrated.
-        policy: What becomes of its scores.
         schema_id: Of the features that it was trained on.
         card: The text of CARD.md.
         training: What it was trained on and how, as JSON.
@@ -67,7 +65,6 @@ class RouterInfo:
 
     Attributes:
         name: Name and version, "name/v1".
-        policy: What becomes of scores.
         asks_corpus: Whether it looks at what the corpus says, so that the dense arm and the
             graph's seeds are asked before it decides.
     """
@@ -83,8 +80,6 @@ class Manifest:
 
     Attributes:
         format: `FORMAT` of the build that wrote it.
-        version: Of the router, "v1" and so on.
-        schema_id: Of the features that it was trained on.
         features: Those that it looks at, in order.
         mean: Their means in training.
         scale: Their standard deviations in training.
@@ -132,7 +127,6 @@ def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> Routin
     """Read a router, having checked all of it.
 
     Args:
-        folder: One version of a router.
         schema_id: Of the features that this build computes.
         names: Of these features, in the order of the columns.
 
@@ -179,9 +173,6 @@ def save_router(models: Path, name: str, router: TrainedRouter, version: str | N
     """Write a new version of a router. Nobody sees a part of it, and none is written twice.
 
     Args:
-        models: Folder of all routers.
-        name: Of the router.
-        router: What to write.
         version: "v1" and so on; None takes the one after the last.
 
     Returns:
@@ -220,7 +211,6 @@ def read_policy(path: Path, router: str = "") -> Policy:
     """Read a thresholds file that was reviewed, to be used instead of a router's own.
 
     Args:
-        path: Of the file.
         router: Name and version of the router that is to use it; empty for any.
 
     Raises:
@@ -247,7 +237,6 @@ def save_policy(path: Path, policy: Policy, notes: Mapping[str, Any]) -> None:
 
     Args:
         path: Of the file; an older one is replaced.
-        policy: To write.
         notes: How it was found, for whoever reviews it; reading ignores them.
     """
     target = path.resolve()  # what a link leads to is replaced, not the link

@@ -18,7 +18,6 @@ class Budget:
     """How long an answer may take.
 
     Attributes:
-        max_latency_ms: Milliseconds, above 0.
         estimates: What each route takes, in milliseconds.
     """
 
@@ -37,8 +36,6 @@ class Policy:
     """What becomes of a score; `wye tune` writes it, a person reviews it.
 
     Attributes:
-        thresholds: The borders between routes.
-        simple: The simple route.
         latency_ms: What each route takes by the median, as replayed; may lack routes, and then
             no budget can be held to.
         router: Name and version of the router whose scores it is for, "name/v1"; empty where
@@ -59,7 +56,6 @@ class Choice:
     """A route and why.
 
     Attributes:
-        route: To take.
         reason: "score", "forced", or "budget: …" in words.
     """
 
@@ -85,11 +81,7 @@ def decide(
     nothing fits, the fastest route is taken.
 
     Args:
-        score: From 0 to 1.
-        thresholds: The borders.
-        simple: What the simple route is.
         forced: Taken whatever the score and the budget.
-        budget: Most time to take, if there is a bound.
 
     Raises:
         PolicyError: The score is no number from 0 to 1, or the budget lacks an estimate.

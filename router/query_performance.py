@@ -107,13 +107,14 @@ def _of_seeds(evidence: ArmResults) -> Sequence[float]:
     mentions = {m.text.casefold() for m in evidence.query.mentions if m.kind == "entity"}
     found = {seed.mention.casefold() for seed in seeds}
     titled = [seed for seed in seeds if seed.titles]
+    lower_case = sum(seed.mention == seed.mention.lower() for seed in seeds)
     return (
         math.log1p(len(seeds)),
         len(mentions & found) / len(mentions) if mentions else 0.0,
         _coverage(evidence.query, seeds),
         max((seed.value for seed in seeds), default=0.0),
         sum(seed.value for seed in seeds),
-        _share(seeds, lambda seed: seed.mention == seed.mention.lower()),
+        lower_case / len(seeds) if seeds else 0.0,
         math.log1p(min((seed.passages for seed in seeds), default=0)),
         max((seed.value / seed.passages for seed in seeds), default=0.0),
         max((seed.value for seed in titled), default=0.0),
@@ -158,10 +159,6 @@ def _coverage(query: Query, seeds: Sequence[SeedStats]) -> float:
     return sum(word in named for word in words) / len(words) if words else 0.0
 
 
-def _share(seeds: Sequence[SeedStats], holds: Callable[[SeedStats], bool]) -> float:
-    return sum(map(holds, seeds)) / len(seeds) if seeds else 0.0
-
-
 def _scores(evidence: ArmResults, arm: Route) -> list[float]:
     return [hit.score for hit in evidence.rankings.get(arm, _NOTHING).hits]
 
@@ -192,7 +189,6 @@ def _standing(evidence: ArmResults, one: Route, other: Route) -> float:
 # The corpus group is what seeds and the dense list tell before the graph is walked. A router that
 # looks at none of it needs no index to decide.
 
-
 NAMES: tuple[str, ...] = (*FEATURE_NAMES, *CHEAP_SIGNALS)
 """Of the columns, in order."""
 
@@ -200,11 +196,7 @@ NAMES: tuple[str, ...] = (*FEATURE_NAMES, *CHEAP_SIGNALS)
 def schema_id(parsers: Mapping[str, str]) -> str:
     """Identity of the columns' values: equal ids mean equal columns, made by the same models.
 
-    Args:
-        parsers: `Analyser.syntax_fingerprint`.
-
-    Returns:
-        The first 16 hexadecimal digits of a SHA-256.
+    It is the first 16 hexadecimal digits of a SHA-256; `parsers` is `Analyser.syntax_fingerprint`.
     """
     content = json.dumps([featurizer.schema_id(parsers), list(CHEAP_SIGNALS), SIGNALS_VERSION])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
@@ -216,26 +208,16 @@ def asks_corpus(names: Sequence[str]) -> bool:
 
 
 def with_corpus(features: Float64, evidence: Sequence[ArmResults]) -> Float64:
-    """Columns of questions asked of an index.
+    """(n, len(NAMES)) columns of questions asked of an index.
 
     Args:
         features: (n, d) of `FEATURE_NAMES`.
         evidence: Seeds and dense list of each question.
-
-    Returns:
-        (n, len(NAMES)).
     """
     return np.concatenate([features, signals(evidence, CHEAP_SIGNALS)], axis=1)
 
 
 def without_corpus(features: Float64) -> Float64:
-    """Columns for a router that does not look at the corpus: zeros stand where it would be.
-
-    Args:
-        features: (n, d) of `FEATURE_NAMES`.
-
-    Returns:
-        (n, len(NAMES)).
-    """
+    """(n, len(NAMES)) columns for a router that does not look at the corpus: zeros stand for it."""
     empty = np.zeros((len(features), len(CHEAP_SIGNALS)))
     return np.concatenate([features, empty], axis=1)

@@ -12,7 +12,7 @@ from backends.dense import DenseRetriever
 from backends.filters import Columns, parse_filter
 from backends.lexical import LexicalRetriever
 from backends.progress import Progress
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
 from backends.store.snapshot import Corpus, read_corpus
 from backends.trigraph.retriever import TriGraphRetriever
@@ -61,7 +61,6 @@ class ModelCache:
         """The router of a folder, with its own thresholds.
 
         Args:
-            folder: One version of a router.
             schema: Id of the features that it will be given; see `query_performance.schema_id`.
 
         Raises:
@@ -84,12 +83,12 @@ class ModelCache:
 class Snapshot:
     """Everything derived from one version; nothing of it changes when the index is written to."""
 
-    def __init__(self, index: Index, settings: Settings, before: "Snapshot | None" = None) -> None:
+    def __init__(
+        self, index: PassageStore, settings: Settings, before: "Snapshot | None" = None
+    ) -> None:
         """Take the version that an index has in view.
 
         Args:
-            index: To read from.
-            settings: Of the arms.
             before: An earlier version of the same index with the same settings, from which what
                 both have is taken over; kept until `settle`.
         """
@@ -191,16 +190,15 @@ class Session:
     meanwhile: `reload` and `reload_thresholds` give a session of what is there now.
 
     Attributes:
-        settings: Each part gets its slice.
         index: The version in view.
     """
 
-    def __init__(self, settings: Settings, index: Index, models: ModelCache | None = None) -> None:
+    def __init__(
+        self, settings: Settings, index: PassageStore, models: ModelCache | None = None
+    ) -> None:
         """Put an index and its models together; `open` and `create` also find the index.
 
         Args:
-            settings: Each part gets its slice.
-            index: To search and write to.
             models: Shared with others, and closed by whoever made them; None for its own.
         """
         self.settings = settings
@@ -221,7 +219,7 @@ class Session:
             IndexNotFoundError: There is none.
             IndexMismatchError: Another schema version wrote it.
         """
-        return cls(settings, Index.open(folder), models)
+        return cls(settings, PassageStore.open(folder), models)
 
     @classmethod
     def create(cls, settings: Settings, folder: Path) -> Self:
@@ -235,7 +233,7 @@ class Session:
         models = ModelCache()
         try:
             analyser = models.analyser(settings.analyser)
-            index = Index.create(folder, analyser.dimension, analyser.fingerprint)
+            index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
         except BaseException:
             models.close()
             raise
@@ -358,7 +356,7 @@ class Session:
         """
         own = self.settings.ingest
         return ingest(
-            Index.open(self.folder),
+            PassageStore.open(self.folder),
             passages,
             self.analyser,
             batch_passages=own.batch_passages,
@@ -378,7 +376,7 @@ class Session:
         if self.index.is_newest:
             return None
         later = copy(self)
-        later.index = Index.open(self.folder, self.index.fingerprint)
+        later.index = PassageStore.open(self.folder, self.index.fingerprint)
         later._snapshot, later._before = None, self._snapshot
         return later
 

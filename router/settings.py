@@ -7,7 +7,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from inspect import getdoc
 from pathlib import Path
@@ -216,7 +216,6 @@ def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None)
     Slices that the model lacks because a layer above has them are left to that layer.
 
     Args:
-        model: The settings.
         environment: The process's own by default.
 
     Raises:
@@ -288,7 +287,6 @@ class Variable:
     """One setting as the environment says it.
 
     Attributes:
-        name: Of the variable.
         part: First line of the docstring of the settings it belongs to.
         default: As it would be written in the environment; "" for nothing.
         doc: What it means.
@@ -368,7 +366,7 @@ def _first_line(owner: type) -> str:
 
 def _written(value: object) -> str:
     """A default as the environment would say it."""
-    if value is None or value is MISSING:
+    if value is None:
         return ""
     if isinstance(value, tuple | list):
         return ",".join(_written(item) for item in value)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from backends.types import Float64, Hit, Query, Ranking
+from backends.types import Float64, Query, RankedHit, Ranking
 from featurizer.constituency.tree import Tree
 from router.errors import PolicyError
 
@@ -50,7 +50,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class FusedHit(Hit):
+class FusedHit(RankedHit):
     """A hit of a fused ranking; its score is the sum of its sources' shares.
 
     Attributes:

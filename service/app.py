@@ -89,12 +89,9 @@ def build(
     openers: Mapping[str, Opener] | None = None,
     loaded: Callable[[], None] = lambda: None,
 ) -> FastAPI:
-    """An app; it loads its collections when it starts.
+    """An app; it loads its collections when it starts, and calls `loaded` when it is done.
 
-    Args:
-        settings: Of the service, and of all that lies below it.
-        openers: What opens each collection; by default the settings' indexes.
-        loaded: Called when all collections are loaded.
+    `openers` open each collection; by default they are those of the settings' indexes.
 
     Raises:
         ServiceError: Settings under which nothing can be served.
@@ -190,7 +187,6 @@ class _Files(StaticFiles):
     """Files that browsers ask about before each use: those of two releases do not go together."""
 
     def __init__(self, folder: Path, routes: Sequence[BaseRoute]) -> None:
-        """Serve a folder with an index.html beside other addresses."""
         super().__init__(directory=folder, html=True)
         self._routes = list(routes)
 

@@ -33,11 +33,10 @@ _SURE = 0.6
 
 @dataclass(eq=False, slots=True)
 class Entry(Generic[Item]):
-    """Something to be worked on.
+    """Something to be worked on; times are `monotonic` seconds.
 
     Attributes:
-        item: What.
-        deadline: When its result is of no more use, in `monotonic` seconds.
+        deadline: When its result is of no more use.
         entered: When it was queued.
         started: When its batch began.
         size: How many were in its batch.
@@ -70,20 +69,11 @@ class Batcher(Generic[Key, Item, Result]):
         *,
         batch: int,
         queue: int,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Start nothing yet; the thread starts with the first entry.
-
-        Args:
-            work: Called in the thread, one batch at a time.
-            batch: Entries to a batch, at most.
-            queue: Entries that may wait.
-            clock: Seconds that only go forward.
-        """
+        """Start nothing yet; at most `batch` entries make a batch, and `queue` entries may wait."""
         self._work = work
         self._batch = batch
         self._capacity = queue
-        self._clock = clock
         self._queue: deque[_Waiting[Key, Item, Result]] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="wye-model")
         self._calling = asyncio.Lock()
@@ -111,12 +101,8 @@ class Batcher(Generic[Key, Item, Result]):
     async def submit(self, key: Key, item: Item, seconds: float) -> tuple[Result, Entry[Item]]:
         """Queue something and wait for its result.
 
-        Cancelling this takes it out of the queue again.
-
-        Args:
-            key: What it has in common with what it can be worked on together.
-            item: What.
-            seconds: Until its result is of no more use.
+        Cancelling this takes it out of the queue again. Items of equal keys can be worked on
+        together; after so many seconds the result is of no more use.
 
         Returns:
             The result, and when it was queued and begun.
@@ -126,7 +112,7 @@ class Batcher(Generic[Key, Item, Result]):
                 ran out.
         """
         self._admit(seconds)
-        now = self._clock()
+        now = monotonic()
         entry = Entry(item, now + seconds, now)
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queue.append(_Waiting(key, entry, future))
@@ -185,7 +171,7 @@ class Batcher(Generic[Key, Item, Result]):
         """Work until nothing waits."""
         loop = asyncio.get_running_loop()
         while batch := self._next():
-            started = self._clock()
+            started = monotonic()
             for waiting in batch:
                 waiting.entry.started = started
                 waiting.entry.size = len(batch)
@@ -199,7 +185,7 @@ class Batcher(Generic[Key, Item, Result]):
             except Exception as error:  # noqa: BLE001 - whoever waits has to be told
                 results = [error] * len(batch)
             self._running = 0
-            self._lately.append((self._clock() - started) / len(batch))
+            self._lately.append((monotonic() - started) / len(batch))
             for waiting, result in zip(batch, results, strict=True):
                 if waiting.future.done():  # given up on meanwhile
                     continue
@@ -210,7 +196,7 @@ class Batcher(Generic[Key, Item, Result]):
 
     def _next(self) -> list[_Waiting[Key, Item, Result]]:
         """Take the oldest entry and those that go with it; drop those that nobody waits for."""
-        now = self._clock()
+        now = monotonic()
         alive = [w for w in self._queue if not w.future.done() and w.entry.deadline > now]
         if not alive:
             self._queue.clear()
@@ -233,11 +219,7 @@ def _out_of_time(seconds: float, wait: float) -> Problem:
 
 
 async def unless_gone(gone: Awaitable[object], wanted: Awaitable[Result]) -> Result:
-    """Wait for a result, but cancel it when whoever wants it goes away.
-
-    Args:
-        gone: Ends when they do.
-        wanted: The result.
+    """Wait for a result, but cancel it when `gone` ends: whoever wants it went away.
 
     Raises:
         Problem: They went away.

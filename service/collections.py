@@ -25,9 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 def index_folders(named: Iterable[str], fallback: Path | None) -> dict[str, Path]:
     """The folder of each collection by its name, of entries as NAME=DIR, or DIR for "default".
 
-    Args:
-        named: As written.
-        fallback: Folder of "default" when there are none.
+    Where there are none, `fallback` is the folder of "default".
 
     Raises:
         ServiceError: A name that cannot stand in an address, one that is there twice, or nothing
@@ -61,7 +59,8 @@ WARM_UP = "Who built the bridge between the two towns, and when was it opened?"
 class Collection:
     """One index by name, with the version that is searched now.
 
-    `load` and `forget` run in the thread that searches, `renew` in another beside it.
+    `load` runs in the thread that searches, `renew` in another beside it. A session that was
+    replaced is freed with the last batch that holds it.
 
     Attributes:
         unavailable: Routes that the installation lacks, and why.
@@ -69,13 +68,11 @@ class Collection:
     """
 
     def __init__(self, name: str, open_: Callable[[], Session]) -> None:
-        """Open nothing yet; `open_` will."""
         self.name = name
         self.faults = {INDEX: "", THRESHOLDS: ""}
         self.unavailable: dict[Route, str] = {}
         self._open = open_
         self._session: Session | None = None
-        self._former: list[Session] = []
 
     @property
     def is_ready(self) -> bool:
@@ -138,10 +135,6 @@ class Collection:
             self.unavailable.pop(Route.AUTO, None)
         return self._move(INDEX, self._session.reload) or retuned
 
-    def forget(self) -> None:
-        """Let go of sessions that are asked no longer, now that no batch is under way."""
-        self._former.clear()
-
     def facts(self) -> dict[str, object]:
         """Name, version, passages, router, thresholds and what is wrong, as plain values."""
         session = self._session
@@ -163,7 +156,6 @@ class Collection:
     def _move(self, what: str, newer: Callable[[], Session | None]) -> bool:
         """Put a newer session in the place of this one, if there is one."""
         started = perf_counter()
-        former = self._session
         try:
             later = newer()
             if later is not None:
@@ -175,9 +167,8 @@ class Collection:
             self.faults[what] = str(error)
             return False
         self.faults[what] = ""
-        if later is None or former is None:
+        if later is None:
             return False
-        self._former.append(former)
         self._session = later
         spent = round(perf_counter() - started, 3)
         LOG.info("refreshed", extra={**self.facts(), "of": what, "seconds": spent})

@@ -158,20 +158,16 @@ class Refresher:
         """Move to the newest version and thresholds, if there are newer ones."""
         loop = asyncio.get_running_loop()
         if await loop.run_in_executor(self._beside, collection.renew):
-            await self._models.call(collection.forget)
             self._show(collection)
 
     def _show(self, collection: Collection) -> None:
         """Tell other processes and the metrics which version is searched."""
         if not collection.is_ready:
             return
-        self._announce(collection)
         session = collection.session
         self._metrics.index_version.labels(collection.name).set(session.version)
         self._metrics.index_passages.labels(collection.name).set(session.count)
 
-    def _announce(self, collection: Collection) -> None:
-        session = collection.session
         served = self._served.setdefault(collection.name, ServedVersions(session.folder))
         if served is None:
             return
@@ -210,6 +206,7 @@ class ServedVersions:
         Raises:
             OSError: The folder cannot be written.
         """
+        stated = f"{version:020d}".encode()  # always as long, so that one write replaces another
         if self._descriptor is None:
             for folder in (self._folder.parent, self._folder):
                 folder.mkdir(exist_ok=True)
@@ -217,10 +214,10 @@ class ServedVersions:
             # Locked before it has its name, so that nobody takes it for one that was left behind.
             self._descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT, 0o644)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.pwrite(self._descriptor, _stated(version), 0)
+            os.pwrite(self._descriptor, stated, 0)
             hidden.rename(self._folder / self._name)
         else:
-            os.pwrite(self._descriptor, _stated(version), 0)
+            os.pwrite(self._descriptor, stated, 0)
 
     def behind(self, version: int) -> list[str]:
         """Processes that still search an older version, this one left out."""
@@ -252,8 +249,3 @@ class ServedVersions:
             return int(os.pread(descriptor, 20, 0) or b"0") < version
         finally:
             os.close(descriptor)
-
-
-def _stated(version: int) -> bytes:
-    """Always as long, so that one write replaces another."""
-    return f"{version:020d}".encode()

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from backends.files import plain, rounded_json
 from backends.trigraph.explanation import EntityNote, Explanation
-from backends.types import Hit as RankedHit
+from backends.types import RankedHit
 from router.policy import bands
 from router.types import Contribution, Decision, FusedHit, Route, Thresholds
 from wye import Hit, Hits

@@ -101,7 +101,6 @@ class Searcher:
     def __init__(
         self, collections: Mapping[str, Collection], clock: Callable[[], float] = monotonic
     ) -> None:
-        """Take the collections by name, and the clock that deadlines are told in."""
         self._collections = collections
         self._clock = clock
         self._paces: defaultdict[tuple[str, Route], _Pace] = defaultdict(_Pace)
@@ -121,10 +120,7 @@ class Searcher:
         if not late:
             return self._search(session, params, entries)
         patient = [entry for entry in entries if entry not in late]
-        found = [
-            *self._search(session, params, late, why),
-            *self._search(session, params, patient),
-        ]
+        found = [*self._search(session, params, late, why), *self._search(session, params, patient)]
         results = dict(zip([*late, *patient], found, strict=True))
         return [results[entry] for entry in entries]
 

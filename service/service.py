@@ -47,15 +47,9 @@ class Service:
         tracer: Tracer,
         loaded: Callable[[], None],
     ) -> None:
-        """Wire the parts; `start` loads the models.
+        """Wire the parts; `start` loads the models, and calls `loaded` when it is done.
 
-        Args:
-            settings: Of the service.
-            collections: By name; the first is the default.
-            ring: Keys, to be read again when their file changes.
-            metrics: To count in.
-            tracer: To record retrievals with.
-            loaded: Called when all collections are loaded.
+        The first collection is the default.
         """
         serve = settings.serve
         self.settings = settings
@@ -140,12 +134,7 @@ class Service:
         """Passages for each question of a request, in order.
 
         With the first error the other questions leave the queue; all do when the client goes away.
-
-        Args:
-            request: That asks.
-            params: How to search.
-            questions: What for.
-            deadline_ms: Time for it; None takes the settings'.
+        Without `deadline_ms`, the settings' holds.
 
         Raises:
             Problem: 503 when there is too much to do or nothing is loaded, 504 when time ran out,

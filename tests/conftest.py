@@ -40,6 +40,12 @@ def reading_analyser() -> type[ReadingAnalyser]:
     return ReadingAnalyser
 
 
+@pytest.fixture
+def reading_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions are read as they really are, and no encoder is loaded."""
+    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+
+
 @pytest.fixture(scope="session")
 def handmade_router() -> Callable[[Path, str, float], Path]:
     """Write a router whose logit is one feature less an offset.

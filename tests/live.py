@@ -7,14 +7,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2 as httpx
 import uvicorn
 from fastapi import FastAPI
+from starlette.testclient import TestClient
 
 # Nothing that a machine at its limit does takes so long, and nothing waits for it elsewhere.
 PATIENCE = 300.0
@@ -22,6 +23,18 @@ WYE = "from service.cli import main; main()"
 
 _ROOT = Path(__file__).parents[1]
 _LISTENS = re.compile(r"running on (http://[\w.:\[\]]+)")
+
+
+T = TypeVar("T")
+
+
+def until(condition: Callable[[], T]) -> T:
+    """What a condition gives as soon as it holds."""
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < end, found
+        time.sleep(0.01)
+    return found
 
 
 class Live:
@@ -120,6 +133,14 @@ def _answers(url: str) -> bool:
 
 
 @contextmanager
+def inside(app: FastAPI) -> Iterator[TestClient]:
+    """A client of a server in this process, ready."""
+    with TestClient(app, base_url="http://localhost") as client:
+        until(lambda: client.get("/ready").status_code == 200)
+        yield client
+
+
+@contextmanager
 def listening(app: FastAPI) -> Iterator[str]:
     """The address of a server in a thread of its own, ready."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
@@ -130,8 +151,7 @@ def listening(app: FastAPI) -> Iterator[str]:
         time.sleep(0.005)
     try:
         url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        while not _answers(url):
-            time.sleep(0.005)
+        until(lambda: _answers(url))
         yield url
     finally:
         server.should_exit = True

@@ -110,10 +110,8 @@ def test_questions_asked_together_have_the_same_hits(index: wye.Index) -> None:
 def test_the_router_decides_and_follows_its_thresholds(
     tmp_path: Path,
     handmade_router: Callable[[Path, str, float], Path],
-    reading_analyser: type,
-    monkeypatch: pytest.MonkeyPatch,
+    reading_models: None,
 ) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
     file = tmp_path / "thresholds.json"
     save_policy(file, Policy(Thresholds(0.4, 0.6), wye.Route.LEXICAL), {})
     router = RoutingSettings(str(handmade_router(tmp_path / "models", "words", 4.0)), str(file))
@@ -154,25 +152,21 @@ def test_files_are_read_and_long_documents_cut(index: wye.Index, tmp_path: Path)
 
 
 def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> None:
-    with pytest.raises(wye.Error, match="There is no index at") as found:
-        wye.open(tmp_path / "nowhere")
-    assert isinstance(found.value.__cause__, IndexNotFoundError)
-    with pytest.raises(wye.Error, match="There is no file or folder"):
-        wye.read(tmp_path / "nowhere")
-    broken = tmp_path / "broken.jsonl"
+    broken, file = tmp_path / "broken.jsonl", tmp_path / "file"
     broken.write_text("{}\n")
-    with pytest.raises(wye.Error, match=r"broken\.jsonl:1: text is missing"):
-        list(wye.read(broken))
-    with pytest.raises(wye.Error, match="Document 'd' cannot be added: text is empty"):
-        index.add([wye.Document("d")])
-    with pytest.raises(wye.Error, match="There is no route 'best'; take one of auto, dense"):
-        index.search(RIVER, route="best")
-    with pytest.raises(wye.Error, match="The question is empty"):
-        index.search(" ", route="dense")
-    with pytest.raises(wye.Error, match="filter") as found:
-        index.search(RIVER, route="dense", filter={"type": "like"})
-    assert isinstance(found.value.__cause__, FilterError)
-    monkey = tmp_path / "file"
-    monkey.write_text("")
-    with pytest.raises(wye.Error, match="is a file; an index is a folder"):
-        wye.create(monkey)
+    file.write_text("")
+    like = {"type": "like"}
+    mistakes: list[tuple[str, type[Exception] | None, Callable[[], object]]] = [
+        ("There is no index at", IndexNotFoundError, lambda: wye.open(tmp_path / "nowhere")),
+        ("There is no file or folder", None, lambda: wye.read(tmp_path / "nowhere")),
+        (r"broken\.jsonl:1: text is missing", None, lambda: list(wye.read(broken))),
+        ("'d' cannot be added: text is empty", None, lambda: index.add([wye.Document("d")])),
+        ("no route 'best'; take one of auto, dense", None, lambda: index.search("x", route="best")),
+        ("The question is empty", None, lambda: index.search(" ", route="dense")),
+        ("filter", FilterError, lambda: index.search("x", route="dense", filter=like)),
+        ("is a file; an index is a folder", None, lambda: wye.create(file)),
+    ]
+    for says, cause, mistake in mistakes:
+        with pytest.raises(wye.Error, match=says) as found:
+            mistake()
+        assert cause is None or isinstance(found.value.__cause__, cause)

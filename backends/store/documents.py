@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.filters import Columns, parse_filter
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
 from backends.types import Passage
 
@@ -40,7 +40,7 @@ def list_documents(folder: Path, after: str = "", limit: int = 100) -> Page:
     Raises:
         IndexNotFoundError: There is no index.
     """
-    index = Index.open(folder)
+    index = PassageStore.open(folder)
     column = index.snapshot().to_table(columns=["document"])["document"]
     ids: list[str] = sorted(pc.unique(column).to_pylist())
     wanted = [id_ for id_ in ids if id_ > after]
@@ -54,10 +54,10 @@ def read_document(folder: Path, id_: str) -> StoredDocument | None:
     Raises:
         IndexNotFoundError: There is no index.
     """
-    return next(iter(_read(Index.open(folder), [id_])), None)
+    return next(iter(_read(PassageStore.open(folder), [id_])), None)
 
 
-def _read(index: Index, ids: Sequence[str]) -> list[StoredDocument]:
+def _read(index: PassageStore, ids: Sequence[str]) -> list[StoredDocument]:
     if not ids:
         return []
     rows = index.snapshot().to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("document", ids))
@@ -76,7 +76,6 @@ class Removal:
     """Passages to be deleted: those that any of the three names.
 
     Attributes:
-        ids: Of passages.
         documents: All chunks of these.
         filter: All passages that this metadata filter lets through; None for none.
     """
@@ -98,7 +97,7 @@ def matching(folder: Path, wanted: Removal) -> tuple[list[str], int]:
         IndexNotFoundError: There is no index.
         FilterError: The filter is not well formed.
     """
-    index = Index.open(folder)
+    index = PassageStore.open(folder)
     return _select(index.snapshot(), wanted), index.version
 
 
@@ -113,7 +112,7 @@ def remove(folder: Path, wanted: Removal) -> tuple[list[str], int]:
         IndexLockedError: Another process is writing.
         FilterError: The filter is not well formed.
     """
-    with Index.open(folder).writer() as writer:
+    with PassageStore.open(folder).writer() as writer:
         ids = _select(writer.dataset, wanted)
         writer.delete(ids)
         return ids, writer.version
@@ -141,7 +140,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
         IndexNotFoundError: There is no index.
         IndexMismatchError: Another schema version wrote it.
     """
-    index = Index.open(folder)
+    index = PassageStore.open(folder)
     versions = index.versions()
     documents = index.snapshot().to_table(columns=["document"])["document"]
     return {
@@ -159,7 +158,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
     }
 
 
-def _mentions(index: Index) -> dict[str, int]:
+def _mentions(index: PassageStore) -> dict[str, int]:
     """Sentences and what they mention, counted batch by batch; no more than names is kept.
 
     Lance cannot read part of a list's structs, so vectors and texts of sentences are read along.

@@ -38,12 +38,12 @@ class EntityVectorCache:
 
     def count(self) -> int:
         """How many surfaces have a vector."""
-        dataset = self._open()
+        dataset = self.dataset()
         return 0 if dataset is None else int(dataset.count_rows())
 
     def missing(self, surfaces: Sequence[str]) -> list[str]:
         """Those that have no vector, in order."""
-        dataset = self._open()
+        dataset = self.dataset()
         if dataset is None or not surfaces:
             return list(surfaces)
         found = dataset.to_table(columns=["surface"], filter=any_of("surface", surfaces))
@@ -54,7 +54,7 @@ class EntityVectorCache:
         """(n, d) vectors of n surfaces; a row of NaN where one has none."""
         wanted = pa.array(surfaces, pa.string()).dictionary_encode()
         found: Float32 = np.full((len(wanted.dictionary), self._dimension), np.nan, np.float32)
-        dataset = self._open()
+        dataset = self.dataset()
         for batch in [] if dataset is None else dataset.to_batches():
             place = pc.index_in(batch["surface"], value_set=wanted.dictionary)
             asked = np.flatnonzero(place.is_valid().to_numpy(zero_copy_only=False))
@@ -70,17 +70,13 @@ class EntityVectorCache:
         schema = surface_schema(self._dimension, self._fingerprint)
         columns = [pa.array(surfaces, pa.string()), vector_array(vectors, self._dimension)]
         rows = pa.Table.from_arrays(columns, schema=schema)
-        if self._open() is None:  # what is there, if anything, is of no use to anyone
+        if self.dataset() is None:  # what is there, if anything, is of no use to anyone
             shutil.rmtree(self._path, ignore_errors=True)
             lance.write_dataset(rows, self._path, mode="create")
         else:
             lance.write_dataset(rows, self._path, mode="append")
 
     def dataset(self) -> lance.LanceDataset | None:
-        """The newest version as Lance sees it, for maintenance; None while there is none."""
-        return self._open()
-
-    def _open(self) -> lance.LanceDataset | None:
         """The newest version; None when there is none, or one that we cannot use."""
         try:
             dataset = lance.dataset(self._path)

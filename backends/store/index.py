@@ -57,7 +57,7 @@ class Version:
     written: datetime
 
 
-class Index:
+class PassageStore:
     """One version of an index, to read from; `refresh` moves to a newer one.
 
     A version stays valid and unchanged whatever is written meanwhile, by this process or another.
@@ -72,13 +72,13 @@ class Index:
         self._dataset = dataset
 
     @classmethod
-    def create(cls, path: str | Path, dimension: int, fingerprint: Mapping[str, str]) -> "Index":
+    def create(
+        cls, path: str | Path, dimension: int, fingerprint: Mapping[str, str]
+    ) -> "PassageStore":
         """Make an empty index, or open the one that is there; safe to repeat after a crash.
 
         Args:
             path: A folder that is missing, empty, or an index.
-            dimension: Length d of every vector.
-            fingerprint: Of the analyser that will fill it.
 
         Raises:
             IndexNotFoundError: The path holds something else.
@@ -104,11 +104,10 @@ class Index:
         return index
 
     @classmethod
-    def open(cls, path: str | Path, fingerprint: Mapping[str, str] | None = None) -> "Index":
+    def open(cls, path: str | Path, fingerprint: Mapping[str, str] | None = None) -> "PassageStore":
         """Open the newest version.
 
         Args:
-            path: An index folder.
             fingerprint: Of the analyser in use, to be refused if the index is of another; None for
                 work that needs no analyser, such as deleting.
 
@@ -216,7 +215,7 @@ class Writer:
     def __init__(
         self, folder: Path, dataset: lance.LanceDataset, surfaces: EntityVectorCache
     ) -> None:
-        """Start from the newest version; only `Index.writer` makes one, for it takes the lock."""
+        """Start from the newest version; use `PassageStore.writer`, which takes the lock."""
         self._folder = folder
         self._dataset = dataset
         self.surfaces = surfaces
@@ -279,8 +278,8 @@ class Writer:
         """Merge small files, and drop versions that nobody should be reading any more.
 
         A version counts as unread once it was superseded longer than `keep` ago, or by more than
-        `MOST_VERSIONS` others, so a reader that calls `Index.refresh` more often than that never
-        loses the files under its feet.
+        `MOST_VERSIONS` others, so a reader that calls `PassageStore.refresh` more often than that
+        never loses the files under its feet.
         """
         surfaces = self.surfaces.dataset()
         for dataset in (self._dataset, surfaces):

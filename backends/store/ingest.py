@@ -11,7 +11,7 @@ from typing import TypeVar
 import pyarrow.compute as pc
 
 from backends.progress import Progress, Silent
-from backends.store.index import Changes, Index, Writer
+from backends.store.index import Changes, PassageStore, Writer
 from backends.store.schema import any_of, content_hash, to_batch
 from backends.types import AnalysedPassage, Passage, PassageAnalyser
 from backends.words import title_names
@@ -34,7 +34,6 @@ class IngestReport:
         removed: Stored chunks that their document no longer has.
         repeated: Passages left out because their id came up before in the same ingest.
         interrupted: Ctrl-C ended it early; run it again to do the rest.
-        version: Newest version of the index.
         seconds: Wall time by stage: read (the source), analyse (parse and encode), write.
     """
 
@@ -49,7 +48,7 @@ class IngestReport:
 
 
 def ingest(
-    index: Index,
+    index: PassageStore,
     passages: Iterable[Passage],
     analyser: PassageAnalyser,
     *,
@@ -68,10 +67,8 @@ def ingest(
         index: Where to; its version in view is moved to the newest at the end.
         passages: Chunks of one document should follow one another: where they do not, those that
             come late are deleted and written anew. Of two passages with one id the first counts.
-        analyser: The one that the index is pinned to.
         batch_passages: Passages to a window.
         entity_vectors: Keep a vector of every entity surface too, for graphs that link by vector.
-        progress: Told of every passage that is done.
 
     Raises:
         IndexMismatchError: The index is pinned to another analyser.

@@ -173,7 +173,7 @@ def _sentence(dimension: int) -> pa.StructType:
 
 
 def _pins(fingerprint: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Schema metadata that `Index.open` compares."""
+    """Schema metadata that `PassageStore.open` compares."""
     return {
         VERSION_KEY: SCHEMA_VERSION.encode(),
         FINGERPRINT_KEY: canonical_json(dict(fingerprint)).encode(),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from backends.numerics import ragged
 from backends.store.entity_vectors import EntityVectorCache
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.types import Float16, Float32, Int32, Int64, Passage
 
 _TEXT_BLOCK = 4096
@@ -48,10 +48,7 @@ class Corpus:
     when the index has moved on.
 
     Attributes:
-        version: Of the index.
         ids: n ids, ascending in code point order.
-        titles: n titles.
-        documents: n document ids.
         chunks: (n,) int32 places within the document.
         vectors: (n, d) float32, contiguous.
         sentence_vectors: (s, d) float16, contiguous.
@@ -189,11 +186,10 @@ _COLUMNS = ["id", "title", "document", "chunk", "metadata", "content_hash"]
 _DERIVED = ["vector", "sentences"]
 
 _T = TypeVar("_T", Float16, Float32)
-_N = TypeVar("_N", np.float16, np.float32)
 _Rows = NDArray[np.floating[Any]]
 
 
-def read_corpus(index: Index, before: Corpus | None = None) -> Corpus:
+def read_corpus(index: PassageStore, before: Corpus | None = None) -> Corpus:
     """Read the version that an index has in view; after an earlier one, what differs from it."""
     dataset = index.snapshot()
     table = dataset.to_table(columns=_COLUMNS, scan_in_order=True)
@@ -296,18 +292,15 @@ class _Blocks:
         """The rows at some places, of those that came in, in the order asked for."""
         lengths = np.concatenate(self._sentences)
         gather = ragged(lengths, source)
+        vectors = np.empty((len(source), self._dimension), np.float32)
+        sentence_vectors = np.empty((len(gather), self._dimension), np.float16)
         return _Derived(
-            vectors=_gather(self._vectors, source, self._empty(len(source), np.float32)),
-            sentence_vectors=_gather(
-                self._sentence_vectors, gather, self._empty(len(gather), np.float16)
-            ),
+            vectors=_gather(self._vectors, source, vectors),
+            sentence_vectors=_gather(self._sentence_vectors, gather, sentence_vectors),
             sentence_passage=np.repeat(np.arange(len(source), dtype=np.int32), lengths[source]),
             entities=self._entities.read(gather),
             phrases=self._phrases.read(gather),
         )
-
-    def _empty(self, rows: int, kind: type[_N]) -> NDArray[_N]:
-        return np.empty((rows, self._dimension), kind)
 
 
 class _MentionReader:

@@ -105,7 +105,6 @@ def bridge(
     """Activate entities step by step; equal in values to `reference.bridge`.
 
     Args:
-        graph: Who mentions whom.
         seeds: Value of each seed entity.
         similarity: Given (m,) rows of sentences, their (m,) similarity to the question.
         steps: T, the seeds' own step included; 1 leaves it at the seeds.

@@ -64,8 +64,6 @@ class TriGraph:
         passages_of: (e,) int64 number of passages that mention an entity.
         titled: (e, n) CSR bool: passages whose title an entity is.
         index: Key -> entity.
-        names: Finds entities by name.
-        display_names: How entities are written.
         name_words: Their names in words, for the version after.
         normalised: What all this was made from, for the version after.
     """
@@ -100,15 +98,11 @@ class _Numbers:
 
 
 def assemble(
-    corpus: Corpus,
-    settings: AssemblySettings,
-    before: tuple[Corpus, TriGraph] | None = None,
+    corpus: Corpus, settings: AssemblySettings, before: tuple[Corpus, TriGraph] | None = None
 ) -> TriGraph:
     """Build the Tri-Graph of a corpus.
 
     Args:
-        corpus: One version.
-        settings: What counts.
         before: The version that this one was read after, and its graph with the same settings. The
             graph is the same without it, but takes longer.
     """

@@ -64,7 +64,6 @@ def normalise(
     """Normalise a corpus, or what of it the version before lacks.
 
     Args:
-        corpus: One version.
         sentences: Whether names in running text count.
         phrases: Whether noun phrases do.
         before: The version that this one was read after.
@@ -183,8 +182,6 @@ def name_words(
     """The words of each entity's name.
 
     Args:
-        keys: Of the entities.
-        words: The numbers of words.
         before: Key -> entity of the version before, and its names.
     """
     if before is None:
@@ -201,7 +198,6 @@ class Link:
     """A stretch of tokens that names an entity.
 
     Attributes:
-        entity: Which.
         start: First token.
         length: Number of tokens.
     """
@@ -222,8 +218,6 @@ class NameTrie:
         """Build it level by level.
 
         Args:
-            words: The numbers of words.
-            names: Of all entities.
             entities: Those to find, ascending; of two names with the same words the first counts.
         """
         self._words = words
@@ -361,8 +355,6 @@ class DisplayNames:
         """Count how names are written; nothing is looked at entity by entity before somebody asks.
 
         Args:
-            corpus: One version.
-            keys: e entity keys.
             surface: Entity of each named-entity surface, -1 where it is none.
             titles: (2, t) passage and entity of each title, ascending by passage.
         """

@@ -135,7 +135,6 @@ def personalized_pagerank(
     """Personalized PageRank of b restart vectors at once, on the passages.
 
     Args:
-        walk: The graph.
         restart_passages: (n, b) non-negative.
         restart_entities: (e, b) CSC, non-negative; each column is normalised together with that of
             the passages. An all-zero column stays all zero.
@@ -172,11 +171,9 @@ def entity_mass(
     """What settles on the entities once the passages' mass is known: (e, b).
 
     Args:
-        walk: The graph.
         passages: (n, b) settled mass.
         restart_entities: (e, b) CSC as given to `personalized_pagerank`.
         totals: (b,) sum of each whole restart vector.
-        damping: As there.
     """
     restarted = restart_entities.toarray() * (_reciprocal(totals) * (1 - damping))
     mass: Float64 = restarted + damping * (walk.to_entities @ passages)

@@ -122,16 +122,11 @@ def local_walk(walk: Walk) -> LocalWalk:
 
 
 def settle(
-    walk: LocalWalk,
-    restarts: Sequence[Restart],
-    *,
-    damping: float,
-    threshold: float,
+    walk: LocalWalk, restarts: Sequence[Restart], *, damping: float, threshold: float
 ) -> list[Settled]:
     """Personalized PageRank of several restart vectors, one after the other.
 
     Args:
-        walk: The graph.
         restarts: Each is normalised; one without mass settles nowhere.
         damping: Probability in [0, 1) of following an edge rather than restarting.
         threshold: Above 0. A node with m edges holds up to m times this much of the mass.
@@ -160,7 +155,6 @@ def personalized_pagerank(
     grow with their number.
 
     Args:
-        walk: The graph.
         restart_passages: (n, b) non-negative.
         restart_entities: (e, b) CSC, non-negative, without duplicates.
         damping: Probability in [0, 1) of following an edge rather than restarting.

@@ -15,12 +15,11 @@ from scipy import sparse
 
 from backends.numerics import (
     half_products,
-    make_ranking,
     products,
     query_matrix,
+    rank_rows,
     require_k,
     require_mask,
-    top_rows,
 )
 from backends.store.snapshot import Corpus
 from backends.trigraph import push
@@ -124,7 +123,6 @@ class FilteredGraph:
     """The graph without the passages that a filter leaves out.
 
     Attributes:
-        walk: The random walk.
         pushed: The same arranged for local walks; None where walks are full.
         log_counts: ln(1 + N), (n, e).
         passages_of: (e,) int64 number of passages that mention an entity.
@@ -145,8 +143,6 @@ class Trace:
     """Everything that led from one question to its restart masses.
 
     Attributes:
-        seeds: Where the walk started.
-        activation: What bridging reached.
         prior: (n,) restart mass given to passages, before normalisation.
         restart: (a,) restart mass given to the activated entities, before normalisation.
     """
@@ -172,8 +168,6 @@ class TriGraphRetriever:
         """Build the graph of a corpus.
 
         Args:
-            corpus: One version of an index.
-            settings: See `TriGraphSettings`.
             lexical: (n,) BM25 scores of a query; needed when a lexical weight is not 0.
             after: The retriever of the version that the corpus was read after, with the same
                 settings. Building takes less time then; what is built is the same.
@@ -207,23 +201,16 @@ class TriGraphRetriever:
     def batch(self, queries: Sequence[Query], allowed: Mask | None = None) -> "TriGraphBatch":
         """Questions to be asked together; `in_parts` says how many at most.
 
-        Args:
-            queries: Analysed questions.
-            allowed: (n,) mask.
-
         Raises:
             RequestError: The mask does not fit this version.
         """
         require_mask(allowed, len(self.corpus))
-        return TriGraphBatch(self, queries, self.filtered(allowed))
+        filtered = self._whole if allowed is None else self._filtered(allowed)
+        return TriGraphBatch(self, queries, filtered)
 
     def needs_vector(self, mention: str) -> bool:
         """Whether a tagged mention can only be linked by its vector."""
         return self.finder.needs_vector(mention)
-
-    def filtered(self, allowed: Mask | None) -> FilteredGraph:
-        """The graph of the allowed passages; None for all."""
-        return self._whole if allowed is None else self._filtered(allowed)
 
     def _filtered(self, allowed: Mask | None) -> FilteredGraph:
         counts = self.graph.counts if allowed is None else self._counts_of(allowed)
@@ -292,8 +279,6 @@ class TriGraphBatch:
         """At most k passages for some of the questions.
 
         Args:
-            places: Of the questions.
-            k: At least 1.
             similarities: (n,) similarities of questions for which they are known already.
             lexical: Their BM25 scores likewise.
 
@@ -336,7 +321,6 @@ class TriGraphBatch:
         """Seeds, activation and restart masses of a question.
 
         Args:
-            place: Of the question.
             similarity: (n,) to every passage; None to compute it.
             lexical: (n,) BM25 of every passage; None to compute it.
 
@@ -388,8 +372,9 @@ class TriGraphBatch:
 
     def _found(self, place: int) -> tuple[Seed, ...]:
         if place not in self._seeds:
-            found = self._arm.finder.find(self._queries[place], self._filtered.passages_of)
-            self._seeds[place] = found
+            self._seeds[place] = self._arm.finder.find(
+                self._queries[place], self._filtered.passages_of
+            )
         return self._seeds[place]
 
     def _lexical(self, query: Query) -> Float32:
@@ -401,15 +386,8 @@ class TriGraphBatch:
         score = settled if trace.seeds else trace.prior
         allowed = self._filtered.allowed
         eligible = np.arange(len(score)) if allowed is None else np.flatnonzero(allowed)
-        rows = eligible[top_rows(score[eligible], k)]
-        return make_ranking(
-            self._arm.name,
-            self._arm.corpus.ids,
-            rows,
-            score[rows],
-            candidates=len(eligible),
-            degraded="" if trace.seeds else NO_SEED,
-        )
+        name, ids, degraded = self._arm.name, self._arm.corpus.ids, "" if trace.seeds else NO_SEED
+        return rank_rows(name, ids, score, eligible, k, degraded=degraded)
 
     def _activate(self, query: Query, seeds: tuple[Seed, ...]) -> Activation:
         corpus, allowed = self._arm.corpus, self._filtered.allowed
@@ -430,21 +408,13 @@ class TriGraphBatch:
         )
 
     def _prior(
-        self,
-        near: Float64,
-        lexical: Float32,
-        seeds: tuple[Seed, ...],
-        activation: Activation,
+        self, near: Float64, lexical: Float32, seeds: tuple[Seed, ...], activation: Activation
     ) -> Float64:
         """(λ·sim + ln(1 + Σ a_e·ln(1 + N_e)/L_e))·W_p, with BM25 beside similarity."""
         log_counts = self._filtered.log_counts
         bonus = np.zeros(len(near))
-        for entity, value, level in zip(
-            activation.entities.tolist(),
-            activation.value.tolist(),
-            activation.level.tolist(),
-            strict=True,
-        ):
+        activated = (activation.entities, activation.value, activation.level)
+        for entity, value, level in zip(*(own.tolist() for own in activated), strict=True):
             for_entity = slice(log_counts.indptr[entity], log_counts.indptr[entity + 1])
             passages = log_counts.indices[for_entity]
             bonus[passages] += (value / level) * log_counts.data[for_entity]
@@ -462,11 +432,7 @@ class TriGraphBatch:
         return self._settings.lexical_weight
 
     def _add_titles(
-        self,
-        prior: Float64,
-        near: Float64,
-        seeds: tuple[Seed, ...],
-        activation: Activation,
+        self, prior: Float64, near: Float64, seeds: tuple[Seed, ...], activation: Activation
     ) -> None:
         """An activated title sends the walk to the passages it stands over.
 

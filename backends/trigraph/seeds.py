@@ -45,9 +45,7 @@ class Seed:
     """An entity that the question names.
 
     Attributes:
-        entity: Its number.
         value: In (0, 1], what bridging starts from.
-        mention: The question's words for it.
         origin: "name" for a tagged mention with the same key, "nearest" for a tagged mention with
             a similar vector, "vocabulary" for words found in the vocabulary, "phrase" for a noun
             phrase.
@@ -64,9 +62,6 @@ class SeedStats:
     """A seed, and how much of the corpus it points at; an entity everywhere points nowhere.
 
     Attributes:
-        mention: The question's words for it.
-        value: In (0, 1], as in `Seed`.
-        origin: As in `Seed`.
         passages: How many passages mention it, of those that take part.
         titles: How many of them have it for a title.
     """
@@ -99,7 +94,6 @@ class SeedFinder:
         """Seeds in the order in which they are found, each entity once, with its best value.
 
         Args:
-            query: An analysed question.
             passages_of: (at least e,) passages that may be used for each entity; one that has
                 none is no seed.
         """

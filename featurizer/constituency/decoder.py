@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from featurizer.constituency.stanza_checkpoint import UNKNOWN, Checkpoint, Lstm
-from featurizer.constituency.transitions import State, best_move
+from featurizer.constituency.transitions import ParserState, best_move
 from featurizer.constituency.tree import Tree
 from featurizer.errors import ParseError
 from featurizer.types import Float32
@@ -36,6 +36,7 @@ class Decoder:
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Prepare the weights."""
         self.model = checkpoint
+        self.digest = checkpoint.digest
         self._nonlinear = _NONLINEAR[checkpoint.nonlinearity]
         self._reader = Reader(checkpoint.forward, checkpoint.backward)
         self._history = Stepper(checkpoint.transition_lstm)
@@ -48,11 +49,6 @@ class Decoder:
         hidden = checkpoint.constituent_lstm.recurrent.shape[0]
         self._word_part = np.ascontiguousarray(weights[:hidden])
         self._state_part = np.ascontiguousarray(weights[hidden:])
-
-    @property
-    def digest(self) -> str:
-        """Identity of the model: the hash of its files."""
-        return self.model.digest
 
     def parse(self, words: Words) -> Tree:
         """The tree of one sentence of (word, tag) pairs.
@@ -168,8 +164,6 @@ class _Derivation:
     Its rows are (1, ·) each, so that those of several sentences can stand on top of each other.
 
     Attributes:
-        tree: Once there is one.
-        state: What has been read, and the stack of trees.
         shares: (n + 2, x) of the words and both boundaries in the first output layer.
         hidden: The stack's LSTM, hidden, after each item; the first is before any.
         cell: The same LSTM's cells.
@@ -182,7 +176,7 @@ class _Derivation:
     ) -> None:
         model = decoder.model
         self.tree: Tree | None = None
-        self.state = State(words, model.roots, model.unary_limit)
+        self.state = ParserState(words, model.roots, model.unary_limit)
         self.shares = shares
         self.hidden, self.cell = ([row] for row in decoder.first_stack)
         self.gates: Float32
@@ -235,10 +229,9 @@ class Reader:
         self._forward, self._backward = Stepper(forward), Stepper(backward)
 
     def read(self, sentences: Sequence[Float32]) -> list[Float32]:
-        """(n, 2 h) states of each sentence, left to right beside right to left.
+        """(n, 2 h) states of each sentence, of (n, x) inputs; none is longer than the one before.
 
-        Args:
-            sentences: (n, x) inputs of each, none longer than the one before it.
+        The states from left to right stand beside those from right to left.
         """
         # One direction after the other: the weights of one fit the cache, those of both may not.
         ahead = _read(self._forward, sentences)
@@ -271,9 +264,7 @@ def _read(stepper: "Stepper", sentences: Sequence[Float32]) -> list[Float32]:
 class Stepper:
     """One LSTM that advances by one input at a time, for b sentences side by side.
 
-    Attributes:
-        weights: (x, 4 h) of the inputs.
-        bias: (4 h,).
+    Its `weights` of the inputs are (x, 4 h), its `bias` (4 h,).
     """
 
     def __init__(self, lstm: Lstm) -> None:
@@ -329,8 +320,4 @@ def _relu(values: Float32) -> Float32:
     return np.maximum(values, np.float32(0))
 
 
-def _tanh(values: Float32) -> Float32:
-    return np.asarray(np.tanh(values), np.float32)
-
-
-_NONLINEAR: dict[str, Callable[[Float32], Float32]] = {"relu": _relu, "tanh": _tanh}
+_NONLINEAR: dict[str, Callable[[Float32], Float32]] = {"relu": _relu, "tanh": np.tanh}

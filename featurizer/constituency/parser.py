@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from featurizer.constituency.decoder import Decoder
+from featurizer.constituency.decoder import Decoder, Words
 from featurizer.constituency.stanza_checkpoint import file_digest, read_checkpoint
 from featurizer.constituency.tree import Tree
 from featurizer.errors import ModelError, ParseError, UnsupportedModelError
@@ -77,12 +77,8 @@ class TreeParser(Protocol):
         """Identity of the model: the hash of its files."""
         ...
 
-    def parse(self, words: Sequence[tuple[str, str]]) -> Tree:
-        """The tree of one sentence of (word, tag) pairs; ParseError when there is none."""
-        ...
-
-    def parse_many(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree | None]:
-        """The same trees for several sentences, in order; None where there is none."""
+    def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
+        """The trees of sentences of (word, tag) pairs, in order; None where there is none."""
         ...
 
 
@@ -108,14 +104,9 @@ class StanzaParser:
             self._model: Any = Trainer.load(str(model), args=args).model
         except (OSError, KeyError, RuntimeError, ValueError) as error:
             raise ModelError(f"Stanza cannot load {model} with {vectors}: {error}") from error
-        self._digest = file_digest(model, vectors)
+        self.digest = file_digest(model, vectors)
 
-    @property
-    def digest(self) -> str:
-        """Identity of the model: the hash of its files."""
-        return self._digest
-
-    def parse(self, words: Sequence[tuple[str, str]]) -> Tree:
+    def parse(self, words: Words) -> Tree:
         """The tree of one sentence.
 
         Raises:
@@ -128,7 +119,7 @@ class StanzaParser:
             raise ParseError(f"Stanza finds no tree for '{' '.join(w for w, _ in words)[:80]}'.")
         return from_stanza(trees[0])
 
-    def parse_many(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Tree | None]:
+    def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
         """The trees of sentences, one after the other; None where `parse` raises."""
         found: list[Tree | None] = []
         for words in sentences:
@@ -210,7 +201,7 @@ def _syntax(
     parse: Parse,
     tokens: tuple[Token, ...],
     sentences: tuple[Span, ...],
-    trees: Sequence[tuple[Sequence[tuple[str, str]], Tree | None]],
+    trees: Sequence[tuple[Words, Tree | None]],
 ) -> Syntax:
     left_out = len(parse.tokens) > len(tokens)
     return Syntax(
@@ -235,6 +226,6 @@ def bounded(
     return kept, tuple((start, min(end, TOKENS)) for start, end in sentences if start < TOKENS)
 
 
-def flat_tree(words: Sequence[tuple[str, str]]) -> Tree:
+def flat_tree(words: Words) -> Tree:
     """The tree that says nothing: all words under one X (Penn's label of the unknown)."""
     return Tree("ROOT", (Tree("X", tuple(Tree(tag, (Tree(word),)) for word, tag in words)),))

@@ -39,30 +39,21 @@ class Lstm:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A constituency model.
+    """A constituency model; `..._rows` tell the row of a word, tag or tuple of labels in a matrix.
 
     Attributes:
         transitions: In the order of the scores.
         roots: Labels of finished trees.
-        unary_limit: See `transitions.State`.
-        vector_rows: Row in `vectors` of each word of the pretrained vocabulary.
+        unary_limit: See `transitions.ParserState`.
         vectors: Pretrained word vectors.
         lower: Whether the pretrained vocabulary is lower-cased.
-        delta_rows: Row in `deltas` of each word of the training vocabulary.
-        deltas: Trained word vectors.
-        tag_rows: Row in `tags` of each tag.
-        tags: Tag vectors.
+        deltas: Word vectors of the training vocabulary, trained with the model.
         boundaries: (2, x) inputs before the first and after the last word.
-        forward: Word LSTM, left to right.
-        backward: Word LSTM, right to left.
+        forward: Word LSTM, left to right; `backward` reads right to left.
         to_constituent: (2 h, h) and (h,): from word states to constituents.
-        transition_vectors: One row for each transition.
-        transition_start: Input that starts the transition LSTM.
-        transition_lstm: Over the transitions taken.
-        open_rows: Row in `opens` of each tuple of labels.
+        transition_start: Input that starts the LSTM over the transitions taken.
         opens: Vectors that mark open phrases.
-        constituent_start: Input that starts the constituent LSTM.
-        constituent_lstm: Over the stack.
+        constituent_start: Input that starts the LSTM over the stack.
         compose: (h, h) and (h,): from the maximum of the children to their parent.
         output: Layers from (word, transition, constituent) states to scores.
         nonlinearity: "relu" or "tanh".
@@ -113,11 +104,7 @@ _REQUIRED: Mapping[str, tuple[object, ...]] = {
     "maxout_k": (None, 0),
     "nonlinearity": ("relu", "tanh"),
 }
-_ABSENT_MEANS: Mapping[str, object] = {
-    "reversed": False,
-    "use_rattn": False,
-    "num_tree_lstm_layers": 1,
-}
+_ABSENT_MEANS = {"reversed": False, "use_rattn": False, "num_tree_lstm_layers": 1}
 
 
 def read_checkpoint(model: Path, vectors: Path) -> Checkpoint:
@@ -127,8 +114,7 @@ def read_checkpoint(model: Path, vectors: Path) -> Checkpoint:
         ModelError: A file is missing or is no such file.
         UnsupportedModelError: Only Stanza can run this model.
     """
-    content = _load(model)
-    pretrain = _load(vectors)
+    content, pretrain = _load(model), _load(vectors)
     try:
         params = content["params"]
         _check_supported(model, params)
@@ -159,9 +145,9 @@ def _load(path: Path) -> Mapping[str, Any]:
 def _check_supported(path: Path, params: Mapping[str, Any]) -> None:
     config = params["config"]
     found = {
-        key: config.get(key, _ABSENT_MEANS.get(key))
+        key: value
         for key, allowed in _REQUIRED.items()
-        if config.get(key, _ABSENT_MEANS.get(key)) not in allowed
+        if (value := config.get(key, _ABSENT_MEANS.get(key))) not in allowed
     }
     if params["model_type"] != "LSTM":
         found["model_type"] = params["model_type"]
@@ -179,10 +165,7 @@ def _check_supported(path: Path, params: Mapping[str, Any]) -> None:
 
 def file_digest(*paths: Path) -> str:
     """SHA-256 of the files' bytes, one after the other."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def _build(params: Mapping[str, Any], pretrain: Mapping[str, Any], digest: str) -> Checkpoint:

@@ -52,7 +52,6 @@ class _Item:
     """On the stack: a tree, or the mark of an open phrase (`tree` is None).
 
     Attributes:
-        tree: A finished tree.
         labels: Of an open phrase, outermost first.
         chain: How many nodes with a single child follow each other from the top of the tree.
     """
@@ -62,20 +61,17 @@ class _Item:
     chain: int = 0
 
 
-class State:
-    """Stack and buffer of one sentence."""
+class ParserState:
+    """Stack and buffer of one sentence; `position` is the number of words read."""
 
     __slots__ = ("_just_opened", "_limit", "_opens", "_roots", "_stack", "_words", "position")
 
     def __init__(
         self, words: Sequence[tuple[str, str]], roots: frozenset[str], unary_limit: int
     ) -> None:
-        """Nothing read yet.
+        """Nothing is read yet of the (word, tag) pairs; a finished tree has one of the root labels.
 
-        Args:
-            words: (word, tag) pairs.
-            roots: Labels that a finished tree may have.
-            unary_limit: Longest chain of single children that may still be extended.
+        A chain of single children may be extended while it is no longer than the limit.
         """
         self._words = words
         self._roots = roots
@@ -122,11 +118,7 @@ class State:
         return item.chain > self._limit
 
     def apply(self, transition: Transition) -> int:
-        """Take the step.
-
-        Returns:
-            The number of children a "close" joined; 0 for the others.
-        """
+        """Take the step; the number of children that a "close" joined, 0 for the others."""
         self._just_opened = transition.kind == "open"
         if transition.kind == "shift":
             word, tag = self._words[self.position]
@@ -161,15 +153,11 @@ class State:
 
 
 def best_move(
-    state: State, transitions: Sequence[Transition], scores: NDArray[np.float32], best: int
+    state: ParserState, transitions: Sequence[Transition], scores: NDArray[np.float32], best: int
 ) -> int:
     """The legal transition with the highest score; -1 where none is legal.
 
-    Args:
-        state: Where the sentence has come to.
-        transitions: In the order of the scores.
-        scores: One for each.
-        best: Place of the highest score, legal or not.
+    There is a score for each transition; the highest, legal or not, is at `best`.
     """
     if state.is_legal(transitions[best]):
         return best

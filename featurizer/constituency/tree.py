@@ -13,12 +13,7 @@ _PLAIN = {escaped: plain for plain, escaped in _ESCAPES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A node with all that is below it. A node without children is a word.
-
-    Attributes:
-        label: A word, or the name of a tag or phrase.
-        children: In order of the text.
-    """
+    """A node with all that is below it, in the text's order. A node without children is a word."""
 
     label: str
     children: tuple["Tree", ...] = ()

@@ -68,8 +68,7 @@ class _Node:
         self.place = place
         self.children: list[_Node] = []
         self.order = order
-        self.start = len(order)
-        self.end = self.start
+        self.start = self.end = len(order)
         order.append(self)
 
     def below(self) -> Sequence["_Node"]:
@@ -244,10 +243,9 @@ def is_nominal_clause(node: _Node) -> bool:
 
     `SBAR [<# WHNP | <# (IN < That|that|For|for) | <, S] & [$+ VP | > VP]`
     """
-    if node.label != "SBAR":
-        return False
-    after = node.right_sisters()
-    if not (node.parent_in(frozenset({"VP"})) or (after and after[0].label == "VP")):
+    if node.label != "SBAR" or not (
+        node.parent_in(frozenset({"VP"})) or _precedes_verb_phrase(node)
+    ):
         return False
     top = head(node.tree)
     return (
@@ -259,17 +257,19 @@ def is_nominal_clause(node: _Node) -> bool:
 
 def is_verbal_subject(node: _Node) -> bool:
     """`S < (VP <# VBG|TO) $+ VP`: a gerund or an infinitive as the subject of a verb."""
-    if node.label != "S":
-        return False
-    after = node.right_sisters()
     return (
-        bool(after)
-        and after[0].label == "VP"
+        node.label == "S"
+        and _precedes_verb_phrase(node)
         and any(
             child.label == "VP" and child.headed_by(frozenset({"VBG", "TO"}))
             for child in node.children
         )
     )
+
+
+def _precedes_verb_phrase(node: _Node) -> bool:
+    """`$+ VP`."""
+    return any(sister.label == "VP" for sister in node.right_sisters()[:1])
 
 
 def _number(tree: Tree) -> list[_Node]:

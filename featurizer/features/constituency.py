@@ -5,12 +5,13 @@ Journal of Corpus Linguistics 15(4), 2010, table 1.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from featurizer.feature import Feature, ratio
 from featurizer.question import View
 
-GROUP = "constituency"
 _LU = "Lu 2010"
+_feature = partial(Feature, group="constituency", source=_LU)
 
 _UNITS = (
     ("words", "words", "Words (W), by the trees' tags."),
@@ -44,32 +45,31 @@ _SINGULAR = {"sentences": "sentence", "clauses": "clause", "t_units": "T-unit"}
 
 
 def _unit(field: str) -> Callable[[View], float]:
-    return lambda view: float(getattr(view.units, field))
+    return lambda view: getattr(view.units, field)
 
 
 def _labels(*labels: str) -> Callable[[View], float]:
-    return lambda view: float(sum(view.shape.labels[label] for label in labels))
+    return lambda view: sum(view.shape.labels[label] for label in labels)
 
 
 def _index(name: str, doc: str, above: str, below: str) -> Feature:
     counted = above.replace("t_units", "T-units").replace("_", " ")
     single = _SINGULAR[below]
-    return Feature(
+    return _feature(
         f"{above}_per_{single.lower().replace('-', '_')}",
-        GROUP,
         f"{counted} a {single}",
         f"{name}: {doc[:-1]}; 0 without a {single}.",
-        f"{_LU}, table 1",
         lambda view: ratio(getattr(view.units, above), getattr(view.units, below)),
+        source=f"{_LU}, table 1",
     )
 
 
 def _phrases(name: str, doc: str, value: Callable[[View], float]) -> Feature:
-    return Feature(name, GROUP, "phrases", doc, "Penn Treebank labels", value)
+    return _feature(name, "phrases", doc, value, source="Penn Treebank labels")
 
 
 FEATURES = (
-    *(Feature(name, GROUP, unit, doc, _LU, _unit(name)) for name, unit, doc in _UNITS),
+    *(_feature(name, unit, doc, _unit(name)) for name, unit, doc in _UNITS),
     *(_index(*row) for row in _INDICES),
     _phrases("noun_phrases", "Noun phrases (NP), those within others included.", _labels("NP")),
     _phrases("prepositional_phrases", "Prepositional phrases (PP).", _labels("PP")),
@@ -85,29 +85,28 @@ FEATURES = (
     _phrases(
         "nominal_clauses",
         "Subordinate clauses within a noun phrase (SBAR under NP), relative ones above all.",
-        lambda view: float(view.shape.pairs["NP", "SBAR"]),
+        lambda view: view.shape.pairs["NP", "SBAR"],
     ),
     _phrases(
         "nominal_prepositions",
         "Prepositional phrases within a noun phrase (PP under NP): the river of the town.",
-        lambda view: float(view.shape.pairs["NP", "PP"]),
+        lambda view: view.shape.pairs["NP", "PP"],
     ),
     _phrases(
         "participial_phrases",
         "Participles that mark a noun out (VP under NP): the bridge built in 1926.",
-        lambda view: float(view.shape.participles),
+        lambda view: view.shape.participles,
     ),
     _phrases(
         "infinitive_phrases",
         "Verb phrases with to: the first person to cross it.",
-        lambda view: float(view.shape.infinitives),
+        lambda view: view.shape.infinitives,
     ),
-    Feature(
+    _feature(
         "flat_trees",
-        GROUP,
         "sentences",
         "Sentences without a tree, too long or beyond the model; they count as one flat phrase.",
-        "Wye",
-        lambda view: float(sum(view.syntax.flat)),
+        lambda view: sum(view.syntax.flat),
+        source="Wye",
     ),
 )

@@ -1,12 +1,12 @@
 """Features of the dependency tree: how far words stand from what they belong to, and how."""
 
 from collections.abc import Callable
+from functools import partial
 from math import log2
 
 from featurizer.feature import Feature, mean, ratio
 from featurizer.question import View
 
-GROUP = "dependency"
 _DISTANCE = "Liu 2008"
 _LABELS = "ClearNLP labels"
 LONG = 5
@@ -37,7 +37,7 @@ _RELATIONS = (
 
 
 def _relation(labels: tuple[str, ...]) -> Callable[[View], float]:
-    return lambda view: float(sum(view.arcs.labels[label] for label in labels))
+    return lambda view: sum(view.arcs.labels[label] for label in labels)
 
 
 def _imbalance(view: View) -> float:
@@ -55,11 +55,7 @@ def _entropy(view: View) -> float:
     return -sum(count / total * log2(count / total) for count in labels.values()) + 0.0
 
 
-def _feature(
-    name: str, unit: str, doc: str, value: Callable[[View], float], source: str = "dependency tree"
-) -> Feature:
-    return Feature(name, GROUP, unit, doc, source, value)
-
+_feature = partial(Feature, group="dependency", source="dependency tree")
 
 FEATURES = (
     _feature(
@@ -67,21 +63,16 @@ FEATURES = (
         "tokens",
         "Mean distance between a word and its head; 0 without an arc.",
         lambda view: mean(view.arcs.distances),
-        _DISTANCE,
+        source=_DISTANCE,
     ),
     _feature(
         "dependency_distance_max",
         "tokens",
         "Largest distance between a word and its head.",
-        lambda view: float(max(view.arcs.distances, default=0)),
-        _DISTANCE,
+        lambda view: max(view.arcs.distances, default=0),
+        source=_DISTANCE,
     ),
-    _feature(
-        "long_dependencies",
-        "arcs",
-        f"Arcs over more than {LONG} tokens.",
-        lambda view: float(_long(view)),
-    ),
+    _feature("long_dependencies", "arcs", f"Arcs over more than {LONG} tokens.", _long),
     _feature(
         "long_dependency_share",
         "share",
@@ -92,7 +83,7 @@ FEATURES = (
         "dependency_depth",
         "arcs",
         "Arcs between the root and the word farthest from it.",
-        lambda view: float(max(view.arcs.depth, default=0)),
+        lambda view: max(view.arcs.depth, default=0),
     ),
     _feature(
         "dependency_depth_mean",
@@ -104,7 +95,7 @@ FEATURES = (
         "dependency_branching_max",
         "tokens",
         "Most dependents of one token, punctuation included.",
-        lambda view: float(max(map(len, view.arcs.children), default=0)),
+        lambda view: max(map(len, view.arcs.children), default=0),
     ),
     _feature(
         "dependency_left_share",
@@ -125,7 +116,7 @@ FEATURES = (
         _entropy,
     ),
     *(
-        _feature(f"dependency_{name}", "arcs", doc, _relation(labels), _LABELS)
+        _feature(f"dependency_{name}", "arcs", doc, _relation(labels), source=_LABELS)
         for name, doc, labels in _RELATIONS
     ),
 )

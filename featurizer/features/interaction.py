@@ -1,11 +1,12 @@
 """Features that set one aspect of a question against another."""
 
 from collections.abc import Callable
+from functools import partial
 
 from featurizer.feature import Feature, ratio
 from featurizer.question import View
 
-GROUP = "interaction"
+_feature = partial(Feature, group="interaction", source="Wye")
 
 
 def _connectors(view: View) -> int:
@@ -20,16 +21,20 @@ def _noun_phrases(view: View) -> int:
     return view.shape.labels["NP"]
 
 
+def _depth(view: View) -> int:
+    return max(view.arcs.depth, default=0)
+
+
 def _per(
     name: str, unit: str, doc: str, above: Callable[[View], float], below: Callable[[View], float]
 ) -> Feature:
-    return Feature(name, GROUP, unit, doc, "Wye", lambda view: ratio(above(view), below(view)))
+    return _feature(name, unit, doc, lambda view: ratio(above(view), below(view)))
 
 
 def _times(
     name: str, doc: str, one: Callable[[View], float], other: Callable[[View], float]
 ) -> Feature:
-    return Feature(name, GROUP, "product", doc, "Wye", lambda view: float(one(view) * other(view)))
+    return _feature(name, "product", doc, lambda view: one(view) * other(view))
 
 
 def _entities(view: View) -> int:
@@ -77,7 +82,7 @@ FEATURES = (
         "dependency_depth_per_token",
         "arcs a token",
         "Depth of the dependency tree for each token; 0 without a token.",
-        lambda view: max(view.arcs.depth, default=0),
+        _depth,
         _tokens,
     ),
     _per(
@@ -152,6 +157,6 @@ FEATURES = (
         "entities_times_depth",
         "Named entities times the depth of the dependency tree.",
         _entities,
-        lambda view: max(view.arcs.depth, default=0),
+        _depth,
     ),
 )

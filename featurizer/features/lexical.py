@@ -1,11 +1,11 @@
 """Features of the words themselves: how many, of which kinds, and how varied."""
 
 from collections.abc import Callable
+from functools import partial
 
 from featurizer.feature import Feature, ratio
 from featurizer.question import View
 
-GROUP = "lexical"
 _POS = "Universal POS"
 
 _PARTS = (
@@ -24,7 +24,7 @@ _PARTS = (
 
 
 def _part(parts: tuple[str, ...]) -> Callable[[View], float]:
-    return lambda view: float(sum(view.pos[part] for part in parts))
+    return lambda view: sum(view.pos[part] for part in parts)
 
 
 def _function_words(view: View) -> int:
@@ -42,27 +42,18 @@ def _capitalised(view: View) -> float:
 
 def _marks(marks: str) -> Callable[[View], float]:
     listed = frozenset(marks)
-    return lambda view: float(sum(token.text in listed for token in view.tokens))
+    return lambda view: sum(token.text in listed for token in view.tokens)
 
 
-def _feature(
-    name: str, unit: str, doc: str, value: Callable[[View], float], source: str = "tokens"
-) -> Feature:
-    return Feature(name, GROUP, unit, doc, source, value)
-
+_feature = partial(Feature, group="lexical", source="tokens")
 
 FEATURES = (
-    _feature(
-        "tokens",
-        "tokens",
-        "Tokens, punctuation included.",
-        lambda view: float(len(view.tokens)),
-    ),
+    _feature("tokens", "tokens", "Tokens, punctuation included.", lambda view: len(view.tokens)),
     _feature(
         "punctuation",
         "tokens",
         "Tokens without a letter or digit.",
-        lambda view: float(len(view.tokens) - len(view.words)),
+        lambda view: len(view.tokens) - len(view.words),
     ),
     _feature("commas", "tokens", "Commas and semicolons.", _marks(",;")),
     _feature(
@@ -81,24 +72,22 @@ FEATURES = (
         "word_length_max",
         "characters",
         "Length of the longest word.",
-        lambda view: float(max((len(token.text) for token in view.words), default=0)),
+        lambda view: max((len(token.text) for token in view.words), default=0),
     ),
     _feature(
         "type_token_ratio",
         "share",
         "Different words among all, whatever their case; 0 without a word.",
         lambda view: ratio(len(set(view.lower)), len(view.words)),
-        "Johnson 1944",
+        source="Johnson 1944",
     ),
     _feature(
         "content_words",
         "words",
         "Nouns, names, verbs, adjectives, adverbs and numbers.",
-        lambda view: float(len(view.content)),
+        lambda view: len(view.content),
     ),
-    _feature(
-        "function_words", "words", "All other words.", lambda view: float(_function_words(view))
-    ),
+    _feature("function_words", "words", "All other words.", _function_words),
     _feature(
         "content_to_function",
         "words a word",
@@ -110,7 +99,7 @@ FEATURES = (
         "share",
         "Content words among all; 0 without a word.",
         lambda view: ratio(len(view.content), len(view.words)),
-        "Ure 1971",
+        source="Ure 1971",
     ),
     _feature(
         "information_density",
@@ -128,7 +117,7 @@ FEATURES = (
         "number_like_words",
         "words",
         "Words that stand for a number.",
-        lambda view: float(sum(token.like_num for token in view.words)),
+        lambda view: sum(token.like_num for token in view.words),
     ),
     _feature(
         "capitalised_share",
@@ -140,8 +129,8 @@ FEATURES = (
         "unread_characters",
         "characters",
         "Characters at the end that are beyond what of a question is read.",
-        lambda view: float(view.syntax.unread),
-        "Wye",
+        lambda view: view.syntax.unread,
+        source="Wye",
     ),
-    *(_feature(name, "words", doc, _part(parts), _POS) for name, doc, parts in _PARTS),
+    *(_feature(name, "words", doc, _part(parts), source=_POS) for name, doc, parts in _PARTS),
 )

@@ -6,23 +6,23 @@ chain of two.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from featurizer.feature import Feature, mean, words
 from featurizer.question import View
 
-GROUP = "relation"
 _SUPERLATIVE = words("first last earliest latest oldest youngest only most least")
 _SHARED = words("both same either also common together shared each")
 
 
 def _most(name: str) -> Callable[[View], float]:
-    return lambda view: float(max(getattr(view.arcs, name), default=0))
+    return lambda view: max(getattr(view.arcs, name), default=0)
 
 
 def _links(view: View) -> float:
     """Arcs that are links: where the count on the way to the root rises."""
     links, tokens = view.arcs.links, view.tokens
-    return float(sum(links[place] - links[token.head] for place, token in enumerate(tokens)))
+    return sum(links[place] - links[token.head] for place, token in enumerate(tokens))
 
 
 def _entity_links(view: View) -> list[int]:
@@ -36,24 +36,22 @@ def _coordinated(view: View) -> float:
         for place in view.naming.heads
         if view.tokens[place].dep == "conj" and view.tokens[place].head in heads
     )
-    return float(sum(1 for _ in pairs))
+    return sum(1 for _ in pairs)
 
 
 def _choice(view: View) -> float:
     """How often "or" stands between things that can be chosen from."""
-    return float(
-        sum(
-            token.text.lower() == "or"
-            and token.dep == "cc"
-            and view.tokens[token.head].pos in ("NOUN", "PROPN", "NUM", "ADJ")
-            for token in view.tokens
-        )
+    return sum(
+        token.text.lower() == "or"
+        and token.dep == "cc"
+        and view.tokens[token.head].pos in ("NOUN", "PROPN", "NUM", "ADJ")
+        for token in view.tokens
     )
 
 
 def _marked(listed: frozenset[str], *tags: str) -> Callable[[View], float]:
-    return lambda view: float(
-        sum(token.tag in tags or token.text.lower() in listed for token in view.words)
+    return lambda view: sum(
+        token.tag in tags or token.text.lower() in listed for token in view.words
     )
 
 
@@ -72,25 +70,17 @@ def _offset(view: View) -> float:
     place = view.asking.place
     if place < 0:
         return 0.0
-    return float(min((abs(head - place) for head in view.naming.heads), default=0))
+    return min((abs(head - place) for head in view.naming.heads), default=0)
 
 
 def _embedded_verbs(view: View) -> float:
-    return float(
-        sum(
-            token.pos in ("VERB", "AUX")
-            and token.head != place
-            and token.dep not in ("aux", "auxpass")
-            for place, token in enumerate(view.tokens)
-        )
+    return sum(
+        token.pos in ("VERB", "AUX") and token.head != place and token.dep not in ("aux", "auxpass")
+        for place, token in enumerate(view.tokens)
     )
 
 
-def _feature(
-    name: str, unit: str, doc: str, value: Callable[[View], float], source: str = "Wye"
-) -> Feature:
-    return Feature(name, GROUP, unit, doc, source, value)
-
+_feature = partial(Feature, group="relation", source="Wye")
 
 FEATURES = (
     _feature("relation_links", "links", "Links of any kind.", _links),
@@ -101,7 +91,7 @@ FEATURES = (
         "entity_chain_max",
         "links",
         "Links between the root and the entity that is behind the most; 0 without an entity.",
-        lambda view: float(max(_entity_links(view), default=0)),
+        lambda view: max(_entity_links(view), default=0),
     ),
     _feature(
         "entity_chain_mean",
@@ -113,13 +103,13 @@ FEATURES = (
         "entity_reach_min",
         "arcs",
         "Arcs from what is asked to the nearest entity; 0 without an entity.",
-        lambda view: float(min(view.reach, default=0)),
+        lambda view: min(view.reach, default=0),
     ),
     _feature(
         "entity_reach_max",
         "arcs",
         "Arcs from what is asked to the farthest entity; 0 without an entity.",
-        lambda view: float(max(view.reach, default=0)),
+        lambda view: max(view.reach, default=0),
     ),
     _feature(
         "entity_reach_mean",
@@ -168,13 +158,13 @@ FEATURES = (
         "descriptions",
         "nouns",
         "Definite descriptions without a name: the river.",
-        lambda view: float(view.naming.descriptions),
+        lambda view: view.naming.descriptions,
     ),
     _feature(
         "descriptions_relational",
         "nouns",
         "Those of them that a clause, participle or preposition tells more of.",
-        lambda view: float(view.naming.relational),
+        lambda view: view.naming.relational,
     ),
     _feature(
         "embedded_verbs",
@@ -186,14 +176,12 @@ FEATURES = (
         "target_noun_modifiers",
         "tokens",
         "Dependents of the noun that is asked for: which old bridge over the Neva; 0 without one.",
-        lambda view: float(
-            len(view.arcs.children[view.asking.noun]) if view.asking.noun >= 0 else 0
-        ),
+        lambda view: len(view.arcs.children[view.asking.noun]) if view.asking.noun >= 0 else 0,
     ),
     _feature(
         "question_word_place",
         "tokens",
         "Tokens before the question word: in the film of which director; 0 without one.",
-        lambda view: float(max(view.asking.place, 0)),
+        lambda view: max(view.asking.place, 0),
     ),
 )

@@ -1,11 +1,11 @@
 """Features of what a question names, what it asks for, and the roles it gives things."""
 
 from collections.abc import Callable
+from functools import partial
 
 from featurizer.feature import Feature, ratio, words
 from featurizer.question import View
 
-GROUP = "semantic"
 _ONTONOTES = "OntoNotes labels"
 _FLAG = "0 or 1"
 
@@ -26,18 +26,7 @@ _KINDS = (
     ("time", "Entities that are dates or times.", ("DATE", "TIME")),
     ("quantity", "Entities that are amounts.", ("QUANTITY", "MONEY", "PERCENT")),
 )
-_ASKED = (
-    "who",
-    "what",
-    "which",
-    "when",
-    "where",
-    "why",
-    "how",
-    "how many",
-    "yes or no",
-    "none",
-)
+_ASKED = ("who", "what", "which", "when", "where", "why", "how", "how many", "yes or no", "none")
 _TARGETS = ("person", "place", "time", "number", "thing", "reason")
 _TEMPORAL = words(
     "before after during since until when while ago year century date month day first last "
@@ -48,49 +37,45 @@ _NEGATIONS = words("no not n't n\u2019t never none nor neither without")
 
 
 def _entities(labels: tuple[str, ...]) -> Callable[[View], float]:
-    return lambda view: float(sum(label in labels for label in view.naming.labels))
+    return lambda view: sum(label in labels for label in view.naming.labels)
 
 
 def _asked(kind: str) -> Callable[[View], float]:
-    return lambda view: float(view.asking.kind == kind)
+    return lambda view: view.asking.kind == kind
 
 
 def _target(target: str) -> Callable[[View], float]:
-    return lambda view: float(view.asking.target == target)
+    return lambda view: view.asking.target == target
 
 
 def _cues(listed: frozenset[str]) -> Callable[[View], float]:
-    return lambda view: float(sum(word in listed for word in view.lower))
+    return lambda view: sum(word in listed for word in view.lower)
 
 
 def _arcs(*labels: str) -> Callable[[View], float]:
-    return lambda view: float(sum(view.arcs.labels[label] for label in labels))
+    return lambda view: sum(view.arcs.labels[label] for label in labels)
 
 
 def _entity_words(view: View) -> int:
     return sum(end - start for start, end in view.naming.entities)
 
 
-def _feature(
-    name: str, unit: str, doc: str, value: Callable[[View], float], source: str = "Wye"
-) -> Feature:
-    return Feature(name, GROUP, unit, doc, source, value)
-
+_feature = partial(Feature, group="semantic", source="Wye")
 
 FEATURES = (
     _feature(
         "entities",
         "entities",
         "Named entities, numbers left out.",
-        lambda view: float(len(view.naming.entities)),
-        _ONTONOTES,
+        lambda view: len(view.naming.entities),
+        source=_ONTONOTES,
     ),
     _feature(
         "entity_kinds",
         "labels",
         "Different labels among them.",
-        lambda view: float(len(set(view.naming.labels))),
-        _ONTONOTES,
+        lambda view: len(set(view.naming.labels)),
+        source=_ONTONOTES,
     ),
     _feature(
         "entity_density",
@@ -111,7 +96,7 @@ FEATURES = (
         lambda view: ratio(_entity_words(view), len(view.naming.entities)),
     ),
     *(
-        _feature(f"entities_{name}", "entities", doc, _entities(labels), _ONTONOTES)
+        _feature(f"entities_{name}", "entities", doc, _entities(labels), source=_ONTONOTES)
         for name, doc, labels in _KINDS
     ),
     *(
@@ -139,14 +124,14 @@ FEATURES = (
         "arcs",
         "Agents: subjects of active verbs, and by-phrases of passive ones.",
         _arcs("nsubj", "agent"),
-        "ClearNLP labels",
+        source="ClearNLP labels",
     ),
     _feature(
         "role_patient",
         "arcs",
         "Patients: direct objects, and subjects of passive verbs.",
         _arcs("dobj", "nsubjpass"),
-        "ClearNLP labels",
+        source="ClearNLP labels",
     ),
     _feature("role_temporal", "words", "Words that place something in time.", _cues(_TEMPORAL)),
     _feature("role_locative", "words", "Words that place something in space.", _cues(_LOCATIVE)),
@@ -155,12 +140,10 @@ FEATURES = (
         "passives",
         "arcs",
         "Passive verbs, by their subjects or auxiliaries, whichever are more.",
-        lambda view: float(
-            max(
-                view.arcs.labels["nsubjpass"] + view.arcs.labels["csubjpass"],
-                view.arcs.labels["auxpass"],
-            )
+        lambda view: max(
+            view.arcs.labels["nsubjpass"] + view.arcs.labels["csubjpass"],
+            view.arcs.labels["auxpass"],
         ),
-        "ClearNLP labels",
+        source="ClearNLP labels",
     ),
 )

@@ -1,28 +1,22 @@
 """Features of the shape of the constituency trees, whatever their labels."""
 
 from collections.abc import Callable
+from functools import partial
 
 from featurizer.feature import Feature, mean, ratio
 from featurizer.question import View
 
-GROUP = "tree"
 _SOURCE = "constituency tree"
 
-
-def _feature(
-    name: str, unit: str, doc: str, value: Callable[[View], float], source: str = _SOURCE
-) -> Feature:
-    return Feature(name, GROUP, unit, doc, source, value)
+_feature = partial(Feature, group="tree", source="constituency tree")
 
 
 def _nesting(label: str) -> Callable[[View], float]:
-    return lambda view: float(view.shape.nesting[label])
+    return lambda view: view.shape.nesting[label]
 
 
 FEATURES = (
-    _feature(
-        "tree_depth", "levels", "Depth of the deepest tag.", lambda view: float(view.shape.depth)
-    ),
+    _feature("tree_depth", "levels", "Depth of the deepest tag.", lambda view: view.shape.depth),
     _feature(
         "tree_depth_mean",
         "levels",
@@ -33,7 +27,7 @@ FEATURES = (
         "tree_width",
         "nodes",
         "Most nodes at one depth, all sentences together.",
-        lambda view: float(view.shape.width),
+        lambda view: view.shape.width,
     ),
     _feature(
         "tree_depth_to_width",
@@ -41,12 +35,7 @@ FEATURES = (
         "Depth over width; 0 without a tree.",
         lambda view: ratio(view.shape.depth, view.shape.width),
     ),
-    _feature(
-        "tree_phrases",
-        "phrases",
-        "Phrases below the root.",
-        lambda view: float(view.shape.phrases),
-    ),
+    _feature("tree_phrases", "phrases", "Phrases below the root.", lambda view: view.shape.phrases),
     _feature(
         "tree_phrases_per_tag",
         "phrases a tag",
@@ -69,7 +58,7 @@ FEATURES = (
         "tree_branching_max",
         "children",
         "Most children of one phrase.",
-        lambda view: float(max(view.shape.branches, default=0)),
+        lambda view: max(view.shape.branches, default=0),
     ),
     _feature(
         "tree_unary_share",
@@ -82,14 +71,14 @@ FEATURES = (
         "sisters",
         "Mean over the tags of the sisters still to come on the way down; 0 without a tag.",
         lambda view: mean(view.shape.yngve),
-        "Yngve 1960",
+        source="Yngve 1960",
     ),
     _feature(
         "tree_yngve_max",
         "sisters",
         "The same for the tag with the most.",
-        lambda view: float(max(view.shape.yngve, default=0)),
-        "Yngve 1960",
+        lambda view: max(view.shape.yngve, default=0),
+        source="Yngve 1960",
     ),
     _feature(
         "noun_phrase_nesting", "phrases", "Noun phrases within each other, at most.", _nesting("NP")
@@ -113,7 +102,7 @@ FEATURES = (
         "noun_phrase_words_max",
         "words",
         "Tags in the longest noun phrase.",
-        lambda view: float(max(view.shape.noun_phrase_words, default=0)),
+        lambda view: max(view.shape.noun_phrase_words, default=0),
     ),
     _feature(
         "noun_phrase_words_mean",

@@ -54,11 +54,7 @@ class Completion:
 
     def whole(self, answer: GeneratedAnswer) -> dict[str, Any]:
         """An answer that has come to its end, in one piece."""
-        message = {
-            "role": "assistant",
-            "content": _preface(answer) + answer.text,
-            "refusal": None,
-        }
+        message = {"role": "assistant", "content": _preface(answer) + answer.text, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None}
         return {
             **self._head("chat.completion"),

@@ -47,9 +47,7 @@ def best_sentences(
     question over two steps stands beside a name that the question lacks.
 
     Args:
-        question: In plain words.
         passages: Title and text of each, best first.
-        most: How many sentences.
 
     Returns:
         In the order of the passages; fewer than wanted when no more bear on it at all.

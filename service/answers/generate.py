@@ -58,7 +58,6 @@ class GeneratorError(ServiceError):
     """
 
     def __init__(self, reason: str, *, lasting: bool = False, wait: float | None = None) -> None:
-        """Say why."""
         super().__init__(reason)
         self.lasting = lasting
         self.wait = wait
@@ -80,7 +79,6 @@ class AnswerParams:
     Attributes:
         question: The user's last message.
         passages: Found for it, best first.
-        collection: That they are of.
         system: What the client wants a language model to be told.
         history: Earlier turns, oldest first.
         options: Of sampling, by OpenAI's names.
@@ -103,7 +101,6 @@ class GeneratedAnswer:
     Attributes:
         generator: Name of the model, or "extractive".
         note: Why it is not what one might expect, or "".
-        pieces: Of its text.
         finish_reason: Of OpenAI's: stop, length, …
         usage: Tokens, as the endpoint counted them.
         error: Why it broke off, or "".
@@ -131,7 +128,6 @@ class AnswerGenerator:
     """Has the language model of the settings answer; quotes passages where there is none."""
 
     def __init__(self, settings: GeneratorSettings, metrics: Metrics) -> None:
-        """Connect to nothing yet."""
         self._settings = settings
         self._metrics = metrics
         self._model = LanguageModel(settings, metrics) if settings.url else None
@@ -228,7 +224,9 @@ class LanguageModel:
         self._settings = settings
         self._metrics = metrics
         key = settings.key.get_secret_value()
-        self._headers = {} if key else {"authorization": openai.omit}
+        # The client would send what the environment says of an account at OpenAI to any endpoint.
+        unsaid = ("OpenAI-Organization", "OpenAI-Project", *(() if key else ("authorization",)))
+        self._headers = dict.fromkeys(unsaid, openai.omit)
         self._client = AsyncOpenAI(
             base_url=settings.url,
             api_key=key or "none",
@@ -247,10 +245,7 @@ class LanguageModel:
     ) -> AsyncGenerator[str]:
         """Pieces of text as they come; nothing is tried again once one has come.
 
-        Args:
-            messages: The conversation so far.
-            options: Of sampling, by OpenAI's names.
-            answer: Is told why the text ended, and how many tokens it took.
+        The answer is told why the text ended, and how many tokens it took.
 
         Raises:
             GeneratorError: It failed for good.

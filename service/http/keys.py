@@ -32,10 +32,7 @@ class Key:
 
     A key is 256 random bits, so one round of SHA-256 is enough: there is nothing to guess from.
 
-    Attributes:
-        name: For logs and rate limits.
-        scopes: What it may do.
-        digest: SHA-256 of the key, as 64 hexadecimal digits.
+    Its name is for logs and rate limits, the digest the SHA-256 as 64 hexadecimal digits.
     """
 
     name: str
@@ -126,11 +123,7 @@ class KeyRing:
     """The keys that open this server."""
 
     def __init__(self, lines: Iterable[str] = (), path: Path | None = None) -> None:
-        """Take keys.
-
-        Args:
-            lines: Hashed, as `wye keys new` prints them.
-            path: File with more; read again when it changes.
+        """Take hashed keys, as `wye keys new` prints them, and a file with more.
 
         Raises:
             ServiceError: A line that is none, or a file without any.

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -23,24 +24,7 @@ from service.ingest.jobs import Job, State
 # Where several workers keep their counts, so that any of them can tell those of all.
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
-_SECONDS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.02,
-    0.03,
-    0.04,
-    0.06,
-    0.08,
-    0.12,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    5,
-    10,
-)
+_TIMES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.25, 0.5, 1, 2.5, 5, 10)
 _SCORES = tuple(step / 20 for step in range(1, 21))
 _OF_A_WORKER = re.compile(r"gauge_live\w+_(\d+)\.db")
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -52,60 +36,52 @@ class DocumentMetrics:
     """What became of documents: what was changed, how long it took, and what waits."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._documents = Counter(
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        histogram = partial(Histogram, buckets=_CHANGE_SECONDS, registry=registry)
+        self.documents = counter(
             "wye_documents",
             "Documents that were taken: stored at once (direct), or on the disk as a job.",
             ["collection", "taken"],
-            registry=registry,
         )
-        self._passages = Counter(
+        self.passages = counter(
             "wye_passages",
             "Passages by what became of them: added, updated, unchanged, deleted, or removed, as "
             "chunks are that their document no longer has.",
             ["collection", "change"],
-            registry=registry,
         )
-        self._changes_waiting = Gauge(
+        self._changes_waiting = gauge(
             "wye_changes_waiting",
             "Changes that somebody waits for: queued, or being written.",
             ["collection"],
             multiprocess_mode="livesum",
-            registry=registry,
         )
-        self._change_seconds = Histogram(
+        self._change_seconds = histogram(
             "wye_change_seconds",
             "From a change that somebody waits for to its commit, waiting included, by kind: write "
             "or delete.",
             ["collection", "kind"],
-            buckets=_CHANGE_SECONDS,
-            registry=registry,
         )
-        self._change_wait_seconds = Histogram(
+        self.change_wait_seconds = histogram(
             "wye_change_wait_seconds",
             "From a change that somebody waits for to its turn, when nobody else writes.",
             ["collection"],
-            buckets=_CHANGE_SECONDS,
-            registry=registry,
         )
-        self._commit_seconds = Histogram(
+        self.commit_seconds = histogram(
             "wye_commit_seconds",
             "Writing a change or a part of a job, once it has its turn.",
             ["collection"],
-            buckets=_CHANGE_SECONDS,
-            registry=registry,
         )
-        self._jobs = Gauge(
+        self._jobs = gauge(
             "wye_jobs",
             "Jobs that have not ended, by state.",
             ["collection", "state"],
             multiprocess_mode="livemostrecent",
-            registry=registry,
         )
-        self._jobs_ended = Counter(
+        self.jobs_ended = counter(
             "wye_jobs_ended",
             "Jobs that ended, by how: done, failed or cancelled.",
             ["collection", "state"],
-            registry=registry,
         )
 
     def begin(self, collection: str) -> None:
@@ -125,39 +101,15 @@ class DocumentMetrics:
         finally:
             waiting.dec()
 
-    def stored(self, collection: str, documents: int) -> None:
-        """Documents were stored while their sender waited."""
-        self._documents.labels(collection, "direct").inc(documents)
-
-    def accepted(self, job: Job) -> None:
-        """A job is on the disk."""
-        self._documents.labels(job.collection, "job").inc(job.documents)
-
     def wrote(self, collection: str, report: IngestReport) -> None:
         """Passages of documents were committed, of a change or of a part of a job."""
         for change in ("added", "updated", "unchanged", "removed"):
-            self._passages.labels(collection, change).inc(getattr(report, change))
-
-    def deleted(self, collection: str, passages: int) -> None:
-        """Passages were deleted."""
-        self._passages.labels(collection, "deleted").inc(passages)
-
-    def waited(self, collection: str, seconds: float) -> None:
-        """A change that somebody waits for had its turn."""
-        self._change_wait_seconds.labels(collection).observe(seconds)
-
-    def committed(self, collection: str, seconds: float) -> None:
-        """A change or a part of a job was written, which took so long."""
-        self._commit_seconds.labels(collection).observe(seconds)
+            self.passages.labels(collection, change).inc(getattr(report, change))
 
     def unfinished(self, collection: str, jobs: list[Job]) -> None:
         """These are all the jobs that have not ended."""
         for state in _UNFINISHED:
             self._jobs.labels(collection, state).set(sum(job.state == state for job in jobs))
-
-    def ended(self, job: Job) -> None:
-        """A job came to its end in this process."""
-        self._jobs_ended.labels(job.collection, job.state).inc()
 
 
 class Metrics:
@@ -168,82 +120,64 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         own = self._registry
-        self.requests = Counter(
-            "wye_http_requests", "Replies by address and status.", ["path", "status"], registry=own
+        counter, gauge = partial(Counter, registry=own), partial(Gauge, registry=own)
+        histogram = partial(Histogram, registry=own)
+        seconds = partial(histogram, buckets=_TIMES)
+        self.requests = counter(
+            "wye_http_requests", "Replies by address and status.", ["path", "status"]
         )
-        self.request_seconds = Histogram(
+        self.request_seconds = seconds(
             "wye_http_request_seconds",
             "From the request's head to the reply's head, by address.",
             ["path"],
-            buckets=_SECONDS,
-            registry=own,
         )
-        self.stage_seconds = Histogram(
+        self.stage_seconds = seconds(
             "wye_stage_seconds",
             "A question's share of its batch's time, by stage; waiting is the stage queue.",
             ["stage"],
-            buckets=_SECONDS,
-            registry=own,
         )
-        self.retrieval_seconds = Histogram(
+        self.retrieval_seconds = seconds(
             "wye_retrieval_seconds",
             "From queueing a question to its passages, by the route that answered.",
             ["route"],
-            buckets=_SECONDS,
-            registry=own,
         )
-        self.routes = Counter(
-            "wye_routes", "Answered questions.", ["collection", "asked", "route"], registry=own
+        self.routes = counter("wye_routes", "Answered questions.", ["collection", "asked", "route"])
+        self.scores = histogram(
+            "wye_route_score", "The router's score of a question.", ["collection"], buckets=_SCORES
         )
-        self.scores = Histogram(
-            "wye_route_score",
-            "The router's score of a question.",
-            ["collection"],
-            buckets=_SCORES,
-            registry=own,
+        self.batch_size = histogram(
+            "wye_batch_size", "Size of the batch that a question was in.", buckets=_SIZES
         )
-        self.batch_size = Histogram(
-            "wye_batch_size",
-            "Size of the batch that a question was in.",
-            buckets=_SIZES,
-            registry=own,
+        self.queue_depth = gauge(
+            "wye_queue_depth", "Questions that wait.", multiprocess_mode="livesum"
         )
-        self.queue_depth = Gauge(
-            "wye_queue_depth", "Questions that wait.", multiprocess_mode="livesum", registry=own
-        )
-        self.degraded = Counter(
+        self.degraded = counter(
             "wye_degraded",
             "Answers that are not what was asked for, by kind: failed, late, arm or generator.",
             ["collection", "kind"],
-            registry=own,
         )
-        self.refused = Counter(
-            "wye_refused", "Requests refused, by kind of problem.", ["problem"], registry=own
-        )
-        self.generator_seconds = Histogram(
+        self.refused = counter("wye_refused", "Requests refused, by kind of problem.", ["problem"])
+        self.generator_seconds = histogram(
             "wye_generator_seconds",
             "Until the generator's first piece, and until its last.",
             ["until"],
             buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80),
-            registry=own,
         )
-        self.generator_retries = Counter(
-            "wye_generator_retries", "Requests to the generator that were sent again.", registry=own
+        self.generator_retries = counter(
+            "wye_generator_retries", "Requests to the generator that were sent again."
         )
-        self.feedback = Counter("wye_feedback", "Feedback by rating.", ["rating"], registry=own)
-        self.index_version = Gauge(
+        self.feedback = counter("wye_feedback", "Feedback by rating.", ["rating"])
+        self.index_version = gauge(
             "wye_index_version",
             "Version of the index that is searched.",
             ["collection"],
             multiprocess_mode="livemin",
-            registry=own,
         )
-        self.index_passages = Gauge(
+        self.index_passages = gauge(
             "wye_index_passages",
             "Passages of the index that is searched.",
             ["collection"],
             multiprocess_mode="livemin",
-            registry=own,
         )
         self.documents = DocumentMetrics(own)
 

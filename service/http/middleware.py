@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.http.auth import PROTECTED, identify
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
-from service.http.problems import Problem, answer, note, note_key, noted_problem
+from service.http.problems import NOTED_ID, NOTED_KEY, NOTED_PROBLEM, Problem, answer
 from service.logs import LOG
 
 
@@ -29,13 +29,7 @@ class RateLimit:
     def __init__(
         self, per_second: float, burst: int, clock: Callable[[], float] = monotonic
     ) -> None:
-        """Fill every bucket.
-
-        Args:
-            per_second: Requests that a key may send on average; 0 sets no limit.
-            burst: Requests that it may send at once.
-            clock: Seconds that only go forward.
-        """
+        """Fill every bucket; a `per_second` of 0 sets no limit."""
         self._per_second = per_second
         self._burst = burst
         self._clock = clock
@@ -129,7 +123,6 @@ class Edge:
     def __init__(
         self, app: ASGIApp, *, ring: KeyRing, rate: RateLimit, bodies: BodyLimit, metrics: Metrics
     ) -> None:
-        """Wrap the app that handles requests."""
         self._app = app
         self._ring = ring
         self._rate = rate
@@ -152,7 +145,7 @@ class Edge:
     async def _handle(self, scope: Scope, receive: Receive, visit: "_Visit") -> None:
         path, headers = scope["path"], visit.headers
         key = identify(self._ring, headers, path)
-        note_key(scope, key)
+        scope[NOTED_KEY] = key
         visit.key = key.name
         if path.startswith(PROTECTED):
             self._rate.take(key.name)
@@ -168,7 +161,7 @@ class _Visit:
         self.key = ""
         given = self.headers.get(REQUEST_ID, "")
         self.request_id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(12)
-        note(scope, self.request_id)
+        scope[NOTED_ID] = self.request_id
         self._scope = scope
         self._send = send
         self._metrics = metrics
@@ -201,7 +194,7 @@ class _Visit:
         route = getattr(self._scope.get("route"), "path", "(none)")
         self._metrics.requests.labels(route, str(self._status)).inc()
         self._metrics.request_seconds.labels(route).observe(self._seconds)
-        problem = noted_problem(self._scope)
+        problem = self._scope.get(NOTED_PROBLEM)
         if problem:
             self._metrics.refused.labels(problem).inc()
         if self._scope["path"] in _QUIET:

@@ -18,40 +18,21 @@ from service.logs import LOG
 
 Scope = MutableMapping[str, Any]
 
-_REQUEST_ID = "wye.request_id"
-_KEY = "wye.key"
-_PROBLEM = "wye.problem"
-
-
-def note(scope: Scope, request_id: str) -> None:
-    """Give a request its id."""
-    scope[_REQUEST_ID] = request_id
-
-
-def note_key(scope: Scope, key: Key) -> None:
-    """Say who sent it."""
-    scope[_KEY] = key
-
-
-def note_problem(scope: Scope, slug: str) -> None:
-    """Say which kind of problem it ended with."""
-    scope[_PROBLEM] = slug
+# What the middleware notes in the scope of a request: its id, who sent it, and how it ended.
+NOTED_ID = "wye.request_id"
+NOTED_KEY = "wye.key"
+NOTED_PROBLEM = "wye.problem"
 
 
 def request_id_of(scope: Scope) -> str:
-    """Its id; "" where nobody gave it one."""
-    return str(scope.get(_REQUEST_ID, ""))
+    """The id of a request; "" where nobody gave it one."""
+    return str(scope.get(NOTED_ID, ""))
 
 
 def key_of(scope: Scope) -> Key | None:
-    """Who sent it; None where nobody asked."""
-    key: Key | None = scope.get(_KEY)
+    """Who sent a request; None where nobody asked."""
+    key: Key | None = scope.get(NOTED_KEY)
     return key
-
-
-def noted_problem(scope: Scope) -> str:
-    """Which kind of problem it ended with; "" for none."""
-    return str(scope.get(_PROBLEM, ""))
 
 
 MEDIA_TYPE = "application/problem+json"
@@ -107,12 +88,10 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
         """Describe it.
 
         Args:
-            status: Of HTTP.
             slug: Its kind in a word or two, part of its type.
             detail: What is wrong and what to do, in one or two sentences.
             retry_after: Seconds after which another try makes sense.
-            headers: Further ones of the reply.
-            errors: Where in the request, and what is wrong there.
+            errors: Where in the request (`at`), and what is wrong there (`says`).
         """
         super().__init__(detail)
         self.status = status
@@ -134,10 +113,9 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
         }
         if self.errors:
             body["errors"] = self.errors
-        kind = _OPENAI_TYPES.get(self.status, "invalid_request_error")
         body["error"] = {
             "message": self.detail,
-            "type": kind,
+            "type": _OPENAI_TYPES.get(self.status, "invalid_request_error"),
             "param": self.errors[0]["at"] if self.errors else None,
             "code": self.slug,
         }
@@ -190,7 +168,7 @@ def answer(error: Exception, scope: Scope) -> Response:
     request_id = request_id_of(scope)
     if problem.slug == "internal":
         LOG.error("internal", exc_info=error, extra={"request_id": request_id})
-    note_problem(scope, problem.slug)
+    scope[NOTED_PROBLEM] = problem.slug
     return problem.response(request_id)
 
 

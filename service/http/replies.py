@@ -105,14 +105,9 @@ def _passages(result: SearchResult) -> list[PassageValue]:
 def route_value(
     decision: Decision | None, *, path: Route, asked: Route, explain: bool, fallback: str = ""
 ) -> RouteValue:
-    """Which way a question took, and why.
+    """Which way a question took, and why; without a decision the request named the route.
 
-    Args:
-        decision: The router's; None where the request named the route.
-        path: The route that answered.
-        asked: The route that was asked for.
-        explain: Whether contributions and trees are told.
-        fallback: Why dense search answered instead, or "".
+    `path` answered in place of `asked`; `fallback` says why dense search did, or "".
     """
     if decision is None:
         return RouteValue(path=path, asked=asked, reason=fallback or FORCED)

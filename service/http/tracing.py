@@ -33,21 +33,12 @@ def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider:
 
 
 def record_retrieval(
-    tracer: Tracer,
-    seconds: Mapping[str, float],
-    total: float,
-    attributes: Mapping[str, Attribute],
+    tracer: Tracer, seconds: Mapping[str, float], total: float, attributes: Mapping[str, Attribute]
 ) -> None:
     """Record a retrieval that has just ended, as a child of the current span.
 
     Its stages stand one after another. They are a question's shares of its batch's time, so they
-    fill the span only for a question that was alone.
-
-    Args:
-        tracer: Starts the spans.
-        seconds: Seconds of each stage, in order.
-        total: Seconds from queueing to the end.
-        attributes: What the span of the whole is marked with.
+    fill the span only for a question that was alone. `total` are seconds from queueing to the end.
     """
     end = time_ns()
     start = end - round(total * 1e9)

@@ -31,7 +31,7 @@ from backends.errors import SourceError
 from backends.types import Passage
 from service.http.problems import Problem
 from service.ingest.sandbox import Sandbox, bad_file
-from service.schemas.documents import DocumentBody, DocumentsRequest, DocumentValue
+from service.schemas.documents import DocumentBody, DocumentsRequest
 from service.settings import DocumentSettings
 
 LONGEST_ID = 512
@@ -113,9 +113,7 @@ def base_name(given: str | None) -> str:
         )
     if suffix_of(name) not in KINDS:
         raise Problem(
-            415,
-            "file-type",
-            f"'{name:.80}' is of no kind that is read; send {', '.join(KINDS)}.",
+            415, "file-type", f"'{name:.80}' is of no kind that is read; send {', '.join(KINDS)}."
         )
     return name
 
@@ -205,7 +203,11 @@ async def documents_of(
         if kind == "application/json":
             yield await _json(request)
         elif kind in ("application/x-ndjson", "application/jsonl"):
-            yield Sent(read_lines(await _saved(request, folder / "body.jsonl"), "The body"))
+            path = folder / "body.jsonl"
+            with path.open("wb") as file:
+                async for block in request.stream():
+                    file.write(block)
+            yield Sent(read_lines(path, "The body"))
         elif kind == "multipart/form-data":
             async with form_of(request, files=settings.files, fields=len(_FIELDS)) as form:
                 yield await _form(form, folder, sandbox)
@@ -246,20 +248,8 @@ async def _json(request: Request) -> Sent:
     except ValidationError as error:
         faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
         raise RequestValidationError(faults) from error
-    passages = (_of_value(value) for value in wanted.values())
+    passages = (passage_of(value.id, value) for value in wanted.values())
     return Sent(passages, wanted.collection, wanted.chunk_words)
-
-
-def _of_value(value: DocumentValue) -> Passage:
-    return passage_of(value.id, value)
-
-
-async def _saved(request: Request, path: Path) -> Path:
-    """A body as a file."""
-    with path.open("wb") as file:
-        async for block in request.stream():
-            file.write(block)
-    return path
 
 
 async def _form(form: FormData, folder: Path, sandbox: Sandbox) -> Sent:
@@ -289,7 +279,7 @@ async def _form(form: FormData, folder: Path, sandbox: Sandbox) -> Sent:
         document = await read_file(path, name, sandbox)
         streams.append([_renamed(document, id_) if id_ is not None else document])
     return Sent(
-        _with(chain.from_iterable(streams), metadata),
+        (with_metadata(document, metadata) for document in chain.from_iterable(streams)),
         fields.get("collection"),
         _chunk_words(fields.get("chunk_words")),
     )
@@ -298,11 +288,6 @@ async def _form(form: FormData, folder: Path, sandbox: Sandbox) -> Sent:
 def _copy(source: BinaryIO, path: Path) -> None:
     with path.open("wb") as file:
         shutil.copyfileobj(source, file)
-
-
-def _with(documents: Iterable[Passage], metadata: Mapping[str, object]) -> Iterator[Passage]:
-    for document in documents:
-        yield with_metadata(document, metadata)
 
 
 def _renamed(document: Passage, id_: str) -> Passage:

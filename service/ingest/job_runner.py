@@ -36,7 +36,6 @@ class JobRunner:
         settings: DocumentSettings,
         metrics: DocumentMetrics,
     ) -> None:
-        """Wire it, with what writes to each collection; `start` begins to look for jobs."""
         self._writers = writers
         self._settings = settings
         self._metrics = metrics
@@ -76,11 +75,7 @@ class JobRunner:
         return sorted(found, key=lambda job: job.id, reverse=True)
 
     async def job(self, id_: str) -> Job:
-        """A job by id.
-
-        Raises:
-            Problem: 404.
-        """
+        """A job by id, or a `Problem` 404."""
         return (await self._find(id_))[0]
 
     async def cancel(self, id_: str) -> Job:
@@ -174,7 +169,7 @@ class JobRunner:
             LOG.error("job failed", exc_info=error, extra={"job": job.id})
             job = replace(job, state=State.FAILED, error=f"{error}" or type(error).__name__)
         job = await self._save(writer, replace(job, finished=time(), waits_for=""))
-        self._metrics.ended(job)
+        self._metrics.jobs_ended.labels(job.collection, job.state).inc()
         LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
 
     async def _write(self, writer: CollectionWriter, job: Job, group: list[Passage]) -> Job:

@@ -262,10 +262,7 @@ class JobStore:
     def _save(self, job: Job, also: str = "is_accepted = is_accepted") -> None:
         stands = ", ".join(f"{name} = :{name}" for name in _FIELDS)
         with self._change() as database:
-            done = database.execute(
-                f"UPDATE jobs SET {stands}, {also} WHERE id = :id",
-                asdict(job),
-            )
+            done = database.execute(f"UPDATE jobs SET {stands}, {also} WHERE id = :id", asdict(job))
             if done.rowcount != 1:
                 raise OSError(f"job {job.id} was taken away")
 

@@ -25,7 +25,6 @@ class Sandbox:
     """Runs `service.ingest.extract`; a file that stalls or blows up takes nothing with it."""
 
     def __init__(self, limits: Limits) -> None:
-        """Start nothing yet; the limits are for each file."""
         self._limits = limits
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._inside = 0

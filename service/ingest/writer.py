@@ -17,7 +17,7 @@ import numpy as np
 from backends.errors import IndexLockedError
 from backends.filters import parse_filter
 from backends.store.documents import Removal, matching, remove
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
 from backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser
 from service.batching import Batcher
@@ -42,12 +42,7 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """Documents that were stored while their sender waited.
-
-    Attributes:
-        documents: Their ids.
-        report: What storing them did.
-    """
+    """Documents that were stored while their sender waited, by id, and what storing them did."""
 
     documents: tuple[str, ...]
     report: IngestReport
@@ -68,13 +63,7 @@ class CollectionWriter:
     ) -> None:
         """Wire it; the collection need not be loaded yet.
 
-        Args:
-            collection: To write to.
-            settings: Of the service.
-            models: Analyses passages between questions.
-            refresher: Told of each commit.
-            threads: For everything that waits for a disk.
-            metrics: Count commits and jobs.
+        `models` analyse passages between questions; `threads` are for what waits for a disk.
         """
         self.collection = collection
         self._settings = settings.documents
@@ -103,10 +92,8 @@ class CollectionWriter:
     async def store(self, passages: Iterator[Passage]) -> WriteResult | Job:
         """Store documents in one commit, or make a job of them where they are many.
 
-        Either is on the disk when this returns.
-
-        Args:
-            passages: Of documents, those of one after another; read in another thread.
+        Either is on the disk when this returns. The passages of a document follow each other; they
+        are read in another thread.
 
         Raises:
             Problem: Documents that cannot be stored, of which none is stored then; 409 when a job
@@ -136,7 +123,7 @@ class CollectionWriter:
                 )
 
             report = await self._in_turn(write)
-        self._metrics.stored(self.collection.name, len(documents))
+        self._metrics.documents.labels(self.collection.name, "direct").inc(len(documents))
         self._metrics.wrote(self.collection.name, report)
         return WriteResult(documents, report)
 
@@ -159,7 +146,7 @@ class CollectionWriter:
 
         async with self._change("delete"):
             ids, version = await self._in_turn(work)
-        self._metrics.deleted(self.collection.name, len(ids))
+        self._metrics.passages.labels(self.collection.name, "deleted").inc(len(ids))
         return ids, version
 
     async def matching(self, removal: Removal) -> tuple[list[str], int]:
@@ -168,7 +155,7 @@ class CollectionWriter:
 
     async def analyse(
         self, passages: Sequence[Passage], is_stopped: Callable[[], bool]
-    ) -> "tuple[Index, InterleavedAnalyser]":
+    ) -> "tuple[PassageStore, InterleavedAnalyser]":
         """Analyse the passages that are not stored like this already.
 
         Returns:
@@ -177,7 +164,7 @@ class CollectionWriter:
         Raises:
             StoppedError: It is to end.
         """
-        index = await self.off_loop(lambda: Index.open(self.collection.session.folder))
+        index = await self.off_loop(lambda: PassageStore.open(self.collection.session.folder))
         analyser = InterleavedAnalyser(
             self.collection.session.analyser,
             self._models,
@@ -188,7 +175,7 @@ class CollectionWriter:
         return index, analyser
 
     async def write_group(
-        self, index: Index, passages: Sequence[Passage], analyser: "InterleavedAnalyser"
+        self, index: PassageStore, passages: Sequence[Passage], analyser: "InterleavedAnalyser"
     ) -> IngestReport:
         """Write a part of a job, when it is its turn.
 
@@ -245,7 +232,7 @@ class CollectionWriter:
             job = await self.off_loop(work)
         except OSError as error:
             raise self._unwritable(error) from error
-        self._metrics.accepted(job)
+        self._metrics.documents.labels(self.collection.name, "job").inc(job.documents)
         return job
 
     @asynccontextmanager
@@ -285,7 +272,8 @@ class CollectionWriter:
                 started = perf_counter()
                 try:
                     done = await self.off_loop(work)
-                    self._metrics.waited(self.collection.name, started - asked)
+                    waited = self._metrics.change_wait_seconds.labels(self.collection.name)
+                    waited.observe(started - asked)
                     self._committed(started)
                     break
                 except IndexLockedError:
@@ -296,7 +284,8 @@ class CollectionWriter:
             return done
 
     def _committed(self, started: float) -> None:
-        self._metrics.committed(self.collection.name, perf_counter() - started)
+        spent = perf_counter() - started
+        self._metrics.commit_seconds.labels(self.collection.name).observe(spent)
         self._refresher.written()
 
     def _leave_jobs_alone(self, documents: Iterable[str], filter_: object | None = None) -> None:
@@ -348,8 +337,6 @@ class InterleavedAnalyser:
         """Wrap an analyser; in the event loop's thread.
 
         Args:
-            analyser: With the models.
-            models: Runs something in their thread.
             words: To a slice, except that a passage is never cut.
             is_stopped: Asked before each slice.
         """
@@ -403,11 +390,7 @@ class InterleavedAnalyser:
         return np.concatenate([self._between(partial(encode, part)) for part in parts])
 
     def check(self) -> None:
-        """Go on only where it is not to end.
-
-        Raises:
-            StoppedError: It is.
-        """
+        """Raise a `StoppedError` where the work is to end."""
         if self._is_stopped():
             raise StoppedError
 

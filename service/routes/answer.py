@@ -27,10 +27,7 @@ router = APIRouter(prefix="/v1", tags=["answers"], dependencies=[Depends(needs(S
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def answer(
-    asked: AnswerRequest,
-    request: Request,
-    response: Response,
-    service: Served,
+    asked: AnswerRequest, request: Request, response: Response, service: Served
 ) -> AnswerReply | Response:
     """Finds passages, then has the configured language model answer from them and nothing else.
 

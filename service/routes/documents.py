@@ -41,10 +41,7 @@ Named = Annotated[CollectionName, Query()]
 Id = Annotated[DocumentId, Path()]
 
 _ACCEPTED: dict[int | str, dict[str, Any]] = {
-    202: {
-        "model": JobValue,
-        "description": "Accepted as a job, whose address is in `location`.",
-    },
+    202: {"model": JobValue, "description": "Accepted as a job, whose address is in `location`."},
     409: {"description": "A job or another process is writing it."},
 }
 _BODY: dict[str, Any] = {

@@ -22,10 +22,7 @@ router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=[Depends(needs
     response_description="Passages, and everything it takes to see how they were found.",
 )
 async def retrieve(
-    wanted: RetrieveRequest,
-    request: Request,
-    response: Response,
-    service: Served,
+    wanted: RetrieveRequest, request: Request, response: Response, service: Served
 ) -> RetrieveReply:
     """Scores the question, sends it to the arm that suits it, and returns passages with reasons.
 
@@ -46,10 +43,7 @@ async def retrieve(
 
 @router.post("/route", summary="Say which route a question would take", operation_id="route")
 async def route(
-    wanted: RouteRequest,
-    request: Request,
-    response: Response,
-    service: Served,
+    wanted: RouteRequest, request: Request, response: Response, service: Served
 ) -> RouteReply:
     """Scores a question and stops there; nothing is searched."""
     name = service.collection(wanted.collection).name

@@ -49,8 +49,7 @@ class AnswerValue(BaseModel):
         description="Name of the language model, or `extractive` for sentences of the passages."
     )
     note: str = Field(
-        default="",
-        description="Why the answer is not a language model's; empty when it is.",
+        default="", description="Why the answer is not a language model's; empty when it is."
     )
     finish_reason: str = Field(description="`stop`, `length`, or `error` when it broke off.")
     usage: dict[str, int] = Field(

@@ -38,8 +38,7 @@ Text = Annotated[
     ),
 ]
 ChunkWords = Annotated[
-    int | None,
-    Field(ge=20, le=2_000, description="Longest passage, in words. Default: 200."),
+    int | None, Field(ge=20, le=2_000, description="Longest passage, in words. Default: 200.")
 ]
 
 

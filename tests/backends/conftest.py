@@ -1,5 +1,6 @@
 """A corpus whose mentions are marked by hand, so that no model decides what a test says."""
 
+import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus, read_corpus
 from backends.types import Float32, Passage
@@ -17,54 +18,60 @@ from featurizer.types import PassageAnalysis, SentenceAnalysis
 
 ENTITY = re.compile(r"\[([^\]]*)\]")
 PHRASE = re.compile(r"\{([^}]*)\}")
+NAMES = ["Ada", "Bo Ek", "Como", "Dee", "Eve", "Flo", "Gus", "Hal Im", "Ines", "Lake Como"]
+PHRASES = ["salt", "coral", "fog", "tide", "warm salt"]
 
 
-class MarkedAnalyser:
+class MarkedAnalyser(HashAnalyser):
     """Reads [Named Entities] and {noun phrases} off a text with one sentence a line."""
 
     def __init__(
         self, texts: Mapping[str, str], vectors: Mapping[str, Sequence[float]], dimension: int
     ) -> None:
-        self._texts = texts
-        self._vectors = vectors
-        self._hash = HashAnalyser(dimension)
-
-    @property
-    def dimension(self) -> int:
-        return self._hash.dimension
-
-    @property
-    def fingerprint(self) -> Mapping[str, str]:
-        return self._hash.fingerprint
+        super().__init__(dimension)
+        self._texts, self._vectors = texts, vectors
 
     def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
         return [
-            PassageAnalysis(self.vector(passage.id), self._sentences(self._texts[passage.id]))
+            PassageAnalysis(self._vector(passage.id), tuple(self._sentences(passage.id)))
             for passage in passages
         ]
 
-    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
-        return np.array([self.vector(surface) for surface in surfaces], np.float32)
+    def _vector(self, text: str) -> Float32:
+        known = self._vectors.get(text)
+        return super()._vector(text) if known is None else np.array(known, np.float32)
 
-    def vector(self, text: str) -> Float32:
-        if text in self._vectors:
-            return np.array(self._vectors[text], np.float32)
-        vector: Float32 = self._hash.encode_surfaces([text])[0]
-        return vector
-
-    def _sentences(self, marked: str) -> tuple[SentenceAnalysis, ...]:
-        found = []
-        for line in marked.splitlines():
+    def _sentences(self, id_: str) -> Iterator[SentenceAnalysis]:
+        for line in self._texts[id_].splitlines():
             entities, phrases = ENTITY.findall(line), PHRASE.findall(line)
             if entities or phrases:
                 text = unmarked(line)
-                vector = self.vector(text)
-                found.append(SentenceAnalysis(text, tuple(entities), tuple(phrases), vector))
-        return tuple(found)
+                yield SentenceAnalysis(text, tuple(entities), tuple(phrases), self._vector(text))
 
 
 def unmarked(text: str) -> str:
     return PHRASE.sub(r"\1", ENTITY.sub(r"\1", text))
+
+
+def many_passages(count: int, seed: int = 0) -> list[Passage]:
+    source = random.Random(seed)
+
+    def line() -> str:
+        words = [f"[{name}]" for name in source.choices(NAMES, k=source.randint(0, 3))]
+        words += [f"{{{phrase}}}" for phrase in source.sample(PHRASES, k=1)]
+        return " ".join(source.sample([*words, source.choice(NAMES), "likes"], k=len(words) + 2))
+
+    return [
+        Passage(
+            f"p{n:02}",
+            source.choice([*NAMES, "Como (lake)", ""]),
+            "\n".join(line() for _ in range(source.randint(1, 4))),
+            {},
+            f"d{n // 4}" if n % 8 < 4 else "",
+            n % 4 if n % 8 < 4 else 0,
+        )
+        for n in range(count)
+    ]
 
 
 @pytest.fixture
@@ -83,7 +90,7 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
     ) -> Corpus:
         analyser = MarkedAnalyser({p.id: p.text for p in passages}, vectors or {}, dimension)
         folder = tmp_path / f"index{sum(1 for _ in tmp_path.iterdir())}"
-        index = Index.create(folder, analyser.dimension, analyser.fingerprint)
+        index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
         plain = [replace(p, text=unmarked(p.text)) for p in passages]
         ingest(index, plain, analyser, entity_vectors=entity_vectors)
         index.refresh()
@@ -98,7 +105,7 @@ def versions_of(tmp_path: Path) -> Callable[..., Iterator[tuple[Corpus, Corpus]]
 
     def make(*states: Sequence[Passage]) -> Iterator[tuple[Corpus, Corpus]]:
         texts = {unmarked(p.text): p.text for state in states for p in state}
-        index = Index.create(tmp_path / "versions", 4, HashAnalyser(4).fingerprint)
+        index = PassageStore.create(tmp_path / "versions", 4, HashAnalyser(4).fingerprint)
         before: Corpus | None = None
         for state in states:
             analyser = MarkedAnalyser({p.id: texts[unmarked(p.text)] for p in state}, {}, 4)

@@ -1,5 +1,7 @@
 """The dense arm, against a scan in float64 that sorts everything."""
 
+from itertools import product
+
 import faiss
 import numpy as np
 import pytest
@@ -30,15 +32,13 @@ def questions(vectors: Float32) -> list[Query]:
     return [Query(f"question {row}", vector) for row, vector in enumerate(vectors)]
 
 
-def slow(
-    vectors: Float32, query: Float32, k: int, allowed: Mask | None = None
-) -> list[tuple[str, float]]:
-    """The best k by products in float64, ties by id."""
+def slow(vectors: Float32, query: Float32, allowed: Mask | None = None) -> list[tuple[str, float]]:
+    """All by products in float64, ties by id."""
     scores = (vectors.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
     rows = [row for row in range(len(vectors)) if allowed is None or allowed[row]]
     rows.sort(key=lambda row: (-scores[row], row))
     ids = ids_of(len(vectors))
-    return [(ids[row], float(scores[row])) for row in rows[:k]]
+    return [(ids[row], float(scores[row])) for row in rows]
 
 
 def assert_equals_slow(
@@ -46,15 +46,13 @@ def assert_equals_slow(
 ) -> None:
     """Values within float32's rounding, place by place and passage by passage; ties by id."""
     rounding = 1e-6 * float(np.linalg.norm(query))
-    everything = slow(vectors, query, len(vectors), allowed)
+    everything = slow(vectors, query, allowed)
     truth = dict(everything)
     hits = [(hit.id, hit.score) for hit in ranking.hits]
-    assert [score for _, score in hits] == pytest.approx(
-        [score for _, score in everything[:k]], rel=0, abs=rounding
-    )
-    assert [truth[name] for name, _ in hits] == pytest.approx(
-        [score for _, score in hits], rel=0, abs=rounding
-    )
+    found = [score for _, score in hits]
+    best = [score for _, score in everything[:k]]
+    assert found == pytest.approx(best, rel=0, abs=rounding)
+    assert found == pytest.approx([truth[name] for name, _ in hits], rel=0, abs=rounding)
     assert hits == sorted(hits, key=lambda hit: (-hit[1], hit[0]))
     # Equal rows have equal scores to the last bit, so the cut among them is known exactly.
     row_of = {name: vectors[row].tobytes() for row, name in enumerate(ids_of(len(vectors)))}
@@ -72,11 +70,14 @@ def test_values_and_order_equal_a_slow_scan_for_questions_of_any_length(
 ) -> None:
     generator = np.random.default_rng(0)
     vectors = unit(generator, 500, 32)
-    asked = unit(generator, 5, 32) * np.float32(length)
-    rankings = DenseRetriever(ids_of(500), vectors).search(questions(asked), k)
-    for query, ranking in zip(asked, rankings, strict=True):
-        assert_equals_slow(ranking, vectors, query, k)
+    asked = questions(unit(generator, 5, 32) * np.float32(length))
+    retriever = DenseRetriever(ids_of(500), vectors)
+    for query, ranking in zip(asked, retriever.search(asked, k), strict=True):
+        assert_equals_slow(ranking, vectors, query.vector, k)
         assert (ranking.retriever, ranking.candidates, ranking.degraded) == ("dense", 500, "")
+        expected = vectors.astype(np.float64) @ query.vector.astype(np.float64)
+        np.testing.assert_allclose(retriever.scores(query), expected, atol=1e-6 * max(length, 1))
+        assert retriever.scores(query).dtype == np.float32
 
 
 @given(
@@ -137,18 +138,15 @@ def test_approximate_kinds_find_most_of_it_with_true_scores_and_the_same_each_ti
     generator = np.random.default_rng(3)
     vectors = unit(generator, 2000, 16)
     asked = unit(generator, 30, 16) * np.float32(3)
-    first = DenseRetriever(ids_of(2000), vectors, chosen)
-    assert first.index_bytes > 0
-    rankings = first.search(questions(asked), 10)
+    rankings = DenseRetriever(ids_of(2000), vectors, chosen).search(questions(asked), 10)
     found = 0
     for query, ranking in zip(asked, rankings, strict=True):
-        truth = dict(slow(vectors, query, 2000))
+        everything = slow(vectors, query)
+        truth = dict(everything)
         assert len(ranking.hits) == 10
         for hit in ranking.hits:
             assert hit.score == pytest.approx(truth[hit.id], abs=3e-6)
-        found += len(
-            {hit.id for hit in ranking.hits} & {name for name, _ in list(truth.items())[:10]}
-        )
+        found += len({hit.id for hit in ranking.hits} & {name for name, _ in everything[:10]})
     assert found / 300 >= 0.9
     assert rankings == DenseRetriever(ids_of(2000), vectors, chosen).search(questions(asked), 10)
 
@@ -162,33 +160,20 @@ def test_an_approximate_index_that_proposes_too_few_is_completed_by_a_scan() -> 
     assert_equals_slow(ranking, vectors, query[0], 500)
 
 
-@pytest.mark.parametrize("chosen", APPROXIMATE, ids=lambda s: s.kind)
-@pytest.mark.parametrize("n", [1, 2, 3, 50])
-def test_approximate_kinds_build_over_a_handful_of_passages(chosen: DenseSettings, n: int) -> None:
+@pytest.mark.parametrize(
+    ("chosen", "n"),
+    [*product(APPROXIMATE, [1, 2, 3, 50]), (DenseSettings(kind="hnsw"), 300)],
+    ids=lambda value: getattr(value, "kind", value),
+)
+def test_small_corpora_are_scanned_even_when_an_approximate_kind_is_set(
+    chosen: DenseSettings, n: int
+) -> None:
     generator = np.random.default_rng(5)
     vectors = unit(generator, n, 16)
     query = unit(generator, 1, 16)
-    ranking = DenseRetriever(ids_of(n), vectors, chosen).search(questions(query), 99)[0]
-    assert_equals_slow(ranking, vectors, query[0], 99)
-
-
-def test_small_corpora_are_scanned_even_when_an_approximate_kind_is_set() -> None:
-    vectors = unit(np.random.default_rng(6), 100, 8)
-    retriever = DenseRetriever(ids_of(100), vectors, DenseSettings(kind="hnsw"))
+    retriever = DenseRetriever(ids_of(n), vectors, chosen)
     assert retriever.index_bytes == 0
-    assert_equals_slow(retriever.search(questions(vectors[:1]), 5)[0], vectors, vectors[0], 5)
-
-
-def test_scores_are_the_inner_products_of_all_passages() -> None:
-    generator = np.random.default_rng(7)
-    vectors = unit(generator, 200, 24)
-    asked = unit(generator, 3, 24) * np.float32(2.5)
-    retriever = DenseRetriever(ids_of(200), vectors)
-    for query in questions(asked):
-        scores = retriever.scores(query)
-        assert scores.dtype == np.float32
-        expected = vectors.astype(np.float64) @ query.vector.astype(np.float64)
-        np.testing.assert_allclose(scores, expected, atol=1e-6)
+    assert_equals_slow(retriever.search(questions(query), 99)[0], vectors, query[0], 99)
 
 
 def test_nothing_to_search_in_or_to_ask() -> None:

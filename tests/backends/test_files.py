@@ -33,12 +33,12 @@ def test_an_older_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
 
 
 def test_content_and_name_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced = []
-    monkeypatch.setattr(
-        os,
-        "fsync",
-        lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink()),
-    )
+    synced: list[Path] = []
+
+    def note(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    monkeypatch.setattr(os, "fsync", note)
     with write_atomically(tmp_path / "file") as file:
         file.write(b"x")
     assert [path.parent for path in synced] == [tmp_path, tmp_path.parent]
@@ -66,7 +66,4 @@ def test_json_is_sorted_and_rounded() -> None:
     assert text == rounded_json({"a": (1, {"c": "é", "d": 2.0}), "b": 0.12345681})
     assert '"é"' in text
     assert "0.123457" in text
-
-
-def test_one_line() -> None:
     assert rounded_json({"a": [1, 2]}, indent=None) == '{"a": [1, 2]}'

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from backends.errors import FilterError
@@ -16,21 +16,21 @@ from backends.types import Metadata
 Json = Any
 
 
+COMPARE = {
+    "eq": operator.eq,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+
+
 def kind(value: object) -> str:
     return {bool: "b", int: "n", float: "n", str: "s", type(None): ""}[type(value)]
 
 
 def holds(order: str, ours: Json, theirs: Json) -> bool:
-    if kind(ours) != kind(theirs):
-        return False
-    compare = {
-        "eq": operator.eq,
-        "gt": operator.gt,
-        "gte": operator.ge,
-        "lt": operator.lt,
-        "lte": operator.le,
-    }
-    return bool(compare[order](ours, theirs))
+    return kind(ours) == kind(theirs) and bool(COMPARE[order](ours, theirs))
 
 
 def satisfies(node: Json, metadata: Json) -> bool:
@@ -42,14 +42,11 @@ def satisfies(node: Json, metadata: Json) -> bool:
     stored = metadata.get(node["key"])
     entries = stored if isinstance(stored, list) else [stored]
     match node["type"]:
-        case "ne":
-            return not any(holds("eq", entry, node["value"]) for entry in entries)
+        case "ne" | "nin" as order:
+            positive = {**node, "type": {"ne": "eq", "nin": "in"}[order]}
+            return not satisfies(positive, metadata)
         case "in":
             return any(holds("eq", entry, value) for entry in entries for value in node["value"])
-        case "nin":
-            return not any(
-                holds("eq", entry, value) for entry in entries for value in node["value"]
-            )
         case order:
             return any(holds(order, entry, node["value"]) for entry in entries)
 
@@ -80,44 +77,17 @@ filters = st.recursive(
 )
 
 
-@given(filters, rows)
-@example({"type": "eq", "key": "year", "value": 2**53 + 1}, [{"year": 2.0**53}])
-@example({"type": "eq", "key": "year", "value": 2.0**53}, [{"year": 2**53 + 1}])
-@example({"type": "in", "key": "year", "value": [True, 1]}, [{"year": 1}, {"year": True}])
-def test_masks_agree_with_the_slow_meaning(node: Json, metadata: list[Metadata]) -> None:
-    mask = parse_filter(node).mask(Columns(metadata))
-    assert mask.dtype == np.bool_
-    assert mask.tolist() == [satisfies(node, row) for row in metadata]
-
-
-@given(st.lists(comparisons, min_size=1, max_size=5), rows)
-def test_columns_may_be_used_again(nodes: list[Json], metadata: list[Metadata]) -> None:
-    columns = Columns(metadata)
+@settings(max_examples=300)
+@given(st.lists(filters, min_size=1, max_size=3), rows)
+@example([{"type": "eq", "key": "year", "value": 2**53 + 1}], [{"year": 2.0**53}])
+@example([{"type": "eq", "key": "year", "value": 2.0**53}], [{"year": 2**53 + 1}])
+@example([{"type": "in", "key": "year", "value": [True, 1]}], [{"year": 1}, {"year": True}])
+def test_masks_agree_with_the_slow_meaning(nodes: list[Json], metadata: list[Metadata]) -> None:
+    columns = Columns(metadata)  # read once, used again
     for node in nodes:
-        fresh = parse_filter(node).mask(Columns(metadata))
-        np.testing.assert_array_equal(parse_filter(node).mask(columns), fresh)
-
-
-@pytest.mark.parametrize(
-    ("node", "expected"),
-    [
-        ({"type": "eq", "key": "k", "value": 1}, [1, 0, 0, 0, 0, 1]),
-        ({"type": "ne", "key": "k", "value": 1}, [0, 1, 1, 1, 1, 0]),
-        ({"type": "eq", "key": "k", "value": "1"}, [0, 1, 0, 0, 0, 0]),
-        ({"type": "eq", "key": "k", "value": True}, [0, 0, 1, 0, 0, 0]),
-        ({"type": "gte", "key": "k", "value": 1}, [1, 0, 0, 0, 0, 1]),
-        ({"type": "gt", "key": "k", "value": 1}, [0, 0, 0, 0, 0, 1]),
-        ({"type": "lt", "key": "k", "value": "2"}, [0, 1, 0, 0, 0, 0]),
-        ({"type": "in", "key": "k", "value": [2, "1"]}, [0, 1, 0, 0, 0, 1]),
-        ({"type": "nin", "key": "k", "value": [2, "1"]}, [1, 0, 1, 1, 1, 0]),
-        ({"type": "in", "key": "k", "value": []}, [0, 0, 0, 0, 0, 0]),
-        ({"type": "eq", "key": "other", "value": 1}, [0, 0, 0, 0, 0, 0]),
-        ({"type": "nin", "key": "other", "value": [1]}, [1, 1, 1, 1, 1, 1]),
-    ],
-)
-def test_what_the_documentation_says(node: Json, expected: list[int]) -> None:
-    columns = Columns([{"k": 1}, {"k": "1"}, {"k": True}, {"k": None}, {}, {"k": [1, 2]}])
-    assert parse_filter(node).mask(columns).astype(int).tolist() == expected
+        mask = parse_filter(node).mask(columns)
+        assert mask.dtype == np.bool_
+        assert mask.tolist() == [satisfies(node, row) for row in metadata]
 
 
 EQ = {"type": "eq", "key": "k", "value": 1}

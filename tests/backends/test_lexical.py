@@ -36,18 +36,14 @@ def slow_bm25(texts: list[str], question: str, chosen: LexicalSettings) -> list[
     stopwords = frozenset(chosen.stopwords)
     passages = [Counter(terms(text, chosen.stemmer, stopwords)) for text in texts]
     n = len(texts)
-    mean = sum(sum(passage.values()) for passage in passages) / n
-    scores = []
-    for passage in passages:
-        score = 0.0
-        for term in terms(question, chosen.stemmer, stopwords):
-            df = sum(term in other for other in passages)
-            if term not in passage:
-                continue
-            tf = passage[term]
-            norm = chosen.k1 * (1 - chosen.b + chosen.b * sum(passage.values()) / mean)
-            score += log(1 + (n - df + 0.5) / (df + 0.5)) * tf / (tf + norm)
-        scores.append(score)
+    mean = sum(passage.total() for passage in passages) / n
+    scores = [0.0] * n
+    for term in terms(question, chosen.stemmer, stopwords):
+        df = sum(term in passage for passage in passages)
+        for row, passage in enumerate(passages):
+            if tf := passage[term]:
+                norm = chosen.k1 * (1 - chosen.b + chosen.b * passage.total() / mean)
+                scores[row] += log(1 + (n - df + 0.5) / (df + 0.5)) * tf / (tf + norm)
     return scores
 
 
@@ -110,23 +106,35 @@ def test_equal_passages_are_ordered_by_id_at_the_cut() -> None:
     assert [hit.id for hit in hits] == [f"p{row:05}" for row in [*range(20, 40), *range(5)]]
 
 
-def test_only_passages_that_share_a_term_are_returned() -> None:
-    retriever = LexicalRetriever(ids_of(5), TEXTS)
+@pytest.fixture
+def retriever() -> LexicalRetriever:
+    return LexicalRetriever(ids_of(5), TEXTS)
+
+
+def test_only_passages_that_share_a_term_are_returned(retriever: LexicalRetriever) -> None:
     ranking = retriever.search([ask("Who designed the analytical engine?")], 10)[0]
     assert [hit.id for hit in ranking.hits] == ["p00001", "p00002"]
     assert (ranking.retriever, ranking.candidates, ranking.degraded) == ("lexical", 2, "")
 
 
 @pytest.mark.parametrize("question", ["", "who was it?", "zzz", "\N{RAINBOW}", "\x00\x1f"])
-def test_a_question_without_a_known_term_says_so(question: str) -> None:
-    retriever = LexicalRetriever(ids_of(5), TEXTS)
+def test_only_a_question_without_a_known_term_is_degraded(
+    retriever: LexicalRetriever, question: str
+) -> None:
     assert retriever.search([ask(question)], 3) == [Ranking("lexical", (), 0, NO_TERM)]
-
-
-def test_a_filter_that_leaves_nothing_is_not_a_degraded_answer() -> None:
-    retriever = LexicalRetriever(ids_of(5), TEXTS)
     none = np.zeros(5, np.bool_)
     assert retriever.search([ask("Lovelace")], 3, none) == [Ranking("lexical", (), 0)]
+
+
+def test_batches_and_repeats_change_nothing_and_nothing_is_printed(
+    retriever: LexicalRetriever, capfd: pytest.CaptureFixture[str]
+) -> None:
+    queries = [ask("Ada Lovelace"), ask("engine"), ask("nothing known"), ask("Ada Lovelace")]
+    together = retriever.search(queries, 3)
+    assert together == [retriever.search([query], 3)[0] for query in queries]
+    assert together == LexicalRetriever(ids_of(5), iter(TEXTS)).search(queries, 3)
+    assert retriever.index_bytes > 0
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["", "\N{RAINBOW}", "the of"]])
@@ -136,20 +144,6 @@ def test_a_corpus_without_a_term(texts: list[str]) -> None:
     assert retriever.search([], 3) == []
     assert retriever.scores(ask("Ada")).shape == (len(texts),)
     assert retriever.index_bytes == 0
-
-
-def test_batches_and_repeats_change_nothing() -> None:
-    queries = [ask("Ada Lovelace"), ask("engine"), ask("nothing known"), ask("Ada Lovelace")]
-    retriever = LexicalRetriever(ids_of(5), TEXTS)
-    together = retriever.search(queries, 3)
-    assert together == [retriever.search([query], 3)[0] for query in queries]
-    assert together == LexicalRetriever(ids_of(5), iter(TEXTS)).search(queries, 3)
-    assert retriever.index_bytes > 0
-
-
-def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    LexicalRetriever(ids_of(5), TEXTS).search([ask("Ada")], 3)
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -177,8 +171,7 @@ def test_stopwords_are_compared_before_stemming() -> None:
     assert terms("this does it", "none", frozenset(["does"])) == ["this", "it"]
 
 
-def test_what_cannot_be_answered_is_refused() -> None:
-    retriever = LexicalRetriever(ids_of(5), TEXTS)
+def test_what_cannot_be_answered_is_refused(retriever: LexicalRetriever) -> None:
     with pytest.raises(RequestError, match="k is 0"):
         retriever.search([ask("Ada")], 0)
     with pytest.raises(RequestError, match="5 passages"):
@@ -188,16 +181,12 @@ def test_what_cannot_be_answered_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"k1": -1.0}, "k1=-1.0"),
-        ({"b": 1.5}, "b=1.5"),
-        ({"stemmer": "porter"}, "no stemmer 'porter'"),
-    ],
+    ("name", "value", "message"),
+    [("k1", -1.0, "k1=-1.0"), ("b", 1.5, "b=1.5"), ("stemmer", "porter", "no stemmer 'porter'")],
 )
-def test_settings_that_mean_nothing_are_refused(wrong: dict[str, float], message: str) -> None:
+def test_settings_that_mean_nothing_are_refused(name: str, value: object, message: str) -> None:
     with pytest.raises(RequestError, match=message):
-        LexicalSettings(**wrong)  # type: ignore[arg-type]
+        LexicalSettings(**{name: value})  # type: ignore[arg-type]
 
 
 @settings(max_examples=60)

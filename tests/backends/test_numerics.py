@@ -1,3 +1,5 @@
+"""Rankings, inner products, sets and ragged lists, beside loops that say the same."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,12 +14,13 @@ from backends.numerics import (
     make_ranking,
     products,
     query_matrix,
+    ragged,
     require_k,
     require_mask,
     top_rows,
     without,
 )
-from backends.types import Hit, Query, Ranking
+from backends.types import Query, RankedHit, Ranking
 
 
 @given(
@@ -60,28 +63,23 @@ def test_ranks_count_from_one() -> None:
     ranking = make_ranking(
         "dense", ["a", "b", "c"], np.array([2, 0]), np.array([0.5, 0.25]), candidates=3
     )
-    assert ranking == Ranking("dense", (Hit("c", 0.5, 1), Hit("a", 0.25, 2)), 3, "")
+    assert ranking == Ranking("dense", (RankedHit("c", 0.5, 1), RankedHit("a", 0.25, 2)), 3, "")
     assert type(ranking.hits[0].score) is float
 
 
 HALVES = np.arange(65536, dtype=np.uint16).view(np.float16)
 
 
-def test_products_are_inner_products() -> None:
+def test_products_are_inner_products_that_depend_on_no_other_row() -> None:
     rng = np.random.default_rng(0)
-    vectors, query = rng.normal(size=(50, 384)), rng.normal(size=384)
-    found = products(vectors.astype(np.float32), query.astype(np.float32))
+    vectors = rng.normal(size=(200, 384)).astype(np.float32)
+    query = rng.normal(size=384).astype(np.float32)
+    found = products(vectors, query)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, vectors @ query, rtol=1e-4, atol=1e-4)
-
-
-def test_a_value_depends_on_no_other_row() -> None:
-    rng = np.random.default_rng(1)
-    vectors = rng.normal(size=(200, 48)).astype(np.float32)
-    query = rng.normal(size=48).astype(np.float32)
-    together = products(vectors, query)
+    expected = vectors.astype(np.float64) @ query.astype(np.float64)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     alone = np.concatenate([products(vectors[i : i + 1], query) for i in range(200)])
-    assert together.tobytes() == alone.tobytes()
+    assert found.tobytes() == alone.tobytes()
 
 
 def test_every_finite_half_is_read_exactly() -> None:
@@ -92,21 +90,14 @@ def test_every_finite_half_is_read_exactly() -> None:
     assert np.array_equal(found, finite.astype(np.float32))
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(0, 40))
-def test_halves_give_what_their_float32_give(seed: int, count: int) -> None:
+@given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.sampled_from([1, 3, 24]))
+def test_halves_give_what_their_float32_give(seed: int, count: int, dimension: int) -> None:
     rng = np.random.default_rng(seed)
-    vectors = rng.normal(scale=0.05, size=(30, 24)).astype(np.float16)
-    query = rng.normal(size=24).astype(np.float32)
+    vectors = rng.normal(scale=0.05, size=(30, dimension)).astype(np.float16)
+    query = rng.normal(size=dimension).astype(np.float32)
     rows = rng.integers(0, 30, size=count)
     expected = products(vectors[rows].astype(np.float32), query)
     assert np.array_equal(half_products(vectors, rows, query), expected)
-
-
-@pytest.mark.parametrize("size", [0, 1])
-def test_few_rows(size: int) -> None:
-    vectors = np.ones((1, 3), np.float16)
-    found = half_products(vectors, np.zeros(size, np.int64), np.ones(3, np.float32))
-    assert found.tolist() == [3.0] * size
 
 
 values = st.lists(st.integers(-(2**62), 2**62) | st.integers(0, 5), max_size=12)
@@ -118,3 +109,12 @@ def test_they_are_sets_in_ascending_order(some: list[int], others: list[int]) ->
     assert one.tolist() == sorted(set(some))
     assert without(one, other).tolist() == sorted(set(some) - set(others))
     assert one.dtype == np.int64
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.data())
+def test_ragged_names_the_elements_of_lists(lengths: list[int], data: st.DataObject) -> None:
+    order = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=9))
+    ends = np.cumsum(lengths).tolist()
+    expected = [place for row in order for place in range(ends[row] - lengths[row], ends[row])]
+    found = ragged(np.array(lengths, np.int32), np.array(order, np.int64))
+    assert found.tolist() == expected

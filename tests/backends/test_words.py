@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import backends.words
-from backends.numerics import ragged
 from backends.words import (
     END,
     SentenceWords,
@@ -19,6 +18,7 @@ from backends.words import (
     starts_like_a_name,
     stretch,
     title_keys,
+    title_names,
     tokenise,
 )
 
@@ -54,15 +54,12 @@ def test_joined_is_as_if_read_in_that_order(
     assert joined.lengths.tolist() == straight.lengths.tolist()
 
 
-def test_numbers_stay() -> None:
+def test_numbers_stay_and_case_does_not_count_in_sentences() -> None:
     words = Words()
     assert [words.number(word) for word in ("a", "b", "a", "A")] == [0, 1, 0, 2]
     assert (words.find("b"), words.find("c"), len(words)) == (1, -1, 3)
-
-
-def test_case_does_not_count_in_sentences() -> None:
-    found = SentenceWords.of(["STRASSE straße"], Words())
-    assert (found.packed >> 1).tolist() == [0, 0, -1]
+    found = SentenceWords.of(["STRASSE straße"], words)
+    assert (found.packed >> 1).tolist() == [3, 3, -1]
 
 
 def test_too_many_unused_words_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,41 +73,27 @@ def test_too_many_unused_words_are_noticed(monkeypatch: pytest.MonkeyPatch) -> N
     assert SentenceWords.of(["a"], words).are_worn(words)
 
 
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.data())
-def test_ragged_names_the_elements_of_lists(lengths: list[int], data: st.DataObject) -> None:
-    order = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=9))
-    ends = np.cumsum(lengths).tolist()
-    expected = [place for row in order for place in range(ends[row] - lengths[row], ends[row])]
-    found = ragged(np.array(lengths, np.int32), np.array(order, np.int64))
-    assert found.tolist() == expected
-
-
 @pytest.mark.parametrize(
     ("surface", "key"),
     [
         ("Anna Lind", "anna lind"),
         ("  Anna \t\n Lind ", "anna lind"),
         ("ANNA LIND", "anna lind"),
-        ("“Anna Lind”", "anna lind"),
         ("«Anna Lind»", "anna lind"),
         ("'Anna Lind',", "anna lind"),
         ("Anna Lind's", "anna lind"),
-        ("Anna Lind’s", "anna lind"),
         ("‘Anna Lind’s’", "anna lind"),
         ("ANNA LIND'S", "anna lind"),
         ("Karl Ii's", "karl ii"),
         ("James'", "james"),
         ("Children's Hospital", "children's hospital"),
-        ("Children’s Hospital", "children's hospital"),
         ("“Fat Tony” Salerno", 'fat tony" salerno'),
         ('"Fat Tony" Salerno', 'fat tony" salerno'),
         ("O‘Neil", "o'neil"),
         ("U.S.", "u.s"),
         ("St. Gallen", "st. gallen"),
         ("Straße", "strasse"),
-        ("STRASSE", "strasse"),
         ("Zoe\u0301", "zo\u00e9"),
-        ("ZO\u00c9", "zo\u00e9"),
         ("İzmir", "i\u0307zmir"),
         ("ΟΔΟΣ", "οδοσ"),
         ("The Danube", "danube"),
@@ -144,22 +127,25 @@ def test_a_key_has_no_case_no_runs_of_spaces_and_none_at_its_ends(surface: str) 
 
 
 @pytest.mark.parametrize(
-    ("title", "keys"),
+    ("title", "names", "keys"),
     [
-        ("Lisbon", ("lisbon",)),
-        ("Mercury (planet)", ("mercury (planet", "mercury")),
-        ("The Reef (film) ", ("reef (film", "reef")),
-        ("Reef (novel) (1990)", ("reef (novel) (1990", "reef (novel")),
-        ("(Untitled)", ("untitled",)),
-        ("f(x) plots", ("f(x) plots",)),
-        ("", ()),
-        ("?!", ()),
+        ("  Lisbon ", ["Lisbon"], ["lisbon"]),
+        ("The Reef (film) ", ["The Reef (film)", "The Reef"], ["reef (film", "reef"]),
+        ("Reef (b) (1990)", ["Reef (b) (1990)", "Reef (b)"], ["reef (b) (1990", "reef (b"]),
+        ("(Untitled)", ["(Untitled)"], ["untitled"]),
+        ("f(x) plots", ["f(x) plots"], ["f(x) plots"]),
+        ("A (b (c))", ["A (b (c))"], ["a (b (c"]),
+        ("A (b", ["A (b"], ["a (b"]),
+        ("b)", ["b)"], ["b"]),
+        ("", [], []),
+        ("?!", ["?!"], []),
     ],
 )
 def test_a_title_names_its_passage_with_and_without_what_tells_it_apart(
-    title: str, keys: tuple[str, ...]
+    title: str, names: list[str], keys: list[str]
 ) -> None:
-    assert title_keys(title) == keys
+    assert [*title_names(title)] == names
+    assert [*title_keys(title)] == keys
 
 
 @pytest.mark.parametrize(

@@ -134,47 +134,37 @@ def _lstm(name: str, inputs: int, hidden: int, suffix: str = "") -> dict[str, Se
 
 
 _HISTORY: dict[str, object] = {
-    "epochs_trained": 1,
-    "batches_trained": 1,
+    **dict.fromkeys(["epochs_trained", "batches_trained", "best_epoch"], 1),
     "best_f1": 0.0,
-    "best_epoch": 1,
     "model_type": "LSTM",
     "first_optimizer": False,
     "bert_lora": None,
 }
-
+_OFF = ["bert_finetune", "reversed", "stage1_bert_finetune", "use_lattn", "use_rattn"]
+_ABSENT = ["bert_model", "charlm_backward_file", "charlm_forward_file", "maxout_k"]
+_DROPOUTS = ["lstm_input", "lstm_layer", "predict", "word"]
 _CONFIG: dict[str, object] = {
-    "bert_finetune": False,
+    **dict.fromkeys(_OFF, False),
+    **dict.fromkeys(_ABSENT),
+    **{f"{name}_dropout": 0.0 for name in _DROPOUTS},
     "bert_hidden_layers": 4,
-    "bert_model": None,
-    "charlm_backward_file": None,
-    "charlm_forward_file": None,
     "combined_dummy_embedding": True,
     "constituency_composition": "MAX",
     "constituent_stack": "LSTM",
     "delta_embedding_dim": DELTA,
     "hidden_size": HIDDEN,
-    "lstm_input_dropout": 0.0,
-    "lstm_layer_dropout": 0.0,
-    "maxout_k": None,
     "nonlinearity": "relu",
     "num_lstm_layers": 1,
     "num_output_layers": 2,
     "num_tree_lstm_layers": 1,
     "pattn_num_heads": 8,
     "pattn_num_layers": 0,
-    "predict_dropout": 0.0,
-    "reversed": False,
     "sentence_boundary_vectors": "EVERYTHING",
-    "stage1_bert_finetune": False,
     "tag_embedding_dim": TAG,
     "transition_embedding_dim": MOVE,
     "transition_hidden_size": MOVES,
     "transition_scheme": "IN_ORDER",
     "transition_stack": "LSTM",
-    "use_lattn": False,
-    "use_rattn": False,
-    "word_dropout": 0.0,
 }
 
 

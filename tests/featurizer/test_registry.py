@@ -27,9 +27,9 @@ from featurizer.registry import (
 from featurizer.types import Analysis, Parse, Syntax
 
 
-def test_there_are_at_least_a_hundred_in_the_groups_of_the_design() -> None:
+def test_at_least_a_hundred_names_are_unique_and_in_the_groups_of_the_design() -> None:
     assert len(FEATURES) >= 100
-    assert tuple(dict.fromkeys(feature.group for feature in FEATURES)) == (
+    groups = [
         "constituency",
         "tree",
         "dependency",
@@ -37,23 +37,18 @@ def test_there_are_at_least_a_hundred_in_the_groups_of_the_design() -> None:
         "semantic",
         "relation",
         "interaction",
-    )
-
-
-def test_names_are_unique_and_in_snake_case() -> None:
+    ]
+    assert list(dict.fromkeys(feature.group for feature in FEATURES)) == groups
     assert len(set(FEATURE_NAMES)) == len(FEATURE_NAMES)
     assert [name for name in FEATURE_NAMES if not re.fullmatch(r"[a-z]+(_[a-z]+)*", name)] == []
 
 
-def test_every_feature_says_what_it_is_in_one_sentence() -> None:
+def test_every_feature_says_what_it_is_in_one_sentence_and_without_a_divisor() -> None:
     for feature in FEATURES:
         assert re.fullmatch(r"[A-Z].*[^.]\.", feature.doc), feature.name
         assert ". " not in feature.doc, feature.name
         assert feature.unit, feature.name
         assert feature.source, feature.name
-
-
-def test_every_ratio_says_what_it_is_without_a_divisor() -> None:
     ratios = [f for f in FEATURES if f.unit == "share" or re.search(r" an? ", f.unit)]
     assert len(ratios) > 30
     assert [f.name for f in ratios if "; 0 without" not in f.doc] == []
@@ -84,9 +79,6 @@ def test_columns_are_in_the_order_of_the_registry(chain: Syntax) -> None:
     column = FEATURE_NAMES.index("relation_chain_max")
     assert row[column] == 2
     assert FEATURES[column].name == "relation_chain_max"
-
-
-def test_no_questions_make_an_empty_matrix() -> None:
     assert feature_matrix([]).shape == (0, len(FEATURE_NAMES))
 
 
@@ -148,24 +140,14 @@ def test_the_schema_is_that_of_features_and_parsers() -> None:
     assert schema_id(PARSERS, [replace(first, doc="Said otherwise."), *others]) == known
 
 
-def test_the_encoder_is_no_part_of_the_schema(questions: SyntaxParser) -> None:
-    assert set(questions.fingerprint) == {"parser", "constituency", "syntax"}
-
-
 SMALL = Reference("abc", {"a.txt": 3, "b.txt": 1}, {"depth": (1, 2.5, 2.5, 4), "flat": (0,) * 4})
 
 
-@pytest.mark.parametrize(
-    ("value", "percentile"),
-    [(0, 0), (1, 12.5), (2, 25), (2.5, 50), (2.5000000001, 50), (3, 75), (4, 87.5), (5, 100)],
-)
-def test_equal_values_count_half(value: float, percentile: float) -> None:
-    assert SMALL.percentile("depth", value) == percentile
-
-
-def test_a_feature_that_never_varies_is_in_the_middle() -> None:
-    assert SMALL.percentile("flat", 0) == 50
-    assert SMALL.percentile("flat", 1) == 100
+def test_equal_values_count_half_and_a_feature_that_never_varies_is_in_the_middle() -> None:
+    values = (0, 1, 2, 2.5, 2.5000000001, 3, 4, 5)
+    found = [SMALL.percentile("depth", value) for value in values]
+    assert found == [0, 12.5, 25, 50, 50, 75, 87.5, 100]
+    assert [SMALL.percentile("flat", value) for value in (0, 1)] == [50, 100]
 
 
 def test_what_is_written_is_read() -> None:

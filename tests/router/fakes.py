@@ -6,7 +6,7 @@ import numpy as np
 
 from backends.trigraph.explanation import Explanation
 from backends.trigraph.seeds import SeedStats
-from backends.types import Float32, Float64, Hit, Mask, Query, Ranking
+from backends.types import Float32, Float64, Mask, Query, RankedHit, Ranking
 from router.adapters import Questions
 from router.model import RoutingModel
 from router.policy import decide
@@ -33,7 +33,7 @@ class FakeArm:
         ids = [f"p{n}" for n in range(self._count) if allowed is None or allowed[n]][:k]
         if self.name == Route.GRAPH:
             ids.reverse()
-        hits = tuple(Hit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
+        hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
         return [Ranking(self.name, hits, self._count) for _ in queries]
 
     def scores(self, query: Query) -> Float32:

@@ -8,7 +8,7 @@ import pytest
 
 from backends import dense
 from backends.lexical import LexicalRetriever
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.trigraph import retriever as trigraph
 from backends.trigraph.seeds import SeedFinder
@@ -128,7 +128,7 @@ def test_nothing_is_computed_twice_for_a_question(
     route: Route,
     filter_: object,
 ) -> None:
-    index = Index.create(tmp_path, HASHES.dimension, HASHES.fingerprint)
+    index = PassageStore.create(tmp_path, HASHES.dimension, HASHES.fingerprint)
     ingest(index, LIBRARY, HASHES)
     snapshot = Snapshot(index, Settings())
     gateway = Gateway(lambda: snapshot, Hashed, FusionSettings(), ToFusion)

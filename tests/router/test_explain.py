@@ -9,7 +9,7 @@ from backends.types import Float64
 from router.explain import Explainer, contributions, nearest_change
 from router.policy import decide
 from router.scorer import Floats, Scorer, to_scores
-from router.types import BASELINE, Change, Route, Thresholds
+from router.types import BASELINE, Route, Thresholds
 
 steps = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
 unit = st.floats(0, 1)
@@ -71,9 +71,8 @@ def test_contributions_are_named_and_sorted(scorer: Scorer, features: Float64) -
     assert math.fsum(part.logit for part in found) == pytest.approx(logit, abs=1e-12)
     sizes = [abs(part.logit) for part in found[1:]]
     assert sizes == sorted(sizes, reverse=True)
-    assert {part.name: part.value for part in found[1:]} == dict(
-        zip(scorer.names, values.tolist(), strict=True)
-    )
+    named = dict(zip(scorer.names, values.tolist(), strict=True))
+    assert {part.name: part.value for part in found[1:]} == named
 
 
 @given(st.one_of(unit, steps), st.one_of(unit, steps), st.one_of(unit, steps))
@@ -81,7 +80,7 @@ def test_no_smaller_move_changes_the_route(score: float, one: float, other: floa
     thresholds = Thresholds(min(one, other), max(one, other))
     here = decide(score, thresholds).route
     found = nearest_change(score, thresholds)
-    grid = [*np.linspace(0.001, 0.999, 97).tolist()]
+    grid = np.linspace(0.001, 0.999, 97).tolist()
     elsewhere = [value for value in grid if decide(value, thresholds).route != here]
     if found is None:
         assert elsewhere == []
@@ -89,11 +88,7 @@ def test_no_smaller_move_changes_the_route(score: float, one: float, other: floa
     target = score + found.score
     assert target == pytest.approx(found.threshold)
     assert all(abs(value - score) >= abs(found.score) - 1e-12 for value in elsewhere)
-    around = (
-        found.threshold,
-        math.nextafter(found.threshold, 0),
-        math.nextafter(found.threshold, 1),
-    )
+    around = [math.nextafter(found.threshold, toward) for toward in (0, found.threshold, 1)]
     assert found.route in {decide(value, thresholds).route for value in around}
     assert found.route != here
     if 0 < score < 1:
@@ -101,18 +96,23 @@ def test_no_smaller_move_changes_the_route(score: float, one: float, other: floa
         assert there == pytest.approx(found.threshold, abs=1e-9)
 
 
-def test_the_change_names_the_route_that_it_leads_to() -> None:
-    thresholds = Thresholds(0.4, 0.6)
+@pytest.mark.parametrize(
+    ("score", "change"),
+    [
+        (0.1, (Route.FUSION, 0.4, 0.3)),
+        (0.45, (Route.DENSE, 0.4, -0.05)),
+        (0.5, (Route.GRAPH, 0.6, 0.1)),
+        (0.9, (Route.FUSION, 0.6, -0.3)),
+    ],
+)
+def test_the_change_names_the_route_that_it_leads_to(
+    score: float, change: tuple[Route, float, float]
+) -> None:
+    found = nearest_change(score, Thresholds(0.4, 0.6))
+    assert found is not None
+    assert (found.route, found.threshold, round(found.score, 6)) == change
 
-    def found(score: float) -> tuple[Route, float, float]:
-        change = nearest_change(score, thresholds)
-        assert isinstance(change, Change)
-        return change.route, change.threshold, round(change.score, 6)
 
-    assert found(0.1) == (Route.FUSION, 0.4, 0.3)
-    assert found(0.45) == (Route.DENSE, 0.4, -0.05)
-    assert found(0.5) == (Route.GRAPH, 0.6, 0.1)
-    assert found(0.9) == (Route.FUSION, 0.6, -0.3)
-    assert nearest_change(0.5, Thresholds(1, 1)) is None
-    assert nearest_change(0.5, Thresholds(0, 0)) is None
-    assert nearest_change(0.5, Thresholds(0, 1)) is None
+@pytest.mark.parametrize("thresholds", [(1, 1), (0, 0), (0, 1)])
+def test_where_no_score_leads_elsewhere_there_is_no_change(thresholds: tuple[int, int]) -> None:
+    assert nearest_change(0.5, Thresholds(*thresholds)) is None

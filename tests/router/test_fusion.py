@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.trigraph.seeds import SeedStats
-from backends.types import Hit, Query, Ranking
+from backends.types import Query, RankedHit, Ranking
 from router.errors import FusionError
 from router.fusion import (
     GRAPH_WEIGHT_SIGNALS,
@@ -30,10 +30,11 @@ from router.query_performance import LEAST_SHARE, log_share
 from router.types import ARMS, ArmResults, FusedHit, Route
 
 IDS = [f"p{number}" for number in range(8)]
+Problem = tuple[list[Ranking], list[float]]
 
 
 def ranked(name: str, *ids: str, degraded: str = "", candidates: int = 0) -> Ranking:
-    hits = tuple(Hit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
+    hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
     return Ranking(name, hits, candidates, degraded)
 
 
@@ -42,15 +43,16 @@ def fused_ids(result: Ranking) -> list[str]:
 
 
 def reference(
-    lists: Sequence[Sequence[str]], weights: Sequence[float], rrf_k: float
+    rankings: Sequence[Ranking], weights: Sequence[float], rrf_k: float
 ) -> dict[str, Fraction]:
     """Every passage, every list, exact arithmetic."""
     scores: dict[str, Fraction] = {}
+    lists = [fused_ids(ranking) for ranking in rankings]
     for id_ in sorted({id_ for ids in lists for id_ in ids}):
         total = Fraction(0)
         for ids, weight in zip(lists, weights, strict=True):
             if weight > 0 and id_ in ids:
-                total += Fraction(weight / (rrf_k + list(ids).index(id_) + 1))
+                total += Fraction(weight / (rrf_k + ids.index(id_) + 1))
         if total > 0:
             scores[id_] = total
     return scores
@@ -62,13 +64,16 @@ lists_of_ids = st.lists(
 
 
 @st.composite
-def rank_problems(draw: st.DrawFn) -> tuple[list[list[str]], list[float]]:
+def rank_problems(draw: st.DrawFn) -> Problem:
     lists = draw(lists_of_ids)
+    named = [
+        ranked(f"arm{place}", *ids, degraded="why" * (place % 2)) for place, ids in enumerate(lists)
+    ]
     weight = st.one_of(st.just(0.0), st.floats(0.001, 10))
     weights = draw(st.lists(weight, min_size=len(lists), max_size=len(lists)))
     if not any(weights):
         weights[0] = 1.0
-    return lists, weights
+    return named, weights
 
 
 def test_the_formula_by_hand() -> None:
@@ -82,59 +87,36 @@ def test_the_formula_by_hand() -> None:
 
 
 @given(rank_problems(), st.sampled_from([0.0, 1.0, 60.0]))
-def test_agrees_with_the_slow_reference(
-    problem: tuple[list[list[str]], list[float]], rrf_k: float
-) -> None:
-    lists, weights = problem
-    expected = reference(lists, weights, rrf_k)
-    named = [ranked(f"arm{place}", *ids) for place, ids in enumerate(lists)]
-    result = fuse(named, weights, rrf_k=rrf_k, k=len(IDS))
-    assert {hit.id: hit.score for hit in result.hits} == {
-        id_: float(total) for id_, total in expected.items()
-    }
-    order = sorted(expected, key=lambda id_: (-float(expected[id_]), id_))
-    assert fused_ids(result) == order
+def test_agrees_with_the_slow_reference(problem: Problem, rrf_k: float) -> None:
+    exact = reference(*problem, rrf_k)
+    expected = {id_: float(total) for id_, total in exact.items()}
+    result = fuse(*problem, rrf_k=rrf_k, k=len(IDS))
+    assert {hit.id: hit.score for hit in result.hits} == expected
+    assert fused_ids(result) == sorted(expected, key=lambda id_: (-expected[id_], id_))
 
 
 @given(rank_problems(), st.randoms(use_true_random=False))
-def test_the_order_of_the_lists_changes_nothing(
-    problem: tuple[list[list[str]], list[float]], random: Random
-) -> None:
-    lists, weights = problem
-    pairs = [
-        (ranked(f"arm{place}", *ids, degraded="why" * (place % 2)), weight)
-        for place, (ids, weight) in enumerate(zip(lists, weights, strict=True))
-    ]
-    first = fuse([part for part, _ in pairs], [weight for _, weight in pairs], k=5)
+def test_the_order_of_the_lists_changes_nothing(problem: Problem, random: Random) -> None:
+    assert repr(fuse(*shuffled(problem, random), k=5)) == repr(fuse(*problem, k=5))
+
+
+def shuffled(problem: Problem, random: Random) -> Problem:
+    pairs = list(zip(*problem, strict=True))
     random.shuffle(pairs)
-    again = fuse([part for part, _ in pairs], [weight for _, weight in pairs], k=5)
-    assert repr(first) == repr(again)
+    return [one for one, _ in pairs], [weight for _, weight in pairs]
 
 
 @given(rank_problems())
-def test_a_weight_of_zero_removes_a_list(problem: tuple[list[list[str]], list[float]]) -> None:
-    lists, weights = problem
-    named = [ranked(f"arm{place}", *ids) for place, ids in enumerate(lists)]
+def test_a_weight_of_zero_removes_a_list(problem: Problem) -> None:
+    named, weights = problem
     extra = ranked("removed", *reversed(IDS), degraded="never shown", candidates=99)
     with_it = fuse([*named, extra], [*weights, 0.0], k=8)
     assert with_it == fuse(named, weights, k=8)
 
 
 @given(rank_problems(), st.integers(1, 8))
-def test_a_smaller_k_is_a_prefix(problem: tuple[list[list[str]], list[float]], k: int) -> None:
-    lists, weights = problem
-    named = [ranked(f"arm{place}", *ids) for place, ids in enumerate(lists)]
-    assert fuse(named, weights, k=k).hits == fuse(named, weights, k=8).hits[:k]
-
-
-def test_ties_break_by_id() -> None:
-    result = fuse([ranked("dense", "b"), ranked("graph", "a")], [1, 1], k=2)
-    assert fused_ids(result) == ["a", "b"]
-
-
-def test_one_list_keeps_its_order() -> None:
-    result = fuse([ranked("dense", "c", "a", "b")], [0.5], k=3)
-    assert fused_ids(result) == ["c", "a", "b"]
+def test_a_smaller_k_is_a_prefix(problem: Problem, k: int) -> None:
+    assert fuse(*problem, k=k).hits == fuse(*problem, k=8).hits[:k]
 
 
 def test_a_hit_says_where_it_came_from() -> None:
@@ -148,12 +130,7 @@ def test_a_hit_says_where_it_came_from() -> None:
 def test_a_degraded_list_shows() -> None:
     lists = [ranked("graph", "a", degraded="no seed"), ranked("dense", "a", candidates=7)]
     result = fuse(lists, [1, 1], k=1)
-    assert result.degraded == "graph: no seed"
-    assert result.candidates == 7
-
-
-def test_empty_lists_give_an_empty_ranking() -> None:
-    assert fuse([ranked("dense"), ranked("graph")], [1, 1], k=3).hits == ()
+    assert (result.degraded, result.candidates) == ("graph: no seed", 7)
 
 
 @pytest.mark.parametrize(
@@ -167,26 +144,25 @@ def test_empty_lists_give_an_empty_ranking() -> None:
         ([ranked("dense", "a", "a")], [1], {}, "Passage 'a' is twice in 'dense'"),
         ([ranked("dense", "a")], [1], {"k": 0}, "k is 0"),
         ([ranked("dense", "a")], [1], {"rrf_k": -1.0}, "rrf_k is -1"),
-        ([Ranking("dense", (Hit("a", 1, 0),))], [1], {}, "says rank 0"),
+        ([Ranking("dense", (RankedHit("a", 1, 0),))], [1], {}, "says rank 0"),
+        (
+            [Ranking("both", (RankedHit("a", 1, 1), RankedHit("b", 1, 1)))],
+            [1],
+            {},
+            "fuse whole rankings",
+        ),
     ],
 )
 def test_misuse_is_told_apart(
     lists: list[Ranking], weights: list[float], options: dict[str, float], says: str
 ) -> None:
-    arguments = {"k": 5, **options}
     with pytest.raises(FusionError, match=says):
-        fuse(lists, weights, k=int(arguments["k"]), rrf_k=float(arguments.get("rrf_k", 60)))
-
-
-def test_a_concatenation_is_refused() -> None:
-    run_together = Ranking("both", (Hit("a", 1, 1), Hit("b", 1, 1)))
-    with pytest.raises(FusionError, match="fuse whole rankings"):
-        fuse([run_together], [1], k=2)
+        fuse(lists, weights, k=int(options.get("k", 5)), rrf_k=options.get("rrf_k", 60))
 
 
 def scored(name: str, scores: dict[str, float], candidates: int = 100) -> Ranking:
     order = sorted(scores, key=lambda id_: (-scores[id_], id_))
-    hits = tuple(Hit(id_, scores[id_], rank) for rank, id_ in enumerate(order, start=1))
+    hits = tuple(RankedHit(id_, scores[id_], rank) for rank, id_ in enumerate(order, start=1))
     return Ranking(name, hits, candidates)
 
 
@@ -219,7 +195,7 @@ def added_up(rankings: Sequence[Ranking], weights: Sequence[float]) -> dict[str,
 
 
 @st.composite
-def score_problems(draw: st.DrawFn) -> tuple[list[Ranking], list[float]]:
+def score_problems(draw: st.DrawFn) -> Problem:
     rankings = []
     for name in draw(st.lists(st.sampled_from(ARMS), min_size=1, unique=True)):
         score = st.floats(-1, 1) if name == "dense" else st.floats(0.001, 30)
@@ -230,7 +206,7 @@ def score_problems(draw: st.DrawFn) -> tuple[list[Ranking], list[float]]:
 
 
 @given(score_problems())
-def test_scores_add_up_as_in_the_slow_version(problem: tuple[list[Ranking], list[float]]) -> None:
+def test_scores_add_up_as_in_the_slow_version(problem: Problem) -> None:
     rankings, weights = problem
     expected = added_up(rankings, weights)
     hits = combine_scores(rankings, weights, k=100).hits
@@ -240,13 +216,10 @@ def test_scores_add_up_as_in_the_slow_version(problem: tuple[list[Ranking], list
 
 
 @given(score_problems(), st.randoms(use_true_random=False))
-def test_the_order_of_the_scored_lists_changes_no_bit(
-    problem: tuple[list[Ranking], list[float]], random: Random
-) -> None:
-    pairs = list(zip(*problem, strict=True))
-    random.shuffle(pairs)
-    shuffled = combine_scores([one for one, _ in pairs], [weight for _, weight in pairs], k=5)
-    assert shuffled.hits == combine_scores(*problem, k=5).hits
+def test_the_order_of_the_scored_lists_changes_no_bit(problem: Problem, random: Random) -> None:
+    assert (
+        combine_scores(*shuffled(problem, random), k=5).hits == combine_scores(*problem, k=5).hits
+    )
 
 
 def test_scores_by_hand() -> None:
@@ -294,24 +267,23 @@ def test_shares_have_a_least_one_and_nothing_has_none() -> None:
 
 
 def test_weights_go_from_text_to_graph() -> None:
-    assert score_weights(0.0, lexical_share=0.2, graph_scale=0.3) == {
-        "dense": 1.0,
-        "lexical": 0.2,
-        "graph": 0.0,
-    }
+    weights = {"dense": 1.0, "lexical": 0.2, "graph": 0.0}
+    assert score_weights(0.0, lexical_share=0.2, graph_scale=0.3) == weights
     assert score_weights(1.0, lexical_share=0.2, graph_scale=0.3)[Route.GRAPH] == 0.3
 
 
-def test_scores_that_cannot_be_combined() -> None:
-    dense = scored("dense", {"a": 1.0})
-    with pytest.raises(FusionError, match="no scale for the scores of 'clue'"):
-        combine_scores([scored("clue", {"a": 1.0})], [1.0], k=1)
-    with pytest.raises(FusionError, match="Nothing is left to fuse"):
-        combine_scores([dense], [0.0], k=1)
-    with pytest.raises(FusionError, match="k is 0"):
-        combine_scores([dense], [1.0], k=0)
-    with pytest.raises(FusionError, match="says rank 2"):
-        combine_scores([Ranking("dense", (Hit("a", 1.0, 2),), 9)], [1.0], k=1)
+@pytest.mark.parametrize(
+    ("ranking", "weight", "k", "says"),
+    [
+        (scored("clue", {"a": 1.0}), 1.0, 1, "no scale for the scores of 'clue'"),
+        (scored("dense", {"a": 1.0}), 0.0, 1, "Nothing is left to fuse"),
+        (scored("dense", {"a": 1.0}), 1.0, 0, "k is 0"),
+        (Ranking("dense", (RankedHit("a", 1.0, 2),), 9), 1.0, 1, "says rank 2"),
+    ],
+)
+def test_scores_that_cannot_be_combined(ranking: Ranking, weight: float, k: int, says: str) -> None:
+    with pytest.raises(FusionError, match=says):
+        combine_scores([ranking], [weight], k=k)
 
 
 LISTS = {

@@ -10,149 +10,124 @@ from router.errors import FusionError, ModelFileError, QuestionError
 from router.fusion import FusionSettings
 from router.gateway import EMPTY_INDEX, SEEN, Gateway, decide_without_index
 from router.query_performance import NAMES
-from router.types import AnalysedQuestions, FusedHit, Reply, Route
+from router.types import ARMS, AnalysedQuestions, FusedHit, Route
 from tests.router.fakes import ByLength, FakeArms, FakeQuestions
 
 BY_RANK = FusionSettings("rrf")
+BOTH = ["one", "eleven"]
+
+
+@pytest.fixture
+def arms() -> FakeArms:
+    return FakeArms()
 
 
 def gateway(
-    arms: FakeArms, words: FakeQuestions | None = None, fusion: FusionSettings | None = None
+    arms: FakeArms, words: FakeQuestions | None = None, fusion: FusionSettings = BY_RANK
 ) -> Gateway:
     analyses = words or FakeQuestions()
-    return Gateway(lambda: arms, lambda: analyses, fusion or BY_RANK, ByLength)
+    return Gateway(lambda: arms, lambda: analyses, fusion, ByLength)
 
 
-def ids(reply: Reply) -> list[str]:
-    return [hit.id for hit in reply.ranking.hits]
-
-
-@pytest.mark.parametrize("route", [Route.DENSE, Route.LEXICAL, Route.GRAPH])
-def test_one_arm_answers_alone(route: Route) -> None:
-    arms = FakeArms()
-    replies = gateway(arms).search(["one", "two"], route, 2)
+@pytest.mark.parametrize("route", ARMS)
+def test_one_arm_answers_alone(arms: FakeArms, route: Route) -> None:
+    words = FakeQuestions()
+    replies = gateway(arms, words).search(["one", "two"], route, 2)
     assert [reply.question for reply in replies] == ["one", "two"]
     assert arms.asked == [(route, 2, 2)]
     assert replies[0].ranking is replies[0].arms[route]
-    assert replies[0].version == 3
+    assert (replies[0].version, replies[0].decision) == (3, None)
+    assert gateway(arms).search([], route, 2) == []
+    # Time is shared by the batch, and words need no models.
+    assert words.calls == (route != Route.LEXICAL)
+    stages = {"parsing": 1.0} if words.calls else {}
+    assert replies[0].seconds == {**stages, route: replies[0].seconds[route]}
 
 
-def test_fusion_searches_deeper_and_keeps_the_lists() -> None:
-    arms = FakeArms()
-    reply = gateway(arms).search(["one"], Route.FUSION, 2)[0]
+def test_fusion_searches_deeper_and_keeps_the_lists(arms: FakeArms) -> None:
+    (reply,) = gateway(arms).search(["one"], Route.FUSION, 2)
     assert arms.asked == [("dense", 1, 100), ("graph", 1, 100)]
-    assert reply.ranking.retriever == "fusion"
-    assert len(reply.ranking.hits) == 2
+    assert (reply.ranking.retriever, len(reply.ranking.hits)) == ("fusion", 2)
     assert {*reply.arms} == {"dense", "graph"}
     hit = reply.ranking.hits[0]
     assert isinstance(hit, FusedHit)
     assert [source.retriever for source in hit.sources] == ["dense", "graph"]
+    assert len(gateway(arms).search(["one"], Route.FUSION, 1000)[0].ranking.hits) == 4
 
 
-def test_the_router_chooses_for_each_question_and_equal_routes_go_together() -> None:
-    arms = FakeArms()
-    replies = gateway(arms).search(["one", "eleven", "four", "two"], Route.AUTO, 2)
+def test_the_router_chooses_for_each_question_and_equal_routes_go_together(arms: FakeArms) -> None:
+    questions = ["one", "eleven", "four", "two"]
+    replies = gateway(arms).search(questions, Route.AUTO, 2)
+    assert [reply.question for reply in replies] == questions
     assert [reply.route for reply in replies] == ["dense", "graph", "fusion", "dense"]
-    assert [reply.question for reply in replies] == ["one", "eleven", "four", "two"]
     assert [reply.ranking.retriever for reply in replies] == ["dense", "graph", "fusion", "dense"]
-    assert sorted(arms.asked) == [
-        ("dense", 1, 100),
-        ("dense", 2, 2),
-        ("graph", 1, 2),
-        ("graph", 1, 100),
-    ]
-    assert [{*reply.arms} for reply in replies] == [
-        {"dense"},
-        {"graph"},
-        {"dense", "graph"},
-        {"dense"},
-    ]
+    asked = [("dense", 1, 100), ("dense", 2, 2), ("graph", 1, 2), ("graph", 1, 100)]
+    assert sorted(arms.asked) == asked
+    arms_of = [{"dense"}, {"graph"}, {"dense", "graph"}, {"dense"}]
+    assert [{*reply.arms} for reply in replies] == arms_of
     assert replies[0].decision is not None
     assert replies[0].decision.score == 3 / 8
     assert {*replies[1].seconds} == {"parsing", "routing", "graph"}
-
-
-def test_fusion_by_the_router_weighs_by_the_questions_score() -> None:
-    (reply,) = gateway(FakeArms()).search(["four"], Route.AUTO, 4)
-    first = reply.ranking.hits[0]
+    # Fusion weighs by the question's score.
+    first = replies[2].ranking.hits[0]
     assert isinstance(first, FusedHit)
-    assert {source.retriever: source.share * (60 + source.rank) for source in first.sources} == {
-        "dense": pytest.approx(0.5),
-        "graph": pytest.approx(0.5),
-    }
-    (other,) = gateway(FakeArms()).search(["fours"], Route.FUSION, 4)
-    assert other.decision is None
+    weights = {source.retriever: source.share * (60 + source.rank) for source in first.sources}
+    assert weights == {"dense": pytest.approx(0.5), "graph": pytest.approx(0.5)}
 
 
-def test_a_decision_alone_searches_nothing_and_is_the_one_that_searching_makes() -> None:
-    arms = FakeArms()
-    found = gateway(arms).decide(["one", "eleven"], max_latency_ms=9, explain=True)
+def test_a_decision_alone_searches_nothing_and_is_the_one_that_searching_makes(
+    arms: FakeArms,
+) -> None:
+    found = gateway(arms).decide(BOTH, max_latency_ms=9, explain=True)
     assert arms.asked == []
-    replies = gateway(arms).search(["one", "eleven"], Route.AUTO, 1, max_latency_ms=9, explain=True)
+    replies = gateway(arms).search(BOTH, Route.AUTO, 1, max_latency_ms=9, explain=True)
     assert found == [reply.decision for reply in replies]
     assert found[0].reason == "9 True"
     assert gateway(arms).decide([]) == []
 
 
-def test_a_route_that_is_given_asks_no_router() -> None:
-    arms, words = FakeArms(), FakeQuestions()
-    without = Gateway(lambda: arms, lambda: words, FusionSettings())
+def test_a_route_that_is_given_asks_no_router(arms: FakeArms) -> None:
+    without = Gateway(lambda: arms, FakeQuestions, FusionSettings())
     assert without.search(["one"], Route.GRAPH, 1)[0].decision is None
     with pytest.raises(ModelFileError, match="made without a router; name the route"):
         without.search(["one"], Route.AUTO, 1)
 
 
-def test_the_router_chooses_nothing_in_an_empty_index_and_says_so() -> None:
-    (reply,) = gateway(FakeArms(0)).search(["one"], Route.AUTO, 1)
+def test_an_empty_index_says_so_and_the_router_chooses_nothing() -> None:
+    empty = gateway(FakeArms(0))
+    ranking = empty.search(["one"], Route.GRAPH, 2)[0].ranking
+    assert (ranking.hits, ranking.degraded) == ((), EMPTY_INDEX)
+    (reply,) = empty.search(["one"], Route.AUTO, 1)
     assert reply.route == Route.DENSE
     assert reply.decision is not None
     assert reply.decision.reason == f"degraded: {EMPTY_INDEX}"
 
 
-def test_a_list_without_weight_is_not_searched() -> None:
-    arms = FakeArms()
-    gateway(arms, fusion=FusionSettings("rrf", s=0.0)).search(["one"], Route.FUSION, 2)
-    assert [name for name, _, _ in arms.asked] == ["dense"]
+@pytest.mark.parametrize(
+    ("fusion", "route", "asked"),
+    [
+        (FusionSettings("rrf", s=0.0), Route.FUSION, ["dense"]),  # what weighs nothing is left out
+        (FusionSettings(), Route.FUSION, ["dense", "lexical", "graph"]),
+        (FusionSettings(), Route.HYBRID, ["dense", "lexical"]),
+    ],
+)
+def test_fusion_asks_the_arms_that_it_weighs(
+    arms: FakeArms, fusion: FusionSettings, route: Route, asked: list[str]
+) -> None:
+    (reply,) = gateway(arms, fusion=fusion).search(["one"], route, 2)
+    assert [name for name, _, _ in arms.asked] == asked
+    assert (reply.route, {*reply.arms}, len(reply.ranking.hits)) == (route, {*asked}, 2)
 
 
-def test_no_weight_at_all_is_refused() -> None:
+def test_no_weight_at_all_is_refused(arms: FakeArms) -> None:
     nothing = FusionSettings("rrf", lists=("dense",), s=1.0)
     with pytest.raises(FusionError, match="Nothing is left to fuse"):
-        gateway(FakeArms(), fusion=nothing).search(["one"], Route.FUSION, 2)
+        gateway(arms, fusion=nothing).search(["one"], Route.FUSION, 2)
 
 
-def test_words_need_no_models() -> None:
-    words = FakeQuestions()
-    gateway(FakeArms(), words).search(["one"], Route.LEXICAL, 2)
-    assert words.calls == 0
-
-
-def test_time_is_shared_by_the_batch() -> None:
-    replies = gateway(FakeArms()).search(["one", "two"], Route.DENSE, 2)
-    assert replies[0].seconds["parsing"] == 1
-    assert {*replies[0].seconds} == {"parsing", "dense"}
-
-
-def test_a_filter_reaches_the_arms() -> None:
-    assert ids(gateway(FakeArms()).search(["one"], Route.DENSE, 4, {"any": 1})[0]) == [
-        "p1",
-        "p2",
-        "p3",
-    ]
-
-
-def test_more_than_there_are_returns_all() -> None:
-    assert len(gateway(FakeArms()).search(["one"], Route.FUSION, 1000)[0].ranking.hits) == 4
-
-
-def test_an_empty_index_says_so() -> None:
-    reply = gateway(FakeArms(0)).search(["one"], Route.GRAPH, 2)[0]
-    assert reply.ranking.hits == ()
-    assert reply.ranking.degraded == EMPTY_INDEX
-
-
-def test_no_question_no_reply() -> None:
-    assert gateway(FakeArms()).search([], Route.DENSE, 2) == []
+def test_a_filter_reaches_the_arms(arms: FakeArms) -> None:
+    (reply,) = gateway(arms).search(["one"], Route.DENSE, 4, {"any": 1})
+    assert [hit.id for hit in reply.ranking.hits] == ["p1", "p2", "p3"]
 
 
 @pytest.mark.parametrize(
@@ -164,36 +139,21 @@ def test_no_question_no_reply() -> None:
         (["one", ""], 1, "Question 2 is empty"),
     ],
 )
-def test_what_no_route_can_answer(questions: list[str], k: int, says: str) -> None:
+def test_what_no_route_can_answer(arms: FakeArms, questions: list[str], k: int, says: str) -> None:
     with pytest.raises(QuestionError, match=says):
-        gateway(FakeArms()).search(questions, Route.DENSE, k)
+        gateway(arms).search(questions, Route.DENSE, k)
+    with pytest.raises(QuestionError, match=says):
+        gateway(arms).retrieve_all(questions, k)
 
 
-def test_adaptive_fusion_asks_every_arm_and_hybrid_all_but_the_graph() -> None:
-    arms = FakeArms()
-    adaptive = gateway(arms, fusion=FusionSettings())
-    assert {*adaptive.search(["one"], Route.FUSION, 2)[0].arms} == {"dense", "lexical", "graph"}
-    arms.log.clear()
-    reply = adaptive.search(["one"], Route.HYBRID, 2)[0]
-    assert reply.route == Route.HYBRID
-    assert [name for name, _, _ in arms.asked] == ["dense", "lexical"]
-    assert len(reply.ranking.hits) == 2
-
-
-def test_consulting_asks_every_arm_and_chooses_nothing() -> None:
-    arms, words = FakeArms(), FakeQuestions()
-    found = gateway(arms, words).retrieve_all(["one", "two"], 3, {"any": 1})
+def test_retrieving_from_all_arms_chooses_nothing(arms: FakeArms) -> None:
+    found = gateway(arms).retrieve_all(["one", "two"], 3, {"any": 1})
     assert arms.asked == [("dense", 2, 3), ("lexical", 2, 3), ("graph", 2, 3)]
     assert [one.results.query.text for one in found] == ["one", "two"]
-    assert {arm: len(r.hits) for arm, r in found[0].results.rankings.items()} == {
-        Route.DENSE: 3,
-        Route.LEXICAL: 3,
-        Route.GRAPH: 3,
-    }
+    lists = found[0].results.rankings
+    assert {arm: len(ranking.hits) for arm, ranking in lists.items()} == dict.fromkeys(ARMS, 3)
     assert {"parsing", "dense", "lexical", "graph"} <= {*found[0].seconds}
     assert gateway(arms).retrieve_all([], 3) == []
-    with pytest.raises(QuestionError, match="k is 0"):
-        gateway(arms).retrieve_all(["one"], 0)
 
 
 class Parsing(FakeQuestions):
@@ -210,14 +170,12 @@ class Parsing(FakeQuestions):
         return replace(asked, trees=[(Tree("ROOT", (Tree(text),)),) for text in texts])
 
 
-def test_trees_are_told_where_a_decision_is_explained() -> None:
-    made = gateway(FakeArms(), Parsing())
-    replies = made.search(["one", "eleven"], Route.AUTO, 1, explain=True)
-    assert [r.decision.trees for r in replies if r.decision] == [
-        ("(ROOT one)",),
-        ("(ROOT eleven)",),
-    ]
-    assert made.decide(["one"], explain=True)[0].trees == ("(ROOT one)",)
+def test_trees_are_told_where_a_decision_is_explained(arms: FakeArms) -> None:
+    made = gateway(arms, Parsing())
+    trees = [("(ROOT one)",), ("(ROOT eleven)",)]
+    replies = made.search(BOTH, Route.AUTO, 1, explain=True)
+    assert [reply.decision.trees for reply in replies if reply.decision] == trees
+    assert [decision.trees for decision in made.decide(BOTH, explain=True)] == trees
     assert made.decide(["one"])[0].trees == ()
     assert decide_without_index(["one"], Parsing(), ByLength(), explain=True)[0].trees
 
@@ -234,14 +192,14 @@ class ByCorpus(ByLength):
         return (1 - best).tolist()  # type: ignore[no-any-return]
 
 
-def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list() -> None:
-    arms, model = FakeArms(), ByCorpus()
+def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list(arms: FakeArms) -> None:
+    model = ByCorpus()
     asking = Gateway(lambda: arms, FakeQuestions, BY_RANK, lambda: model)
-    found = asking.decide(["one", "eleven"])
+    found = asking.decide(BOTH)
     assert arms.asked == [("dense", 2, SEEN)]
     assert [decision.route for decision in found] == ["dense", "dense"]
     arms.log.clear()
-    replies = asking.search(["one", "eleven"], Route.AUTO, 2)
+    replies = asking.search(BOTH, Route.AUTO, 2)
     assert [reply.decision for reply in replies] == found
     # The dense list that was looked at is the one that answers, and deep enough to be fused.
     assert arms.asked == [("dense", 2, 100)]
@@ -252,16 +210,13 @@ def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list() -> None:
     assert {*replies[0].seconds} == {"parsing", "dense", "seeds", "routing"}
 
 
-def test_a_router_that_looks_at_the_question_alone_needs_no_index() -> None:
-    found = decide_without_index(["one", "eleven"], FakeQuestions(), ByLength(), max_latency_ms=9)
-    assert found == gateway(FakeArms()).decide(["one", "eleven"], max_latency_ms=9)
-    assert decide_without_index([], FakeQuestions(), ByLength()) == []
-    with pytest.raises(QuestionError, match="Question 2 is empty"):
-        decide_without_index(["one", " "], FakeQuestions(), ByLength())
-
-
-def test_a_router_that_asks_the_corpus_is_refused_without_an_index() -> None:
+def test_only_a_router_of_the_question_alone_needs_no_index(arms: FakeArms) -> None:
     words = FakeQuestions()
     with pytest.raises(ModelFileError, match="Name the index: --index DIR, or WYE_INDEX"):
         decide_without_index(["one"], words, ByCorpus())
     assert words.calls == 0
+    found = decide_without_index(BOTH, words, ByLength(), max_latency_ms=9)
+    assert found == gateway(arms).decide(BOTH, max_latency_ms=9)
+    assert decide_without_index([], words, ByLength()) == []
+    with pytest.raises(QuestionError, match="Question 2 is empty"):
+        decide_without_index(["one", " "], words, ByLength())

@@ -34,25 +34,18 @@ def place(choice: Choice) -> int:
 
 
 @pytest.mark.parametrize(
-    ("value", "route"),
+    ("low", "high", "scores"),
     [
-        (0.0, Route.DENSE),
-        (0.3, Route.DENSE),
-        (0.30001, Route.FUSION),
-        (0.69999, Route.FUSION),
-        (0.7, Route.GRAPH),
-        (1.0, Route.GRAPH),
+        (0.3, 0.7, {Route.DENSE: (0.0, 0.3), Route.FUSION: (0.31, 0.69), Route.GRAPH: (0.7, 1.0)}),
+        (0.5, 0.5, {Route.DENSE: (0.49,), Route.GRAPH: (0.5, 0.51)}),  # nothing left to fusion
     ],
 )
 def test_ties_go_to_dense_at_the_low_threshold_and_to_graph_at_the_high_one(
-    value: float, route: Route
+    low: float, high: float, scores: dict[Route, tuple[float, ...]]
 ) -> None:
-    assert decide(value, Thresholds(0.3, 0.7)) == Choice(route, "score")
-
-
-def test_equal_thresholds_leave_nothing_to_fusion_and_a_tie_to_graph() -> None:
-    found = [decide(value, Thresholds(0.5, 0.5)).route for value in (0.49, 0.5, 0.51)]
-    assert found == [Route.DENSE, Route.GRAPH, Route.GRAPH]
+    for route, values in scores.items():
+        for value in values:
+            assert decide(value, Thresholds(low, high)) == Choice(route, "score")
 
 
 def test_the_simple_route_is_a_choice() -> None:
@@ -109,21 +102,17 @@ def test_a_budget_is_held_to_whenever_a_route_fits(
 
 def test_a_budget_takes_the_nearest_route_that_fits_and_says_so() -> None:
     times = {Route.DENSE: 3.0, Route.FUSION: 30.0, Route.GRAPH: 20.0}
-    borders = Thresholds(0.4, 0.6)
-
-    def within(value: float, limit: float) -> Choice:
-        return decide(value, borders, budget=Budget(limit, times))
-
-    said = "budget: fusion takes about 30 ms, 25 ms are allowed"
-    assert within(0.49, 25) == Choice(Route.DENSE, said)
-    assert within(0.5, 25) == Choice(Route.GRAPH, said)
-    assert within(0.9, 10) == Choice(
-        Route.DENSE, "budget: graph takes about 20 ms, 10 ms are allowed"
-    )
-    for value in (0.1, 0.5, 0.9):
-        assert within(value, 2) == Choice(
-            Route.DENSE, "budget: no route fits 2 ms, this is the fastest"
-        )
+    fusion = "budget: fusion takes about 30 ms, 25 ms are allowed"
+    graph = "budget: graph takes about 20 ms, 10 ms are allowed"
+    none = "budget: no route fits 2 ms, this is the fastest"
+    for value, limit, route, said in (
+        (0.49, 25, Route.DENSE, fusion),
+        (0.5, 25, Route.GRAPH, fusion),
+        (0.9, 10, Route.DENSE, graph),
+        *((value, 2, Route.DENSE, none) for value in (0.1, 0.5, 0.9)),
+    ):
+        found = decide(value, Thresholds(0.4, 0.6), budget=Budget(limit, times))
+        assert found == Choice(route, said)
 
 
 def test_what_makes_no_sense_is_refused() -> None:

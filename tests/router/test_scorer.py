@@ -10,7 +10,9 @@ from router.errors import FeatureError
 from router.scorer import AttentionMlp, Floats, Linear, Scorer, Stack, columns_of
 
 Tensors = Callable[..., dict[str, Floats]]
-SHAPES = [(3, (4, 2)), (5, (5, 5)), (7, (8, 8, 4)), (1, (1,))]
+shapes = pytest.mark.parametrize(
+    ("inputs", "hidden"), [(3, (4, 2)), (5, (5, 5)), (7, (8, 8, 4)), (1, (1,))]
+)
 
 
 def sigmoid(value: float) -> float:
@@ -37,7 +39,7 @@ def reference(tensors: Mapping[str, Floats], depth: int, x: Sequence[float]) -> 
     return affine(tensors, "head", [h * g for h, g in zip(hidden, gate, strict=True)])[0]
 
 
-@pytest.mark.parametrize(("inputs", "hidden"), SHAPES)
+@shapes
 def test_the_logit_is_that_of_the_equations(
     tensors: Tensors, inputs: int, hidden: tuple[int, ...]
 ) -> None:
@@ -50,7 +52,7 @@ def test_the_logit_is_that_of_the_equations(
             assert network.logit(row) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(("inputs", "hidden"), SHAPES)
+@shapes
 def test_the_gradient_is_the_slope_of_the_logit(
     tensors: Tensors, inputs: int, hidden: tuple[int, ...]
 ) -> None:
@@ -151,13 +153,8 @@ def test_members_are_averaged_then_calibrated(scorer: Scorer, features: Float64)
 
 def test_one_odd_value_is_pulled_back(scorer: Scorer, features: Float64) -> None:
     features[0, 1] = 1e12
-    inputs = scorer.inputs(features)
-    assert inputs.max() == 5
+    assert scorer.inputs(features).max() == 5
     assert np.isfinite(scorer.logits(features)).all()
-
-
-def test_no_question_has_no_score(scorer: Scorer) -> None:
-    assert scorer.scores(np.zeros((0, 10))).shape == (0,)
 
 
 def test_gradients_are_those_of_the_calibrated_logit(scorer: Scorer, features: Float64) -> None:

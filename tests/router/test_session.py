@@ -1,78 +1,77 @@
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from backends.store.documents import Removal, matching, remove, take_inventory
+import backends.words
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
-from backends.types import Passage
+from backends.store.snapshot import Corpus
+from backends.types import Passage, Query
+from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import Analyser, AnalyserSettings
 from featurizer.constituency.parser import open_syntax_parser
 from router.errors import ModelFileError
 from router.model_files import read_policy, save_policy
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
-from router.session import ModelCache, Session, decide, open_router
+from router.session import ModelCache, Session, Snapshot, decide, open_router
 from router.settings import RoutingSettings, Settings, load_settings
-from router.types import Route, Thresholds
+from router.types import ARMS, Route, Thresholds
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
+Router = Callable[[Path, str, float], Path]
+SHORT, LONG = (
+    "Who met Ada?",
+    "Which of the two engines that Babbage built did Ada describe in 1843?",
+)
 
-def passage(id_: str, text: str = "Ada met Babbage.") -> Passage:
-    return Passage(id_, id_.upper(), text, {"odd": int(id_[1:]) % 2 == 1}, document=f"d{id_[1]}")
+
+def add(folder: Path, *ids: str) -> None:
+    with Session.create(load_settings(), folder) as target:
+        rows = [Passage(id_, id_.upper(), "Ada met Babbage.") for id_ in ids]
+        ingest(target.index, rows, target.analyser)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "index"
-    target = Session.create(load_settings(), place)
-    ingest(target.index, [passage(f"p{n}") for n in range(4)], target.analyser)
-    target.close()
-    return place
+    add(tmp_path / "index", "p0", "p1", "p2", "p3")
+    return tmp_path / "index"
 
 
-def add(folder: Path, *passages: Passage) -> None:
-    target = Session.create(load_settings(), folder)
-    ingest(target.index, passages, target.analyser)
-
-
-def found(session: Session) -> set[str]:
+def found(session: Session) -> int:
     (reply,) = session.gateway.search(["Ada"], Route.DENSE, 99)
-    return {hit.id for hit in reply.ranking.hits}
+    return len(reply.ranking.hits)
 
 
 def test_a_version_stays_when_there_is_a_newer_one(folder: Path) -> None:
     session = Session.open(load_settings(), folder)
-    assert len(found(session)) == 4
-    add(folder, passage("p4"))
-    assert len(found(session)) == 4
+    assert found(session) == 4
+    add(folder, "p4")
+    assert found(session) == 4
     later = session.reload()
     assert later is not None
-    assert len(found(later)) == 5
-    assert len(found(session)) == 4
+    assert (found(later), found(session)) == (5, 4)
     assert later.reload() is None
 
 
-def test_dense_builds_neither_the_graph_nor_the_words(folder: Path) -> None:
-    session = Session.open(load_settings(), folder)
-    found(session)
-    built = [vars(session.snapshot)[f"_{arm}"] is not None for arm in ("dense", "lexical", "graph")]
-    assert built == [True, False, False]
-
-
-def test_words_load_no_models(folder: Path) -> None:
-    session = Session.open(load_settings(), folder)
-    session.gateway.search(["Ada"], Route.LEXICAL, 1)
-    assert vars(session)["_analyser"] is None
-    session.close()
+@pytest.mark.parametrize("route", [Route.DENSE, Route.LEXICAL])
+def test_a_route_builds_its_own_arm_alone_and_words_load_no_models(
+    folder: Path, route: Route
+) -> None:
+    with Session.open(load_settings(), folder) as session:
+        session.gateway.search(["Ada"], route, 1)
+        built = [arm for arm in ARMS if vars(session.snapshot)[f"_{arm}"] is not None]
+        assert built == [route]
+        assert (vars(session)["_analyser"] is None) == (route == Route.LEXICAL)
 
 
 def test_the_index_says_how_its_sentences_were_encoded(folder: Path) -> None:
     """So an index can be searched with another preset than it was written with."""
-    session = Session.open(load_settings(preset="published"), folder)
-    assert len(found(session)) == 4
+    assert found(Session.open(load_settings(preset="published"), folder)) == 4
 
 
 def test_fusion_is_no_single_arm(folder: Path) -> None:
@@ -80,55 +79,94 @@ def test_fusion_is_no_single_arm(folder: Path) -> None:
         Session.open(load_settings(), folder).snapshot.retriever(Route.FUSION)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "ids"),
-    [
-        (Removal(ids=("p1", "p9")), ["p1"]),
-        (Removal(documents=("d2",)), ["p2"]),
-        (Removal(filter={"type": "eq", "key": "odd", "value": True}), ["p1", "p3"]),
-        (Removal(ids=("p1",), documents=("d1", "d0")), ["p0", "p1"]),
-        (Removal(), []),
-    ],
-)
-def test_a_removal_deletes_what_it_says_it_would(
-    folder: Path, wanted: Removal, ids: list[str]
+HASHES = HashAnalyser()
+PEOPLE = ["Anna", "Bob", "Carol", "Dave", "Eva", "Farid"]
+
+
+def passage(number: int, chance: random.Random) -> Passage:
+    first, second, third = chance.sample(PEOPLE, 3)
+    return Passage(f"p{number}", first, f"{first} met {second}. {third} slept beneath mountains.")
+
+
+def twenty(folder: Path, chance: random.Random) -> PassageStore:
+    index = PassageStore.create(folder, HASHES.dimension, HASHES.fingerprint)
+    ingest(index, [passage(number, chance) for number in range(20)], HASHES)
+    return index
+
+
+@pytest.mark.parametrize("spare", [0, 10_000])
+def test_a_version_made_after_another_ranks_as_one_made_from_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int
 ) -> None:
-    before = take_inventory(folder)
-    assert matching(folder, wanted)[0] == ids
-    assert take_inventory(folder) == before
-    assert remove(folder, wanted)[0] == ids
-    assert take_inventory(folder)["passages"] == 4 - len(ids)
+    monkeypatch.setattr(backends.words, "_SPARE", spare)
+    chance = random.Random(spare)
+    index = twenty(tmp_path, chance)
+    vectors = HASHES.encode_surfaces(PEOPLE)
+    questions = [Query(f"Who met {n}?", v) for n, v in zip(PEOPLE, vectors, strict=True)]
+    settings = Settings()
+    before: Snapshot | None = None
+    for step in range(5):
+        snapshot, alone = Snapshot(index, settings, before), Snapshot(index, settings)
+        for arm in ARMS:
+            ours = snapshot.retriever(arm).search(questions, 5)
+            assert ours == alone.retriever(arm).search(questions, 5)
+            assert any(ranking.hits for ranking in ours)
+        snapshot.settle()
+        before = snapshot
+        changed = replace(passage(step, chance), title="Grace")
+        ingest(index, [passage(100 + step, chance), changed], HASHES)
+        with index.writer() as writer:
+            writer.delete([f"p{10 + step}"])
+        index.refresh()
 
 
-def test_an_inventory_counts(folder: Path) -> None:
-    found = take_inventory(folder)
-    assert (found["passages"], found["documents"], found["sentences"]) == (4, 4, 4)
-    assert found["entity mentions"] == 8
-    assert found["dimension"] == 8
+def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    index = twenty(tmp_path, chance)
+    before = Snapshot(index, Settings())
+    words = before.graph.graph.normalised.words
+    ingest(index, [passage(99, chance)], HASHES)
+    index.refresh()
+    after = Snapshot(index, Settings(), before)
+    read: list[str] = []
 
+    def texts(corpus: Corpus, rows: Sequence[int]) -> list[str]:
+        read.extend(corpus.ids[row] for row in rows)
+        return original(corpus, rows)
 
-SHORT, LONG = (
-    "Who met Ada?",
-    "Which of the two engines that Babbage built did Ada describe in 1843?",
-)
-Router = Callable[[Path, str, float], Path]
+    original = Corpus.texts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Corpus, "texts", texts)
+        after.retriever(Route.LEXICAL)
+    assert read == ["p99"]
+    assert after.graph.graph.normalised.words is words
 
 
 @pytest.fixture
 def routed(
-    tmp_path: Path,
-    handmade_router: Router,
-    reading_analyser: type,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, handmade_router: Router, reading_models: None
 ) -> Callable[..., Settings]:
     """Settings with a router that looks at one feature."""
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
 
-    def settings(feature: str, thresholds: str = "") -> Settings:
+    def settings(feature: str, thresholds: Path | str = "") -> Settings:
         folder = handmade_router(tmp_path / "models", feature, 8.0)
-        return load_settings(router=RoutingSettings(str(folder), thresholds))
+        return load_settings(router=RoutingSettings(str(folder), str(thresholds)))
 
     return settings
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Thresholds beside the index."""
+    path = tmp_path / "thresholds.json"
+    write(path, 0.4, 0.6)
+    return path
+
+
+def write(file: Path, low: float, high: float, router: str = "") -> Policy:
+    policy = Policy(Thresholds(low, high), Route.LEXICAL, router=router)
+    save_policy(file, policy, {})
+    return policy
 
 
 def test_a_router_of_the_question_decides_alike_with_and_without_an_index(
@@ -143,48 +181,26 @@ def test_a_router_of_the_question_decides_alike_with_and_without_an_index(
             assert decide([text], settings, models, explain=True) == [decision]
 
 
-def test_a_router_of_the_corpus_decides_with_an_index_alone(
-    folder: Path, routed: Callable[..., Settings]
+def test_a_thresholds_file_stands_in_for_the_routers_own(
+    file: Path, routed: Callable[..., Settings]
 ) -> None:
-    settings = routed("seed_count")
-    with pytest.raises(ModelFileError, match="Name the index"):
-        decide([SHORT], settings, ModelCache())
-    found = Session.open(settings, folder).gateway.decide([SHORT, "why?"])
-    assert found[0].score != found[1].score
-
-
-def test_a_reviewed_thresholds_file_stands_in_for_the_routers_own(
-    tmp_path: Path, routed: Callable[..., Settings]
-) -> None:
-    file = tmp_path / "reviewed.json"
     policy = Policy(Thresholds(1.0, 1.0), Route.HYBRID)
     save_policy(file, policy, {"why": "to be quick"})
-    own, reviewed = routed("words"), routed("words", str(file))
-    models = ModelCache()
-    before, after = open_router(own, models), open_router(reviewed, models)
-    assert before.policy.thresholds == Thresholds(0.4, 0.6)
-    assert after.policy == policy == read_policy(file)
+    reviewed, models = routed("words", file), ModelCache()
+    assert open_router(routed("words"), models).policy.thresholds == Thresholds(0.4, 0.6)
+    assert open_router(reviewed, models).policy == policy == read_policy(file)
     assert decide([LONG], reviewed, models)[0].route == Route.HYBRID
     with pytest.raises(ModelFileError, match="cannot be read"):
-        open_router(routed("words", str(tmp_path / "missing.json")), models)
+        open_router(routed("words", file.with_name("missing.json")), models)
     file.write_text("{}", encoding="utf-8")
-    with pytest.raises(ModelFileError, match=r"reviewed\.json"):
+    with pytest.raises(ModelFileError, match=r"thresholds\.json"):
         open_router(reviewed, models)
 
 
-def write(file: Path, low: float, high: float, router: str = "") -> Policy:
-    policy = Policy(Thresholds(low, high), Route.LEXICAL, router=router)
-    save_policy(file, policy, {})
-    return policy
-
-
-def test_thresholds_that_were_replaced_are_taken_over_by_the_next_container(
-    folder: Path, tmp_path: Path, routed: Callable[..., Settings]
+def test_replaced_thresholds_are_taken_over_by_the_next_session_and_by_no_other(
+    folder: Path, file: Path, routed: Callable[..., Settings]
 ) -> None:
-    file = tmp_path / "thresholds.json"
-    write(file, 0.4, 0.6)
-    settings = routed("words", str(file))
-    session = Session.open(settings, folder)
+    session = Session.open(routed("words", file), folder)
     assert session.reload_thresholds() is None, "no question has needed the router"
     (before,) = session.gateway.search([LONG], Route.AUTO, 1)
     assert (before.route, session.router_name) == (Route.GRAPH, "handmade/v1")
@@ -192,44 +208,28 @@ def test_thresholds_that_were_replaced_are_taken_over_by_the_next_container(
     policy = write(file, 1.0, 1.0, "handmade/v1")
     later = session.reload_thresholds()
     assert later is not None
-    assert (later.policy, later.snapshot, later.analyser) == (
-        policy,
-        session.snapshot,
-        session.analyser,
-    )
+    assert later.policy == policy
+    assert (later.snapshot, later.analyser) == (session.snapshot, session.analyser)
     assert later.reload_thresholds() is None
+    (decision,) = session.gateway.decide([LONG])
+    assert decision.thresholds == Thresholds(0.4, 0.6)
     (after,) = later.gateway.search([LONG], Route.AUTO, 1)
     assert after.decision is not None
     assert (after.route, after.decision.thresholds) == (Route.LEXICAL, policy.thresholds)
     del session
     (again,) = later.gateway.search([LONG], Route.AUTO, 1)
     assert again.ranking == after.ranking
-    add(folder, passage("p4"))
+    add(folder, "p4")
     newest = later.reload()
     assert newest is not None
     assert (newest.policy, newest.count) == (policy, 5)
     newest.close()
 
 
-def test_a_container_whose_thresholds_were_replaced_leaves_its_batches_theirs(
-    folder: Path, tmp_path: Path, routed: Callable[..., Settings]
-) -> None:
-    file = tmp_path / "thresholds.json"
-    write(file, 0.4, 0.6)
-    session = Session.open(routed("words", str(file)), folder)
-    session.gateway.decide([LONG])
-    write(file, 1.0, 1.0)
-    assert session.reload_thresholds() is not None
-    (decision,) = session.gateway.decide([LONG])
-    assert decision.thresholds == Thresholds(0.4, 0.6)
-
-
 def test_thresholds_that_cannot_be_used_are_refused(
-    folder: Path, tmp_path: Path, routed: Callable[..., Settings]
+    folder: Path, file: Path, routed: Callable[..., Settings]
 ) -> None:
-    file = tmp_path / "thresholds.json"
-    write(file, 0.4, 0.6, "handmade/v1")
-    session = Session.open(routed("words", str(file)), folder)
+    session = Session.open(routed("words", file), folder)
     session.gateway.decide([LONG])
     write(file, 0.1, 0.2, "another/v7")
     with pytest.raises(ModelFileError, match="thresholds for the router 'another/v7'"):
@@ -245,16 +245,14 @@ def test_thresholds_that_cannot_be_used_are_refused(
 
 
 def test_indexes_share_their_models(
-    folder: Path, tmp_path: Path, routed: Callable[..., Settings]
+    folder: Path, file: Path, routed: Callable[..., Settings]
 ) -> None:
-    file = tmp_path / "thresholds.json"
     write(file, 1.0, 1.0)
     settings = routed("words")
-    reviewed = settings.model_copy(
-        update={"router": replace(settings.router, thresholds=str(file))}
-    )
+    router = replace(settings.router, thresholds=str(file))
     models = ModelCache()
-    first, second = (Session.open(own, folder, models) for own in (settings, reviewed))
+    first = Session.open(settings, folder, models)
+    second = Session.open(settings.model_copy(update={"router": router}), folder, models)
     (decided,), (decided_otherwise,) = (each.gateway.decide([LONG]) for each in (first, second))
     assert first.analyser is second.analyser
     assert first.router.scorer is second.router.scorer
@@ -269,7 +267,6 @@ def test_a_router_of_other_features_is_refused(
     routed: Callable[..., Settings], fake_analyser: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = routed(NAMES[0])
-
     monkeypatch.setattr("router.session.Analyser", fake_analyser)
     with pytest.raises(ModelFileError, match="was trained with feature schema"):
         open_router(settings, ModelCache())
@@ -286,33 +283,15 @@ class Counted(Analyser):
         self.closed += 1
 
 
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
-    """Every analyser that is loaded."""
-    found: list[Counted] = []
-
-    def make(settings: AnalyserSettings) -> Counted:
-        found.append(Counted(settings))
-        return found[-1]
-
-    monkeypatch.setattr("router.session.Analyser", make)
-    return found
-
-
-def test_equal_settings_are_loaded_once(made: list[Counted]) -> None:
-    models = ModelCache()
-    first = models.analyser(AnalyserSettings())
-    assert models.analyser(replace(AnalyserSettings())) is first
-    assert models.analyser(AnalyserSettings(title_in_text=True)) is not first
-    assert len(made) == 2
-
-
-def test_what_is_shared_is_closed_once(made: list[Counted]) -> None:
+def test_equal_settings_are_loaded_once_and_closed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.session.Analyser", Counted)
     with ModelCache() as models:
-        for title_in_text in (False, True, False):
-            models.analyser(AnalyserSettings(title_in_text=title_in_text))
+        first = models.analyser(AnalyserSettings())
+        assert models.analyser(replace(AnalyserSettings())) is first
+        other = models.analyser(AnalyserSettings(title_in_text=True))
+        assert other is not first
     models.close()
-    assert [each.closed for each in made] == [1, 1]
+    assert [vars(each)["closed"] for each in (first, other)] == [1, 1]
 
 
 def test_what_cannot_be_loaded_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,10 +307,9 @@ def test_what_cannot_be_loaded_is_tried_again(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_router_is_loaded_once_for_equal_folders_and_schemas(
-    tmp_path: Path, handmade_router: Callable[[Path, str, float], Path]
+    tmp_path: Path, handmade_router: Router
 ) -> None:
-    folder = handmade_router(tmp_path / "models", "words", 1.0)
-    other = handmade_router(tmp_path / "models", "words", 2.0)
+    folder, other = (handmade_router(tmp_path / "models", "words", offset) for offset in (1.0, 2.0))
     own = AnalyserSettings()
     schema = schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
     models = ModelCache()

@@ -20,9 +20,8 @@ from router.settings import (
 
 def test_defaults_are_each_parts_own() -> None:
     settings = load_settings()
-    assert settings.dense == DenseSettings()
-    assert settings.graph == PRESETS["default"]
-    assert settings.index is None
+    assert (settings.dense, settings.graph) == (DenseSettings(), PRESETS["default"])
+    assert (settings.router, settings.index) == (RoutingSettings(DEFAULT_ROUTER, ""), None)
 
 
 def test_the_environment_reaches_every_level(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,16 +29,15 @@ def test_the_environment_reaches_every_level(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("WYE_GRAPH__DAMPING", "0.25")
     monkeypatch.setenv("WYE_GRAPH__ASSEMBLY__NOUN_PHRASES", "on")
     monkeypatch.setenv("WYE_ANALYSER__ENCODER__DTYPE", "float32")
+    monkeypatch.setenv("WYE_FUSION__LISTS", "dense, lexical")
+    monkeypatch.setenv("WYE_ROUTER__MODEL", "mine/v2")
+    monkeypatch.setenv("WYE_ROUTER__THRESHOLDS", "reviewed.json")
     settings = load_settings()
     assert str(settings.index) == "/somewhere"
-    assert settings.graph.damping == 0.25
-    assert settings.graph.assembly.noun_phrases == "on"
+    assert (settings.graph.damping, settings.graph.assembly.noun_phrases) == (0.25, "on")
     assert settings.analyser.encoder.dtype == "float32"
-
-
-def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WYE_FUSION__LISTS", "dense, lexical")
-    assert load_settings().fusion.lists == ("dense", "lexical")
+    assert settings.fusion.lists == ("dense", "lexical")
+    assert settings.router == RoutingSettings("mine/v2", "reviewed.json")
 
 
 def test_a_preset_is_where_the_graph_starts_from(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,17 +96,15 @@ def test_settings_cannot_be_changed() -> None:
 
 def test_every_variable_has_a_name_and_a_meaning() -> None:
     found = variables(Settings)
-    assert len({variable.name for variable in found}) == len(found)
+    defaults = {variable.name: variable.default for variable in found}
+    assert len(defaults) == len(found)
     assert all(variable.doc for variable in found)
-    names = [variable.name for variable in found]
-    assert {"WYE_INDEX", "WYE_GRAPH__DAMPING", "WYE_ANALYSER__ENCODER__MODEL"} <= {*names}
-
-
-def test_defaults_are_written_as_the_environment_has_them() -> None:
-    defaults = {variable.name: variable.default for variable in variables(Settings)}
+    assert {"WYE_GRAPH__DAMPING", "WYE_ANALYSER__ENCODER__MODEL"} <= {*defaults}
+    # Written as the environment has them.
     assert defaults["WYE_FUSION__LISTS"] == "dense,graph"
-    assert defaults["WYE_ANALYSER__PROCESSES"] == "0"
-    assert defaults["WYE_INDEX"] == ""
+    assert (defaults["WYE_ANALYSER__PROCESSES"], defaults["WYE_INDEX"]) == ("0", "")
+    assert not {*defaults} & {*Settings.retired}
+    assert all(sentence.endswith(".") for sentence in Settings.retired.values())
 
 
 def test_docs_come_from_the_attributes_section() -> None:
@@ -134,29 +130,13 @@ def test_a_router_is_a_folder_or_one_of_the_repositorys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MODELS.is_dir()
-    (tmp_path / "models" / "mine" / "v2").mkdir(parents=True)
     given = tmp_path / "models" / "mine" / "v2"
+    given.mkdir(parents=True)
     assert RoutingSettings(str(given)).folder() == given
     monkeypatch.setattr("router.settings.MODELS", tmp_path / "models")
     assert RoutingSettings("mine/v2").folder() == given
-
-
-def test_a_router_that_is_not_there_is_named_with_what_to_do() -> None:
     with pytest.raises(ModelFileError, match=r"There is no router 'mine/v9'.*WYE_ROUTER__MODEL"):
         RoutingSettings("mine/v9").folder()
-
-
-def test_router_and_thresholds_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_settings().router == RoutingSettings(DEFAULT_ROUTER, "")
-    monkeypatch.setenv("WYE_ROUTER__MODEL", "mine/v2")
-    monkeypatch.setenv("WYE_ROUTER__THRESHOLDS", "reviewed.json")
-    assert load_settings().router == RoutingSettings("mine/v2", "reviewed.json")
-
-
-def test_what_was_retired_is_no_variable_and_its_field_is_documented() -> None:
-    names = {variable.name for variable in variables(Settings)}
-    assert not names & {*Settings.retired}
-    assert all(sentence.endswith(".") for sentence in Settings.retired.values())
 
 
 def test_faults_of_a_part_are_told_with_its_name() -> None:

@@ -7,7 +7,6 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,9 @@ from service.app import CONSOLE, build, mount_console
 from service.commands.demo import COLLECTION
 from service.errors import ServiceError
 from service.settings import ServeSettings, ServiceSettings
+from tests.live import inside, until
 
 QUESTION = "Which of the two engines that Babbage built did Ada describe in 1843?"
-PATIENCE = 30.0
 
 
 class Life:
@@ -78,19 +77,9 @@ def settings(
     return ServiceSettings(serve=serve)
 
 
-@contextmanager
-def ready(settings: ServiceSettings) -> Iterator[TestClient]:
-    with TestClient(build(settings), base_url="http://localhost") as opened:
-        give_up = time.monotonic() + PATIENCE
-        while opened.get("/ready").status_code != 200:
-            assert time.monotonic() < give_up, opened.get("/ready").text
-            time.sleep(0.01)
-        yield opened
-
-
 @pytest.fixture
 def client(settings: ServiceSettings) -> Iterator[TestClient]:
-    with ready(settings) as opened:
+    with inside(build(settings)) as opened:
         yield opened
 
 
@@ -123,17 +112,16 @@ def test_thresholds_that_are_replaced_are_followed_where_they_are_used(
 ) -> None:
     assert route_in(client, "b")["path"] == "lexical"
     save_policy(tmp_path / "b.json", Policy(Thresholds(0.0, 1.0), router="handmade/v1"), {})
-    give_up = time.monotonic() + PATIENCE
-    while (route := route_in(client, "b"))["path"] != "fusion":
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-    assert route["thresholds"] == {"low": 0.0, "high": 1.0}
+    until(lambda: route_in(client, "b")["path"] == "fusion")
+    assert route_in(client, "b")["thresholds"] == {"low": 0.0, "high": 1.0}
     assert route_in(client, "a")["path"] == "graph"
     (tmp_path / "b.json").unlink()
-    while "error" not in (facts := client.get("/health").json()["collections"][1]):
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-    assert "b.json' cannot be read" in facts["error"]
+    error = until(lambda: client.get("/health").json()["collections"][1].get("error"))
+    assert "b.json' cannot be read" in error
+    ready = client.get("/ready")
+    assert (ready.status_code, ready.json()["collections"][1]["error"]) == (200, error)
+    own = client.get("/v1/stats").json()["collections"][1]
+    assert (own["error"], own["thresholds"]) == (error, {"low": 0.0, "high": 1.0})
     assert route_in(client, "b")["path"] == "fusion"
 
 
@@ -142,17 +130,14 @@ def test_thresholds_that_were_broken_when_it_began_count_once_they_are_not(
 ) -> None:
     """As for a worker that comes in the place of one that was killed."""
     (tmp_path / "b.json").write_text("{", encoding="utf-8")
-    with ready(settings) as client:
+    with inside(build(settings)) as client:
         body = {"question": QUESTION, "collection": "b"}
         refused = client.post("/v1/retrieve", json=body)
         assert refused.status_code == 409
         assert "b.json' is not JSON" in refused.json()["detail"]
         assert client.post("/v1/retrieve", json={**body, "route": "graph"}).status_code == 200
         save_policy(tmp_path / "b.json", Policy(Thresholds(0.0, 1.0)), {})
-        give_up = time.monotonic() + PATIENCE
-        while client.post("/v1/retrieve", json=body).status_code == 409:
-            assert time.monotonic() < give_up
-            time.sleep(0.01)
+        until(lambda: client.post("/v1/retrieve", json=body).status_code != 409)
         assert route_in(client, "b")["path"] == "fusion"
         assert "error" not in client.get("/health").json()["collections"][1]
 
@@ -181,7 +166,7 @@ def test_no_reply_mixes_thresholds_while_they_are_replaced(
 
 
 def test_an_analyser_is_shared_and_closed_once(settings: ServiceSettings, life: Life) -> None:
-    with ready(settings):
+    with inside(build(settings)):
         assert (life.made, life.closed) == (1, 0)
     assert (life.made, life.closed) == (1, 1)
 
@@ -196,6 +181,9 @@ def test_a_router_for_no_collection_is_refused_before_anything_loads(
 
 
 def test_files_are_served_where_nothing_else_is(tmp_path: Path) -> None:
+    empty = FastAPI()
+    mount_console(empty, tmp_path)
+    assert TestClient(empty).get("/").status_code == 404
     folder = tmp_path / "ui"
     folder.mkdir()
     (folder / "index.html").write_text("<p>hello", encoding="utf-8")
@@ -206,16 +194,11 @@ def test_files_are_served_where_nothing_else_is(tmp_path: Path) -> None:
     mount_console(app, folder)
     client = TestClient(app)
     assert client.get("/").text == "<p>hello"
+    assert client.get("/").headers["cache-control"] == "no-cache", "browsers ask anew"
     assert client.get("/style.css").headers["content-type"].startswith("text/css")
     assert client.get("/v1/thing").json() == {"a": 1}
     for path in ("/nope.js", "/../secret.txt", "/%2e%2e/secret.txt", "/..%2fsecret.txt"):
         assert client.get(path).status_code == 404
-
-
-def test_without_files_there_is_no_console(tmp_path: Path) -> None:
-    app = FastAPI()
-    mount_console(app, tmp_path)
-    assert TestClient(app).get("/").status_code == 404
 
 
 ROOT = Path(__file__).parents[2]
@@ -249,10 +232,3 @@ def test_the_consoles_examples_are_training_questions_of_the_demo() -> None:
     assert len(shown) >= 5
     assert {*shown} <= {row["text"] for row in rows if row["_id"] in training}
     assert f'DEMO = "{COLLECTION}"' in script
-
-
-def test_browsers_ask_for_each_file_anew(tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text("<p>hello", encoding="utf-8")
-    app = FastAPI()
-    mount_console(app, tmp_path)
-    assert TestClient(app).get("/").headers["cache-control"] == "no-cache"

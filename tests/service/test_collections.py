@@ -2,7 +2,6 @@ import gc
 import time
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,14 +25,21 @@ from service.errors import ServiceError
 from service.http.problems import Problem
 from service.logs import LOG
 from service.settings import ServeSettings, ServiceSettings
-
-if TYPE_CHECKING:
-    from tests.service.conftest import Library
+from tests.service.fakes import Library
 
 
-def test_what_is_not_loaded_says_so(library: "Library") -> None:
+@pytest.fixture
+def collection(library: Library) -> Collection:
+    """Of `library`, loaded."""
+    made = Collection("c", lambda: library)
+    made.load()
+    return made
+
+
+def test_what_is_not_loaded_says_so(library: Library) -> None:
     collection = Collection("c", lambda: library)
     assert not collection.renew()
+    assert "router" not in collection.facts()
     with pytest.raises(Problem, match="not loaded yet"):
         _ = collection.session
     library.failing = {Route.DENSE}
@@ -44,11 +50,8 @@ def test_what_is_not_loaded_says_so(library: "Library") -> None:
 
 
 def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
-    library: "Library", monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collection = Collection("c", lambda: library)
-    collection.load()
-
     def broken() -> None:
         raise OSError("the disk is gone")
 
@@ -58,10 +61,9 @@ def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
     assert collection.facts()["error"] == "the disk is gone"
 
 
-def test_thresholds_that_were_replaced_are_those_of_later_questions(library: "Library") -> None:
-    collection = Collection("c", lambda: library)
-    assert "router" not in collection.facts()
-    collection.load()
+def test_thresholds_that_were_replaced_are_those_of_later_questions(
+    library: Library, collection: Collection
+) -> None:
     assert collection.facts()["thresholds"] == {"low": 0.4, "high": 0.7}
     assert not collection.renew()
     batch = collection.session
@@ -73,17 +75,14 @@ def test_thresholds_that_were_replaced_are_those_of_later_questions(library: "Li
     for session, route in ((batch, Route.DENSE), (later, Route.GRAPH)):
         (reply,) = session.gateway.search(["What river?"], Route.AUTO, 1)
         assert reply.route == route
-    collection.forget()
     assert not collection.renew()
 
 
 def test_thresholds_that_cannot_be_used_leave_those_there_are(
-    library: "Library", make_library: "type[Library]", monkeypatch: pytest.MonkeyPatch
+    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(LOG, "error", lambda event, extra: told.append(extra["error"]))
-    collection = Collection("c", lambda: library)
-    collection.load()
     library.with_thresholds = ModelFileError("thresholds.json is not JSON.")
     for _ in range(3):
         assert not collection.renew()
@@ -91,7 +90,7 @@ def test_thresholds_that_cannot_be_used_leave_those_there_are(
     assert collection.facts()["error"] == collection.error == "thresholds.json is not JSON."
     assert told == ["thresholds.json is not JSON."], "once, not at every look"
     assert collection.faults[INDEX] == ""
-    newer = make_library(version=2)
+    newer = Library(version=2)
     library.newer = newer
     assert collection.renew(), "a version does not wait for thresholds"
     assert collection.session is newer
@@ -100,10 +99,8 @@ def test_thresholds_that_cannot_be_used_leave_those_there_are(
     assert "error" not in collection.facts()
 
 
-def test_both_may_be_newer_at_once(library: "Library", make_library: "type[Library]") -> None:
-    collection = Collection("c", lambda: library)
-    collection.load()
-    library.newer, library.with_thresholds = make_library(version=2), Thresholds(0.1, 0.2)
+def test_both_may_be_newer_at_once(library: Library, collection: Collection) -> None:
+    library.newer, library.with_thresholds = Library(version=2), Thresholds(0.1, 0.2)
     assert collection.renew()
     assert collection.session.version == 2
 
@@ -149,10 +146,9 @@ def test_a_version_that_is_searched_no_longer_takes_no_memory(tmp_path: Path) ->
     former = [weakref.ref(part) for part in (session.snapshot, session.snapshot.graph)]
     del session
     ingest(target.index, [Passage("b", "Babbage", "He built sessions.")], target.analyser)
-    assert collection.renew()
     gc.disable()
     try:
-        collection.forget()
+        assert collection.renew()
         assert [part() for part in former] == [None, None]
     finally:
         gc.enable()
@@ -208,11 +204,8 @@ def settings(routers: tuple[str, ...] = (), thresholds: tuple[str, ...] = ()) ->
     )
 
 
-def test_what_nobody_named_is_shared() -> None:
-    assert router_settings(settings(), ["a", "b"]) == {"a": SHARED, "b": SHARED}
-
-
 def test_each_collection_has_its_own() -> None:
+    assert router_settings(settings(), ["a", "b"]) == {"a": SHARED, "b": SHARED}
     found = router_settings(
         settings(("a=other/v2", "c=/x=y"), ("a=a.json", "b=b.json")), ["a", "b", "c", "d"]
     )
@@ -222,11 +215,8 @@ def test_each_collection_has_its_own() -> None:
         "c": RoutingSettings("/x=y"),  # thresholds of another router would say nothing here
         "d": SHARED,
     }
-
-
-def test_a_value_alone_is_for_the_default() -> None:
-    found = router_settings(settings(("other/v2",), ("a.json",)), ["default", "b"])
-    assert found == {"default": RoutingSettings("other/v2", "a.json"), "b": SHARED}
+    alone = router_settings(settings(("other/v2",), ("a.json",)), ["default", "b"])
+    assert alone == {"default": RoutingSettings("other/v2", "a.json"), "b": SHARED}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +17,7 @@ from service.cli import run
 from service.doctor import Finding, Health, examine
 from service.http.keys import Scope, append_key, new_key
 from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
-
-if TYPE_CHECKING:
-    from tests.service.conftest import Endpoint
+from tests.service.fakes import Endpoint
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -40,6 +37,10 @@ def looked_at(
     return {finding.subject: finding for finding in examine(settings)}
 
 
+def holds(finding: Finding, state: Health, says: str) -> None:
+    assert (finding.state, says in finding.says) == (state, True), finding.says
+
+
 def free() -> ServeSettings:
     return ServeSettings(port=0)
 
@@ -47,8 +48,7 @@ def free() -> ServeSettings:
 def test_a_server_that_would_work(index: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     found = looked_at(replace(free(), indexes=(f"a={index}",), request_log=log))
-    assert found["index a"].state == Health.GOOD
-    assert "1 passages; every route answers" in found["index a"].says
+    holds(found["index a"], Health.GOOD, "1 passages; every route answers")
     assert {found[name].state for name in ("machine", "access", "address", "generator")} == {"good"}
     assert found["router"].state == Health.WARNING
     assert found["request log"].state == Health.GOOD
@@ -59,8 +59,8 @@ def test_an_index_that_is_not_there_and_one_that_is_empty(tmp_path: Path) -> Non
     Session.create(load_routers(), tmp_path / "empty")
     wanted = (f"a={tmp_path / 'missing'}", f"b={tmp_path / 'empty'}")
     found = looked_at(replace(free(), indexes=wanted))
-    assert (found["index a"].state, "There is no index" in found["index a"].says) == ("bad", True)
-    assert (found["index b"].state, "is empty" in found["index b"].says) == ("warning", True)
+    holds(found["index a"], Health.BAD, "There is no index")
+    holds(found["index b"], Health.WARNING, "is empty")
     assert looked_at(free())["indexes"].says.startswith("Serve what?")
 
 
@@ -79,16 +79,15 @@ def test_an_address_that_is_taken() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         found = looked_at(replace(free(), port=taken.getsockname()[1]))["address"]
-    assert (found.state, "take another --port" in found.says) == (Health.WARNING, True)
+    holds(found, Health.WARNING, "take another --port")
 
 
-def test_a_generator(endpoint: "Endpoint", with_model: GeneratorSettings) -> None:
+def test_a_generator(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
     assert looked_at(free(), with_model)["generator"].says == f"tiny at {endpoint.url}."
     other = looked_at(free(), replace(with_model, model="huge"))["generator"]
-    assert (other.state, "does not list 'huge'" in other.says) == (Health.WARNING, True)
+    holds(other, Health.WARNING, "does not list 'huge'")
     nowhere = replace(with_model, url="http://127.0.0.1:9/v1")
-    gone = looked_at(free(), nowhere)["generator"]
-    assert (gone.state, "does not answer (ConnectError)" in gone.says) == (Health.BAD, True)
+    holds(looked_at(free(), nowhere)["generator"], Health.BAD, "does not answer (ConnectError)")
 
 
 def test_the_command(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,10 +102,8 @@ def test_a_router_and_thresholds_of_a_collection(
     index: Path,
     tmp_path: Path,
     handmade_router: Callable[[Path, str, float], Path],
-    reading_analyser: type,
-    monkeypatch: pytest.MonkeyPatch,
+    reading_models: None,
 ) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
     router = handmade_router(tmp_path / "models", "words", 1.0)
     file = tmp_path / "thresholds.json"
     save_policy(file, Policy(Thresholds(0.25, 0.5), router="handmade/v1"), {})
@@ -125,10 +122,7 @@ def test_a_router_and_thresholds_of_a_collection(
     missing = replace(wanted, routers=(*wanted.routers, "c=nobody/v1"))
     found = looked_at(missing)
     for name, says in (("a", "'another/v1', but 'handmade/v1' decides"), ("c", "'nobody/v1'")):
-        assert (found[f"router {name}"].state, says in found[f"router {name}"].says) == (
-            Health.BAD,
-            True,
-        )
+        holds(found[f"router {name}"], Health.BAD, says)
     unknown = replace(wanted, thresholds=(f"z={file}",))
     assert "'z', but that is no collection" in looked_at(unknown)["routers"].says
 
@@ -136,13 +130,10 @@ def test_a_router_and_thresholds_of_a_collection(
 def test_a_router_that_asks_the_corpus_is_no_fault(
     tmp_path: Path,
     handmade_router: Callable[[Path, str, float], Path],
-    reading_analyser: type,
+    reading_models: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
     for feature, says in (("seed_count", "decides with an index"), ("words", "auto works")):
-        monkeypatch.setenv(
-            "WYE_ROUTER__MODEL", str(handmade_router(tmp_path / "models", feature, 1.0))
-        )
-        found = looked_at(free())["router"]
-        assert (found.state, says in found.says) == (Health.GOOD, True)
+        router = handmade_router(tmp_path / "models", feature, 1.0)
+        monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
+        holds(looked_at(free())["router"], Health.GOOD, says)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -46,8 +47,7 @@ def test_the_gauge_has_the_score_in_its_place() -> None:
 
 @pytest.mark.parametrize("score", [0.0, 1.0])
 def test_the_gauge_holds_both_ends(score: float) -> None:
-    decision = Decision(Route.DENSE, score, 0.0, Thresholds(0.25, 0.5), "score")
-    assert printed(decision).count("●") == 1
+    assert printed(replace(DECISION, score=score)).count("●") == 1
 
 
 def test_what_is_left_out_is_summed_so_that_the_table_adds_up() -> None:

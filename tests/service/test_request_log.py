@@ -1,23 +1,17 @@
 """What a server logs is what `wye tune --from-log` reads."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
 from router.model_files import TrainedRouter, save_router
 from router.policy import Policy
 from router.scorer import Linear, Scorer, Standard
 from router.types import Route, Thresholds
 from service.cli import run
+from tests.service.fakes import Library, Serve
 
-if TYPE_CHECKING:
-    from tests.service.conftest import Library
-
-Serve = Callable[..., TestClient]
 RIVER = {"question": "Into which sea does the river of Mostar flow"}
 
 
@@ -36,13 +30,9 @@ def router(tmp_path: Path) -> Path:
 
 
 def test_a_log_is_tuned_from(
-    serve: Serve,
-    make_library: "type[Library]",
-    log: Path,
-    router: Path,
-    capsys: pytest.CaptureFixture[str],
+    serve: Serve, log: Path, router: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    libraries = {"default": make_library(), "other": make_library()}
+    libraries = {"default": Library(), "other": Library()}
     client = serve(engines=libraries, request_log=log)
     ids = []
     for question in ("Which river", "Which river is it then", RIVER["question"]) * 2:

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pytest
 
@@ -9,18 +9,16 @@ from router.types import Decision, Route, Thresholds
 from service.batching import Entry
 from service.collections import Collection
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
-
-if TYPE_CHECKING:
-    from tests.service.conftest import Library
+from tests.service.fakes import Library
 
 GRAPH = SearchParams("c", Route.GRAPH, 2)
 
 
-def searcher(library: "Library") -> Searcher:
+def searcher(library: Library, **options: Any) -> Searcher:  # noqa: ANN401
     collection = Collection("c", lambda: library)
     collection.load()
     library.batches.clear()
-    return Searcher({"c": collection})
+    return Searcher({"c": collection}, **options)
 
 
 def entries(*texts: str, seconds: float = 60) -> list[Entry[QueuedQuestion]]:
@@ -44,7 +42,7 @@ def test_filters_are_compared_as_written() -> None:
     assert SearchParams("c", Route.DENSE, 5) != one
 
 
-def test_a_batch_is_one_search(library: "Library") -> None:
+def test_a_batch_is_one_search(library: Library) -> None:
     results = found(searcher(library).work(GRAPH, entries("the river", "the bridge")))
     assert library.batches == [(Route.GRAPH, ["the river", "the bridge"])]
     assert [result.reply.question for result in results] == ["the river", "the bridge"]
@@ -52,14 +50,7 @@ def test_a_batch_is_one_search(library: "Library") -> None:
     assert results[0].degraded == ""
 
 
-def test_an_arm_that_fails_gives_way_to_dense_and_says_so(library: "Library") -> None:
-    library.failing = {Route.GRAPH}
-    (result,) = found(searcher_without_loading(library).work(GRAPH, entries("the river")))
-    assert result.reply.route == Route.DENSE
-    assert result.degraded == "degraded: graph failed (RuntimeError); dense instead"
-
-
-def test_one_bad_question_takes_no_other_with_it(library: "Library") -> None:
+def test_one_bad_question_takes_no_other_with_it(library: Library) -> None:
     library.poison = "xyzzy"
     texts = ["the river", "say xyzzy", "the bridge", "the tower", "london"]
     results = found(searcher(library).work(GRAPH, entries(*texts)))
@@ -67,20 +58,13 @@ def test_one_bad_question_takes_no_other_with_it(library: "Library") -> None:
     assert [bool(result.degraded) for result in results] == [False, True, False, False, False]
 
 
-def test_nothing_stands_in_for_dense(library: "Library") -> None:
-    broken = searcher_without_loading(library)
-    library.failing = {Route.DENSE, Route.GRAPH}
-    (error,) = broken.work(SearchParams("c", Route.GRAPH, 2), entries("the river"))
-    assert isinstance(error, RuntimeError)
-
-
-def test_a_mistake_of_the_user_is_no_reason_to_degrade(library: "Library") -> None:
+def test_a_mistake_of_the_user_is_no_reason_to_degrade(library: Library) -> None:
     params = SearchParams("c", Route.GRAPH, 2, {"type": "like"})
     results = searcher(library).work(params, entries("a", "b"))
     assert [type(result) for result in results] == [FilterError, FilterError]
 
 
-def test_what_would_be_late_goes_over_dense_and_says_so(library: "Library") -> None:
+def test_what_would_be_late_goes_over_dense_and_says_so(library: Library) -> None:
     slow = searcher(library)
     library.seconds = {Route.GRAPH: 0.2}
     slow.work(GRAPH, entries("to learn from"))
@@ -93,11 +77,9 @@ def test_what_would_be_late_goes_over_dense_and_says_so(library: "Library") -> N
     assert second.degraded == ""
 
 
-def test_a_route_that_was_slow_is_tried_again(library: "Library") -> None:
+def test_a_route_that_was_slow_is_tried_again(library: Library) -> None:
     now = [100.0]
-    collection = Collection("c", lambda: library)
-    collection.load()
-    slow = Searcher({"c": collection}, clock=lambda: now[0])
+    slow = searcher(library, clock=lambda: now[0])
     library.seconds = {Route.GRAPH: 0.1}
     slow.work(GRAPH, [Entry(QueuedQuestion("learn", "id"), now[0] + 60, now[0])])
     library.seconds = {}
@@ -112,20 +94,12 @@ def test_a_route_that_was_slow_is_tried_again(library: "Library") -> None:
 
 
 @pytest.mark.parametrize("route", [route for route in Route if route != Route.AUTO])
-def test_every_route_carries_its_passages(library: "Library", route: Route) -> None:
+def test_every_route_carries_its_passages(library: Library, route: Route) -> None:
     (result,) = found(searcher(library).work(SearchParams("c", route, 3), entries("the river")))
     assert {*result.passages} == {"mostar", "neretva", "tower"}
 
 
-def searcher_without_loading(library: "Library") -> Searcher:
-    """With arms that break after the warm-up."""
-    failing, library.failing = library.failing, set()
-    made = searcher(library)
-    library.failing = failing
-    return made
-
-
-def test_a_decision_alone_searches_nothing(library: "Library") -> None:
+def test_a_decision_alone_searches_nothing(library: Library) -> None:
     library.poison = "xyzzy"
     texts = ["the river", "say xyzzy", "one two three four five six seven"]
     first, second, third = searcher(library).work(RouteParams("c", explain=True), entries(*texts))
@@ -139,31 +113,25 @@ def test_a_decision_alone_searches_nothing(library: "Library") -> None:
 
 @pytest.mark.parametrize("params", [SearchParams("c", Route.AUTO, 2), RouteParams("c")])
 def test_a_batch_that_is_cut_up_goes_by_one_policy(
-    library: "Library", make_library: "type[Library]", params: SearchParams | RouteParams
+    library: Library, params: SearchParams | RouteParams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thresholds that are replaced while one question fails its neighbours are for the next."""
     collection = Collection("c", lambda: library)
     collection.load()
     library.poison = "poison"
 
-    class Replaced(make_library):  # type: ignore[misc,valid-type]
-        def decide(self, questions: Sequence[str], **options: Any) -> list[Decision]:  # noqa: ANN401
-            if collection.session is library:
-                library.with_thresholds = Thresholds(0.0, 0.1)
-                assert collection.renew()
-            return cast("list[Decision]", super().decide(questions, **options))
+    def decide(session: Library, questions: Sequence[str], **options: Any) -> list[Decision]:  # noqa: ANN401
+        if collection.session is library:
+            library.with_thresholds = Thresholds(0.0, 0.1)
+            assert collection.renew()
+        return decided(session, questions, **options)
 
-    library.__class__ = Replaced
+    decided = Library.decide
+    monkeypatch.setattr(Library, "decide", decide)
     searcher = Searcher({"c": collection})
-    thresholds = [
-        [
-            _thresholds(result)
-            for result in searcher.work(params, entries("a river", "poison", "why"))
-        ]
-        for _ in range(2)
-    ]
-    assert {str(own) for own in thresholds[0] if own} == {str(Thresholds(0.4, 0.7))}
-    assert {str(own) for own in thresholds[1] if own} == {str(Thresholds(0.0, 0.1))}
+    for own in (Thresholds(0.4, 0.7), Thresholds(0.0, 0.1)):
+        results = searcher.work(params, entries("a river", "poison", "why"))
+        assert {*map(_thresholds, results)} - {None} == {own}
 
 
 def _thresholds(result: SearchResult | Decision | Exception) -> Thresholds | None:

@@ -16,11 +16,11 @@ import service
 from router.types import Route
 from service.app import build
 from service.settings import ServeSettings, ServiceSettings
+from tests.service.fakes import Library
 
 if TYPE_CHECKING:
     from starlette.types import Message
 
-    from tests.service.conftest import Library
 
 HERE = Path(service.__file__).parent
 MOST_FUNCTIONS = 32
@@ -64,7 +64,7 @@ def way() -> Way:
 
 
 def test_a_question_takes_few_functions_and_one_wrapper_each_way(
-    serve: Callable[..., TestClient], library: "Library", way: Way
+    serve: Callable[..., TestClient], library: Library, way: Way
 ) -> None:
     before = threading.getprofile()
     threading.setprofile(way)
@@ -121,7 +121,7 @@ class Visitor:
         return int(self.replies[0]["status"])
 
 
-def test_who_goes_away_is_not_worked_for(library: "Library") -> None:
+def test_who_goes_away_is_not_worked_for(library: Library) -> None:
     async def scene() -> list[int]:
         app = build(ServiceSettings(serve=ServeSettings()), {"default": lambda: library})
         async with app.router.lifespan_context(app):

@@ -16,40 +16,36 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return written
 
 
-def test_a_bar_counts_to_what_is_expected(screen: io.StringIO) -> None:
-    bar = Bar(expected=10)
-    bar.start(None, "passages")
-    bar.advance(4)
+@pytest.mark.parametrize(
+    ("expected", "stages", "count", "shows"),
+    [
+        (10, [(None, "passages")], 4, "4/10"),
+        (2, [(None, "passages")], 5, "5/5"),
+        (None, [(3, "one"), (4, "two")], 1, "1/4"),
+    ],
+    ids=["to what is expected", "an estimate that is too low is raised", "a stage after another"],
+)
+def test_a_bar_counts(
+    screen: io.StringIO,
+    expected: int | None,
+    stages: list[tuple[int | None, str]],
+    count: int,
+    shows: str,
+) -> None:
+    bar = Bar(expected=expected)
+    for stage in stages:
+        bar.start(*stage)
+    bar.advance(count)
     bar.close()
-    assert "passages" in screen.getvalue()
-    assert "4/10" in screen.getvalue()
+    assert shows in screen.getvalue()
+    assert all(name in screen.getvalue() for _, name in stages[-1:])
 
 
-def test_an_estimate_that_is_too_low_is_raised(screen: io.StringIO) -> None:
+def test_nothing_is_drawn_into_a_file_or_outside_a_stage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     bar = Bar(expected=2)
-    bar.start(None, "passages")
-    bar.advance(5)
-    bar.close()
-    assert "5/5" in screen.getvalue()
-
-
-def test_a_stage_may_follow_another(screen: io.StringIO) -> None:
-    bar = Bar()
-    bar.start(3, "one")
-    bar.start(4, "two")
     bar.advance(1)
-    bar.close()
-    assert "1/4" in screen.getvalue()
-
-
-def test_counting_outside_a_stage_does_nothing() -> None:
-    bar = Bar()
-    bar.advance(1)
-    bar.close()
-
-
-def test_nothing_is_drawn_into_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    bar = Bar(expected=2)
     bar.start(None, "passages")
     bar.advance(1)
     bar.close()

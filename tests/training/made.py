@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from backends.trigraph.seeds import SeedStats
-from backends.types import Hit, Mention, Query, Ranking
+from backends.types import Mention, Query, RankedHit, Ranking
 from router.model_files import RouterInfo
 from router.policy import Policy
 from router.request_log import FEEDBACK, RETRIEVAL
@@ -32,7 +32,7 @@ KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
 
 
 def ranking(arm: Route, pairs: Sequence[tuple[str, float]]) -> Ranking:
-    hits = tuple(Hit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
+    hits = tuple(RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
     return Ranking(arm, hits, 100)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from backends.files import write_atomically
 from backends.trigraph.seeds import SeedStats
-from backends.types import Float64, Hit, Mention, Query, Ranking
+from backends.types import Float64, Mention, Query, RankedHit, Ranking
 from router.types import ARMS, ArmResults, Route
 from training.data.dataset import Judgements, Question
 from training.errors import ReplayError, SplitError
@@ -66,7 +66,7 @@ class Replayed:
     answered: Mapping[Route, NDArray[np.bool_]]
     seconds: Mapping[str, float]
 
-    def answers_in(self, hits: Sequence[Hit], cutoff: int) -> bool:
+    def answers_in(self, hits: Sequence[RankedHit], cutoff: int) -> bool:
         """Whether one of the first `cutoff` passages of a ranking of these hits has an answer."""
         has = {
             hit.id: bool(found)
@@ -306,5 +306,5 @@ def _question(row: Mapping[str, Any]) -> Replayed:
 
 def _ranking(arm: str, row: Mapping[str, Any]) -> Ranking:
     pairs = zip(row["ids"], row["scores"], strict=True)
-    hits = tuple(Hit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
+    hits = tuple(RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
     return Ranking(arm, hits, row["candidates"], row["degraded"])

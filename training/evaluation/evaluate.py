@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from backends.progress import Progress, Silent
-from backends.types import Float64, Hit
+from backends.types import Float64, RankedHit
 from router.types import Reply, Route
 from training.data.dataset import Dataset, Question
 from training.evaluation.compare import (
@@ -38,7 +38,7 @@ class SystemRun:
     """
 
     name: str
-    answers: Mapping[str, tuple[Hit, ...]]
+    answers: Mapping[str, tuple[RankedHit, ...]]
     values: Float64
     unanswered: tuple[str, ...]
     degraded: Mapping[str, int]

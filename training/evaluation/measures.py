@@ -8,7 +8,7 @@ import ir_measures
 import numpy as np
 
 from backends.files import rounded_json
-from backends.types import Float64, Hit
+from backends.types import Float64, RankedHit
 from training.data.dataset import Judgements
 
 ALL_EVIDENCE = "all-evidence@5"
@@ -75,7 +75,7 @@ def all_evidence(judged: Mapping[str, int], ids: Sequence[str], *, cutoff: int) 
     return float(gold <= set(ids[:cutoff]))
 
 
-def write_trec(path: Path, tag: str, answers: Mapping[str, Sequence[Hit]]) -> None:
+def write_trec(path: Path, tag: str, answers: Mapping[str, Sequence[RankedHit]]) -> None:
     """Write a TREC run: question, Q0, passage, rank, score, tag.
 
     trec_eval re-sorts by single-precision score, so a score that does not fall below the one

@@ -3,16 +3,19 @@ from pathlib import Path
 import pytest
 
 from backends.errors import IndexNotFoundError
-from backends.store.documents import list_documents, read_document, take_inventory
-from backends.store.index import Index
+from backends.store.documents import (
+    Removal,
+    list_documents,
+    matching,
+    read_document,
+    remove,
+    take_inventory,
+)
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import read_corpus
 from backends.types import Passage
-from benchmarks.hashing import HashAnalyser
-from router.session import Session
-from router.settings import load_settings
-
-pytestmark = pytest.mark.usefixtures("fake_models")
+from tests.backends.store.conftest import ANALYSER
 
 
 def passage(number: int) -> Passage:
@@ -20,38 +23,29 @@ def passage(number: int) -> Passage:
     return Passage(f"p{number}#1", "", text, {}, document=f"d{number // 2}", chunk=1)
 
 
-def test_it_counts_what_reading_the_whole_corpus_counts(tmp_path: Path) -> None:
-    target = Session.create(load_settings(), tmp_path)
-    for start in range(0, 12, 4):  # several commits, so several fragments
-        rows = [passage(number) for number in range(start, start + 4)]
-        ingest(target.index, rows, target.analyser)
-    with Index.open(tmp_path).writer() as writer:
+@pytest.mark.parametrize("count", [0, 12])
+def test_it_counts_what_reading_the_whole_corpus_counts(index: PassageStore, count: int) -> None:
+    # Several commits, so several fragments.
+    ingest(index, map(passage, range(count)), ANALYSER, batch_passages=4)
+    with index.writer() as writer:
         writer.delete(["p3#1", "p4#1"])
-    found, corpus = take_inventory(tmp_path), read_corpus(Index.open(tmp_path))
+    index.refresh()
+    found, corpus = take_inventory(index.path), read_corpus(index)
     assert found["version"] == corpus.version
-    assert found["passages"] == len(corpus) == 10
-    assert found["documents"] == len({*corpus.documents}) == 6
+    assert found["passages"] == len(corpus) == max(count - 2, 0)
+    assert found["documents"] == len({*corpus.documents}) == count // 2
     assert found["sentences"] == len(corpus.sentence_passage)
     assert found["entities"] == len(corpus.entities.names)
     assert found["entity mentions"] == len(corpus.entities.code)
     assert found["noun phrases"] == len(corpus.phrases.names)
 
 
-def test_an_empty_index_holds_nothing(tmp_path: Path) -> None:
-    Session.create(load_settings(), tmp_path)
-    found = take_inventory(tmp_path)
-    names = ("passages", "documents", "sentences", "entities", "entity mentions", "noun phrases")
-    assert [found[name] for name in names] == [0] * 6
-
-
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    analyser = HashAnalyser()
-    index = Index.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
+def folder(index: PassageStore) -> Path:
     chunks = [Passage(f"long#{n:04d}", "Long", f"Part {n}.", {}, "long", n) for n in range(12)]
     others = [Passage(id_, "", "Text.") for id_ in ("b", "it's", "ä")]
-    ingest(index, [*reversed(chunks), *others], analyser)
-    return tmp_path / "index"
+    ingest(index, [*reversed(chunks), *others], ANALYSER)
+    return index.path
 
 
 def test_pages_follow_one_another(folder: Path) -> None:
@@ -59,7 +53,7 @@ def test_pages_follow_one_another(folder: Path) -> None:
     after, more = "", True
     while more:
         page = list_documents(folder, after, 3)
-        assert (page.total, page.version) == (4, Index.open(folder).version)
+        assert (page.total, page.version) == (4, PassageStore.open(folder).version)
         seen += [document.id for document in page.documents]
         after, more = seen[-1], page.more
     assert seen == ["b", "it's", "long", "ä"]
@@ -74,3 +68,25 @@ def test_a_document_has_its_chunks_in_order(folder: Path) -> None:
     assert read_document(folder, "long#0001") is None
     with pytest.raises(IndexNotFoundError):
         read_document(folder / "nowhere", "b")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ids"),
+    [
+        (Removal(ids=("p1", "p9")), ["p1"]),
+        (Removal(documents=("d2",)), ["p2"]),
+        (Removal(filter={"type": "eq", "key": "odd", "value": True}), ["p1", "p3"]),
+        (Removal(ids=("p1",), documents=("d1", "d0")), ["p0", "p1"]),
+        (Removal(), []),
+    ],
+)
+def test_a_removal_deletes_what_it_says_it_would(
+    index: PassageStore, wanted: Removal, ids: list[str]
+) -> None:
+    rows = [Passage(f"p{n}", "", "Text.", {"odd": n % 2 == 1}, f"d{n}") for n in range(4)]
+    ingest(index, rows, ANALYSER)
+    before = take_inventory(index.path)
+    assert matching(index.path, wanted)[0] == ids
+    assert take_inventory(index.path) == before
+    assert remove(index.path, wanted)[0] == ids
+    assert take_inventory(index.path)["passages"] == 4 - len(ids)

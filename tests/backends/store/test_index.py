@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 import backends.store.index
 from backends.errors import IndexMismatchError, IndexNotFoundError
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.schema import passage_schema, to_batch
 from backends.types import Passage
 from benchmarks.hashing import HashAnalyser
+from tests.backends.store.conftest import ANALYSER, new_index
 
-ANALYSER = HashAnalyser()
+
+def passage(id_: str, text: str = "Some text.", document: str = "") -> Passage:
+    return Passage(id_, "Title", text, {"n": 1}, document)
 
 
 def rows(*passages: Passage) -> pa.RecordBatch:
@@ -25,50 +28,44 @@ def rows(*passages: Passage) -> pa.RecordBatch:
     return to_batch(passages, ANALYSER.analyse(passages), schema)
 
 
-def passage(id_: str, text: str = "Some text.", document: str = "") -> Passage:
-    return Passage(id_, "Title", text, {"n": 1}, document)
+def plain(*ids: str) -> pa.RecordBatch:
+    return rows(*map(passage, ids))
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Index:
-    return Index.create(tmp_path / "index", ANALYSER.dimension, ANALYSER.fingerprint)
+def holding_a(index: PassageStore) -> PassageStore:
+    with index.writer() as writer:
+        writer.upsert(plain("a"))
+    index.refresh()
+    return index
 
 
-def test_a_new_index_is_empty_and_opens_again(index: Index) -> None:
+def test_a_new_index_is_empty_and_opens_again(index: PassageStore) -> None:
     assert index.count() == 0
     assert index.fetch(["a"]) == []
-    again = Index.open(index.path, ANALYSER.fingerprint)
+    again = PassageStore.open(index.path, ANALYSER.fingerprint)
     assert (again.version, again.dimension) == (index.version, ANALYSER.dimension)
     assert again.fingerprint == dict(ANALYSER.fingerprint)
 
 
-def test_creating_twice_opens_what_is_there(index: Index) -> None:
-    with index.writer() as writer:
-        writer.upsert(rows(passage("a")))
-    assert Index.create(index.path, ANALYSER.dimension, ANALYSER.fingerprint).count() == 1
+def test_creating_twice_opens_what_is_there(holding_a: PassageStore) -> None:
+    assert new_index(holding_a.path).count() == 1
 
 
-def test_one_commit_inserts_replaces_and_deletes(index: Index) -> None:
+def test_one_commit_inserts_replaces_and_deletes(index: PassageStore) -> None:
     with index.writer() as writer:
-        writer.upsert(rows(passage("a"), passage("b"), passage("c")))
+        writer.upsert(plain("a", "b", "c"))
         before = writer.version
         changes = writer.upsert(rows(passage("b", "New."), passage("d")), stale=["c", "no such"])
         assert writer.version == before + 1
     assert (changes.added, changes.updated, changes.deleted) == (1, 1, 1)
     assert index.refresh()
-    assert index.fetch(["d", "c", "b", "a", "a"]) == [
-        passage("d"),
-        passage("b", "New."),
-        passage("a"),
-        passage("a"),
-    ]
+    a, b, d = passage("a"), passage("b", "New."), passage("d")
+    assert index.fetch(["d", "c", "b", "a", "a"]) == [d, b, a, a]
 
 
-def test_a_reader_keeps_its_version_until_it_refreshes(index: Index) -> None:
-    with index.writer() as writer:
-        writer.upsert(rows(passage("a")))
-    index.refresh()
-    held = index.version
+def test_a_reader_keeps_its_version_until_it_refreshes(holding_a: PassageStore) -> None:
+    index, held = holding_a, holding_a.version
     with index.writer() as writer:
         writer.upsert(rows(passage("a", "Changed."), passage("b")))
         writer.delete(["b"])
@@ -81,7 +78,7 @@ def test_a_reader_keeps_its_version_until_it_refreshes(index: Index) -> None:
     assert [version.number for version in index.versions()] == list(range(1, index.version + 1))
 
 
-def test_deleting_by_id(index: Index) -> None:
+def test_deleting_by_id(index: PassageStore) -> None:
     with index.writer() as writer:
         writer.upsert(
             rows(passage("a"), passage("b#0", document="b"), passage("b#1", document="b"))
@@ -95,21 +92,21 @@ def test_deleting_by_id(index: Index) -> None:
     assert index.fetch(["a", "b#0", "b#1"]) == [passage("b#0", document="b")]
 
 
-def test_one_id_twice_in_a_commit_is_refused(index: Index) -> None:
+def test_one_id_twice_in_a_commit_is_refused(index: PassageStore) -> None:
     with index.writer() as writer:
         with pytest.raises(ValueError, match="only once"):
-            writer.upsert(rows(passage("a"), passage("a")))
+            writer.upsert(plain("a", "a"))
         with pytest.raises(ValueError, match="only once"):
-            writer.upsert(rows(passage("a")), stale=["a"])
+            writer.upsert(plain("a"), stale=["a"])
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example({"a\0b", "a", "it's", "''", "\\", "%_", "\n", "-- ", "א😀"})
 @given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=2))
-def test_any_id_can_be_written_fetched_and_deleted(index: Index, ids: set[str]) -> None:
+def test_any_id_can_be_written_fetched_and_deleted(index: PassageStore, ids: set[str]) -> None:
     first, *others = sorted(ids)
     with index.writer() as writer:
-        writer.upsert(rows(*(passage(id_) for id_ in ids)))
+        writer.upsert(plain(*ids))
         writer.upsert(rows(passage(first, "New.")), stale=others[:1])
         index.refresh()
         kept = [first, *others[1:]]
@@ -118,15 +115,14 @@ def test_any_id_can_be_written_fetched_and_deleted(index: Index, ids: set[str]) 
         assert writer.delete(list(ids)) == 0
 
 
-def test_ten_thousand_ids_in_one_commit(index: Index) -> None:
-    with index.writer() as writer:
-        writer.upsert(rows(passage("a")))
-        stale = [f"stale {number}" for number in range(10_000)]
-        assert writer.upsert(rows(passage("b")), stale).deleted == 0
+def test_ten_thousand_ids_in_one_commit(holding_a: PassageStore) -> None:
+    stale = [f"stale {number}" for number in range(10_000)]
+    with holding_a.writer() as writer:
+        assert writer.upsert(plain("b"), stale).deleted == 0
         assert writer.delete([*stale, "a"]) == 1
 
 
-def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: Index) -> None:
+def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: PassageStore) -> None:
     with index.writer() as writer:
         for number in range(5):
             writer.upsert(rows(passage(str(number))))
@@ -141,28 +137,26 @@ def test_compacting_keeps_versions_that_were_newest_a_moment_ago(index: Index) -
     assert index.count() == 5
 
 
-def test_a_version_that_somebody_tagged_is_kept(index: Index) -> None:
-    with index.writer() as writer:
-        writer.upsert(rows(passage("a")))
-        writer.upsert(rows(passage("b")))
-        lance.dataset(index.path / "passages.lance").tags.create("release", 2)
+def test_a_version_that_somebody_tagged_is_kept(holding_a: PassageStore) -> None:
+    with holding_a.writer() as writer:
+        writer.upsert(plain("b"))
+        lance.dataset(holding_a.path / "passages.lance").tags.create("release", 2)
         writer.compact(keep=timedelta(0))
-    index.refresh()
-    assert [version.number for version in index.versions()] == [2, index.version]
+    holding_a.refresh()
+    assert [version.number for version in holding_a.versions()] == [2, holding_a.version]
 
 
-def test_compacting_removes_what_a_killed_writer_left(index: Index) -> None:
-    left = index.path / "passages.lance" / "data" / "left.lance"
-    with index.writer() as writer:
-        writer.upsert(rows(passage("a")))
-        left.write_bytes(b"half a file")
+def test_compacting_removes_what_a_killed_writer_left(holding_a: PassageStore) -> None:
+    left = holding_a.path / "passages.lance" / "data" / "left.lance"
+    left.write_bytes(b"half a file")
+    with holding_a.writer() as writer:
         writer.compact(keep=timedelta(0))
     assert not left.exists()
-    index.refresh()
-    assert index.fetch(["a"]) == [passage("a")]
+    holding_a.refresh()
+    assert holding_a.fetch(["a"]) == [passage("a")]
 
 
-def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: Index) -> None:
+def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: PassageStore) -> None:
     assert np.isnan(index.surfaces.vectors(["x"])).all()
     assert index.surfaces.vectors([]).shape == (0, ANALYSER.dimension)
     with index.writer() as writer:
@@ -177,103 +171,97 @@ def test_surfaces_are_found_in_any_order_and_absent_ones_are_nan(index: Index) -
     assert np.isnan(found[1]).all()
 
 
-def test_surfaces_of_another_analyser_do_not_count(tmp_path: Path) -> None:
-    old = Index.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
-    with old.writer() as writer:
+def test_surfaces_of_another_analyser_do_not_count(index: PassageStore) -> None:
+    with index.writer() as writer:
         writer.surfaces.add(["a"], ANALYSER.encode_surfaces(["a"]))
-    lance.LanceDataset.drop(tmp_path / "passages.lance")
+    lance.LanceDataset.drop(index.path / "passages.lance")
     other = HashAnalyser(name="other")
-    index = Index.create(tmp_path, other.dimension, other.fingerprint)
+    index = PassageStore.create(index.path, other.dimension, other.fingerprint)
     assert (index.surfaces.count(), index.surfaces.missing(["a"])) == (0, ["a"])
     with index.writer() as writer:
         writer.surfaces.add(["b"], other.encode_surfaces(["b"]))
     assert index.surfaces.missing(["a", "b"]) == ["a"]
 
 
-def test_opening_nothing_says_so(tmp_path: Path) -> None:
-    with pytest.raises(IndexNotFoundError, match=r"no index at .*nowhere.*wye index"):
-        Index.open(tmp_path / "nowhere")
-    with pytest.raises(IndexNotFoundError, match="no index"):
-        Index.open(tmp_path)
-
-
-def test_a_file_is_not_an_index(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    with pytest.raises(IndexNotFoundError, match="no index"):
-        Index.open(file)
-    with pytest.raises(IndexNotFoundError, match="is a file"):
-        Index.create(file, 8, {})
-
-
-def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.docx").touch()
-    with pytest.raises(IndexNotFoundError, match=r"other things .thesis\.docx"):
-        Index.create(tmp_path, 8, {})
-    with pytest.raises(IndexNotFoundError, match="no index"):
-        Index.open(tmp_path)
-
-
-def test_somebody_elses_dataset_is_left_alone(tmp_path: Path) -> None:
-    lance.write_dataset(pa.table({"x": [1]}), tmp_path / "passages.lance")
-    with pytest.raises(IndexNotFoundError, match="not one that Wye wrote"):
-        Index.open(tmp_path)
-    with pytest.raises(IndexNotFoundError, match="not one that Wye wrote"):
-        Index.create(tmp_path, 8, {})
+@pytest.mark.parametrize(
+    ("found", "opening", "creating"),
+    [
+        ("nowhere", r"no index at .*nowhere.*wye index", None),
+        ("empty", "no index", None),
+        ("file", "no index", "is a file"),
+        ("folder", "no index", r"other things .thesis\.docx"),
+        ("dataset", "not one that Wye wrote", "not one that Wye wrote"),
+    ],
+)
+def test_what_is_no_index_is_refused_and_left_alone(
+    tmp_path: Path, found: str, opening: str, creating: str | None
+) -> None:
+    for folder in ("empty", "folder"):
+        (tmp_path / folder).mkdir()
+    for file in ("file", "folder/thesis.docx"):
+        (tmp_path / file).touch()
+    lance.write_dataset(pa.table({"x": [1]}), tmp_path / "dataset" / "passages.lance")
+    with pytest.raises(IndexNotFoundError, match=opening):
+        PassageStore.open(tmp_path / found)
+    if creating:
+        with pytest.raises(IndexNotFoundError, match=creating):
+            PassageStore.create(tmp_path / found, 8, {})
 
 
 def test_a_half_created_index_is_no_index_yet_and_creating_it_again_completes_it(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "passages.lance" / "_versions").mkdir(parents=True)
-    (tmp_path / "passages.lance" / "data").mkdir()
+    for folder in ("_versions", "data"):
+        (tmp_path / "passages.lance" / folder).mkdir(parents=True)
     (tmp_path / "passages.lance" / "data" / "half.lance").write_bytes(b"LAN")
-    (tmp_path / "writer.lock").touch()
-    (tmp_path / "writer.json").touch()
+    for name in ("writer.lock", "writer.json"):
+        (tmp_path / name).touch()
     with pytest.raises(IndexNotFoundError, match="never finished"):
-        Index.open(tmp_path)
-    assert Index.create(tmp_path, 8, {}).count() == 0
+        PassageStore.open(tmp_path)
+    assert PassageStore.create(tmp_path, 8, {}).count() == 0
 
 
-def test_a_damaged_manifest_is_reported_with_its_place(index: Index) -> None:
+def test_a_damaged_manifest_is_reported_with_its_place(index: PassageStore) -> None:
     [manifest] = (index.path / "passages.lance" / "_versions").glob("*.manifest")
     manifest.write_bytes(b"short")
     with pytest.raises(IndexNotFoundError, match="cannot be read as a Lance dataset"):
-        Index.open(index.path)
+        PassageStore.open(index.path)
 
 
-def test_another_analyser_is_refused_and_told_what_differs(index: Index) -> None:
+def test_another_analyser_is_refused_and_told_what_differs(index: PassageStore) -> None:
     wanted = "encoder is 'hash' in the index and 'mini' here.*into a new folder"
     with pytest.raises(IndexMismatchError, match=wanted):
-        Index.open(index.path, {**ANALYSER.fingerprint, "encoder": "mini"})
+        PassageStore.open(index.path, {**ANALYSER.fingerprint, "encoder": "mini"})
     with pytest.raises(IndexMismatchError, match="parser is 'split-1' in the index and None here"):
-        Index.open(index.path, {"encoder": "hash"})
+        PassageStore.open(index.path, {"encoder": "hash"})
     with pytest.raises(IndexMismatchError, match="8 numbers; this encoder makes 9"):
-        Index.create(index.path, 9, ANALYSER.fingerprint)
-    assert Index.open(index.path, None).count() == 0
+        PassageStore.create(index.path, 9, ANALYSER.fingerprint)
+    assert PassageStore.open(index.path, None).count() == 0
 
 
 def test_another_schema_version_is_refused(tmp_path: Path) -> None:
     schema = passage_schema(8, {}).with_metadata({"wye.schema": "99", "wye.fingerprint": "{}"})
     lance.write_dataset(schema.empty_table(), tmp_path / "passages.lance")
     with pytest.raises(IndexMismatchError, match="schema version 99; this Wye reads 1"):
-        Index.open(tmp_path)
+        PassageStore.open(tmp_path)
 
 
-def test_many_versions_are_not_all_kept(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_versions_are_not_all_kept(
+    index: PassageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(backends.store.index, "MOST_VERSIONS", 2)
     with index.writer() as writer:
         for number in range(5):
-            writer.upsert(rows(passage(f"new {number}")))
+            writer.upsert(plain(f"new {number}"))
         writer.compact()
         newest = writer.version
     index.refresh()
     assert [version.number for version in index.versions()] == [newest - 1, newest]
 
 
-def test_what_is_stored_like_this_has_not_changed(index: Index) -> None:
+def test_what_is_stored_like_this_has_not_changed(index: PassageStore) -> None:
     with index.writer() as writer:
-        writer.upsert(rows(passage("a"), passage("b's")))
+        writer.upsert(plain("a", "b's"))
     index.refresh()
     asked = [passage("new"), passage("b's"), passage("a", "Other text.")]
     assert index.changed(asked) == [asked[0], asked[2]]

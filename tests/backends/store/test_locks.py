@@ -12,11 +12,11 @@ import lance
 import pytest
 
 from backends.errors import IndexLockedError
-from backends.store.index import PASSAGES, Index
+from backends.store.index import PASSAGES, PassageStore
 from backends.store.ingest import ingest
 from backends.store.locks import files_of, writer_lock
 from backends.types import Passage
-from benchmarks.hashing import HashAnalyser
+from tests.backends.store.conftest import ANALYSER
 
 HOLDER = """
 import sys, time
@@ -59,10 +59,11 @@ def test_the_lock_of_a_killed_process_does_not_block(
     assert not (tmp_path / "writer.json").exists()
 
 
-def test_a_second_writer_in_the_same_process_is_refused(tmp_path: Path) -> None:
-    index = Index.create(tmp_path, 8, {})
+def test_a_second_writer_in_the_same_process_is_refused(index: PassageStore) -> None:
     with index.writer(), pytest.raises(IndexLockedError, match="Wait until"), index.writer():
         pass
+    with pytest.raises(RuntimeError), index.writer():
+        raise RuntimeError
     with index.writer():
         pass
 
@@ -75,14 +76,6 @@ def test_a_holder_that_has_not_signed_is_still_refused(tmp_path: Path, note: str
             pass
 
 
-def test_an_error_inside_releases_the_lock(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), writer_lock(tmp_path):
-        raise RuntimeError
-    with writer_lock(tmp_path):
-        pass
-
-
-ANALYSER = HashAnalyser()
 Synced = Callable[[], set[Path]]
 
 
@@ -105,42 +98,38 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> Synced:
     return take
 
 
-def needed(folder: Path) -> set[Path]:
+def needed(index: PassageStore) -> set[Path]:
     """All that the newest version is read from, and the folders that name it."""
-    passages = (folder / PASSAGES).resolve()
+    passages = (index.path / PASSAGES).resolve()
     files = {path.resolve() for path in files_of(passages, lance.dataset(passages))}
     assert all(path.is_file() for path in files)
     return files | {path.parent for path in files} | {passages}
 
 
-def test_every_change_is_on_the_disk(tmp_path: Path, synced: Synced) -> None:
-    index = Index.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
-    assert needed(tmp_path) <= synced()
-    ingest(index, [Passage(str(n), "", f"Anna met Bob {n}.") for n in range(3)], ANALYSER)
-    assert needed(tmp_path) <= synced()
+def store(index: PassageStore, *ids: str) -> None:
+    ingest(index, [Passage(id_, "", f"Anna met Bob {id_}.") for id_ in ids], ANALYSER)
+
+
+def test_every_change_is_on_the_disk(synced: Synced, index: PassageStore) -> None:
+    assert needed(index) <= synced()
+    store(index, "a", "b", "c")
+    assert needed(index) <= synced()
     with index.writer() as writer:
-        writer.delete(["1"])
-        assert needed(tmp_path) <= synced()
+        writer.delete(["b"])
+        assert needed(index) <= synced()
+        # What matters is named, and in particular deletions.
+        folders = {path.parent.name for path in needed(index)}
+        assert folders >= {"_deletions", "_versions", "data"}
         writer.compact()
-        assert needed(tmp_path) <= synced()
+        assert needed(index) <= synced()
 
 
-def test_a_version_cannot_be_read_without_its_files(tmp_path: Path) -> None:
-    """So `files_of` names what matters, and in particular deletions."""
-    index = Index.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
-    ingest(index, [Passage(str(n), "", "Anna met Bob.") for n in range(3)], ANALYSER)
-    with index.writer() as writer:
-        writer.delete(["1"])
-    files = files_of(tmp_path / PASSAGES, lance.dataset(tmp_path / PASSAGES))
-    assert sorted({path.parent.name for path in files}) == ["_deletions", "_versions", "data"]
-
-
-def test_what_a_killed_writer_left_is_synced_by_the_next(tmp_path: Path, synced: Synced) -> None:
-    index = Index.create(tmp_path, ANALYSER.dimension, ANALYSER.fingerprint)
-    ingest(index, [Passage("a", "", "Anna met Bob.")], ANALYSER)
-    before = needed(tmp_path)
-    synced()
-    ingest(index, [Passage("b", "", "Anna met Bob.")], ANALYSER)
-    data = {path for path in before if path.parent.name == "data"}
+def test_what_a_killed_writer_left_is_synced_by_the_next(
+    index: PassageStore, synced: Synced
+) -> None:
+    store(index, "a")
+    data = {path for path in needed(index) if path.parent.name == "data"}
     assert data
+    synced()
+    store(index, "b")
     assert data <= synced()

@@ -8,22 +8,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import backends.store.snapshot
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus, Mentions, read_corpus
 from backends.types import Passage
-from benchmarks.hashing import HashAnalyser
+from tests.backends.store.conftest import ANALYSER, new_index
 
-ANALYSER = HashAnalyser()
 WORDS = ["Anna", "Bob", "Łódź", "reactions", "molecules", "met", "in", "at"]
 
 
-def make(folder: Path, passages: list[Passage], window: int = 1024) -> Index:
-    index = Index.create(folder, ANALYSER.dimension, ANALYSER.fingerprint)
+def make(folder: Path, passages: list[Passage], window: int = 1024) -> PassageStore:
+    index = new_index(folder)
     ingest(index, passages, ANALYSER, batch_passages=window, entity_vectors=True)
     return index
 
@@ -95,26 +94,39 @@ def assert_same(one: Corpus, other: Corpus) -> None:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(count=st.integers(0, 40), seed=st.integers(0, 99), window=st.integers(1, 50))
+@example(count=0, seed=0, window=1)
+@example(count=60, seed=5, window=7)
 def test_arrays_agree_with_the_slow_reading(
     tmp_path_factory: pytest.TempPathFactory, count: int, seed: int, window: int
 ) -> None:
+    passages = some_passages(count, seed)
+    random.Random(seed).shuffle(passages)
     # Function-scoped fixtures and hypothesis do not mix, hence no monkeypatch argument.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backends.store.snapshot, "_TEXT_BLOCK", 16)
-        compare(tmp_path_factory.mktemp("index"), count, seed, window)
+        check(read_corpus(make(tmp_path_factory.mktemp("index"), passages, window)), passages)
 
 
-def compare(folder: Path, count: int, seed: int, window: int) -> None:
-    passages = some_passages(count, seed)
-    random.Random(seed).shuffle(passages)
-    check(read_corpus(make(folder, passages, window)), passages)
+@pytest.mark.parametrize("count", [0, 3])
+def test_passages_without_any_mention_are_passages_all_the_same(tmp_path: Path, count: int) -> None:
+    passages = [Passage(str(n), "", "no names.") for n in range(count)]
+    corpus = read_corpus(make(tmp_path, passages))
+    check(corpus, passages)
+    assert corpus.vectors.shape == (count, ANALYSER.dimension)
+    assert corpus.sentence_vectors.shape == (0, ANALYSER.dimension)
+    assert corpus.surface_vectors([]).shape == (0, ANALYSER.dimension)
+    assert corpus.texts([]) == []
 
 
-def test_shuffled_files_give_identical_arrays(tmp_path: Path) -> None:
-    passages = some_passages(60)
-    ordered = read_corpus(make(tmp_path / "ordered", passages))
-    random.Random(5).shuffle(passages)
-    assert_same(ordered, read_corpus(make(tmp_path / "shuffled", passages, window=7)))
+def test_arrays_have_the_stated_types_and_lie_in_one_piece(tmp_path: Path) -> None:
+    corpus = read_corpus(make(tmp_path, some_passages(5)))
+    entities = corpus.entities
+    for array in (corpus.chunks, corpus.sentence_passage, entities.sentence, entities.code):
+        assert array.dtype == np.int32
+    assert corpus.vectors.dtype == np.float32
+    assert corpus.sentence_vectors.dtype == np.float16
+    assert corpus.vectors.flags.c_contiguous
+    assert corpus.sentence_vectors.flags.c_contiguous
 
 
 def test_edits_deletions_and_compaction_leave_no_trace(tmp_path: Path) -> None:
@@ -145,35 +157,6 @@ def test_a_corpus_reads_its_own_version_after_the_index_moved_on(tmp_path: Path)
     check(corpus, passages)
 
 
-def test_an_empty_index_gives_empty_arrays(tmp_path: Path) -> None:
-    corpus = read_corpus(make(tmp_path, []))
-    check(corpus, [])
-    assert corpus.vectors.shape == (0, ANALYSER.dimension)
-    assert corpus.sentence_vectors.shape == (0, ANALYSER.dimension)
-    assert corpus.surface_vectors([]).shape == (0, ANALYSER.dimension)
-    assert corpus.texts([]) == []
-
-
-def test_passages_without_any_mention_are_passages_all_the_same(tmp_path: Path) -> None:
-    passages = [Passage(str(n), "", "no names.") for n in range(3)]
-    check(read_corpus(make(tmp_path, passages)), passages)
-
-
-def test_arrays_have_the_stated_types_and_lie_in_one_piece(tmp_path: Path) -> None:
-    corpus = read_corpus(make(tmp_path, some_passages(5)))
-    assert corpus.vectors.dtype == np.float32
-    assert corpus.sentence_vectors.dtype == np.float16
-    assert corpus.vectors.flags.c_contiguous
-    assert corpus.sentence_vectors.flags.c_contiguous
-    for array in (
-        corpus.chunks,
-        corpus.sentence_passage,
-        corpus.entities.sentence,
-        corpus.entities.code,
-    ):
-        assert array.dtype == np.int32
-
-
 def test_texts_come_in_the_order_asked_for(tmp_path: Path) -> None:
     passages = sorted(some_passages(9), key=lambda passage: passage.id)
     corpus = read_corpus(make(tmp_path, passages[::-1], window=2))
@@ -190,7 +173,7 @@ def test_surface_vectors_come_from_the_cache(tmp_path: Path) -> None:
     assert np.isnan(found[1]).all()
 
 
-def write(index: Index, passages: Sequence[Passage], gone: Sequence[str]) -> None:
+def write(index: PassageStore, passages: Sequence[Passage], gone: Sequence[str] = ()) -> None:
     """Two commits, and none where there is nothing to write."""
     if passages:
         ingest(index, passages, ANALYSER)
@@ -199,7 +182,7 @@ def write(index: Index, passages: Sequence[Passage], gone: Sequence[str]) -> Non
     index.refresh()
 
 
-def change(index: Index, chance: random.Random, step: int) -> None:
+def change(index: PassageStore, chance: random.Random, step: int) -> None:
     """New, changed and deleted passages, and sometimes a compaction."""
     stored = [row["id"] for row in index.snapshot().to_table(columns=["id"]).to_pylist()]
     old = chance.sample(stored, min(len(stored), chance.randint(0, 3)))
@@ -220,21 +203,16 @@ def change(index: Index, chance: random.Random, step: int) -> None:
 def test_read_after_another_version_it_is_the_same(
     tmp_path_factory: pytest.TempPathFactory, count: int, seed: int, share: float
 ) -> None:
+    index = make(tmp_path_factory.mktemp("index"), some_passages(count, seed))
+    corpus, chance = read_corpus(index), random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backends.store.snapshot, "_MOST_READ", share)
-        compare_versions(tmp_path_factory.mktemp("index"), count, seed)
-
-
-def compare_versions(folder: Path, count: int, seed: int) -> None:
-    index = make(folder, some_passages(count, seed))
-    corpus = read_corpus(index)
-    chance = random.Random(seed)
-    for step in range(3):
-        change(index, chance, step)
-        later = read_corpus(index, corpus)
-        assert_same(later, read_corpus(index))
-        check_origin(later, corpus)
-        corpus = later
+        for step in range(3):
+            change(index, chance, step)
+            later = read_corpus(index, corpus)
+            assert_same(later, read_corpus(index))
+            check_origin(later, corpus)
+            corpus = later
 
 
 def check_origin(later: Corpus, before: Corpus) -> None:
@@ -249,7 +227,7 @@ def check_origin(later: Corpus, before: Corpus) -> None:
     np.testing.assert_array_equal(later.changed, np.flatnonzero(later.origin < 0))
 
 
-def test_only_what_changed_is_read(tmp_path: Path) -> None:
+def test_only_what_changed_is_read_and_the_earlier_version_stays(tmp_path: Path) -> None:
     passages = some_passages(20)
     index = make(tmp_path, passages)
     before = read_corpus(index)
@@ -260,14 +238,13 @@ def test_only_what_changed_is_read(tmp_path: Path) -> None:
     assert [later.ids[row] for row in later.changed] == ["new"]
     assert list(later.iter_texts(later.changed)) == [("New", "Anna met Bob.")]
     check(later, [*passages[:3], *passages[4:], new])
+    check(before, passages)
 
 
 def test_much_that_is_new_is_read_in_one_pass(tmp_path: Path) -> None:
     index = make(tmp_path, some_passages(4))
     before = read_corpus(index)
-    write(
-        index, [replace(p, id=f"x{p.id}", document=f"x{p.document}") for p in some_passages(9)], []
-    )
+    write(index, [replace(p, id=f"x{p.id}", document=f"x{p.document}") for p in some_passages(9)])
     later = read_corpus(index, before)
     assert later.origin is None
     assert_same(later, read_corpus(index))
@@ -278,16 +255,7 @@ def test_passages_that_share_one_content(tmp_path: Path) -> None:
     twins = [Passage(id_, "Twin", "Anna met Bob.", document="both") for id_ in ("a", "b")]
     index = make(tmp_path, [*twins, *some_passages(9)])
     before = read_corpus(index)
-    write(index, [Passage("c", "Other", "Carol met Bob.")], [])
+    write(index, [Passage("c", "Other", "Carol met Bob.")])
     later = read_corpus(index, before)
     assert later.changed.tolist() == [later.ids.index("c")]
     assert_same(later, read_corpus(index))
-
-
-def test_an_earlier_version_stays_as_it_is(tmp_path: Path) -> None:
-    passages = some_passages(12)
-    index = make(tmp_path, passages)
-    before = read_corpus(index)
-    write(index, [Passage("c", "Other", "Carol met Bob.")], [passages[0].id])
-    read_corpus(index, before)
-    check(before, passages)

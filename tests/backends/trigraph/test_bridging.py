@@ -1,6 +1,5 @@
 """Semantic bridging, against the slow version that reads sentence by sentence."""
 
-import random
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -47,7 +46,6 @@ def as_dicts(found: Activation) -> tuple[dict[int, float], dict[int, float], dic
 
 cases = st.integers(2, 9).flatmap(
     lambda entities: st.tuples(
-        st.just(entities),
         st.lists(
             st.tuples(
                 st.sets(st.integers(0, entities - 1), min_size=1, max_size=4),
@@ -60,7 +58,27 @@ cases = st.integers(2, 9).flatmap(
         ),
     )
 )
-Case = tuple[int, list[tuple[set[int], float]], dict[int, float]]
+Case = tuple[list[tuple[set[int], float]], dict[int, float]]
+
+
+def run(
+    sentences: Sequence[Sequence[int]],
+    sigma: Sequence[float] | Similarity,
+    seeds: Mapping[int, float],
+    *,
+    threshold: float,
+    steps: int = 3,
+    count: int = 1,
+) -> Activation:
+    entities = 1 + max([*seeds, *(e for members in sentences for e in members)], default=0)
+    return bridge(
+        graph_of(sentences, entities),
+        seeds,
+        sigma if callable(sigma) else looked_up(sigma),
+        steps=steps,
+        threshold=threshold,
+        sentences_per_entity=count,
+    )
 
 
 @settings(max_examples=400)
@@ -73,24 +91,12 @@ Case = tuple[int, list[tuple[set[int], float]], dict[int, float]]
 def test_values_equal_the_slow_version_and_bridges_lead_where_they_say(
     case: Case, steps: int, threshold: float, count: int
 ) -> None:
-    entities, drawn, seeds = case
+    drawn, seeds = case
     sentences = [sorted(members) for members, _ in drawn]
-    sigma = np.array([value for _, value in drawn], np.float32)
-    found = bridge(
-        graph_of(sentences, entities),
-        seeds,
-        looked_up(sigma.tolist()),
-        steps=steps,
-        threshold=threshold,
-        sentences_per_entity=count,
-    )
+    sigma = np.array([value for _, value in drawn], np.float32).tolist()
+    found = run(sentences, sigma, seeds, steps=steps, threshold=threshold, count=count)
     expected = reference.bridge(
-        sentences,
-        sigma.tolist(),
-        seeds,
-        steps=steps,
-        threshold=threshold,
-        sentences_per_entity=count,
+        sentences, sigma, seeds, steps=steps, threshold=threshold, sentences_per_entity=count
     )
     assert as_dicts(found) == expected
     value, _, level = expected
@@ -100,61 +106,16 @@ def test_values_equal_the_slow_version_and_bridges_lead_where_they_say(
         assert over.similarity == sigma[over.sentence]
         assert level[over.source] < level[entity]
         assert value[entity] >= threshold
-
-
-@settings(max_examples=100)
-@given(case=cases, order=st.randoms(use_true_random=False))
-def test_the_order_of_the_seeds_changes_nothing(case: Case, order: random.Random) -> None:
-    entities, drawn, seeds = case
-    graph = graph_of([sorted(members) for members, _ in drawn], entities)
-    similarity = looked_up([value for _, value in drawn])
-    shuffled = list(seeds.items())
-    order.shuffle(shuffled)
-
-    def run(start: Mapping[int, float]) -> Activation:
-        return bridge(graph, start, similarity, steps=4, threshold=0.1, sentences_per_entity=2)
-
-    one, other = run(seeds), run(dict(shuffled))
-    assert as_dicts(one) == as_dicts(other)
-    assert one.bridges == other.bridges
-
-
-@settings(max_examples=100)
-@given(case=cases, data=st.data())
-def test_the_order_of_distinct_sentences_changes_no_value(case: Case, data: st.DataObject) -> None:
-    entities, drawn, seeds = case
-    # With equal similarities the sentence in the lower row is taken, so all must differ here.
-    sigma = [0.9 - 0.04 * row for row in range(len(drawn))]
-    sentences = [sorted(members) for members, _ in drawn]
-    order = data.draw(st.permutations(range(len(drawn))))
-
-    def run(rows: Sequence[int]) -> Activation:
-        return bridge(
-            graph_of([sentences[row] for row in rows], entities),
-            seeds,
-            looked_up([sigma[row] for row in rows]),
-            steps=4,
-            threshold=0.1,
-            sentences_per_entity=2,
-        )
-
-    one, other = as_dicts(run(range(len(drawn)))), as_dicts(run(order))
-    assert one[0] == other[0]
-    assert one[2] == other[2]
-    assert one[1] == pytest.approx(other[1])
+    # The order of the seeds changes nothing.
+    other = dict(reversed(seeds.items()))
+    again = run(sentences, sigma, other, steps=steps, threshold=threshold, count=count)
+    assert as_dicts(again) == expected
+    assert again.bridges == found.bridges
 
 
 def test_two_steps_by_hand() -> None:
     # 0 -(s0: 0.5)- 1 -(s2: 0.75)- 2, and s1 is farther from the question than s0.
-    sentences = [[0, 1], [0, 3], [1, 2]]
-    found = bridge(
-        graph_of(sentences, 4),
-        {0: 1.0},
-        looked_up([0.5, 0.25, 0.75]),
-        steps=3,
-        threshold=0.3,
-        sentences_per_entity=1,
-    )
+    found = run([[0, 1], [0, 3], [1, 2]], [0.5, 0.25, 0.75], {0: 1.0}, threshold=0.3)
     value, weight, level = as_dicts(found)
     assert value == {0: 1.0, 1: 0.5, 2: 0.375}
     # The third step comes back to 1; to 0 it adds nothing, for s0 is used and s1 is too far.
@@ -169,90 +130,50 @@ def test_one_step_stays_at_the_seeds_and_compares_nothing() -> None:
     def never(rows: Int64) -> Float32:
         raise AssertionError
 
-    found = bridge(
-        graph_of([[0, 1]], 2), {1: 0.4}, never, steps=1, threshold=0.0, sentences_per_entity=1
-    )
+    found = run([[0, 1]], never, {1: 0.4}, steps=1, threshold=0.0)
     assert as_dicts(found) == ({1: 0.4}, {1: 0.4}, {1: 1})
     assert found.bridges == {}
 
 
 def test_without_seeds_nothing_is_active() -> None:
-    found = bridge(
-        graph_of([[0, 1]], 2), {}, looked_up([1.0]), steps=3, threshold=0.5, sentences_per_entity=1
-    )
+    found = run([[0, 1]], [1.0], {}, threshold=0.5)
     assert as_dicts(found) == ({}, {}, {})
     assert [found.entities.dtype, found.level.dtype] == [np.dtype(np.int64)] * 2
 
 
 @pytest.mark.parametrize(
-    ("threshold", "active"), [(0.5, {0, 1}), (np.nextafter(0.5, 1), {0}), (0.25, {0, 1, 2})]
+    ("sentences", "sigma", "seeds", "threshold", "weight"),
+    [
+        # A value at the threshold counts.
+        ([[0, 1], [1, 2]], [0.5, 0.5], {0: 1.0}, 0.5, {0: 1.5, 1: 0.5}),
+        ([[0, 1], [1, 2]], [0.5, 0.5], {0: 1.0}, np.nextafter(0.5, 1), {0: 1.0}),
+        # A seed below it is active but leads nowhere.
+        ([[0, 1]], [1.0], {0: 0.3}, 0.35, {0: 0.3}),
+        # Of equally similar sentences the first is taken.
+        ([[0, 2], [0, 1], [0, 3]], [0.4, 0.8, 0.8], {0: 1.0}, 0.7, {0: 1.8, 1: 0.8}),
+        # A sentence is used once even when it passes nothing on: the second seed makes do with s1.
+        ([[0, 1, 2], [1, 3]], [0.9, 0.6], {0: 0.5, 1: 1.0}, 0.5, {0: 0.5, 1: 1.6, 3: 0.6}),
+    ],
 )
-def test_a_value_at_the_threshold_counts(threshold: float, active: set[int]) -> None:
-    found = bridge(
-        graph_of([[0, 1], [1, 2]], 3),
-        {0: 1.0},
-        looked_up([0.5, 0.5]),
-        steps=3,
-        threshold=threshold,
-        sentences_per_entity=1,
-    )
-    assert set(found.entities.tolist()) == active
+def test_borders_by_hand(
+    sentences: list[list[int]],
+    sigma: list[float],
+    seeds: dict[int, float],
+    threshold: float,
+    weight: dict[int, float],
+) -> None:
+    found = run(sentences, sigma, seeds, steps=2, threshold=threshold)
+    assert as_dicts(found)[1] == pytest.approx(weight)
 
 
-def test_a_seed_below_the_threshold_is_active_but_leads_nowhere() -> None:
-    found = bridge(
-        graph_of([[0, 1]], 2),
-        {0: 0.3},
-        looked_up([1.0]),
-        steps=3,
-        threshold=0.35,
-        sentences_per_entity=1,
-    )
-    assert as_dicts(found)[0] == {0: 0.3}
-
-
-def test_of_equally_similar_sentences_the_first_is_taken() -> None:
-    found = bridge(
-        graph_of([[0, 2], [0, 1], [0, 3]], 4),
-        {0: 1.0},
-        looked_up([0.4, 0.8, 0.8]),
-        steps=2,
-        threshold=0.1,
-        sentences_per_entity=1,
-    )
-    assert set(found.entities.tolist()) == {0, 1}
-
-
-def test_a_sentence_is_used_once_even_when_it_passes_nothing_on() -> None:
-    # Both seeds are closest to s0. The first takes it; the second must make do with s1.
-    found = bridge(
-        graph_of([[0, 1, 2], [1, 3]], 4),
-        {0: 0.5, 1: 1.0},
-        looked_up([0.9, 0.6]),
-        steps=2,
-        threshold=0.5,
-        sentences_per_entity=1,
-    )
-    value, weight, _ = as_dicts(found)
-    assert value == pytest.approx({0: 0.5, 1: 1.0, 3: 0.6})
-    assert weight == pytest.approx({0: 0.5, 1: 1.6, 3: 0.6})
-
-
-def test_only_sentences_next_to_active_entities_are_compared_and_each_only_once() -> None:
+def test_only_sentences_next_to_active_entities_are_compared() -> None:
     asked: list[int] = []
 
     def similarity(rows: Int64) -> Float32:
         asked.extend(rows.tolist())
         return np.full(len(rows), 0.9, np.float32)
 
-    bridge(
-        graph_of([[0, 1], [2, 3], [1, 4], [3]], 5),
-        {0: 1.0},
-        similarity,
-        steps=4,
-        threshold=0.1,
-        sentences_per_entity=1,
-    )
+    run([[0, 1], [2, 3], [1, 4], [3]], similarity, {0: 1.0}, steps=4, threshold=0.1)
     assert set(asked) == {0, 2}
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from backends.store.snapshot import Corpus
-from backends.trigraph.explanation import EntityNote, Explanation, SeedNote
+from backends.trigraph.explanation import BridgeNote, Explanation, SeedNote
 from backends.trigraph.graph import AssemblySettings
 from backends.trigraph.retriever import NO_SEED, TriGraphRetriever, TriGraphSettings
-from backends.types import Hit, Mask, Mention, Passage, Query, Ranking
+from backends.types import Mask, Mention, Passage, Query, RankedHit, Ranking
 
 CorpusOf = Callable[..., Corpus]
 PASSAGES = [
@@ -46,31 +46,34 @@ def retriever(corpus_of: CorpusOf) -> TriGraphRetriever:
     return TriGraphRetriever(corpus_of(*PASSAGES, vectors=VECTORS), SETTINGS)
 
 
-def explain(
-    retriever: TriGraphRetriever,
-    query: Query,
-    ranking: Ranking | None = None,
-    allowed: Mask | None = None,
-) -> Explanation:
-    """Of the ranking of the graph itself, or of another."""
+def explained(
+    retriever: TriGraphRetriever, query: Query = QUERY, allowed: Mask | None = None
+) -> tuple[Ranking, Explanation]:
+    """The ranking of the graph itself, and how it came about."""
     batch = retriever.batch([query], allowed)
-    (own,) = batch.search([0], 5)
-    return batch.explain(0, ranking or own)
+    (ranking,) = batch.search([0], 5)
+    explanation = batch.explain(0, ranking)
+    assert [note.id for note in explanation.passages] == [hit.id for hit in ranking.hits]
+    return ranking, explanation
+
+
+def shares_of(ranking: Ranking) -> list[float]:
+    scores = np.array([hit.score for hit in ranking.hits])
+    shares: list[float] = (scores / scores.sum()).tolist()
+    return shares
 
 
 def test_seeds_by_the_questions_words_and_by_name(retriever: TriGraphRetriever) -> None:
-    explanation = explain(retriever, QUERY)
-    assert explanation.seeds == (
+    assert explained(retriever)[1].seeds == (
         SeedNote("Ada Lind’s", "Ada Lind", 1.0, "name"),  # noqa: RUF001
         SeedNote("warm salt", "warm salt", SETTINGS.seeds.noun_phrase, "phrase"),
     )
-    assert explain(retriever, QUERY, Ranking("graph", ())).passages == ()
 
 
 def test_every_bridge_is_a_sentence_of_the_corpus_that_names_both_its_ends(
     retriever: TriGraphRetriever,
 ) -> None:
-    explanation = explain(retriever, QUERY)
+    _, explanation = explained(retriever)
     notes = {note.entity: note for note in explanation.entities}
     assert set(notes) >= {"Ada Lind", "Bo Ek", "Como", "warm salt"}
     texts = dict(zip(retriever.corpus.ids, retriever.corpus.texts(range(5)), strict=True))
@@ -80,43 +83,24 @@ def test_every_bridge_is_a_sentence_of_the_corpus_that_names_both_its_ends(
             continue
         assert note.bridge.sentence in texts[note.bridge.passage].splitlines()
         assert notes[note.bridge.source].level == note.level - 1
-    bridge = notes["Bo Ek"].bridge
-    assert bridge is not None
-    assert (bridge.source, bridge.passage) == ("Ada Lind", "a")
-    assert bridge.sentence == "Among painters Ada Lind married Bo Ek."
-    assert bridge.similarity == 0.75
-    onward = notes["Como"].bridge
-    assert onward is not None
-    assert (onward.source, onward.passage) == ("Bo Ek", "b")
-    assert onward.sentence == "Bo Ek was born in Como."
-    assert onward.similarity == 0.875
+    first = BridgeNote("Ada Lind", "a", "Among painters Ada Lind married Bo Ek.", 0.75)
+    assert notes["Bo Ek"].bridge == first
+    assert notes["Como"].bridge == BridgeNote("Bo Ek", "b", "Bo Ek was born in Como.", 0.875)
 
 
 def test_entities_come_by_level_and_then_by_weight_with_the_traces_values(
     retriever: TriGraphRetriever,
 ) -> None:
-    trace = retriever.batch([QUERY]).trace(0)
-    explanation = explain(retriever, QUERY)
-    active = trace.activation
-    expected = {
-        retriever.graph.display_names.of(e): (level, value, weight)
-        for e, level, value, weight in zip(
-            active.entities.tolist(),
-            active.level.tolist(),
-            active.value.tolist(),
-            active.weight.tolist(),
-            strict=True,
-        )
-    }
+    active = retriever.batch([QUERY]).trace(0).activation
+    _, explanation = explained(retriever)
+    numbers = (active.level.tolist(), active.value.tolist(), active.weight.tolist())
+    names = [retriever.graph.display_names.of(e) for e in active.entities.tolist()]
+    expected = dict(zip(names, zip(*numbers, strict=True), strict=True))
     assert {n.entity: (n.level, n.value, n.weight) for n in explanation.entities} == expected
-
-    def place(note: EntityNote) -> tuple[int, float, str]:
-        return note.level, -note.weight, note.entity
-
-    assert list(explanation.entities) == sorted(explanation.entities, key=place)
+    places = [(note.level, -note.weight, note.entity) for note in explanation.entities]
+    assert places == sorted(places)
     passages = {note.entity: note.passages for note in explanation.entities}
-    assert passages["Bo Ek"] == 3
-    assert passages["warm salt"] == 2
+    assert (passages["Bo Ek"], passages["warm salt"]) == (3, 2)
 
 
 @pytest.mark.parametrize("mask", [None, [True, True, True, False, True]])
@@ -124,13 +108,8 @@ def test_shares_match_the_scores_and_add_up_to_no_more_than_one(
     retriever: TriGraphRetriever, mask: list[bool] | None
 ) -> None:
     allowed = None if mask is None else np.array(mask)
-    (ranking,) = retriever.search([QUERY], 5, allowed)
-    explanation = explain(retriever, QUERY, ranking, allowed)
-    assert [note.id for note in explanation.passages] == [hit.id for hit in ranking.hits]
-    shares = np.array([note.pagerank for note in explanation.passages])
-    scores = np.array([hit.score for hit in ranking.hits])
-    assert shares.sum() == pytest.approx(1)
-    assert shares.tolist() == pytest.approx((scores / scores.sum()).tolist())
+    ranking, explanation = explained(retriever, allowed=allowed)
+    assert [note.pagerank for note in explanation.passages] == pytest.approx(shares_of(ranking))
     trace = retriever.batch([QUERY], allowed).trace(0)
     total = trace.prior.sum() + trace.restart.sum()
     priors = {note.id: note.prior for note in explanation.passages}
@@ -142,8 +121,7 @@ def test_shares_match_the_scores_and_add_up_to_no_more_than_one(
 def test_passages_name_the_active_entities_they_mention_strongest_first(
     retriever: TriGraphRetriever,
 ) -> None:
-    (ranking,) = retriever.search([QUERY], 5)
-    explanation = explain(retriever, QUERY, ranking)
+    _, explanation = explained(retriever)
     weight = {note.entity: note.weight for note in explanation.entities}
     named = {note.id: note.entities for note in explanation.passages}
     assert set(named["a"]) == {"Ada Lind", "Bo Ek", "warm salt"}
@@ -157,31 +135,26 @@ def test_passages_name_the_active_entities_they_mention_strongest_first(
 def test_only_the_passages_of_the_ranking_are_explained_and_unknown_ones_left_out(
     retriever: TriGraphRetriever,
 ) -> None:
-    other = Ranking("dense", (Hit("c", 0.9, 1), Hit("gone", 0.8, 2), Hit("a", 0.7, 3)))
-    whole = explain(retriever, QUERY)
-    some = explain(retriever, QUERY, other)
-    notes = {note.id: note for note in whole.passages}
+    hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(("c", "gone", "a"), 1))
+    batch = retriever.batch([QUERY])
+    batch.search([0], 5)
+    some = batch.explain(0, Ranking("dense", hits))
+    notes = {note.id: note for note in explained(retriever)[1].passages}
     assert some.passages == (notes["c"], notes["a"])
     assert sum(note.pagerank for note in some.passages) < 1
+    assert batch.explain(0, Ranking("graph", ())).passages == ()
 
 
 def test_a_question_without_seeds_is_explained_by_its_prior(retriever: TriGraphRetriever) -> None:
-    query = Query("who?", QUERY.vector)
-    (ranking,) = retriever.search([query], 5)
+    ranking, explanation = explained(retriever, Query("who?", QUERY.vector))
     assert ranking.degraded == NO_SEED
-    explanation = explain(retriever, query, ranking)
     assert (explanation.seeds, explanation.entities) == ((), ())
-    scores = np.array([hit.score for hit in ranking.hits])
-    priors = [note.prior for note in explanation.passages]
-    assert priors == pytest.approx((scores / scores.sum()).tolist())
+    assert [note.prior for note in explanation.passages] == pytest.approx(shares_of(ranking))
     assert {note.entities for note in explanation.passages} == {()}
 
 
 def test_a_bridge_over_a_filtered_out_passage_is_not_told(retriever: TriGraphRetriever) -> None:
-    allowed = np.array([False, True, True, True, True])
-    (ranking,) = retriever.search([QUERY], 5, allowed)
-    explanation = explain(retriever, QUERY, ranking, allowed)
-    assert [note.id for note in explanation.passages] == [hit.id for hit in ranking.hits]
+    _, explanation = explained(retriever, allowed=np.array([False, True, True, True, True]))
     assert "a" not in {note.id for note in explanation.passages}
     for note in explanation.entities:
         assert note.bridge is None or note.bridge.passage != "a"

@@ -19,6 +19,7 @@ from backends.trigraph.graph import (
 )
 from backends.types import Passage
 from backends.words import tokenise
+from tests.backends.conftest import many_passages, unmarked
 
 BARE = AssemblySettings(title_entities=False, link_text=False, noun_phrases="off")
 CorpusOf = Callable[..., Corpus]
@@ -121,23 +122,27 @@ def test_known_names_are_linked_where_they_stand_word_for_word(corpus_of: Corpus
     }
 
 
-def test_a_linked_name_counts_once_a_sentence_and_not_beside_the_tagger(
-    corpus_of: CorpusOf,
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        # A linked name counts once a sentence and not beside the tagger.
+        (["[Como] and Como.\nComo with [Ada], Como with Ada."], {"ada": 1, "como": 2}),
+        # Short single words and function words are not linked.
+        (
+            [
+                "Bo saw [Ada]. It saw The Who. Al Bo saw nothing.",
+                "[Bo] and [It] and [Al Bo] and [The Who] stand alone.",
+            ],
+            {"ada": 1, "al bo": 1},
+        ),
+    ],
+)
+def test_what_linking_counts(
+    corpus_of: CorpusOf, texts: list[str], expected: dict[str, float]
 ) -> None:
-    corpus = corpus_of(
-        Passage("a", "", "[Como] and Como.\nComo with [Ada], Como with Ada."),
-    )
+    corpus = corpus_of(*(Passage(f"p{n}", "", text) for n, text in enumerate(texts)))
     graph = assemble(corpus, replace(BARE, link_text=True))
-    assert counts(graph, corpus) == {"a": {"ada": 1, "como": 2}}
-
-
-def test_short_single_words_and_function_words_are_not_linked(corpus_of: CorpusOf) -> None:
-    corpus = corpus_of(
-        Passage("a", "", "[Bo] and [It] and [Al Bo] and [The Who] stand alone."),
-        Passage("b", "", "Bo saw [Ada]. It saw The Who. Al Bo saw nothing."),
-    )
-    graph = assemble(corpus, replace(BARE, link_text=True))
-    assert counts(graph, corpus)["b"] == {"ada": 1, "al bo": 1}
+    assert counts(graph, corpus)["p0"] == expected
 
 
 def test_noun_phrases_tie_passages_when_they_recur(corpus_of: CorpusOf) -> None:
@@ -159,21 +164,16 @@ def test_noun_phrases_tie_passages_when_they_recur(corpus_of: CorpusOf) -> None:
     assert graph.names.find(["tidal", "wave"]) == []
 
 
-@pytest.mark.parametrize("passages", [MAX_PHRASE_PASSAGES, MAX_PHRASE_PASSAGES + 1])
+@pytest.mark.parametrize(
+    ("passages", "salt", "sand"),
+    [(100, MAX_PHRASE_PASSAGES, MAX_PHRASE_PASSAGES + 1), (1200, 24, 25)],
+)
 def test_a_noun_phrase_of_too_many_passages_says_nothing(
-    corpus_of: CorpusOf, passages: int
+    corpus_of: CorpusOf, passages: int, salt: int, sand: int
 ) -> None:
-    corpus = corpus_of(
-        *(Passage(f"{n:02}", "", f"{{salt}} for [Nr{n}].") for n in range(passages)),
-    )
-    graph = assemble(corpus, replace(BARE, noun_phrases="on"))
-    assert ("salt" in graph.index) == (passages <= MAX_PHRASE_PASSAGES)
-
-
-def test_in_a_large_corpus_a_noun_phrase_may_stand_in_two_per_cent(corpus_of: CorpusOf) -> None:
-    many = 1200
-    text = ["{salt}" if n < 24 else "{sand}" if n < 49 else "[Ada]" for n in range(many)]
-    corpus = corpus_of(*(Passage(f"{n:04}", "", text[n]) for n in range(many)))
+    """Of more than a few passages, or of more than two per cent in a large corpus."""
+    texts = ["{salt}"] * salt + ["{sand}"] * sand + ["[Ada]"] * (passages - salt - sand)
+    corpus = corpus_of(*(Passage(f"{n:04}", "", text) for n, text in enumerate(texts)))
     assert assemble(corpus, replace(BARE, noun_phrases="on")).keys == ["ada", "salt"]
 
 
@@ -194,42 +194,20 @@ def test_by_default_noun_phrases_are_taken_where_names_are_rare(
     assert ("salt" in graph.index, "sand" in graph.index) == (taken, taken)
 
 
-def test_joints_tie_consecutive_chunks_of_one_document_only(corpus_of: CorpusOf) -> None:
+def test_edges_tie_consecutive_chunks_of_one_document_only(corpus_of: CorpusOf) -> None:
+    chunks = [("d", 0), ("d", 1), ("d", 2), ("d", 10), ("d", 11), ("e", 0), ("e", 2), ("f", 0)]
     corpus = corpus_of(
-        Passage("d#0", "D", "[Ada] began.", {}, "d", 0),
-        Passage("d#1", "D", "[Bo] went on.", {}, "d", 1),
-        Passage("d#2", "D", "[Cy] ended.", {}, "d", 2),
-        Passage("e#0", "E", "[Dee] began.", {}, "e", 0),
-        Passage("e#2", "E", "[Eve] ended.", {}, "e", 2),
-        Passage("f", "F", "[Flo] is alone."),
+        *(Passage(f"{d}#{n}", f"{d}{n}", f"[Nr{d}{n}].", {}, d, n) for d, n in chunks),
         Passage("g", "G", "[Gus] is alone."),
     )
     graph = assemble(corpus, AssemblySettings())
-    assert chunk_edges(graph, corpus) == [["d#0", "d#1"], ["d#1", "d#2"]]
-    # A joint is no entity.
-    assert (
-        len(graph)
-        == len(graph.passages_of)
-        == len(graph.is_phrase)
-        == len(graph.display_names.all())
-    )
-    assert graph.counts.shape == (7, len(graph) + 2)
-
-
-def test_joints_follow_the_chunks_and_not_the_ids(corpus_of: CorpusOf) -> None:
-    corpus = corpus_of(
-        *(Passage(f"d#{n}", "", f"[Nr{n}].", {}, "d", n) for n in range(11)),
-    )
-    expected = sorted(sorted([f"d#{n}", f"d#{n + 1}"]) for n in range(10))
-    assert chunk_edges(assemble(corpus, BARE), corpus) == expected
-
-
-def test_neighbours_in_the_file_have_nothing_in_common(corpus_of: CorpusOf) -> None:
-    corpus = corpus_of(*(Passage(f"p{n}", f"T{n}", f"[Nr{n}].") for n in range(5)))
-    graph = assemble(corpus, AssemblySettings())
-    assert chunk_edges(graph, corpus) == []
-    together = (graph.counts @ graph.counts.T).toarray()
-    assert np.count_nonzero(together - np.diag(np.diag(together))) == 0
+    tied = [["d#0", "d#1"], ["d#1", "d#2"], ["d#10", "d#11"]]
+    assert chunk_edges(graph, corpus) == tied
+    # Nothing else ties neighbours in the file together, and such an edge is no entity.
+    assert np.count_nonzero(np.triu((graph.counts @ graph.counts.T).toarray(), 1)) == len(tied)
+    of_entities = (graph.passages_of, graph.is_phrase, graph.display_names.all())
+    assert {len(values) for values in of_entities} == {len(graph)}
+    assert graph.counts.shape == (9, len(graph) + len(tied))
 
 
 def test_entities_are_shown_as_they_are_most_often_written(corpus_of: CorpusOf) -> None:
@@ -262,62 +240,41 @@ def test_a_corpus_without_passages(corpus_of: CorpusOf) -> None:
         assert graph.names.find(["Ada"]) == []
 
 
-def test_a_corpus_without_any_entity(corpus_of: CorpusOf) -> None:
-    corpus = corpus_of(Passage("a", "", "nothing here."), Passage("b", "?!", "nor {one thing}."))
+@pytest.mark.parametrize(
+    ("texts", "keys"),
+    [
+        (["nothing here.", "nor {one thing}."], []),
+        # A surface that is only punctuation is no entity.
+        (["[...] and [Ada] and {“”}.", "{“”}."], ["ada"]),
+    ],
+)
+def test_a_corpus_of_hardly_an_entity(
+    corpus_of: CorpusOf, texts: list[str], keys: list[str]
+) -> None:
+    corpus = corpus_of(*(Passage(f"p{n}", "?!", text) for n, text in enumerate(texts)))
     graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
-    assert graph.keys == []
-    assert graph.counts.shape == (2, 0)
-    assert mentions(graph, corpus) == {"nor one thing.": []}
-
-
-def test_a_surface_that_is_only_punctuation_is_no_entity(corpus_of: CorpusOf) -> None:
-    corpus = corpus_of(Passage("a", "", "[...] and [Ada] and {“”}."), Passage("b", "", "{“”}."))
-    graph = assemble(corpus, replace(BARE, noun_phrases="on"))
-    assert graph.keys == ["ada"]
-    assert counts(graph, corpus) == {"a": {"ada": 1}, "b": {}}
-
-
-def some_passages() -> list[Passage]:
-    source = random.Random(3)
-    names = ["[Ada]", "[Bo Ek]", "Lake Como", "[Lake Como]", "{salt}", "{warm salt}", "Bo Ek"]
-    return [
-        Passage(
-            f"p{n}",
-            source.choice(["Ada", "Lake Como (lake)", "Como", ""]),
-            "\n".join(
-                " ".join(source.choices(names, k=source.randint(1, 4)))
-                for _ in range(source.randint(1, 3))
-            ),
-            {},
-            f"d{n // 3}",
-            n % 3,
-        )
-        for n in range(30)
-    ]
+    assert graph.keys == keys
+    assert counts(graph, corpus) == {"p0": dict.fromkeys(keys, 1), "p1": {}}
+    assert mentions(graph, corpus)[unmarked(texts[1])] == []
 
 
 def same(one: TriGraph, other: TriGraph) -> bool:
-    arrays: Sequence[tuple[object, object]] = [
-        (one.counts.toarray(), other.counts.toarray()),
-        (one.counts.indices, other.counts.indices),
-        (one.titled.toarray(), other.titled.toarray()),
-        (one.passages_of, other.passages_of),
-        (one.is_phrase, other.is_phrase),
-        (one.mentions.entities, other.mentions.entities),
-        (one.mentions.entity_starts, other.mentions.entity_starts),
-        (one.mentions.sentences, other.mentions.sentences),
-        (one.mentions.sentence_starts, other.mentions.sentence_starts),
-    ]
-    named = (one.keys, one.display_names.all(), one.index) == (
-        other.keys,
-        other.display_names.all(),
-        other.index,
+    def arrays(graph: TriGraph) -> tuple[object, ...]:
+        of = graph.mentions
+        lists = (of.entities, of.entity_starts, of.sentences, of.sentence_starts)
+        edges = (graph.counts.toarray(), graph.counts.indices, graph.titled.toarray())
+        return (*edges, graph.passages_of, graph.is_phrase, *lists)
+
+    def named(graph: TriGraph) -> tuple[object, ...]:
+        return graph.keys, graph.display_names.all(), graph.index
+
+    return named(one) == named(other) and all(
+        map(np.array_equal, arrays(one), arrays(other))  # type: ignore[arg-type]
     )
-    return named and all(np.array_equal(a, b) for a, b in arrays)  # type: ignore[arg-type]
 
 
 def test_the_order_of_the_file_changes_nothing(corpus_of: CorpusOf) -> None:
-    passages = some_passages()
+    passages = many_passages(30, 3)
     settings = AssemblySettings(noun_phrases="on")
     straight = assemble(corpus_of(*passages), settings)
     assert straight.is_phrase.any()
@@ -336,7 +293,7 @@ def edited(passages: Sequence[Passage], source: random.Random, step: int) -> lis
     ]
     new = [
         replace(passage, id=f"new{step}-{passage.id}", document=f"new{step}-{passage.document}")
-        for passage in source.sample(some_passages(), 2)
+        for passage in source.sample(many_passages(30, 3), 2)
     ]
     by_id = {passage.id: passage for passage in [*kept, *changed, *new]}
     return list(by_id.values())
@@ -352,20 +309,16 @@ def test_a_graph_made_after_another_is_the_same(
 ) -> None:
     monkeypatch.setattr(backends.words, "_SPARE", spare)
     monkeypatch.setattr(backends.store.snapshot, "_MOST_READ", 0.9)
-    settings = AssemblySettings(noun_phrases=phrases)
-    source = random.Random(spare)
-    states = [some_passages()]
-    states += [states[-1] for _ in range(1)]
+    settings, source = AssemblySettings(noun_phrases=phrases), random.Random(spare)
+    states = [many_passages(30, 3)] * 2
     for step in range(4):
         states.append(edited(states[-1], source, step))
     before: tuple[Corpus, TriGraph] | None = None
     taken_over = 0
     for corpus, alone in versions_of(*states):
-        graph = assemble(corpus, settings, before)
-        fresh = assemble(alone, settings)
+        graph, fresh = assemble(corpus, settings, before), assemble(alone, settings)
         assert same(graph, fresh)
-        texts = alone.sentence_texts(range(len(alone.sentence_passage)))
-        for text in texts:
+        for text in alone.sentence_texts(range(len(alone.sentence_passage))):
             assert graph.names.find(tokenise(text)) == fresh.names.find(tokenise(text))
         taken_over += before is not None and graph.normalised.words is before[1].normalised.words
         before = (corpus, graph)

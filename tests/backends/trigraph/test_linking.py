@@ -100,31 +100,33 @@ def test_many_texts_at_once_equal_one_after_the_other(
     assert owner.dtype == entity.dtype == np.int32
 
 
-def test_no_name_crosses_from_one_text_into_the_next() -> None:
+@pytest.mark.parametrize(
+    ("names", "text", "links"),
+    [
+        (
+            [("lake", 0), ("lake constance", 1), ("constance bay", 2), ("bay", 3)],
+            "At Lake Constance Bay, a lake",
+            [Link(1, 1, 2), Link(3, 3, 1), Link(0, 6, 1)],
+        ),
+        # A shorter name is taken where the longer one breaks off.
+        (
+            [("king", 0), ("king of the north sea", 1)],
+            "King of the North King",
+            [Link(0, 0, 1), Link(0, 4, 1)],
+        ),
+        # Of two names with the same words the first counts.
+        ([("rio .", 5), ("rio.", 6)], "Rio.", [Link(5, 0, 2)]),
+    ],
+)
+def test_by_hand(names: Vocabulary, text: str, links: list[Link]) -> None:
+    assert NameTrie.of(names).find(tokenise(text)) == links
+
+
+def test_in_running_text_a_name_begins_with_a_capital_and_ends_with_its_text() -> None:
     names = [("new york", 0), ("york", 1)]
-    owner, entity = find_all(names, ["New York", "in New", "York", "New", "", "York New"])
-    assert owner.tolist() == [0, 2, 5]
-    assert entity.tolist() == [0, 1, 1]
-
-
-def test_by_hand() -> None:
-    names = [("lake", 0), ("lake constance", 1), ("constance bay", 2), ("bay", 3)]
-    trie = NameTrie.of(names)
-    assert trie.find(tokenise("At Lake Constance Bay, a lake")) == [
-        Link(1, 1, 2),
-        Link(3, 3, 1),
-        Link(0, 6, 1),
-    ]
-    # In running text a name begins with a capital letter.
-    assert [part.tolist() for part in find_all(names, ["a lake", "Lake constance bay"])] == [
-        [1],
-        [1],
-    ]
-
-
-def test_a_shorter_name_is_taken_where_the_longer_one_breaks_off() -> None:
-    trie = NameTrie.of([("king", 0), ("king of the north sea", 1)])
-    assert trie.find(["King", "of", "the", "North", "King"]) == [Link(0, 0, 1), Link(0, 4, 1)]
+    texts = ["New York", "in New", "York", "New", "", "York New", "a york"]
+    owner, entity = find_all(names, texts)
+    assert (owner.tolist(), entity.tolist()) == ([0, 2, 5], [0, 1, 1])
 
 
 def test_names_of_too_many_words_or_none_are_left_out() -> None:
@@ -132,10 +134,6 @@ def test_names_of_too_many_words_or_none_are_left_out() -> None:
     trie = NameTrie.of([(longest, 0), (f"x {longest}", 1), ("", 2), ("  ", 3)])
     assert trie.find(longest.split()) == [Link(0, 0, MAX_WORDS)]
     assert trie.find(["x", *longest.split()]) == [Link(0, 1, MAX_WORDS)]
-
-
-def test_of_two_names_with_the_same_words_the_first_counts() -> None:
-    assert NameTrie.of([("rio .", 5), ("rio.", 6)]).find(["Rio", "."]) == [Link(5, 0, 2)]
 
 
 def test_a_trie_without_names_finds_nothing() -> None:

@@ -51,21 +51,33 @@ def both_masses(
     return settled, entity_mass(walk, settled.passages, entities, totals, damping)
 
 
-@settings(max_examples=150)
-@given(seed=seeds, size=sizes, b=st.integers(1, 4), damping=st.sampled_from(DAMPINGS))
-def test_values_equal_a_direct_solution(
-    seed: int, size: tuple[int, int], b: int, damping: float
+@settings(max_examples=200)
+@given(
+    seed=seeds,
+    size=sizes,
+    b=st.integers(1, 4),
+    damping=st.sampled_from(DAMPINGS),
+    tolerance=st.sampled_from([1e-1, 1e-3, 1e-6, 1e-10, 1e-13]),
+)
+def test_values_equal_a_direct_solution_as_closely_as_the_residual_says(
+    seed: int, size: tuple[int, int], b: int, damping: float, tolerance: float
 ) -> None:
     generator = np.random.default_rng(seed)
     weights = bipartite(generator, *size)
     passages, entities = restarts(generator, *size, b)
-    settled, of_entities = both_masses(walk_on(weights), passages, entities, damping, 1e-13)
+    settled, of_entities = both_masses(walk_on(weights), passages, entities, damping, tolerance)
+    assert (settled.residual <= tolerance).all()
     for column in range(b):
-        expected = reference.personalized_pagerank(
+        of_passages, reached = reference.personalized_pagerank(
             weights.toarray(), passages[:, column], entities.toarray()[:, column], damping
         )
-        np.testing.assert_allclose(settled.passages[:, column], expected[0], atol=1e-11)
-        np.testing.assert_allclose(of_entities[:, column], expected[1], atol=1e-11)
+        # Two steps keep at most the damping squared of any mass.
+        bound = settled.residual[column] / (1 - damping**2) + 1e-11
+        assert np.abs(settled.passages[:, column] - of_passages).sum() <= bound
+        assert np.abs(of_entities[:, column] - reached).sum() <= bound
+    if b > 1:  # the first of several has no restart at all
+        assert not settled.passages[:, 0].any()
+        assert settled.residual[0] == 0
 
 
 @settings(max_examples=60)
@@ -96,13 +108,14 @@ def test_values_equal_scikit_network(seed: int, size: tuple[int, int], damping: 
 
 
 def test_by_hand() -> None:
-    # p - x - q: from p and with damping 1/2, a/2 of what x gets comes back.
-    walk = walk_on(sparse.csr_array(np.array([[1.0], [1.0]])))
-    start = np.array([[1.0], [0.0]])
+    # p - x - q, and r alone: from p and with damping 1/2, a/2 of what x gets comes back.
+    walk = walk_on(sparse.csr_array(np.array([[1.0], [1.0], [0.0]])))
+    start = np.array([[1.0], [0.0], [3.0]])
     settled, of_entities = both_masses(walk, start, sparse.csc_array((1, 1)), 0.5, 1e-14)
-    # p = 1/2 + x/4, q = x/4, x = (p + q)/2  ->  x = 1/3.
-    np.testing.assert_allclose(settled.passages[:, 0], [7 / 12, 1 / 12], atol=1e-14)
-    np.testing.assert_allclose(of_entities[:, 0], [1 / 3], atol=1e-14)
+    # p = 1/2 + x/4, q = x/4, x = (p + q)/2  ->  x = 1/3; r keeps what restarts there and no more.
+    expected = [7 / 48, 1 / 48, 3 / 8]
+    np.testing.assert_allclose(settled.passages[:, 0], expected, atol=1e-14)
+    np.testing.assert_allclose(of_entities[:, 0], [1 / 12], atol=1e-14)
 
 
 def test_entities_of_one_passage_are_folded_and_nothing_changes() -> None:
@@ -114,23 +127,6 @@ def test_entities_of_one_passage_are_folded_and_nothing_changes() -> None:
     mass = np.array([[1.0, 0], [0, 2.0], [3.0, 0]])
     full = walk.from_entities.T @ (walk.to_entities @ mass)
     np.testing.assert_allclose(walk.two_steps(mass), full, atol=1e-15)
-
-
-@pytest.mark.parametrize("damping", DAMPINGS)
-def test_without_any_restart_nothing_settles(damping: float) -> None:
-    walk = walk_on(bipartite(np.random.default_rng(0), 4, 6))
-    settled = personalized_pagerank(
-        walk, np.zeros((4, 2)), sparse.csc_array((6, 2)), damping=damping
-    )
-    assert settled.passages.tolist() == np.zeros((4, 2)).tolist()
-    assert settled.residual.tolist() == [0, 0]
-
-
-def test_an_isolated_passage_keeps_what_restarts_there_and_no_more() -> None:
-    walk = walk_on(sparse.csr_array(np.array([[1.0], [0.0]])))
-    start = np.array([[1.0], [3.0]])
-    settled = personalized_pagerank(walk, start, sparse.csc_array((1, 1)), damping=0.5)
-    assert settled.passages[1, 0] == pytest.approx(0.5 * 3 / 4)
 
 
 @pytest.mark.parametrize(("n", "e", "b"), [(0, 0, 2), (3, 0, 2), (0, 3, 1), (3, 2, 0)])
@@ -162,33 +158,6 @@ def test_a_column_is_the_same_to_the_last_bit_alone_and_in_any_batch(
         assert alone.steps <= together.steps
 
 
-@settings(max_examples=100)
-@given(
-    seed=seeds,
-    size=sizes,
-    damping=st.sampled_from(DAMPINGS),
-    tolerance=st.sampled_from([1e-1, 1e-3, 1e-6, 1e-10]),
-)
-def test_the_residual_is_within_the_tolerance_and_bounds_the_error(
-    seed: int, size: tuple[int, int], damping: float, tolerance: float
-) -> None:
-    generator = np.random.default_rng(seed)
-    weights = bipartite(generator, *size)
-    passages, entities = restarts(generator, *size, 2)
-    settled = personalized_pagerank(
-        walk_on(weights), passages, entities, damping=damping, tolerance=tolerance
-    )
-    for column in range(2):
-        expected, _ = reference.personalized_pagerank(
-            weights.toarray(), passages[:, column], entities.toarray()[:, column], damping
-        )
-        error = np.abs(settled.passages[:, column] - expected).sum()
-        residual = settled.residual[column]
-        assert residual <= tolerance
-        # Two steps keep at most the damping squared of any mass.
-        assert error <= residual / (1 - damping**2) + 1e-12
-
-
 def test_a_walk_of_two_long_chains_settles_at_any_damping() -> None:
     n = 200
     chain = sparse.csr_array(np.eye(n) + np.eye(n, k=-1))
@@ -215,34 +184,21 @@ def test_restricting_equals_building_without_the_passages(
     generator = np.random.default_rng(seed)
     n, e = size
     counts = sparse.csr_array(np.round(bipartite(generator, n, e).toarray()))
+    whole = share_of_mentions(counts)
+    before = whole.toarray()
     allowed = generator.random(n) < 0.6
     passages, entities = restarts(generator, n, e, 2)
     passages[~allowed] = 0
-    filtered = personalized_pagerank(
-        walk_on(restrict(share_of_mentions(counts), allowed)),
-        passages,
-        entities,
-        damping=damping,
-        tolerance=1e-13,
+    restricted = restrict(whole, allowed)
+    built = share_of_mentions(sparse.csr_array(counts[np.flatnonzero(allowed)]))
+    found, expected = (
+        personalized_pagerank(walk_on(weights), own, entities, damping=damping, tolerance=1e-13)
+        for weights, own in ((restricted, passages), (built, passages[allowed]))
     )
-    built = personalized_pagerank(
-        walk_on(share_of_mentions(sparse.csr_array(counts[np.flatnonzero(allowed)]))),
-        passages[allowed],
-        entities,
-        damping=damping,
-        tolerance=1e-13,
-    )
-    np.testing.assert_allclose(filtered.passages[allowed], built.passages, atol=1e-11)
-    assert not filtered.passages[~allowed].any()
-
-
-def test_restricting_leaves_the_original_as_it_was() -> None:
-    weights = bipartite(np.random.default_rng(1), 5, 5, 0.8)
-    before = weights.toarray()
-    kept = restrict(weights, np.array([True, False, True, False, False]))
-    assert weights.toarray().tolist() == before.tolist()
-    before[[1, 3, 4]] = 0
-    assert kept.toarray().tolist() == before.tolist()
+    np.testing.assert_allclose(found.passages[allowed], expected.passages, atol=1e-11)
+    assert not found.passages[~allowed].any()
+    # The original is left as it was.
+    assert np.array_equal(whole.toarray(), before)
 
 
 def test_shares_of_mentions_add_up_to_one_or_to_nothing() -> None:

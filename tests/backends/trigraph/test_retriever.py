@@ -2,7 +2,7 @@
 
 import random
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,24 +23,22 @@ from backends.trigraph.retriever import (
 from backends.trigraph.seeds import SeedSettings
 from backends.types import Float32, Float64, Mask, Mention, Passage, Query, Ranking
 from tests.backends import reference
+from tests.backends.conftest import NAMES, PHRASES, many_passages, unmarked
 
 CorpusOf = Callable[..., Corpus]
-NAMES = ["Ada", "Bo Ek", "Como", "Dee", "Eve", "Flo", "Gus", "Hal Im", "Ines", "Jon"]
-PHRASES = ["salt", "coral", "fog", "tide", "moss"]
-UNMARK = dict.fromkeys(map(ord, "[]{}"))
+NO_LEXICAL = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)
+PHRASED = AssemblySettings(noun_phrases="on")
 VARIANTS = {
     **PRESETS,
     "largest values": TriGraphSettings(summed=False, degree_power=0.5, steps=4, threshold=0.1),
     "no titles": TriGraphSettings(
-        assembly=AssemblySettings(title_entities=False, noun_phrases="on"),
+        assembly=replace(PHRASED, title_entities=False),
         title_weight=0,
         sentences_per_entity=3,
         threshold=0.05,
         damping=0.85,
     ),
-    "phrases": TriGraphSettings(
-        assembly=AssemblySettings(noun_phrases="on"), threshold=0.2, damping=0.0
-    ),
+    "phrases": TriGraphSettings(assembly=PHRASED, threshold=0.2, damping=0.0),
 }
 
 
@@ -50,30 +48,9 @@ def unit(generator: np.random.Generator, d: int = 8) -> Float32:
     return np.asarray(vector / np.linalg.norm(vector), np.float32)
 
 
-def many_passages(count: int, seed: int = 0) -> list[Passage]:
-    source = random.Random(seed)
-
-    def line() -> str:
-        words = [f"[{name}]" for name in source.choices(NAMES, k=source.randint(0, 3))]
-        words += [f"{{{phrase}}}" for phrase in source.sample(PHRASES, k=1)]
-        return " ".join(source.sample([*words, source.choice(NAMES), "likes"], k=len(words) + 2))
-
-    return [
-        Passage(
-            f"p{n:02}",
-            source.choice([*NAMES, "Como (lake)", ""]),
-            "\n".join(line() for _ in range(source.randint(1, 4))),
-            {},
-            f"d{n // 4}" if n % 8 < 4 else "",
-            n % 4 if n % 8 < 4 else 0,
-        )
-        for n in range(count)
-    ]
-
-
 def random_vectors(passages: Sequence[Passage], seed: int = 1) -> dict[str, list[float]]:
     generator = np.random.default_rng(seed)
-    texts = [line for p in passages for line in p.text.translate(UNMARK).splitlines()]
+    texts = [line for p in passages for line in unmarked(p.text).splitlines()]
     keys = sorted({*texts, *(p.id for p in passages), *NAMES, "Como (lake)"})
     return {key: unit(generator).tolist() for key in keys}
 
@@ -104,11 +81,13 @@ def lexical_over(ids: Sequence[str]) -> Callable[[Query], Float32]:
 
 
 def make(
-    corpus_of: CorpusOf, passages: Sequence[Passage], settings: TriGraphSettings, **changes: object
+    corpus_of: CorpusOf,
+    passages: Sequence[Passage],
+    settings: TriGraphSettings,
+    vectors: Mapping[str, Sequence[float]] | None = None,
 ) -> TriGraphRetriever:
-    corpus = corpus_of(
-        *passages, vectors=random_vectors(passages), dimension=8, entity_vectors=True, **changes
-    )
+    vectors = vectors or random_vectors(passages)
+    corpus = corpus_of(*passages, vectors=vectors, dimension=8, entity_vectors=True)
     return TriGraphRetriever(corpus, settings, lexical_over(corpus.ids))
 
 
@@ -211,20 +190,15 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf, variant: str) -> None:
     # Both know the same names, for the first passages are in either and mention all of them.
-    every = [
-        Passage(
-            "a0", "", " ".join(f"[{name}] {{{phrase}}}" for name in NAMES for phrase in PHRASES)
-        ),
-        Passage("a1", "Como (lake)", " ".join(f"{{{phrase}}}" for phrase in PHRASES)),
-    ]
+    names = " ".join(f"[{name}]" for name in NAMES)
+    phrases = " ".join(f"{{{phrase}}}" for phrase in PHRASES)
+    every = [Passage("a0", "", f"{names} {phrases}"), Passage("a1", "Como (lake)", phrases)]
     passages = [*every, *many_passages(30, 7)]
     whole = make(corpus_of, passages, VARIANTS[variant])
     allowed = np.random.default_rng(3).random(32) < 0.5
     allowed[:2] = True
     kept = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
-    vectors = random_vectors(passages)
-    part = corpus_of(*kept, vectors=vectors, dimension=8, entity_vectors=True)
-    built = TriGraphRetriever(part, VARIANTS[variant], lexical_over(part.ids))
+    built = make(corpus_of, kept, VARIANTS[variant], random_vectors(passages))
     assert built.graph.keys == whole.graph.keys
     asked = questions(20)
     for one, other in zip(whole.search(asked, 50, allowed), built.search(asked, 50), strict=True):
@@ -235,24 +209,19 @@ def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf, vari
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("filtered", [False, True])
-def test_a_batch_ranks_each_question_as_if_alone_to_the_last_bit(
+def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
     corpus_of: CorpusOf, variant: str, filtered: bool
 ) -> None:
-    retriever = make(corpus_of, many_passages(60), VARIANTS[variant])
+    passages = many_passages(60)
+    retriever = make(corpus_of, passages, VARIANTS[variant])
     allowed = np.random.default_rng(0).random(60) < 0.7 if filtered else None
     asked = questions(40)
     together = retriever.search(asked, 10, allowed)
     assert together == [retriever.search([query], 10, allowed)[0] for query in asked]
-    assert together[::-1] == retriever.search(asked[::-1], 10, allowed)
     assert {ranking.degraded for ranking in together} == {"", NO_SEED}
-
-
-def test_the_order_of_the_file_changes_no_bit(corpus_of: CorpusOf) -> None:
-    passages = many_passages(40)
-    asked = questions(20)
-    straight = make(corpus_of, passages, TriGraphSettings()).search(asked, 40)
     random.Random(0).shuffle(passages)
-    assert make(corpus_of, passages, TriGraphSettings()).search(asked, 40) == straight
+    shuffled = make(corpus_of, passages, VARIANTS[variant])
+    assert together[::-1] == shuffled.search(asked[::-1], 10, allowed)
 
 
 HOPS = [
@@ -272,11 +241,10 @@ HOP_VECTORS = {
 }
 HOP = Query("Where was the husband of Ada born?", np.array([1, 0, 0, 0], np.float32))
 # Nothing but the walk: no titles, no similarity.
-BARE = TriGraphSettings(
-    assembly=AssemblySettings(title_entities=False, link_text=False, noun_phrases="off"),
+BARE = replace(
+    NO_LEXICAL,
+    assembly=PUBLISHED.assembly,
     similarity_weight=0,
-    lexical_weight=0,
-    lexical_weight_titled=0,
     title_weight=0,
     degree_power=0,
 )
@@ -310,60 +278,12 @@ def test_two_hops_by_hand(corpus_of: CorpusOf) -> None:
     assert found.hits[3].score > found.hits[4].score > 0
 
 
-def test_a_sentence_of_a_filtered_out_passage_is_no_bridge(corpus_of: CorpusOf) -> None:
-    retriever = TriGraphRetriever(corpus_of(*HOPS, vectors=HOP_VECTORS), BARE)
-    allowed = np.array([True, False, True, True, True])
-    trace = retriever.batch([HOP], allowed).trace(0)
-    keys = [retriever.graph.keys[e] for e in trace.activation.entities.tolist()]
-    assert keys == ["ada", "bo"]
-    (found,) = retriever.search([HOP], 5, allowed)
-    assert {hit.id: hit.score for hit in found.hits if hit.score} == {
-        "a": pytest.approx(found.hits[0].score)
-    }
-    assert [hit.id for hit in found.hits] == ["a", "c", "d", "e"]
-    assert found.candidates == 4
-
-
-def test_a_title_shares_its_mass_among_the_passages_that_a_filter_leaves(
-    corpus_of: CorpusOf,
-) -> None:
-    passages = [
-        Passage("a", "Como (lake)", "Deep {water}."),
-        Passage("b", "Como (town)", "Old {walls}."),
-        Passage("c", "", "[Dee] walks."),
-    ]
-    settings = replace(BARE, assembly=AssemblySettings(), passage_weight=0, title_weight=1, steps=1)
-    retriever = TriGraphRetriever(
-        corpus_of(*passages, vectors={id_: [0, 1, 0, 0] for id_ in "abc"}), settings
-    )
-    query = Query("Is Como here?", np.array([1, 0, 0, 0], np.float32))
-    assert retriever.batch([query]).trace(0).prior.tolist() == [0.5, 0.5, 0]
-    without = retriever.batch([query], np.array([False, True, True])).trace(0)
-    assert without.prior.tolist() == [0, 1, 0]
-
-
-def test_without_a_seed_the_prior_alone_ranks_and_the_ranking_says_so(
-    corpus_of: CorpusOf,
-) -> None:
-    retriever = make(corpus_of, many_passages(20), TriGraphSettings(lexical_weight=0))
-    query = Query("nobody known?", unit(np.random.default_rng(5)))
-    (found,) = retriever.search([query], 20)
-    assert found.degraded == NO_SEED
-    similarity = retriever.corpus.vectors @ query.vector
-    assert [hit.id for hit in found.hits] == [
-        retriever.corpus.ids[row] for row in np.argsort(-similarity, kind="stable").tolist()
-    ]
-    assert found.hits[0].score == pytest.approx(0.05 * 4)
-    assert found.hits[-1].score == pytest.approx(0)
-
-
 def test_equal_scores_are_ordered_by_id(corpus_of: CorpusOf) -> None:
     twins = [Passage(id_, "Same", "[Ada] met [Bo].") for id_ in ("c", "a", "😀", "B")]
-    corpus = corpus_of(*twins, vectors={p.id: [0, 0, 1, 0] for p in twins})
-    settings = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0)
-    retriever = TriGraphRetriever(corpus, settings)
+    corpus = corpus_of(*twins, vectors={p.id: [1, 0, 0, 0] for p in twins})
+    retriever = TriGraphRetriever(corpus, NO_LEXICAL)
     for text in ("Who is Ada?", "who is it?"):
-        (found,) = retriever.search([Query(text, np.array([0, 0, 1, 0], np.float32))], 3)
+        (found,) = retriever.search([Query(text, HOP.vector)], 3)
         assert [hit.id for hit in found.hits] == ["B", "a", "c"]
         assert len({hit.score for hit in found.hits}) == 1
 
@@ -389,27 +309,26 @@ def test_what_cannot_be_answered_is_refused(corpus_of: CorpusOf) -> None:
         retriever.search(query, 0)
     with pytest.raises(RequestError, match="3 passages"):
         retriever.search(query, 1, np.ones(4, bool))
+    with pytest.raises(RequestError, match="filter mask"):
+        retriever.batch(query, np.ones(2, bool))
     with pytest.raises(RequestError, match="vectors of 8"):
         retriever.search([Query("short", np.ones(7, np.float32))], 1)
+    with pytest.raises(ValueError, match="no lexical scores were given"):
+        TriGraphRetriever(retriever.corpus, TriGraphSettings())
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("passages", [[], [Passage("a", "", "nothing named.")]])
-def test_a_corpus_without_passages_or_without_entities(
-    corpus_of: CorpusOf, variant: str, passages: list[Passage]
+@pytest.mark.parametrize("texts", [[], ["nothing named."], ["[Ada] met [Bo Ek]."]])
+def test_a_corpus_of_one_passage_or_none(
+    corpus_of: CorpusOf, variant: str, texts: list[str]
 ) -> None:
-    retriever = make(corpus_of, passages, VARIANTS[variant])
-    for found in retriever.search(questions(6), 3):
-        assert [hit.id for hit in found.hits] == [p.id for p in passages]
-        assert found.degraded == NO_SEED
-
-
-def test_a_corpus_of_one_passage(corpus_of: CorpusOf) -> None:
-    retriever = make(corpus_of, [Passage("a", "Ada", "[Ada] met [Bo Ek].")], TriGraphSettings())
-    query = Query("Who met Ada?", unit(np.random.default_rng(0)))
-    (found,) = retriever.search([query], 5)
-    check(retriever, query, found, np.ones(1, bool))
-    assert found.degraded == ""
+    retriever = make(corpus_of, [Passage("a", "", text) for text in texts], VARIANTS[variant])
+    asked = questions(6)
+    for query, found in zip(asked, retriever.search(asked, 3), strict=True):
+        if texts:
+            check(retriever, query, found, np.ones(1, bool))
+        else:
+            assert found == Ranking("graph", (), 0, NO_SEED)
 
 
 def test_the_published_preset_is_linearrag_as_its_public_code_runs(corpus_of: CorpusOf) -> None:
@@ -436,128 +355,80 @@ def test_the_published_preset_is_linearrag_as_its_public_code_runs(corpus_of: Co
     assert [s.origin for s in default.batch([como]).trace(0).seeds] == ["name"]
 
 
-def test_weighing_bm25_without_its_scores_is_refused(corpus_of: CorpusOf) -> None:
-    with pytest.raises(ValueError, match="no lexical scores were given"):
-        TriGraphRetriever(corpus_of(), TriGraphSettings())
-
-
-SETTINGS = TriGraphSettings(
-    assembly=AssemblySettings(noun_phrases="on"),
-    lexical_weight=0,
-    lexical_weight_titled=0,
-    walk="full",
+@pytest.mark.parametrize(
+    ("mask", "expected"),
+    [
+        (None, [("Ada", 1.0, 2, 0), ("Como", 1.0, 2, 2)]),
+        ([False, True, True, False], [("Ada", 1.0, 1, 0), ("Como", 1.0, 1, 1)]),
+        ([False, False, False, True], []),
+    ],
 )
-PASSAGES = [
-    Passage("a", "Como", "[Ada] sails on [Como]."),
-    Passage("b", "Como", "[Bo] swims in [Como]."),
-    Passage("c", "", "[Ada] met [Bo] and [Cy]."),
-    Passage("d", "", "[Dee] is alone."),
-]
-
-
-@pytest.fixture
-def graph(corpus_of: CorpusOf) -> TriGraphRetriever:
-    return TriGraphRetriever(corpus_of(*PASSAGES), SETTINGS)
-
-
-def asked(text: str, *mentions: str) -> Query:
-    named = tuple(Mention(mention, "entity") for mention in mentions)
-    return Query(text, np.array([1, 0, 0, 0], np.float32), mentions=named)
-
-
-def only(*rows: int) -> Mask:
-    mask = np.zeros(len(PASSAGES), bool)
-    mask[list(rows)] = True
-    return mask
-
-
-def test_seeds_say_how_much_they_point_at(graph: TriGraphRetriever) -> None:
-    found = graph.batch([asked("Does Ada sail on Como?", "Ada")]).seeds(0)
-    assert [(s.mention, s.value, s.passages, s.titles) for s in found] == [
-        ("Ada", 1.0, 2, 0),
-        ("Como", 1.0, 2, 2),
-    ]
-
-
-def test_what_a_filter_leaves_out_is_not_counted(graph: TriGraphRetriever) -> None:
-    query = asked("Does Ada sail on Como?", "Ada")
-    found = graph.batch([query], only(1, 2)).seeds(0)
-    assert [(s.mention, s.passages, s.titles) for s in found] == [("Ada", 1, 0), ("Como", 1, 1)]
-    found = graph.batch([query], only(3)).seeds(0)
-    assert found == ()
-    with pytest.raises(RequestError, match="filter mask"):
-        graph.batch([query], np.ones(2, bool))
-
-
-LOCAL_NAMES = ["Ada", "Bo Ek", "Como", "Dee", "Eve", "Flo"]
-BASE = TriGraphSettings(lexical_weight=0, lexical_weight_titled=0, threshold=0.01)
-
-
-@pytest.fixture
-def corpus(corpus_of: CorpusOf) -> Corpus:
-    source = random.Random(4)
-    texts = [
-        " likes ".join(f"[{name}]" for name in source.choices(LOCAL_NAMES, k=3)) for _ in range(40)
-    ]
+def test_seeds_say_how_much_of_what_a_filter_leaves_they_point_at(
+    corpus_of: CorpusOf, mask: list[bool] | None, expected: list[tuple[str, float, int, int]]
+) -> None:
     passages = [
-        Passage(f"p{n:02}", source.choice([*LOCAL_NAMES, ""]), t) for n, t in enumerate(texts)
+        Passage("a", "Como", "[Ada] sails on [Como]."),
+        Passage("b", "Como", "[Bo] swims in [Como]."),
+        Passage("c", "", "[Ada] met [Bo] and [Cy]."),
+        Passage("d", "", "[Dee] is alone."),
     ]
-    return corpus_of(*passages)
+    graph = TriGraphRetriever(corpus_of(*passages), NO_LEXICAL)
+    query = Query("Does Ada sail on Como?", HOP.vector, mentions=(Mention("Ada", "entity"),))
+    found = graph.batch([query], None if mask is None else np.array(mask)).seeds(0)
+    assert [(s.mention, s.value, s.passages, s.titles) for s in found] == expected
 
 
-def local_questions() -> list[Query]:
-    vectors = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    asked = []
-    for number, vector in enumerate(vectors):
-        names = LOCAL_NAMES[number % 6 : number % 6 + number % 3]
-        mentions = tuple(Mention(name, "entity") for name in names)
-        asked.append(Query(f"who likes {' and '.join(names)}?", vector, mentions))
-    return asked
+ASKED = questions(12)
+
+
+@pytest.fixture
+def walks(corpus_of: CorpusOf) -> Callable[..., TriGraphRetriever]:
+    """The same corpus under other settings of the walk."""
+    passages = many_passages(40)
+    corpus = corpus_of(*passages, vectors=random_vectors(passages), dimension=8)
+
+    def make(**changes: object) -> TriGraphRetriever:
+        return TriGraphRetriever(corpus, replace(NO_LEXICAL, threshold=0.01, **changes))  # type: ignore[arg-type]
+
+    return make
 
 
 @pytest.mark.parametrize("filtered", [False, True])
-def test_local_walks_score_a_little_lower_and_never_higher(corpus: Corpus, filtered: bool) -> None:
+def test_local_walks_score_a_little_lower_and_never_higher(
+    walks: Callable[..., TriGraphRetriever], filtered: bool
+) -> None:
     allowed = np.arange(40) % 3 > 0 if filtered else None
-    full = TriGraphRetriever(corpus, replace(BASE, walk="full"))
-    local = TriGraphRetriever(corpus, replace(BASE, walk="local"))
-    asked = local_questions()
-    batch = full.batch(asked, allowed)
-    traces = [batch.trace(place) for place in range(len(asked))]
+    full, local = walks(walk="full"), walks(walk="local")
+    batch = full.batch(ASKED, allowed)
+    traces = [batch.trace(place) for place in range(len(ASKED))]
     swept = batch.run_pagerank(traces)
-    pushed = local.batch(asked, allowed).run_pagerank(traces)
+    pushed = local.batch(ASKED, allowed).run_pagerank(traces)
     missing = swept.passages - pushed.passages
     assert missing.min() >= -1e-6
     assert (missing.sum(axis=0) <= pushed.residual + 1e-6).all()
     assert missing.sum() > 0
     if allowed is not None:
         assert not pushed.passages[~allowed].any()
-    for one, other in zip(
-        full.search(asked, 5, allowed), local.search(asked, 5, allowed), strict=True
-    ):
+    found = local.search(ASKED, 5, allowed)
+    for one, other in zip(full.search(ASKED, 5, allowed), found, strict=True):
         assert one.hits[0].id == other.hits[0].id
         assert one.degraded == other.degraded
-
-
-def test_local_walks_rank_each_question_as_if_alone(corpus: Corpus) -> None:
-    retriever = TriGraphRetriever(corpus, replace(BASE, walk="local"))
-    asked = local_questions()
-    assert retriever.search(asked, 9) == [retriever.search([query], 9)[0] for query in asked]
+    assert found == [local.search([query], 5, allowed)[0] for query in ASKED]
 
 
 @pytest.mark.parametrize(("local_from", "same_as"), [(40, "local"), (41, "full")])
-def test_auto_is_local_in_a_large_corpus(corpus: Corpus, local_from: int, same_as: str) -> None:
-    found = TriGraphRetriever(corpus, replace(BASE, walk="auto", local_from=local_from))
-    said = TriGraphRetriever(corpus, replace(BASE, walk=same_as))  # type: ignore[arg-type]
-    assert found.search(local_questions(), 9) == said.search(local_questions(), 9)
+def test_auto_is_local_in_a_large_corpus(
+    walks: Callable[..., TriGraphRetriever], local_from: int, same_as: str
+) -> None:
+    found = walks(walk="auto", local_from=local_from).search(ASKED, 9)
+    assert found == walks(walk=same_as).search(ASKED, 9)
 
 
 def test_questions_are_walked_for_a_few_at_a_time_where_room_is_short(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+    walks: Callable[..., TriGraphRetriever], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    retriever = TriGraphRetriever(corpus, BASE)
-    expected = retriever.search(local_questions(), 9)
-    monkeypatch.setattr(trigraph, "CELLS", 5 * len(corpus))
-    assert retriever.search(local_questions(), 9) == expected
-    monkeypatch.setattr(trigraph, "CELLS", 1)
-    assert retriever.search(local_questions(), 9) == expected
+    retriever = walks()
+    expected = retriever.search(ASKED, 9)
+    for cells in (5 * 40, 1):
+        monkeypatch.setattr(trigraph, "CELLS", cells)
+        assert retriever.search(ASKED, 9) == expected

@@ -1,6 +1,6 @@
 """Questions to seeds, over a graph of a few marked sentences."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,12 +8,11 @@ import pytest
 
 from backends.errors import BackendError
 from backends.store.snapshot import Corpus
-from backends.trigraph.graph import AssemblySettings, TriGraph, assemble
-from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings
-from backends.types import Int64, Mention, Passage, Query
+from backends.trigraph.graph import AssemblySettings, assemble
+from backends.trigraph.seeds import SeedFinder, SeedSettings
+from backends.types import Mention, Passage, Query
 
 CorpusOf = Callable[..., Corpus]
-ASSEMBLY = AssemblySettings(noun_phrases="on")
 PLAIN = SeedSettings(lower_case_word=0.25, lower_case_name=0.75, noun_phrase=0.5)
 PASSAGES = [
     Passage("a", "The Reef (film)", "[Ada Lind] filmed the {warm salt} of [Como]."),
@@ -36,23 +35,18 @@ class Asker:
     """Names seeds instead of numbering them."""
 
     def __init__(self, corpus: Corpus, settings: SeedSettings) -> None:
-        self.graph: TriGraph = assemble(corpus, ASSEMBLY)
+        self.graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
         self.finder = SeedFinder(self.graph, corpus, settings)
 
     def find(
-        self, text: str, *mentions: Mention, passages_of: Int64 | None = None
+        self, text: str, *mentions: Mention, without: Sequence[str] = ()
     ) -> list[tuple[str, float, str, str]]:
-        query = Query(text, np.zeros(4, np.float32), mentions=mentions)
-        usable = self.graph.passages_of if passages_of is None else passages_of
-        seeds = self.finder.find(query, usable)
-        assert all(isinstance(seed, Seed) for seed in seeds)
-        return [(self.graph.keys[s.entity], s.value, s.mention, s.origin) for s in seeds]
-
-    def without(self, *keys: str) -> Int64:
-        """Passages of each entity when a filter leaves these without any."""
+        """Leave these keys without any passage, as a filter may."""
         usable = self.graph.passages_of.copy()
-        usable[[self.graph.index[key] for key in keys]] = 0
-        return usable
+        usable[[self.graph.index[key] for key in without]] = 0
+        query = Query(text, np.zeros(4, np.float32), mentions=mentions)
+        seeds = self.finder.find(query, usable)
+        return [(self.graph.keys[s.entity], s.value, s.mention, s.origin) for s in seeds]
 
 
 @pytest.fixture
@@ -122,14 +116,8 @@ def test_a_noun_phrase_is_a_seed_when_the_graph_knows_it_as_one(asker: Asker) ->
 
 
 def test_each_entity_is_a_seed_once_with_its_best_value_in_the_order_found(asker: Asker) -> None:
-    found = asker.find(
-        "does como lie by the Ada Lind",
-        named("Bo"),
-        named("Ada Lind"),
-        Mention("warm salt", "phrase"),
-        named("bo"),
-    )
-    assert found == [
+    mentions = [named("Bo"), named("Ada Lind"), Mention("warm salt", "phrase"), named("bo")]
+    assert asker.find("does como lie by the Ada Lind", *mentions) == [
         ("bo", 1.0, "Bo", "name"),
         ("ada lind", 1.0, "Ada Lind", "name"),
         ("como", 0.25, "como", "vocabulary"),
@@ -138,58 +126,47 @@ def test_each_entity_is_a_seed_once_with_its_best_value_in_the_order_found(asker
 
 
 def test_an_entity_that_a_filter_leaves_without_passages_is_no_seed(asker: Asker) -> None:
-    usable = asker.without("como", "bo", "warm salt")
     mentions = [named("Bo"), named("Ada Lind"), Mention("warm salt", "phrase")]
-    found = asker.find("Is it Como?", *mentions, passages_of=usable)
+    found = asker.find("Is it Como?", *mentions, without=["como", "bo", "warm salt"])
     assert found == [("ada lind", 1.0, "Ada Lind", "name")]
 
 
 def test_an_unknown_name_takes_the_nearest_entity(near: Callable[..., Asker]) -> None:
-    asker = near(similarity_floor=0.7)
+    asker = near(similarity_floor=0.79)
     assert asker.finder.needs_vector("Beau")
     assert not asker.finder.needs_vector("bo’s")  # noqa: RUF001
     # A noun phrase of the graph is no name.
     assert asker.finder.needs_vector("warm salt")
-    found = asker.find("x", named("Beau", [0, 0, 1, 0]), named("Adah", [1, 0, 0, 0]))
-    assert [(key, mention, origin) for key, _, mention, origin in found] == [
-        ("bo", "Beau", "nearest"),
-        ("ada lind", "Adah", "nearest"),
-    ]
-    assert [value for _, value, _, _ in found] == pytest.approx([0.8, 1.0], abs=1e-3)
+    beau = named("Beau", [0, 0, 1, 0])
+    found = asker.find("x", beau, named("Adah", [1, 0, 0, 0]))
+    names = [(key, mention, origin) for key, _, mention, origin in found]
+    assert names == [("bo", "Beau", "nearest"), ("ada lind", "Adah", "nearest")]
+    assert [value for _, value, *_ in found] == pytest.approx([0.8, 1.0], abs=1e-3)
+    assert near(similarity_floor=0.81).find("x", beau) == []
     # Known names need no vector, and mentions without one are passed over.
     assert asker.find("x", named("Bo", [1, 0, 0, 0]), named("Beau")) == [("bo", 1.0, "Bo", "name")]
 
 
-@pytest.mark.parametrize(("floor", "found"), [(0.79, True), (0.81, False)])
-def test_nearest_is_not_near_enough_below_the_floor(
-    near: Callable[..., Asker], floor: float, found: bool
-) -> None:
-    asker = near(similarity_floor=floor)
-    assert bool(asker.find("x", named("Beau", [0, 0, 1, 0]))) is found
-
-
 def test_a_seed_is_positive_whatever_the_floor(near: Callable[..., Asker]) -> None:
-    asker = near(similarity_floor=-1.0)
-    keep = asker.without("1900s", "reef", "reef (film", "warm salt")
-    assert asker.find("x", named("Opposite", [0, -0.8, 0, -0.6]), passages_of=keep) == []
+    opposite = named("Opposite", [0, -0.8, 0, -0.6])
+    gone = ["1900s", "reef", "reef (film", "warm salt"]
+    assert near(similarity_floor=-1.0).find("x", opposite, without=gone) == []
 
 
 def test_the_nearest_is_looked_for_among_entities_that_a_filter_leaves(
     near: Callable[..., Asker],
 ) -> None:
     asker = near(similarity_floor=0.5)
-    usable = asker.without("bo")
-    ((key, value, *_),) = asker.find("x", named("Beau", [0, 0, 1, 0]), passages_of=usable)
+    ((key, value, *_),) = asker.find("x", named("Beau", [0, 0, 1, 0]), without=["bo"])
     assert key == "lake como"
     assert value == pytest.approx(0.6, abs=1e-3)
 
 
-def test_no_vector_is_asked_for_when_nearest_is_off(asker: Asker) -> None:
+def test_no_vector_is_asked_for_when_nearest_is_off(corpus_of: CorpusOf) -> None:
+    asker = Asker(corpus_of(*PASSAGES), PLAIN)
     assert not asker.finder.needs_vector("Beau")
     assert asker.find("x", named("Beau", [0, 0, 1, 0])) == []
-
-
-def test_an_index_without_entity_vectors_says_what_to_do(corpus_of: CorpusOf) -> None:
+    # When it is on, an index without such vectors says what to do.
     with pytest.raises(BackendError, match=r"holds no entity vectors.*--entity-vectors"):
         Asker(corpus_of(*PASSAGES), replace(PLAIN, nearest=True))
 

@@ -1,26 +1,23 @@
 import pytest
 
-from featurizer.constituency.transitions import State, Transition
+from featurizer.constituency.transitions import ParserState, Transition
 
 SHIFT, CLOSE = Transition("shift"), Transition("close")
 NP, S, ROOT = (Transition("open", (label,)) for label in ("NP", "S", "ROOT"))
 SENTENCE = (("boats", "NNS"), ("float", "VBP"))
 
 
-def state_after(*steps: Transition) -> State:
-    state = State(SENTENCE, frozenset({"ROOT"}), unary_limit=2)
+def state_after(*steps: Transition) -> ParserState:
+    state = ParserState(SENTENCE, frozenset({"ROOT"}), unary_limit=2)
     for step in steps:
         assert state.is_legal(step), step
         state.apply(step)
     return state
 
 
-def test_a_derivation_builds_its_tree() -> None:
+def test_a_derivation_builds_its_tree_when_the_root_is_closed() -> None:
     state = state_after(SHIFT, NP, CLOSE, S, SHIFT, CLOSE, ROOT, CLOSE)
     assert str(state.tree) == "(ROOT (S (NP (NNS boats)) (VBP float)))"
-
-
-def test_there_is_no_tree_before_the_root_is_closed() -> None:
     assert state_after(SHIFT, S, SHIFT, CLOSE).tree is None
     assert state_after(SHIFT, S, SHIFT, CLOSE, ROOT).tree is None
 

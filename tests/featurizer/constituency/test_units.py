@@ -9,6 +9,7 @@ from featurizer.constituency.units import Units, count_units
 
 ORACLE = Path(__file__).parents[3].parent / "shared" / "data" / "l2sca_oracle.jsonl"
 FIELDS = {
+    "W": "words",
     "S": "sentences",
     "VP": "verb_phrases",
     "C": "clauses",
@@ -18,6 +19,11 @@ FIELDS = {
     "CP": "coordinate_phrases",
     "CN": "complex_nominals",
 }
+NO_UNITS = Units(*[0] * 9)
+
+
+def units(*brackets: str) -> Units:
+    return count_units([parse_brackets(text) for text in brackets])
 
 
 @pytest.mark.skipif(not ORACLE.is_file(), reason="the oracle's trees are not on this machine")
@@ -26,147 +32,101 @@ def test_every_count_agrees_with_the_published_patterns() -> None:
     lines = ORACLE.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines):
         expected = json.loads(line)
-        units = count_units([parse_brackets(expected["tree"])])
-        ours = {name: getattr(units, field) for name, field in FIELDS.items()}
+        found = units(expected["tree"])
+        ours = {name: getattr(found, FIELDS[name]) for name in set(FIELDS) - {"W"}}
         if ours != expected["counts"]:
             wrong.append((number, ours, expected["counts"]))
     assert len(lines) == 700
     assert wrong == []
 
 
-NO_UNITS = Units(*[0] * 9)
+CLAUSE = "(S (NP (PRP she)) (VP (VBD rowed)))"
+OTHER = "(S (NP (PRP he)) (VP (VBD sang)))"
+COUNTED = {
+    "a plain clause": ("(S (NP (NNS Rivers)) (VP (VBP flow)) (. .))", "2 W, 1 S, 1 C, 1 T, 1 VP"),
+    "an imperative at the root is a clause": (
+        "(S (VP (VB Fold) (NP (DT the) (NN map))))",
+        "3 W, 1 S, 1 C, 1 T, 1 VP",
+    ),
+    "an imperative elsewhere is none": (
+        "(NP (NN time) (S (VP (VB fold) (NP (DT the) (NN map)))))",
+        "4 W, 1 S, 1 VP, 1 CN",
+    ),
+    "a question with an inverted copula has a clause and a verb phrase": (
+        "(SBARQ (WHADVP (WRB Where)) (SQ (VBZ is) (NP (DT the) (NN ferry))) (. ?))",
+        "4 W, 1 S, 1 C, 1 T, 1 VP",
+    ),
+    "an auxiliary before the subject adds no verb phrase": (
+        "(SQ (VBD Did) (NP (NNP Ines)) (VP (VB row)) (. ?))",
+        "3 W, 1 S, 1 C, 1 T, 1 VP",
+    ),
+    "a relative clause makes the T-unit complex and the nominal too": (
+        "(S (NP (NP (DT the) (NN baker)) (SBAR (WHNP (WP who)) (S (VP (VBD sang)))))"
+        " (VP (VBD left)))",
+        "5 W, 1 S, 2 C, 1 DC, 1 T, 1 CT, 1 CN, 2 VP",
+    ),
+    "coordinated main clauses are two T-units beside the whole": (
+        f"(S {CLAUSE} (CC and) {OTHER})",
+        "5 W, 1 S, 2 C, 2 T, 2 VP",
+    ),
+    "clauses coordinated under a subordinator are no T-units": (
+        f"(S (NP (PRP he)) (VP (VBD said) (SBAR (IN that) (S {CLAUSE} (CC and) {OTHER}))))",
+        "8 W, 1 S, 3 C, 1 T, 1 CN, 3 VP",
+    ),
+    "coordination under a verb phrase head": (
+        "(S (NP (PRP she)) (VP (VP (VBD rowed)) (CC and) (VP (VBD sang))))",
+        "4 W, 1 S, 1 C, 1 T, 1 CP, 1 VP",
+    ),
+    "a fragment is a clause and a T-unit when it holds none": (
+        "(FRAG (ADVP (RB Perhaps)) (. .))",
+        "1 W, 1 S, 1 C, 1 T",
+    ),
+    "a fragment around a clause": (
+        f"(FRAG (INTJ (UH Well)) {CLAUSE})",
+        "3 W, 1 S, 1 C, 1 T, 1 VP",
+    ),
+    "hyphens, brackets and money signs are no words": (
+        "(NP (-LRB- -LRB-) (NN x) (HYPH -) (PRP$ my) ($ $))",
+        "2 W, 1 S",
+    ),
+}
 
 
-def units(*brackets: str, **expected: int) -> tuple[Units, Units]:
-    """Counts of the trees beside the expected ones; whatever is not named is expected to be 0."""
-    return count_units([parse_brackets(b) for b in brackets]), replace(NO_UNITS, **expected)
+@pytest.mark.parametrize("name", COUNTED)
+def test_units_of_a_sentence(name: str) -> None:
+    """Whatever is not named is not there."""
+    tree, counts = COUNTED[name]
+    pairs = (count.split() for count in counts.split(", "))
+    expected = {FIELDS[unit]: int(number) for number, unit in pairs}
+    assert units(f"(ROOT {tree})") == replace(NO_UNITS, **expected)
 
 
-def test_a_plain_clause() -> None:
-    found, expected = units(
-        "(ROOT (S (NP (NNS Rivers)) (VP (VBP flow)) (. .)))",
-        words=2, sentences=1, clauses=1, t_units=1, verb_phrases=1,
-    )  # fmt: skip
-    assert found == expected
-
-
-def test_an_imperative_is_a_clause_only_at_the_root() -> None:
-    found, expected = units(
-        "(ROOT (S (VP (VB Fold) (NP (DT the) (NN map)))))",
-        words=3, sentences=1, clauses=1, t_units=1, verb_phrases=1,
-    )  # fmt: skip
-    assert found == expected
-    found, expected = units(
-        "(ROOT (NP (NN time) (S (VP (VB fold) (NP (DT the) (NN map))))))",
-        words=4, sentences=1, verb_phrases=1, complex_nominals=1,
-    )  # fmt: skip
-    assert found == expected
-
-
-def test_a_question_with_an_inverted_copula_has_a_clause_and_a_verb_phrase() -> None:
-    found, expected = units(
-        "(ROOT (SBARQ (WHADVP (WRB Where)) (SQ (VBZ is) (NP (DT the) (NN ferry))) (. ?)))",
-        words=4, sentences=1, clauses=1, t_units=1, verb_phrases=1,
-    )  # fmt: skip
-    assert found == expected
-
-
-def test_an_auxiliary_before_the_subject_adds_no_verb_phrase() -> None:
-    found, expected = units(
-        "(ROOT (SQ (VBD Did) (NP (NNP Ines)) (VP (VB row)) (. ?)))",
-        words=3, sentences=1, clauses=1, t_units=1, verb_phrases=1,
-    )  # fmt: skip
-    assert found == expected
-
-
-def test_a_relative_clause_makes_the_t_unit_complex_and_the_nominal_too() -> None:
-    found, expected = units(
-        "(ROOT (S (NP (NP (DT the) (NN baker)) (SBAR (WHNP (WP who)) (S (VP (VBD sang))))) "
-        "(VP (VBD left))))",
-        words=5, sentences=1, clauses=2, dependent_clauses=1, t_units=1, complex_t_units=1,
-        complex_nominals=1, verb_phrases=2,
-    )  # fmt: skip
-    assert found == expected
-
-
-def test_coordinated_main_clauses_are_two_t_units_beside_the_whole() -> None:
-    found, expected = units(
-        "(ROOT (S (S (NP (PRP she)) (VP (VBD rowed))) (CC and) (S (NP (PRP he)) (VP (VBD sang)))))",
-        words=5, sentences=1, clauses=2, t_units=2, verb_phrases=2,
-    )  # fmt: skip
-    assert found == expected
-
-
-def test_clauses_coordinated_under_a_subordinator_are_no_t_units() -> None:
-    found, expected = units(
-        "(ROOT (S (NP (PRP he)) (VP (VBD said) (SBAR (IN that) (S (S (NP (PRP she)) "
-        "(VP (VBD rowed))) (CC and) (S (NP (PRP it)) (VP (VBD rained))))))))",
-        words=8, sentences=1, clauses=3, t_units=1, complex_nominals=1, verb_phrases=3,
-    )  # fmt: skip
-    assert found == expected
-
-
-def test_coordination_under_a_verb_phrase_head() -> None:
-    found, expected = units(
-        "(ROOT (S (NP (PRP she)) (VP (VP (VBD rowed)) (CC and) (VP (VBD sang)))))",
-        words=4, sentences=1, clauses=1, t_units=1, coordinate_phrases=1, verb_phrases=1,
-    )  # fmt: skip
-    assert found == expected
+ASKED = "(SBAR (WHNP (WP what)) (S (NP (PRP she)) (VP (VBD rowed))))"
 
 
 @pytest.mark.parametrize(
-    "phrase",
+    ("tree", "complex_nominals"),
     [
-        "(NP (JJ red) (NN paint))",
-        "(NP (NP (DT the) (NN lid)) (PP (IN of) (NP (NN tin))))",
-        "(NP (NP (NNP Ines) (POS 's)) (NN boat))",
-        "(NP (NP (NNP Ines)) (, ,) (NP (DT a) (NN baker)))",
-        "(NP (NP (DT a) (NN boat)) (CC and) (NP (DT a) (NN map)))",
-        "(NP (VBG running) (NN water))",
+        ("(NP (JJ red) (NN paint))", 1),
+        ("(NP (NP (DT the) (NN lid)) (PP (IN of) (NP (NN tin))))", 1),
+        ("(NP (NP (NNP Ines) (POS 's)) (NN boat))", 1),
+        ("(NP (NP (NNP Ines)) (, ,) (NP (DT a) (NN baker)))", 1),
+        ("(NP (NP (DT a) (NN boat)) (CC and) (NP (DT a) (NN map)))", 1),
+        ("(NP (VBG running) (NN water))", 1),
+        ("(NP (DT the) (NN lid))", 0),
+        ("(NP (NN S))", 0),
+        ("(NP (PRP it))", 0),
+        # Clauses count as subject or object of a verb, not as adverbs.
+        (f"(S {ASKED} (VP (VBD sank)))", 1),
+        (f"(S (NP (PRP he)) (VP (VBD saw) {ASKED}))", 1),
+        (f"(S (NP (PRP he)) (VP (VBD sang) (SBAR (IN while) {CLAUSE})))", 0),
+        ("(S (S (VP (VBG rowing))) (VP (VBZ tires) (NP (PRP her))))", 1),
     ],
 )
-def test_modified_nouns_are_complex(phrase: str) -> None:
-    assert count_units([parse_brackets(f"(ROOT {phrase})")]).complex_nominals == 1
-
-
-@pytest.mark.parametrize("phrase", ["(NP (DT the) (NN lid))", "(NP (NN S))", "(NP (PRP it))"])
-def test_bare_nouns_are_not(phrase: str) -> None:
-    assert count_units([parse_brackets(f"(ROOT {phrase})")]).complex_nominals == 0
-
-
-def test_clauses_as_subject_or_object_are_complex_nominals() -> None:
-    asked = "(SBAR (WHNP (WP what)) (S (NP (PRP she)) (VP (VBD rowed))))"
-    subject = f"(ROOT (S {asked} (VP (VBD sank))))"
-    whole = f"(ROOT (S (NP (PRP he)) (VP (VBD saw) {asked})))"
-    adverb = "(ROOT (S (NP (PRP he)) (VP (VBD sang) (SBAR (IN while) (S (NP (PRP she)) "
-    adverb += "(VP (VBD rowed)))))))"
-    gerund = "(ROOT (S (S (VP (VBG rowing))) (VP (VBZ tires) (NP (PRP her)))))"
-    counts = [
-        count_units([parse_brackets(t)]).complex_nominals for t in (subject, whole, adverb, gerund)
-    ]
-    assert counts == [1, 1, 0, 1]
-
-
-def test_a_fragment_is_a_clause_and_a_t_unit_when_it_holds_none() -> None:
-    found, expected = units(
-        "(ROOT (FRAG (ADVP (RB Perhaps)) (. .)))", words=1, sentences=1, clauses=1, t_units=1
-    )
-    assert found == expected
-    found, expected = units(
-        "(ROOT (FRAG (INTJ (UH Well)) (S (NP (PRP it)) (VP (VBD sank)))))",
-        words=3, sentences=1, clauses=1, t_units=1, verb_phrases=1,
-    )  # fmt: skip
-    assert found == expected
+def test_modified_nouns_and_nominal_clauses_are_complex(tree: str, complex_nominals: int) -> None:
+    assert units(f"(ROOT {tree})").complex_nominals == complex_nominals
 
 
 def test_sentences_add_up_and_nothing_counts_as_nothing() -> None:
-    one = parse_brackets("(ROOT (S (NP (NNS Rivers)) (VP (VBP flow)) (. .)))")
-    assert count_units([one, one]).clauses == 2
-    assert count_units([]) == NO_UNITS
-
-
-def test_hyphens_brackets_and_money_signs_are_no_words() -> None:
-    found = count_units(
-        [parse_brackets("(ROOT (NP (-LRB- -LRB-) (NN x) (HYPH -) (PRP$ my) ($ $)))")]
-    )
-    assert found.words == 2
+    assert units(f"(ROOT {CLAUSE})", f"(ROOT {CLAUSE})").clauses == 2
+    assert units() == NO_UNITS

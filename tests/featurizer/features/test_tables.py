@@ -17,52 +17,27 @@ def features(syntax: Syntax) -> dict[str, float]:
     return dict(zip(FEATURE_NAMES, feature_row(syntax), strict=True))
 
 
-def check(syntax: Syntax, expected: dict[str, float]) -> None:
+def check(syntax: Syntax, **expected: float) -> None:
     found = features(syntax)
     assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
-def test_constituency_of_a_chain(chain: Syntax) -> None:
+# fmt: off
+def test_constituency(chain: Syntax, choice: Syntax) -> None:
     check(
         chain,
-        {
-            "words": 10,
-            "sentences": 1,
-            "clauses": 1,
-            "dependent_clauses": 0,
-            "t_units": 1,
-            "coordinate_phrases": 0,
-            # The father of …, the director of …
-            "complex_nominals": 2,
-            "verb_phrases": 1,
-            "words_per_clause": 10,
-            "complex_nominals_per_clause": 2,
-            "noun_phrases": 5,
-            "prepositional_phrases": 2,
-            "wh_phrases": 1,
-            "nominal_prepositions": 2,
-            "participial_phrases": 0,
-            "flat_trees": 0,
-        },
+        words=10, sentences=1, clauses=1, dependent_clauses=0, t_units=1, coordinate_phrases=0,
+        complex_nominals=2,  # the father of …, the director of …
+        verb_phrases=1, words_per_clause=10, complex_nominals_per_clause=2, noun_phrases=5,
+        prepositional_phrases=2, wh_phrases=1, nominal_prepositions=2, participial_phrases=0,
+        flat_trees=0,
     )
-
-
-def test_constituency_of_a_choice(choice: Syntax) -> None:
     check(
         choice,
-        {
-            "words": 11,
-            "clauses": 2,
-            "dependent_clauses": 1,
-            "complex_t_units": 1,
-            "dependent_clauses_per_clause": 0.5,
-            "coordinate_phrases": 1,
-            "clause_phrases": 1,
-            "wh_phrases": 2,
-            "modifier_phrases": 1,
-            # The clause stands beside the noun phrase here, not within one.
-            "nominal_clauses": 0,
-        },
+        words=11, clauses=2, dependent_clauses=1, complex_t_units=1,
+        dependent_clauses_per_clause=0.5, coordinate_phrases=1, clause_phrases=1, wh_phrases=2,
+        modifier_phrases=1,
+        nominal_clauses=0,  # it stands beside the noun phrase here, not within one
     )
 
 
@@ -73,184 +48,85 @@ def test_tree_of_a_chain(chain: Syntax) -> None:
     phrases = 11
     check(
         chain,
-        {
-            "tree_depth": 9,
-            "tree_depth_mean": sum(depths) / 11,
-            "tree_width": 4,
-            "tree_depth_to_width": 9 / 4,
-            "tree_phrases": phrases,
-            "tree_phrases_per_tag": 1,
-            "tree_leaf_ratio": 11 / (11 + phrases + 1),
-            # Each node but ROOT is the child of one phrase.
-            "tree_branching_mean": (11 + phrases) / (phrases + 1),
-            "tree_branching_max": 3,
-            "tree_unary_share": 1 / phrases,
-            # At "the": the question mark, the phrase with "of", and "father".
-            "tree_yngve_max": 3,
-            "noun_phrase_nesting": 3,
-            "prepositional_nesting": 2,
-            "clause_nesting": 0,
-            "noun_phrase_words_max": 8,
-            "noun_phrase_words_mean": (8 + 2 + 5 + 2 + 2) / 5,
-        },
+        tree_depth=9, tree_depth_mean=sum(depths) / 11, tree_width=4, tree_depth_to_width=9 / 4,
+        tree_phrases=phrases, tree_phrases_per_tag=1, tree_leaf_ratio=11 / (11 + phrases + 1),
+        # Each node but ROOT is the child of one phrase.
+        tree_branching_mean=(11 + phrases) / (phrases + 1), tree_branching_max=3,
+        tree_unary_share=1 / phrases,
+        tree_yngve_max=3,  # at "the": the question mark, the phrase with "of", and "father"
+        noun_phrase_nesting=3, prepositional_nesting=2, clause_nesting=0,
+        noun_phrase_words_max=8, noun_phrase_words_mean=(8 + 2 + 5 + 2 + 2) / 5,
     )
 
 
-def test_dependencies_of_a_chain(chain: Syntax) -> None:
+def test_dependencies(chain: Syntax, choice: Syntax) -> None:
     # Who-is 1, the-father 1, father-is 2, of-father 1, the-director 1, director-of 2,
     # of-director 1, Winter-Lantern 1, Lantern-of 2; the question mark does not count.
     check(
         chain,
-        {
-            "dependency_distance_mean": 12 / 9,
-            "dependency_distance_max": 2,
-            "long_dependencies": 0,
-            "dependency_depth": 6,
-            "dependency_branching_max": 3,
-            "dependency_left_share": 4 / 9,
-            "dependency_imbalance": 1 / 9,
-            "dependency_subjects": 1,
-            "dependency_prepositional_objects": 2,
-            "dependency_compounds": 1,
-            "dependency_attributes": 1,
-            "dependency_relative_clauses": 0,
-            "dependency_subordinations": 0,
-        },
+        dependency_distance_mean=12 / 9, dependency_distance_max=2, long_dependencies=0,
+        dependency_depth=6, dependency_branching_max=3, dependency_left_share=4 / 9,
+        dependency_imbalance=1 / 9, dependency_subjects=1, dependency_prepositional_objects=2,
+        dependency_compounds=1, dependency_attributes=1, dependency_relative_clauses=0,
+        dependency_subordinations=0,
     )
-
-
-def test_dependencies_of_a_choice(choice: Syntax) -> None:
     check(
         choice,
-        {
-            "dependency_distance_max": 5,
-            "dependency_relative_clauses": 1,
-            "dependency_subordinations": 1,
-            "dependency_conjuncts": 1,
-            "dependency_objects": 1,
-            "dependency_subjects": 2,
-        },
+        dependency_distance_max=5, dependency_relative_clauses=1, dependency_subordinations=1,
+        dependency_conjuncts=1, dependency_objects=1, dependency_subjects=2,
     )
 
 
 def test_words_of_a_chain(chain: Syntax) -> None:
     check(
         chain,
-        {
-            "tokens": 11,
-            "punctuation": 1,
-            "commas": 0,
-            "content_words": 4,
-            "function_words": 6,
-            "content_to_function": 4 / 6,
-            "lexical_density": 0.4,
-            "information_density": 4 / 11,
-            "type_token_ratio": 8 / 10,
-            "capitalised_share": 2 / 9,
-            "word_length_mean": 42 / 10,
-            "word_length_max": 8,
-            "nouns": 2,
-            "names": 2,
-            "prepositions": 2,
-            "determiners": 2,
-            "coordinators": 0,
-            "stop_word_share": 0.5,
-        },
+        tokens=11, punctuation=1, commas=0, content_words=4, function_words=6,
+        content_to_function=4 / 6, lexical_density=0.4, information_density=4 / 11,
+        type_token_ratio=8 / 10, capitalised_share=2 / 9, word_length_mean=42 / 10,
+        word_length_max=8, nouns=2, names=2, prepositions=2, determiners=2, coordinators=0,
+        stop_word_share=0.5,
     )
 
 
-def test_meaning_of_a_chain(chain: Syntax) -> None:
+def test_meaning(chain: Syntax, choice: Syntax) -> None:
     check(
         chain,
-        {
-            "entities": 1,
-            "entities_work": 1,
-            "entities_person": 0,
-            "entity_density": 0.1,
-            "entity_token_share": 2 / 11,
-            "entity_length_mean": 2,
-            "asks_who": 1,
-            "asks_which": 0,
-            "asks_none": 0,
-            "target_person": 1,
-            "role_agent": 1,
-            "negations": 0,
-            "passives": 0,
-        },
+        entities=1, entities_work=1, entities_person=0, entity_density=0.1,
+        entity_token_share=2 / 11, entity_length_mean=2, asks_who=1, asks_which=0, asks_none=0,
+        target_person=1, role_agent=1, negations=0, passives=0,
     )
-
-
-def test_meaning_of_a_choice(choice: Syntax) -> None:
     check(
         choice,
-        {
-            "entities": 2,
-            "entities_place": 2,
-            "entity_kinds": 1,
-            "asks_which": 1,
-            "target_thing": 1,
-            "role_patient": 1,
-        },
+        entities=2, entities_place=2, entity_kinds=1, asks_which=1, target_thing=1, role_patient=1,
     )
 
 
-def test_relations_of_a_chain(chain: Syntax) -> None:
+def test_relations(chain: Syntax, choice: Syntax) -> None:
     check(
         chain,
-        {
-            "relation_links": 2,
-            "relation_chain_max": 2,
-            "of_chain_max": 2,
-            "possessive_chain_max": 0,
-            "entity_chain_max": 2,
-            "entity_reach_min": 6,
-            "entity_offset_min": 9,
-            "descriptions": 2,
-            "descriptions_relational": 2,
-            "embedded_verbs": 0,
-            "choices": 0,
-        },
+        relation_links=2, relation_chain_max=2, of_chain_max=2, possessive_chain_max=0,
+        entity_chain_max=2, entity_reach_min=6, entity_offset_min=9, descriptions=2,
+        descriptions_relational=2, embedded_verbs=0, choices=0,
     )
-
-
-def test_relations_of_a_choice(choice: Syntax) -> None:
     check(
         choice,
-        {
-            "relation_links": 1,
-            "relation_chain_max": 1,
-            "of_chain_max": 0,
-            "entity_chain_max": 0,
-            # Which-bridge-is-Avon, and on to Tay.
-            "entity_reach_min": 3,
-            "entity_reach_max": 4,
-            "entity_pair_distance": 1,
-            "entities_coordinated": 1,
-            "choices": 1,
-            "comparatives": 1,
-            "superlatives": 0,
-            "embedded_verbs": 1,
-            # "Which" and the relative clause.
-            "target_noun_modifiers": 2,
-            "descriptions": 0,
-        },
+        relation_links=1, relation_chain_max=1, of_chain_max=0, entity_chain_max=0,
+        entity_reach_min=3, entity_reach_max=4,  # which-bridge-is-Avon, and on to Tay
+        entity_pair_distance=1, entities_coordinated=1, choices=1, comparatives=1, superlatives=0,
+        embedded_verbs=1,
+        target_noun_modifiers=2,  # "which" and the relative clause
+        descriptions=0,
     )
 
 
 def test_interactions(chain: Syntax, choice: Syntax) -> None:
     check(
         chain,
-        {
-            "tokens_per_clause": 11,
-            "entities_per_clause": 1,
-            "links_per_entity": 2,
-            "entities_times_links": 2,
-            "descriptions_times_links": 4,
-            "prepositions_per_noun": 0.5,
-            "tree_depth_per_token": 9 / 11,
-        },
+        tokens_per_clause=11, entities_per_clause=1, links_per_entity=2, entities_times_links=2,
+        descriptions_times_links=4, prepositions_per_noun=0.5, tree_depth_per_token=9 / 11,
     )
-    check(choice, {"connectors_per_clause": 0.5, "verbs_per_entity": 0.5})
+    check(choice, connectors_per_clause=0.5, verbs_per_entity=0.5)
+# fmt: on
 
 
 def test_nothing_divided_by_nothing_is_nothing() -> None:
@@ -266,7 +142,5 @@ def test_lus_indices_are_ratios_of_units(choice: Syntax) -> None:
     indices = [feature for feature in constituency.FEATURES if "table 1" in feature.source]
     values = {feature.doc.split(":")[0]: feature.value(view) for feature in indices}
     assert len(values) == 14
-    assert values["MLS"] == 6
-    assert values["MLC"] == 4
-    assert values["DC/C"] == pytest.approx(1 / 3)
-    assert values["C/T"] == 1.5
+    known = {name: values[name] for name in ("MLS", "MLC", "DC/C", "C/T")}
+    assert known == pytest.approx({"MLS": 6, "MLC": 4, "DC/C": 1 / 3, "C/T": 1.5})

@@ -2,7 +2,6 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import SecretStr
@@ -18,9 +17,7 @@ from service.answers.generate import (
 )
 from service.http.metrics import Metrics
 from service.settings import GeneratorSettings
-
-if TYPE_CHECKING:
-    from tests.service.conftest import Endpoint
+from tests.service.fakes import Endpoint
 
 ASKED = [Message("user", "Which river?")]
 ANSWER = "It crosses the Neretva [1] . "
@@ -48,8 +45,10 @@ def _hardly_any_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_answer_comes_piece_by_piece(
-    endpoint: "Endpoint", with_model: GeneratorSettings
+    endpoint: Endpoint, with_model: GeneratorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project")
     pieces, answer = ask(with_model, temperature=0.5)
     assert "".join(pieces) == ANSWER
     assert len(pieces) == 6
@@ -63,9 +62,10 @@ def test_an_answer_comes_piece_by_piece(
         "temperature": 0.5,
     }
     assert headers["authorization"] == "Bearer sk-secret"
+    assert not [name for name in headers if name.lower().startswith("openai-")]
 
 
-def test_a_request_may_say_how_much(endpoint: "Endpoint", with_model: GeneratorSettings) -> None:
+def test_a_request_may_say_how_much(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
     ask(with_model, max_completion_tokens=7)
     ask(replace(with_model, max_tokens=0))
     assert "max_tokens" not in endpoint.seen[0][0]
@@ -74,7 +74,7 @@ def test_a_request_may_say_how_much(endpoint: "Endpoint", with_model: GeneratorS
 
 
 def test_an_endpoint_that_does_not_stream(
-    endpoint: "Endpoint", with_model: GeneratorSettings
+    endpoint: Endpoint, with_model: GeneratorSettings
 ) -> None:
     endpoint.script = ["json"]
     assert "".join(ask(with_model)[0]) == endpoint.text
@@ -95,7 +95,7 @@ def test_an_endpoint_that_does_not_stream(
     ids=str,
 )
 def test_what_fails_for_now_is_tried_again(
-    endpoint: "Endpoint", with_model: GeneratorSettings, failure: str
+    endpoint: Endpoint, with_model: GeneratorSettings, failure: str
 ) -> None:
     endpoint.script = [failure, failure]
     assert "".join(ask(with_model)[0]) == ANSWER
@@ -120,7 +120,7 @@ def test_what_fails_for_now_is_tried_again(
     ids=str,
 )
 def test_what_fails_for_good_says_why(
-    endpoint: "Endpoint", with_model: GeneratorSettings, failure: str, says: str, tries: int
+    endpoint: Endpoint, with_model: GeneratorSettings, failure: str, says: str, tries: int
 ) -> None:
     endpoint.script = [failure] * 5
     with pytest.raises(GeneratorError, match=says) as error:
@@ -131,7 +131,7 @@ def test_what_fails_for_good_says_why(
 
 
 def test_nothing_is_tried_again_once_an_answer_has_begun(
-    endpoint: "Endpoint", with_model: GeneratorSettings
+    endpoint: Endpoint, with_model: GeneratorSettings
 ) -> None:
     endpoint.script = ["break"]
     with pytest.raises(GeneratorError, match="broke off") as error:
@@ -144,7 +144,7 @@ def test_nothing_is_tried_again_once_an_answer_has_begun(
     ("step", "begun"), [("slow", False), ("half a refusal", False), ("stall", True)]
 )
 def test_silence_ends_it(
-    endpoint: "Endpoint", with_model: GeneratorSettings, step: str, begun: bool
+    endpoint: Endpoint, with_model: GeneratorSettings, step: str, begun: bool
 ) -> None:
     endpoint.script = [step]
     with pytest.raises(GeneratorError, match=r"silent for 0\.2 s") as error:
@@ -158,7 +158,7 @@ def test_nobody_there() -> None:
         ask(nowhere)
 
 
-def test_a_date_says_when_to_try_again(endpoint: "Endpoint", with_model: GeneratorSettings) -> None:
+def test_a_date_says_when_to_try_again(endpoint: Endpoint, with_model: GeneratorSettings) -> None:
     past = format_datetime(datetime.now(UTC) - timedelta(hours=1))
     future = format_datetime(datetime.now(UTC) + timedelta(hours=1))
     endpoint.script = [(429, {"retry-after": past}), (429, {"retry-after": "soon"})]
@@ -169,7 +169,7 @@ def test_a_date_says_when_to_try_again(endpoint: "Endpoint", with_model: Generat
 
 
 def test_without_a_key_none_is_sent(
-    endpoint: "Endpoint", with_model: GeneratorSettings, monkeypatch: pytest.MonkeyPatch
+    endpoint: Endpoint, with_model: GeneratorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "of-another-endpoint")

@@ -18,9 +18,7 @@ Router = Callable[[Path, str, float], Path]
 Wye = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(autouse=True)
-def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
+pytestmark = pytest.mark.usefixtures("reading_models")
 
 
 @pytest.fixture
@@ -36,10 +34,9 @@ def index(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def by_length(tmp_path: Path, handmade_router: Router, monkeypatch: pytest.MonkeyPatch) -> Path:
+def by_length(tmp_path: Path, handmade_router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = handmade_router(tmp_path / "models", "words", 8.0)
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
-    return folder
 
 
 @pytest.mark.usefixtures("by_length")
@@ -54,9 +51,8 @@ def test_a_question_is_routed_without_an_index(wye: Wye) -> None:
     assert (code, found["question"]) == (0, LONG)
     parts = found["decision"]["contributions"]
     assert [part["name"] for part in parts] == [BASELINE, "words"]
-    assert sum(part["logit"] for part in parts) == pytest.approx(
-        found["decision"]["logit"], abs=1e-4
-    )
+    logit = sum(part["logit"] for part in parts)
+    assert logit == pytest.approx(found["decision"]["logit"], abs=1e-4)
     assert found["decision"]["nearest_change"]["route"] == "fusion"
 
 

@@ -4,8 +4,9 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -78,15 +79,19 @@ class Running(Live):
             self.kill()
 
 
+Start = Callable[..., Running]
+
+
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a server with options; it ends with the test."""
+    with ExitStack() as ends:
+        yield lambda *options: ends.enter_context(closing(Running(tmp_path, *options)))
+
+
+def test_a_day_in_its_life(tmp_path: Path, start: Start) -> None:
     write(tmp_path, *ROWS)
-    server = Running(tmp_path)
-    yield server
-    server.close()
-
-
-def test_a_day_in_its_life(running: Running, tmp_path: Path) -> None:
+    running = start()
     assert httpx.post(f"{running.url}/v1/retrieve", json={}).status_code == 401
     for route in ("dense", "lexical", "graph", "fusion", "hybrid"):
         body = running.ask("Who designed the Analytical Engine?", route=route)
@@ -138,47 +143,42 @@ def finishes_what_it_accepted(running: Running) -> None:
     assert all(isinstance(error, TOO_LATE) for error in late), late
 
 
-def test_collections_with_thresholds_of_their_own(tmp_path: Path) -> None:
+def test_collections_with_thresholds_of_their_own(tmp_path: Path, start: Start) -> None:
     with as_file(files("service") / "demo") as corpus:
         ingest_files(load_settings(index=tmp_path / "index"), [corpus], refuse)
     shutil.copytree(tmp_path / "index", tmp_path / "other")
     plain, bold = tmp_path / "plain.json", tmp_path / "bold.json"
     save_policy(plain, Policy(Thresholds(1.0, 1.0), router=DEFAULT_ROUTER), {})
     save_policy(bold, Policy(Thresholds(0.0, 0.0), router=DEFAULT_ROUTER), {})
-    server = Running(
-        tmp_path,
-        *("--index", f"other={tmp_path / 'other'}"),
-        *("--thresholds", f"library={plain}", "--thresholds", f"other={bold}"),
-    )
-    try:
-        question = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
-        both = ("library", "other")
+    other = ("--index", f"other={tmp_path / 'other'}")
+    server = start(*other, "--thresholds", f"library={plain}", "--thresholds", f"other={bold}")
+    question = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
 
-        def routes() -> list[dict[str, Any]]:
-            asked = (server.ask(question, route="auto", collection=name) for name in both)
-            return [reply["route"] for reply in asked]
+    def routes() -> list[dict[str, Any]]:
+        asked = (
+            server.ask(question, route="auto", collection=name) for name in ("library", "other")
+        )
+        return [reply["route"] for reply in asked]
 
-        first, second = routes()
-        assert (first["path"], second["path"]) == ("dense", "graph")
-        assert first["score"] == second["score"], "the same router, over the same passages"
-        assert (first["thresholds"]["low"], second["thresholds"]["low"]) == (1.0, 0.0)
+    first, second = routes()
+    assert (first["path"], second["path"]) == ("dense", "graph")
+    assert first["score"] == second["score"], "the same router, over the same passages"
+    assert (first["thresholds"]["low"], second["thresholds"]["low"]) == (1.0, 0.0)
 
-        save_policy(bold, Policy(Thresholds(0.0, 1.0)), {})
-        give_up = time.monotonic() + PATIENCE
-        while (route := routes()[1])["path"] != "fusion":
-            assert time.monotonic() < give_up
-            time.sleep(0.02)
-        assert (route["thresholds"], route["score"]) == ({"low": 0.0, "high": 1.0}, second["score"])
+    save_policy(bold, Policy(Thresholds(0.0, 1.0)), {})
+    give_up = time.monotonic() + PATIENCE
+    while (route := routes()[1])["path"] != "fusion":
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+    assert (route["thresholds"], route["score"]) == ({"low": 0.0, "high": 1.0}, second["score"])
 
-        save_policy(bold, Policy(Thresholds(0.0, 0.0), router="another/v1"), {})
-        while "error" not in (facts := server.client.get("/ready").json()["collections"][1]):
-            assert time.monotonic() < give_up
-            time.sleep(0.02)
-        assert "thresholds for the router 'another/v1'" in facts["error"]
-        assert [route["path"] for route in routes()] == ["dense", "fusion"]
-        assert server.stop() == 0
-    finally:
-        server.close()
+    save_policy(bold, Policy(Thresholds(0.0, 0.0), router="another/v1"), {})
+    while "error" not in (facts := server.client.get("/ready").json()["collections"][1]):
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+    assert "thresholds for the router 'another/v1'" in facts["error"]
+    assert [route["path"] for route in routes()] == ["dense", "fusion"]
+    assert server.stop() == 0
     told = [(event["event"], event["collection"]) for event in server.events if "of" in event]
     assert told == [("refreshed", "other"), ("refresh failed", "other")]
 

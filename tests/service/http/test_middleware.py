@@ -1,7 +1,6 @@
 import json
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from starlette.exceptions import HTTPException
@@ -12,11 +11,8 @@ from service.http.keys import Scope, new_key
 from service.http.middleware import BodyLimit, RateLimit
 from service.http.problems import Problem
 from service.logs import JsonLines, TextLines
+from tests.service.fakes import Library, Serve
 
-if TYPE_CHECKING:
-    from tests.service.conftest import Library
-
-Serve = Callable[..., TestClient]
 RIVER = {"question": "What river is it?", "route": "dense"}
 
 
@@ -49,7 +45,7 @@ def test_without_keys_only_this_machine_is_served(client: TestClient) -> None:
         assert (reply.status_code, reply.json()["type"]) == (421, "urn:wye:problem:host")
 
 
-def test_a_key_opens_what_its_scope_allows(serve: Serve, library: "Library") -> None:
+def test_a_key_opens_what_its_scope_allows(serve: Serve, library: Library) -> None:
     secret, key = new_key("ada", [Scope.READ])
     client = serve(library, keys=(str(key),), host="0.0.0.0")
     assert client.post("/v1/retrieve", json=RIVER, headers=bearer(secret)).status_code == 200
@@ -62,14 +58,14 @@ def test_a_key_opens_what_its_scope_allows(serve: Serve, library: "Library") -> 
         assert client.get(path, headers={"host": "wye.example"}).status_code == 200
 
 
-def test_a_public_address_needs_a_key(serve: Serve, library: "Library") -> None:
+def test_a_public_address_needs_a_key(serve: Serve, library: Library) -> None:
     for host in ("0.0.0.0", "::", "10.0.0.3", "example.org"):
         with pytest.raises(ServiceError, match="there is no API key"):
             serve(library, host=host)
     serve(library, host="::1")
 
 
-def test_each_key_has_its_own_rate(serve: Serve, library: "Library") -> None:
+def test_each_key_has_its_own_rate(serve: Serve, library: Library) -> None:
     (ada, ada_key), (bob, bob_key) = (new_key(name, [Scope.READ]) for name in ("ada", "bob"))
     client = serve(library, keys=(str(ada_key), str(bob_key)), requests_per_second=0.01, burst=2)
     codes = [
@@ -82,7 +78,7 @@ def test_each_key_has_its_own_rate(serve: Serve, library: "Library") -> None:
     assert client.get("/health").status_code == 200
 
 
-def test_bodies_that_are_too_long(serve: Serve, library: "Library") -> None:
+def test_bodies_that_are_too_long(serve: Serve, library: Library) -> None:
     client = serve(library, body_bytes=2000)
     long = json.dumps({**RIVER, "question": "x" * 3000})
     kind = {"content-type": "application/json"}
@@ -140,7 +136,7 @@ def test_browsers_are_told_to_be_careful(client: TestClient) -> None:
     assert "access-control-allow-origin" not in headers
 
 
-def test_a_browser_may_ask_first_and_without_a_key(serve: Serve, library: "Library") -> None:
+def test_a_browser_may_ask_first_and_without_a_key(serve: Serve, library: Library) -> None:
     _, key = new_key("ada", [Scope.READ])
     client = serve(library, cors_origins=("https://a.example",), keys=(str(key),))
     asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
@@ -155,7 +151,7 @@ def test_a_browser_may_ask_first_and_without_a_key(serve: Serve, library: "Libra
     assert "x-wye-route" in refused.headers["access-control-expose-headers"]
 
 
-def test_other_origins_only_where_they_are_let_in(serve: Serve, library: "Library") -> None:
+def test_other_origins_only_where_they_are_let_in(serve: Serve, library: Library) -> None:
     client = serve(library, cors_origins=("https://a.example",))
     ours = client.post("/v1/retrieve", json=RIVER, headers={"origin": "https://a.example"})
     assert ours.headers["access-control-allow-origin"] == "https://a.example"
@@ -164,7 +160,7 @@ def test_other_origins_only_where_they_are_let_in(serve: Serve, library: "Librar
 
 
 def test_the_log_names_who_and_what_but_no_secret(
-    serve: Serve, library: "Library", lines: list[str]
+    serve: Serve, library: Library, lines: list[str]
 ) -> None:
     secret, key = new_key("ada", [Scope.READ])
     client = serve(library, keys=(str(key),))

@@ -5,9 +5,9 @@ Its examples are sent by tests/docs/test_api.py.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import schemathesis
@@ -17,17 +17,14 @@ from hypothesis import strategies as st
 from schemathesis import Case
 from starlette.testclient import TestClient
 
-if TYPE_CHECKING:
-    from tests.service.conftest import Shelf
-
-Serve = Callable[..., TestClient]
-
+from tests.service.fakes import Serve, Shelf
+from tests.service.strategies import JSON
 
 AMPLE_MS = 60_000
 
 
 @pytest.fixture
-def logged(serve: Serve, shelf: "Shelf", log: Path) -> TestClient:
+def logged(serve: Serve, shelf: Shelf, log: Path) -> TestClient:
     return serve(shelf, request_log=log, deadline_ms=AMPLE_MS)
 
 
@@ -129,13 +126,6 @@ def part(name: str, value: object) -> tuple[str, tuple[str | None, bytes]]:
     return name, ("notes.txt" if name == "file" else None, data)
 
 
-# Lone surrogates too: JSON can say them, and no encoder can write them.
-ANY_TEXT = st.text(st.characters(exclude_categories=[]))
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 FIELDS = st.sampled_from(
     [
         "question",

@@ -1,6 +1,5 @@
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -12,15 +11,13 @@ from starlette.testclient import TestClient
 from service import app
 from service.errors import ServiceError
 from service.http.tracing import provider
-
-if TYPE_CHECKING:
-    from tests.service.conftest import Library
+from tests.service.fakes import Library
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 def test_a_retrieval_and_its_stages_are_spans_of_their_request(
-    serve: Callable[..., TestClient], library: "Library", monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., TestClient], library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = InMemorySpanExporter()
     made = TracerProvider()

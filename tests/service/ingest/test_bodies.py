@@ -3,7 +3,6 @@
 import io
 import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ from starlette.testclient import TestClient
 
 from service.http.problems import Problem
 from service.ingest.bodies import base_name
-
-Start = Callable[..., TestClient]
-Make = Callable[..., bytes]
+from tests.service.fakes import Serve
+from tests.service.ingest.files import make_pdf, make_word
 
 
 def send(client: TestClient, name: str, content: bytes, **fields: str) -> "tuple[int, str]":
@@ -23,9 +21,7 @@ def send(client: TestClient, name: str, content: bytes, **fields: str) -> "tuple
     return reply.status_code, reply.text
 
 
-def test_each_kind_of_file_is_a_document(
-    client: TestClient, make_pdf: Make, make_word: Make
-) -> None:
+def test_each_kind_of_file_is_a_document(client: TestClient) -> None:
     files = [
         ("file", ("plain.txt", b"\xef\xbb\xbfA bridge in Graz.")),
         ("file", ("notes.md", b"# Bridges\nA bridge in Linz.")),
@@ -98,7 +94,7 @@ def test_bad_content(name: str, content: bytes, says: str, client: TestClient) -
     assert says in said
 
 
-def test_locked_and_textless_pdfs(client: TestClient, make_pdf: Make) -> None:
+def test_locked_and_textless_pdfs(client: TestClient) -> None:
     for password in ("secret", ""):
         writer = PdfWriter(clone_from=PdfReader(io.BytesIO(make_pdf("Hidden."))))
         writer.encrypt(password, "owner", algorithm="RC4-128")
@@ -108,7 +104,7 @@ def test_locked_and_textless_pdfs(client: TestClient, make_pdf: Make) -> None:
     assert "holds no text" in send(client, "a.pdf", make_pdf(""))[1]
 
 
-def test_files_that_are_too_much(start: Start, make_pdf: Make, make_word: Make) -> None:
+def test_files_that_are_too_much(start: Serve) -> None:
     client = start(pages=3, characters=40, unpacked_mb=1, files=2)
     assert "has 4 pages, and 3" in send(client, "a.pdf", make_pdf(*"abcd"))[1]
     assert "more than the 40 characters" in send(client, "a.pdf", make_pdf("x" * 50))[1]
@@ -134,7 +130,7 @@ def test_archives_that_blow_up(client: TestClient, tmp_path: Path) -> None:
     assert not list(tmp_path.parent.rglob("escaped.txt"))
 
 
-def test_entities_are_not_expanded(client: TestClient, make_word: Make) -> None:
+def test_entities_are_not_expanded(client: TestClient) -> None:
     kept = io.BytesIO()
     entities = "".join(
         f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 10}">' for n in range(10)
@@ -157,7 +153,7 @@ def test_entities_are_not_expanded(client: TestClient, make_word: Make) -> None:
 
 
 def test_a_file_that_stalls_is_given_up_and_searching_goes_on(
-    start: Start, make_pdf: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    start: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # A page tree that leads back to itself, and a reader that is slow on top of that.
     looped = make_pdf("a").replace(b"/Kids [4 0 R] /Count 1", b"/Kids [2 0 R] /Count 9")

@@ -4,7 +4,7 @@ import io
 import json
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote_from_bytes
@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-Start = Callable[..., TestClient]
-Make = Callable[..., bytes]
+from tests.service.fakes import Serve
+from tests.service.ingest.files import make_pdf, make_word
+from tests.service.strategies import ANY, JSON
 
 few = settings(max_examples=12, suppress_health_check=list(HealthCheck), database=None)
 some = settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
@@ -24,7 +25,7 @@ KINDS = (".txt", ".md", ".jsonl", ".ndjson", ".TXT", ".exe", "", ".txt.", ".pdf/
 
 
 @pytest.fixture
-def client(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+def client(start: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """Of a server that takes little, and leaves nothing behind of what it put aside."""
     aside = tmp_path / "aside"
     aside.mkdir()
@@ -50,13 +51,6 @@ def settled(reply: Response) -> None:
     assert (kind == "application/problem+json") == (reply.status_code >= 400), reply.text
 
 
-# Lone surrogates too: JSON can say them, and no encoder can write them.
-ANY = st.text(st.characters(exclude_categories=[]), max_size=30)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | ANY,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY, inner, max_size=3),
-    max_leaves=6,
-)
 RECORDS = st.fixed_dictionaries(
     {},
     optional={
@@ -279,7 +273,7 @@ def test_no_address_is_a_fault(client: TestClient, name: bytes, text: str) -> No
 
 @few
 @given(data=st.data())
-def test_no_pdf_is_a_fault(client: TestClient, make_pdf: Make, data: st.DataObject) -> None:
+def test_no_pdf_is_a_fault(client: TestClient, data: st.DataObject) -> None:
     content = bytearray(make_pdf("A bridge in Ulm.", "A bridge in Bern."))
     for _ in range(data.draw(st.integers(1, 4))):
         start = int(len(content) * data.draw(SHARES))
@@ -311,7 +305,7 @@ def parts_of(content: bytes) -> list[tuple[str, bytes]]:
 
 @few
 @given(data=st.data())
-def test_no_word_file_is_a_fault(client: TestClient, make_word: Make, data: st.DataObject) -> None:
+def test_no_word_file_is_a_fault(client: TestClient, data: st.DataObject) -> None:
     good = make_word(["A bridge in Bonn."], ["Pons", "1209"])
     parts = parts_of(good)
     place = data.draw(st.integers(0, len(parts) - 1))

@@ -4,7 +4,6 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,24 +12,14 @@ import httpx2 as httpx
 import pytest
 from starlette.testclient import TestClient
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from router.session import Session
 from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
 from tests.fakes import FakeAnalyser
-from tests.live import PATIENCE, Live
-
-Start = Callable[..., TestClient]
-Lines = Callable[..., str]
-WaitFor = Callable[[TestClient, str], dict[str, Any]]
-KIND = {"content-type": "application/x-ndjson"}
-
-
-def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+from tests.live import PATIENCE, Live, until
+from tests.service.fakes import Serve
+from tests.service.ingest.files import NDJSON, make_lines, wait_for
 
 
 @pytest.fixture
@@ -45,9 +34,9 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeAnalyser, "analyse", analyse)
 
 
-def test_another_writer_is_waited_for_and_then_named(start: Start, folder: Path) -> None:
+def test_another_writer_is_waited_for_and_then_named(start: Serve, folder: Path) -> None:
     client = start(wait_seconds=0.2)
-    with Index.open(folder).writer():
+    with PassageStore.open(folder).writer():
         started = time.monotonic()
         reply = client.put("/v1/documents/x", json={"text": "A bridge."})
         assert reply.status_code == 409
@@ -58,11 +47,9 @@ def test_another_writer_is_waited_for_and_then_named(start: Start, folder: Path)
     assert client.put("/v1/documents/x", json={"text": "A bridge."}).status_code == 201
 
 
-def test_a_job_waits_for_another_writer_and_says_for_whom(
-    client: TestClient, folder: Path, make_lines: Lines, wait_for: WaitFor
-) -> None:
-    with Index.open(folder).writer():
-        job = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
+def test_a_job_waits_for_another_writer_and_says_for_whom(client: TestClient, folder: Path) -> None:
+    with PassageStore.open(folder).writer():
+        job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
         until(lambda: bool(client.get(f"/v1/jobs/{job}").json()["waits_for"]))
         said = client.get(f"/v1/jobs/{job}").json()
         assert (said["state"], said["done"]) == ("running", 0)
@@ -72,10 +59,8 @@ def test_a_job_waits_for_another_writer_and_says_for_whom(
 
 
 @pytest.mark.usefixtures("slow")
-def test_small_changes_have_their_turn_between_the_groups_of_a_job(
-    client: TestClient, make_lines: Lines, wait_for: WaitFor
-) -> None:
-    job = client.post("/v1/documents", content=make_lines(80), headers=KIND).json()["id"]
+def test_small_changes_have_their_turn_between_the_groups_of_a_job(client: TestClient) -> None:
+    job = client.post("/v1/documents", content=make_lines(80), headers=NDJSON).json()["id"]
     until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] == "running")
     assert client.put("/v1/documents/x", json={"text": "A bridge."}).status_code == 201
     assert client.get(f"/v1/jobs/{job}").json()["state"] == "running"
@@ -88,10 +73,8 @@ def test_small_changes_have_their_turn_between_the_groups_of_a_job(
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_job_can_be_cancelled_and_keeps_what_it_committed(
-    client: TestClient, make_lines: Lines, wait_for: WaitFor
-) -> None:
-    job = client.post("/v1/documents", content=make_lines(200), headers=KIND).json()["id"]
+def test_a_job_can_be_cancelled_and_keeps_what_it_committed(client: TestClient) -> None:
+    job = client.post("/v1/documents", content=make_lines(200), headers=NDJSON).json()["id"]
     until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] > 0)
     assert client.delete(f"/v1/jobs/{job}").status_code == 202
     ended = wait_for(client, job)
@@ -100,16 +83,14 @@ def test_a_job_can_be_cancelled_and_keeps_what_it_committed(
     assert client.get("/v1/documents").json()["total"] == 2 + ended["done"]
 
 
-def test_what_a_job_will_write_is_not_deleted_by_filter(
-    client: TestClient, folder: Path, wait_for: WaitFor
-) -> None:
+def test_what_a_job_will_write_is_not_deleted_by_filter(client: TestClient, folder: Path) -> None:
     rows = "".join(
         f'{{"_id": "t{n}", "text": "Bridge {n}.", "metadata": {{"tag": {n}}}}}\n' for n in range(20)
     )
     one = {"filter": {"type": "eq", "key": "tag", "value": 19}}
     other = {"filter": {"type": "eq", "key": "tag", "value": 20}}
-    with Index.open(folder).writer():
-        job = client.post("/v1/documents", content=rows, headers=KIND).json()["id"]
+    with PassageStore.open(folder).writer():
+        job = client.post("/v1/documents", content=rows, headers=NDJSON).json()["id"]
         refused = client.post("/v1/documents/delete", json=one)
         assert (refused.status_code, "'t19'" in refused.json()["detail"]) == (409, True)
     assert client.post("/v1/documents/delete", json=other).status_code == 200
@@ -117,38 +98,37 @@ def test_what_a_job_will_write_is_not_deleted_by_filter(
     assert client.post("/v1/documents/delete", json=one).json()["ids"] == ["t19"]
 
 
-def test_only_so_many_jobs_may_wait(start: Start, folder: Path, make_lines: Lines) -> None:
+def test_only_so_many_jobs_may_wait(start: Serve, folder: Path) -> None:
     client = start(direct_passages=1, jobs=1)
-    with Index.open(folder).writer():
-        assert client.post("/v1/documents", content=make_lines(5), headers=KIND).status_code == 202
-        more = client.post("/v1/documents", content=make_lines(5, 10), headers=KIND)
+    with PassageStore.open(folder).writer():
+        assert (
+            client.post("/v1/documents", content=make_lines(5), headers=NDJSON).status_code == 202
+        )
+        more = client.post("/v1/documents", content=make_lines(5, 10), headers=NDJSON)
         assert (more.status_code, "retry-after" in more.headers) == (503, True)
 
 
 def test_a_job_that_cannot_be_done_says_why(
-    client: TestClient,
-    make_lines: Lines,
-    wait_for: WaitFor,
-    monkeypatch: pytest.MonkeyPatch,
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401
         raise RuntimeError("the parser is out of ink")
 
     with monkeypatch.context() as patched:
         patched.setattr(FakeAnalyser, "analyse", broken)
-        job = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
+        job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
         ended = wait_for(client, job)
     assert (ended["state"], ended["error"]) == ("failed", "the parser is out of ink")
-    again = client.post("/v1/documents", content=make_lines(20), headers=KIND).json()["id"]
+    counted = 'wye_jobs_ended_total{collection="default",state="failed"} 1.0'
+    assert counted in client.get("/metrics").text
+    again = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
     assert wait_for(client, again)["added"] == 20
 
 
-def test_two_servers_do_each_job_once_and_see_each_others(
-    start: Start, make_lines: Lines, wait_for: WaitFor
-) -> None:
+def test_two_servers_do_each_job_once_and_see_each_others(start: Serve) -> None:
     servers = [start(direct_passages=4, group_passages=8) for _ in range(2)]
     jobs = [
-        servers[n % 2].post("/v1/documents", content=make_lines(20, 20 * n), headers=KIND).json()
+        servers[n % 2].post("/v1/documents", content=make_lines(20, 20 * n), headers=NDJSON).json()
         for n in range(6)
     ]
     for n, job in enumerate(jobs):
@@ -197,10 +177,10 @@ def serve(folder: Path) -> tuple[Live, httpx.Client]:
     return server, httpx.Client(base_url=server.url, timeout=PATIENCE)
 
 
-def test_a_job_outlives_kill_9(folder: Path, make_lines: Lines) -> None:
+def test_a_job_outlives_kill_9(folder: Path) -> None:
     server, client = serve(folder)
     try:
-        accepted = client.post("/v1/documents", content=make_lines(120), headers=KIND)
+        accepted = client.post("/v1/documents", content=make_lines(120), headers=NDJSON)
         assert accepted.status_code == 202
         job = accepted.json()["id"]
         direct = client.put("/v1/documents/direct", json={"text": "A bridge."})
@@ -209,7 +189,7 @@ def test_a_job_outlives_kill_9(folder: Path, make_lines: Lines) -> None:
     finally:
         server.kill()
         client.close()
-    stored = Index.open(folder).count()
+    stored = PassageStore.open(folder).count()
     assert 3 + 16 <= stored < 123
     server, client = serve(folder)
     try:
@@ -225,12 +205,10 @@ def test_a_job_outlives_kill_9(folder: Path, make_lines: Lines) -> None:
         client.close()
 
 
-def test_a_server_that_stops_leaves_its_job_to_the_next(
-    start: Start, folder: Path, make_lines: Lines
-) -> None:
+def test_a_server_that_stops_leaves_its_job_to_the_next(start: Serve, folder: Path) -> None:
     server, client = serve(folder)
     try:
-        job = client.post("/v1/documents", content=make_lines(120), headers=KIND).json()["id"]
+        job = client.post("/v1/documents", content=make_lines(120), headers=NDJSON).json()["id"]
         until(lambda: client.get(f"/v1/jobs/{job}").json()["done"] > 0)
     finally:
         started = time.monotonic()
@@ -247,7 +225,7 @@ def test_a_server_that_stops_leaves_its_job_to_the_next(
 
 
 def test_a_disk_that_cannot_be_written_is_said(
-    client: TestClient, make_lines: Lines, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: object, **options: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
@@ -255,7 +233,7 @@ def test_a_disk_that_cannot_be_written_is_said(
     monkeypatch.setattr("service.ingest.writer.ingest", refuse)
     monkeypatch.setattr("service.ingest.jobs.JobStore.submit", refuse)
     for content in (make_lines(1), make_lines(50)):
-        reply = client.post("/v1/documents", content=content, headers=KIND)
+        reply = client.post("/v1/documents", content=content, headers=NDJSON)
         assert reply.status_code == 503
         assert "cannot be written here: Read-only file system" in reply.json()["detail"]
 

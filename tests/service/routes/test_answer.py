@@ -1,16 +1,12 @@
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.testclient import TestClient
 
 from service.settings import GeneratorSettings
+from tests.service.fakes import Endpoint, Library, Serve
 
-if TYPE_CHECKING:
-    from tests.service.conftest import Endpoint, Library
-
-Serve = Callable[..., TestClient]
 RIVER = {"question": "What river flows into the Adriatic?", "route": "graph"}
 
 
@@ -43,7 +39,7 @@ def test_nothing_found_is_said(client: TestClient) -> None:
 
 
 def test_a_model_answers_from_numbered_passages(
-    serve: Serve, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
 ) -> None:
     client = serve(library, generator=replace(with_model, passages=2, passage_characters=11))
     endpoint.text = "The Neretva [1] , not [9] or [0] , see also [2] and [1] ."
@@ -62,7 +58,7 @@ def test_a_model_answers_from_numbered_passages(
 
 
 def test_a_model_that_fails_is_no_reason_to_say_nothing(
-    serve: Serve, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
 ) -> None:
     client = serve(library, generator=with_model)
     endpoint.script = [(401, {})]
@@ -75,7 +71,7 @@ def test_a_model_that_fails_is_no_reason_to_say_nothing(
 
 
 def test_a_stream_tells_passages_first(
-    serve: Serve, library: "Library", with_model: GeneratorSettings
+    serve: Serve, library: Library, with_model: GeneratorSettings
 ) -> None:
     client = serve(library, generator=with_model)
     reply = client.post("/v1/answer", json={**RIVER, "stream": True})
@@ -89,7 +85,7 @@ def test_a_stream_tells_passages_first(
 
 
 def test_a_stream_that_breaks_off_says_so(
-    serve: Serve, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
 ) -> None:
     client = serve(library, generator=with_model)
     endpoint.script = ["break"]

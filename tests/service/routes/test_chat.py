@@ -1,7 +1,6 @@
 """With OpenAI's own client, as well as without."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import openai
 import pytest
@@ -10,11 +9,8 @@ from starlette.testclient import TestClient
 
 from backends.types import Passage
 from service.settings import GeneratorSettings
+from tests.service.fakes import Endpoint, Library, Serve
 
-if TYPE_CHECKING:
-    from tests.service.conftest import Endpoint, Library
-
-Serve = Callable[..., TestClient]
 QUESTION = "What river flows into the Adriatic?"
 TALK: list[Any] = [{"role": "user", "content": QUESTION}]
 
@@ -23,8 +19,8 @@ def official(client: TestClient, key: str = "none") -> OpenAI:
     return OpenAI(base_url="http://localhost/v1", api_key=key, http_client=client, max_retries=0)
 
 
-def test_models_are_routes(serve: Serve, make_library: "type[Library]") -> None:
-    client = official(serve(engines={"main": make_library(), "other": make_library()}))
+def test_models_are_routes(serve: Serve) -> None:
+    client = official(serve(engines={"main": Library(), "other": Library()}))
     names = [model.id for model in client.models.list()]
     assert {"wye-dense", "wye-graph", "wye-fusion", "wye-dense:other"} <= {*names}
     assert client.models.retrieve("wye-graph:other").owned_by == "wye"
@@ -46,7 +42,7 @@ def test_a_chat_without_a_model_says_that_it_quotes(client: TestClient) -> None:
 
 
 def test_a_model_sees_the_conversation_and_the_last_question_is_searched_for(
-    serve: Serve, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
 ) -> None:
     client = official(serve(library, generator=with_model))
     reply = client.chat.completions.create(
@@ -72,7 +68,7 @@ def test_a_model_sees_the_conversation_and_the_last_question_is_searched_for(
     assert (sent["temperature"], "chat_id" in sent) == (0, False)
 
 
-def test_a_stream(serve: Serve, library: "Library", with_model: GeneratorSettings) -> None:
+def test_a_stream(serve: Serve, library: Library, with_model: GeneratorSettings) -> None:
     client = official(serve(library, generator=with_model))
     chunks = list(
         client.chat.completions.create(
@@ -99,7 +95,7 @@ def test_a_stream_that_quotes(client: TestClient) -> None:
 
 
 def test_an_answer_that_breaks_off_is_an_error(
-    serve: Serve, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
 ) -> None:
     client = official(serve(library, generator=with_model))
     endpoint.script = ["break", "break"]
@@ -112,14 +108,14 @@ def test_an_answer_that_breaks_off_is_an_error(
         client.chat.completions.create(model="wye-graph", messages=TALK)
 
 
-def test_another_collection_is_another_model(serve: Serve, make_library: "type[Library]") -> None:
-    other = make_library([Passage("only", "", "A river of its own.")])
-    client = official(serve(engines={"main": make_library(), "other": other}))
+def test_another_collection_is_another_model(serve: Serve) -> None:
+    other = Library([Passage("only", "", "A river of its own.")])
+    client = official(serve(engines={"main": Library(), "other": other}))
     reply = client.chat.completions.create(model="wye-dense:other", messages=TALK)
     assert (reply.model_extra or {})["wye"]["passages"][0]["id"] == "only"
 
 
-def test_a_long_message_is_searched_for_by_its_end(client: TestClient, library: "Library") -> None:
+def test_a_long_message_is_searched_for_by_its_end(client: TestClient, library: Library) -> None:
     long = "word " * 3000 + QUESTION
     talk: list[Any] = [{"role": "user", "content": long}]
     reply = official(client).chat.completions.create(model="wye-dense", messages=talk)

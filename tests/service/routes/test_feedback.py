@@ -1,18 +1,13 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from starlette.testclient import TestClient
 
-if TYPE_CHECKING:
-    from tests.service.conftest import Library
-
-Serve = Callable[..., TestClient]
+from tests.service.fakes import Library, Serve
 
 
-def test_feedback_joins_the_reply_it_is_about(serve: Serve, library: "Library", log: Path) -> None:
+def test_feedback_joins_the_reply_it_is_about(serve: Serve, library: Library, log: Path) -> None:
     client = serve(library, request_log=log)
     asked = {"question": "What river is it?", "route": "dense"}
     id_ = client.post("/v1/retrieve", json=asked).json()["request_id"]
@@ -34,7 +29,7 @@ def test_feedback_is_not_lost_in_silence(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "change", [{"request_id": "a b"}, {"rating": "fine"}, {"comment": "x" * 5000}, {"more": 1}]
 )
-def test_mistakes(serve: Serve, library: "Library", log: Path, change: dict[str, object]) -> None:
+def test_mistakes(serve: Serve, library: Library, log: Path, change: dict[str, object]) -> None:
     client = serve(library, request_log=log)
     said = {"request_id": "x", "rating": "good", **change}
     assert client.post("/v1/feedback", json=said).status_code == 422

@@ -1,19 +1,11 @@
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from starlette.testclient import TestClient
-
 from router.types import Route
+from tests.live import until
+from tests.service.fakes import Library, Serve
 
-if TYPE_CHECKING:
-    from tests.service.conftest import Library
-
-Serve = Callable[..., TestClient]
 RIVER = {"question": "What river is it?", "route": "dense"}
 
 
-def test_it_is_healthy_before_it_is_ready(serve: Serve, library: "Library") -> None:
+def test_it_is_healthy_before_it_is_ready(serve: Serve, library: Library) -> None:
     library.seconds = {Route.DENSE: 0.3}
     client = serve(library, ready=False)
     assert client.get("/health").json()["status"] == "ok"
@@ -21,9 +13,7 @@ def test_it_is_healthy_before_it_is_ready(serve: Serve, library: "Library") -> N
     early = client.post("/v1/retrieve", json=RIVER)
     assert (early.status_code, early.json()["type"]) == (503, "urn:wye:problem:loading")
     assert early.headers["retry-after"] == "1"
-    give_up = time.monotonic() + 10
-    while client.get("/ready").status_code != 200 and time.monotonic() < give_up:
-        time.sleep(0.01)
+    until(lambda: client.get("/ready").status_code == 200)
     assert client.get("/ready").json() == {
         "status": "ready",
         "collections": [
@@ -39,15 +29,11 @@ def test_it_is_healthy_before_it_is_ready(serve: Serve, library: "Library") -> N
     }
 
 
-def test_what_cannot_be_loaded_says_why(serve: Serve, library: "Library") -> None:
+def test_what_cannot_be_loaded_says_why(serve: Serve, library: Library) -> None:
     library.failing = {Route.GRAPH}
     client = serve(library, ready=False)
-    give_up = time.monotonic() + 10
-    while time.monotonic() < give_up:
-        (facts,) = client.get("/ready").json()["collections"]
-        if "error" in facts:
-            break
-        time.sleep(0.01)
+    until(lambda: "the arm is broken" in client.get("/ready").text)
+    (facts,) = client.get("/ready").json()["collections"]
     assert facts == {"collection": "default", "ready": False, "error": "the arm is broken"}
     assert client.get("/ready").status_code == 503
     assert client.get("/health").status_code == 200

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -18,9 +18,7 @@ from service.app import build
 from service.http.keys import Scope, new_key
 from service.settings import GeneratorSettings, ServeSettings, ServiceSettings
 from tests.live import PATIENCE, listening
-
-if TYPE_CHECKING:
-    from tests.service.conftest import Endpoint, Library
+from tests.service.fakes import Endpoint, Library
 
 HISTORY = "USER: Which bridge is in Mostar?\nASSISTANT: Stari Most, the Old Bridge [1]."
 CHORES = {
@@ -42,7 +40,7 @@ def chore(kind: str) -> str:
     )
 
 
-def conversation(last: str, **more: object) -> dict[str, Any]:
+def conversation(last: str) -> dict[str, Any]:
     """A request for the third turn of a conversation, as a page of the browser sends it."""
     return {
         "model": "wye-auto",
@@ -56,19 +54,13 @@ def conversation(last: str, **more: object) -> dict[str, Any]:
                 "role": "user",
                 "content": [
                     {"type": "text", "text": last, "cache_control": {"type": "ephemeral"}},
-                    {
-                        "type": "image_url",
-                        "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="},
-                    },
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0="}},
                 ],
             },
         ],
         "params": {},
         "tool_servers": [],
-        "tool_ids": None,
-        "tools": None,
-        "functions": None,
-        "tool_choice": None,
+        **dict.fromkeys(["tool_ids", "tools", "functions", "tool_choice"]),
         "files": [{"type": "file", "id": "3f", "name": "a.txt"}],
         "features": {"image_generation": False, "web_search": False, "memory": False},
         "variables": {"{{USER_NAME}}": "Ada", "{{CURRENT_DATE}}": "1843-08-01"},
@@ -88,10 +80,7 @@ def conversation(last: str, **more: object) -> dict[str, Any]:
         "num_ctx": 8192,
         "reasoning_effort": "low",
         "logit_bias": {"50256": -100},
-        "response_format": None,
-        "stop": None,
-        "seed": None,
-        **more,
+        **dict.fromkeys(["response_format", "stop", "seed"]),
     }
 
 
@@ -147,7 +136,7 @@ Connect = Callable[..., WebUI]
 
 
 @pytest.fixture
-def connect(library: "Library") -> Iterator[Connect]:
+def connect(library: Library) -> Iterator[Connect]:
     """Makes clients of a server of `library`; a language model writes, if one is given."""
     with ExitStack() as stack:
 
@@ -179,8 +168,8 @@ def test_models_are_listed_to_who_has_the_key(connect: Connect) -> None:
 @pytest.mark.parametrize("writes", [True, False])
 def test_a_conversation_streams_in_frames_that_clients_parse(
     connect: Connect,
-    library: "Library",
-    endpoint: "Endpoint",
+    library: Library,
+    endpoint: Endpoint,
     with_model: GeneratorSettings,
     writes: bool,
 ) -> None:
@@ -211,7 +200,7 @@ def test_a_conversation_streams_in_frames_that_clients_parse(
 
 
 def test_a_question_that_goes_on_is_searched_as_it_stands(
-    connect: Connect, library: "Library", endpoint: "Endpoint", with_model: GeneratorSettings
+    connect: Connect, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
 ) -> None:
     client = connect(with_model)
     client.lines(conversation("and who designed it?"))
@@ -223,11 +212,7 @@ def test_a_question_that_goes_on_is_searched_as_it_stands(
 
 @pytest.mark.parametrize("kind", CHORES)
 def test_a_chore_is_the_language_models_alone(
-    connect: Connect,
-    library: "Library",
-    endpoint: "Endpoint",
-    with_model: GeneratorSettings,
-    kind: str,
+    connect: Connect, library: Library, endpoint: Endpoint, with_model: GeneratorSettings, kind: str
 ) -> None:
     client = connect(with_model)
     endpoint.text = json.dumps({kind: "Bridges of Mostar"})
@@ -245,7 +230,7 @@ def test_a_chore_is_the_language_models_alone(
 
 
 def test_without_a_language_model_a_chore_is_left_to_the_client(
-    connect: Connect, library: "Library"
+    connect: Connect, library: Library
 ) -> None:
     client = connect()
     reply = client.do(chore("title"))
@@ -258,7 +243,7 @@ def test_without_a_language_model_a_chore_is_left_to_the_client(
 
 
 def test_a_chore_that_fails_says_so(
-    connect: Connect, endpoint: "Endpoint", with_model: GeneratorSettings
+    connect: Connect, endpoint: Endpoint, with_model: GeneratorSettings
 ) -> None:
     client = connect(with_model)
     endpoint.script = [(401, {})]
@@ -276,19 +261,15 @@ def test_a_chore_that_fails_says_so(
     ],
 )
 def test_a_question_in_a_form_of_its_own_is_a_question(
-    connect: Connect, library: "Library", prompt: str
+    connect: Connect, library: Library, prompt: str
 ) -> None:
     assert connect().do(prompt)["wye"]["passages"]
     assert library.batches[0][1] == [prompt]
 
 
 def test_a_chore_in_the_middle_of_a_conversation_is_none(
-    connect: Connect, library: "Library"
+    connect: Connect, library: Library
 ) -> None:
-    turns = [
-        {"role": "user", "content": "Which bridge?"},
-        {"role": "assistant", "content": "Stari Most."},
-        {"role": "user", "content": chore("title")},
-    ]
+    turns = conversation(chore("title"))["messages"]
     assert connect().do("", messages=turns)["wye"]["passages"]
     assert len(library.batches) == 1

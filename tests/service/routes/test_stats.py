@@ -1,36 +1,22 @@
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from router.errors import ModelFileError
 from router.types import Route, Thresholds
 from service.http.keys import Scope, append_key, new_key
 from service.routes.stats import percentile, route_times
 from service.schemas.stats import RecentQuestion, RouteTimesValue
 from service.service import REMEMBERED, Service
+from tests.service.fakes import Library, Serve
 
-if TYPE_CHECKING:
-    from tests.service.conftest import Library
-
-Serve = Callable[..., TestClient]
 QUESTION = "Into which sea does the river beneath the bridge flow?"
 
 
 def one(ms: float, route: Route = Route.DENSE) -> RecentQuestion:
-    return RecentQuestion(
-        time=0.0,
-        question="",
-        collection="default",
-        asked=Route.AUTO,
-        route=route,
-        score=None,
-        ms=ms,
-        degraded="",
-    )
+    own: dict[str, Any] = {"time": 0.0, "question": "", "collection": "default", "degraded": ""}
+    return RecentQuestion(**own, asked=Route.AUTO, route=route, score=None, ms=ms)
 
 
 def test_percentiles_are_values_that_occurred() -> None:
@@ -72,7 +58,7 @@ def test_before_the_first_question_there_is_nothing(client: TestClient) -> None:
     assert body["questions"] is None
 
 
-def test_answers_are_counted_by_the_route_that_gave_them(serve: Serve, library: "Library") -> None:
+def test_answers_are_counted_by_the_route_that_gave_them(serve: Serve, library: Library) -> None:
     client = serve(library)
     for question in (QUESTION, QUESTION, "What river?"):
         client.post("/v1/retrieve", json={"question": question})
@@ -90,14 +76,14 @@ def test_answers_are_counted_by_the_route_that_gave_them(serve: Serve, library: 
     assert (body["answered"], body["remembered"], body["last_minute"]) == (4, 4, 4)
 
 
-def test_without_a_router_there_are_no_thresholds(serve: Serve, library: "Library") -> None:
+def test_without_a_router_there_are_no_thresholds(serve: Serve, library: Library) -> None:
     library.has_no_router = True
     (scores,) = read(serve(library))["collections"]
     assert (scores["router"], scores["thresholds"], scores["simple"]) == ("", None, None)
 
 
-def test_each_collection_tells_of_its_own(serve: Serve, make_library: "type[Library]") -> None:
-    careful, bold = make_library(), make_library()
+def test_each_collection_tells_of_its_own(serve: Serve) -> None:
+    careful, bold = Library(), Library()
     bold.thresholds = Thresholds(0.0, 0.1)
     client = serve(engines={"careful": careful, "bold": bold})
     routes = [
@@ -113,32 +99,8 @@ def test_each_collection_tells_of_its_own(serve: Serve, make_library: "type[Libr
     assert found["bold"]["thresholds"] == {"low": 0.0, "high": 0.1}
 
 
-def test_thresholds_are_followed_and_a_fault_in_them_is_told(
-    serve: Serve, library: "Library"
-) -> None:
-    client = serve(library)
-    library.with_thresholds = Thresholds(0.0, 0.1)
-    give_up = time.monotonic() + 10
-    while read(client)["collections"][0]["thresholds"] != {"low": 0.0, "high": 0.1}:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-    route = client.post("/v1/retrieve", json={"question": "What river?"}).json()["route"]
-    assert (route["path"], route["thresholds"]) == ("graph", {"low": 0.0, "high": 0.1})
-    service: Service = client.app.state.service  # type: ignore[attr-defined]
-    later = cast("Library", service.collections["default"].session)
-    later.with_thresholds = ModelFileError("thresholds.json is not JSON.")
-    while not (error := read(client)["collections"][0]["error"]):
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-    assert error == "thresholds.json is not JSON."
-    assert client.get("/ready").status_code == 200
-    assert client.get("/ready").json()["collections"][0]["error"] == error
-    route = client.post("/v1/retrieve", json={"question": "What river?"}).json()["route"]
-    assert route["thresholds"] == {"low": 0.0, "high": 0.1}
-
-
 def test_questions_are_told_where_they_are_logged(
-    serve: Serve, library: "Library", log: Path
+    serve: Serve, library: Library, log: Path
 ) -> None:
     client = serve(library, request_log=log)
     for question in ("What river?", QUESTION):
@@ -150,7 +112,7 @@ def test_questions_are_told_where_they_are_logged(
 
 @pytest.mark.parametrize(("scope", "told"), [(Scope.READ, False), (Scope.ADMIN, True)])
 def test_readers_are_not_told_what_others_ask(
-    serve: Serve, library: "Library", log: Path, scope: Scope, told: bool
+    serve: Serve, library: Library, log: Path, scope: Scope, told: bool
 ) -> None:
     secret, key = new_key("ada", [scope])
     append_key(log.parent / "keys.txt", key)

@@ -1,6 +1,3 @@
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import openai
 import pytest
 from openai import OpenAI
@@ -8,11 +5,7 @@ from starlette.testclient import TestClient
 
 from backends.types import Passage
 from router.types import Route, Thresholds
-
-if TYPE_CHECKING:
-    from tests.service.conftest import Library
-
-Serve = Callable[..., TestClient]
+from tests.service.fakes import Library, Serve
 
 
 @pytest.fixture
@@ -20,7 +13,7 @@ def official(client: TestClient) -> OpenAI:
     return OpenAI(base_url="http://localhost/v1", api_key="none", http_client=client, max_retries=0)
 
 
-def test_a_search(official: OpenAI, library: "Library") -> None:
+def test_a_search(official: OpenAI, library: Library) -> None:
     page = official.vector_stores.search(
         "default",
         query="What river is it?",
@@ -54,9 +47,9 @@ def test_several_queries_are_fused(official: OpenAI) -> None:
     assert [*scores] == ["neretva", "tower", "mostar"]
 
 
-def test_lists_and_nothings_in_metadata(serve: Serve, make_library: "type[Library]") -> None:
+def test_lists_and_nothings_in_metadata(serve: Serve) -> None:
     odd = Passage("p", "", "A river.", {"tags": ["a", "b"], "none": None, "yes": True})
-    client = serve(make_library([odd]))
+    client = serve(Library([odd]))
     body = client.post("/v1/vector_stores/default/search", json={"query": "river"}).json()
     (result,) = body["data"]
     assert result["attributes"] == {"tags": "a, b", "yes": True}
@@ -66,18 +59,13 @@ def test_lists_and_nothings_in_metadata(serve: Serve, make_library: "type[Librar
 def test_collections_are_listed(official: OpenAI) -> None:
     (store,) = official.vector_stores.list().data
     assert (store.id, store.status, store.file_counts.completed) == ("default", "completed", 3)
-    assert official.vector_stores.retrieve("default").metadata == {
-        "index_version": "1",
-        "router": "words/v1",
-        "threshold_low": "0.4",
-        "threshold_high": "0.7",
-    }
+    assert official.vector_stores.retrieve("default").metadata == store.metadata
     with pytest.raises(openai.NotFoundError, match="There is no collection 'nope'"):
         official.vector_stores.search("nope", query="x")
 
 
-def test_each_tells_of_its_own_router(serve: Serve, make_library: "type[Library]") -> None:
-    bold, without = make_library(), make_library()
+def test_each_tells_of_its_own_router(serve: Serve) -> None:
+    bold, without = Library(), Library()
     bold.thresholds, without.has_no_router = Thresholds(0.0, 0.25), True
     stores = serve(engines={"bold": bold, "without": without}).get("/v1/vector_stores").json()
     assert [store["metadata"] for store in stores["data"]] == [

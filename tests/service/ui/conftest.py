@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from selenium import webdriver
@@ -20,9 +20,7 @@ from backends.types import Passage
 from service.app import build
 from service.settings import ServeSettings, ServiceSettings
 from tests.live import listening
-
-if TYPE_CHECKING:
-    from tests.service.conftest import Library
+from tests.service.fakes import LIBRARY, Library
 
 PATIENCE = 30
 SCRIPT = "<script>document.title = 'owned'</script>"
@@ -140,8 +138,8 @@ def visit(chromium: webdriver.Chrome, downloads: Path) -> Iterator[Visit]:
     with ExitStack() as stack:
 
         def start(
-            library: "Library",
-            beside: "Mapping[str, Library] | None" = None,
+            library: Library,
+            beside: Mapping[str, Library] | None = None,
             **options: Any,  # noqa: ANN401
         ) -> Page:
             settings = ServiceSettings(serve=replace(ServeSettings(), **options))
@@ -154,6 +152,6 @@ def visit(chromium: webdriver.Chrome, downloads: Path) -> Iterator[Visit]:
 
 
 @pytest.fixture
-def page(visit: Visit, make_library: "type[Library]", stock: tuple[Passage, ...]) -> Page:
+def page(visit: Visit) -> Page:
     """Of a library in which one passage is hostile."""
-    return visit(make_library((*stock, HOSTILE)))
+    return visit(Library((*LIBRARY, HOSTILE)))

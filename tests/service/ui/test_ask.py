@@ -7,11 +7,11 @@ from selenium.webdriver.common.keys import Keys
 
 from router.types import Route
 from service.http.keys import Scope, append_key, new_key
+from tests.service.fakes import Library
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.service.conftest import Library
     from tests.service.ui.conftest import Page
 
 Visit = Callable[..., "Page"]
@@ -82,7 +82,7 @@ def test_what_passages_say_is_text_and_nothing_else(page: "Page") -> None:
 
 
 def test_without_a_router_it_says_why_and_other_routes_answer(
-    visit: Visit, library: "Library"
+    visit: Visit, library: Library
 ) -> None:
     library.has_no_router = True
     page = visit(library)
@@ -95,7 +95,7 @@ def test_without_a_router_it_says_why_and_other_routes_answer(
     assert page.all(".gauge") == []
 
 
-def test_a_degraded_answer_says_so(visit: Visit, library: "Library") -> None:
+def test_a_degraded_answer_says_so(visit: Visit, library: Library) -> None:
     page = visit(library)
     library.failing = {Route.AUTO}
     page.ask(GRAPH)
@@ -125,7 +125,7 @@ def test_a_filter_holds(page: "Page") -> None:
 
 
 def test_a_key_is_asked_for_and_kept_in_this_tab_only(
-    visit: Visit, library: "Library", tmp_path: "Path"
+    visit: Visit, library: Library, tmp_path: "Path"
 ) -> None:
     secret, key = new_key("ada", [Scope.READ])
     append_key(tmp_path / "keys.txt", key)

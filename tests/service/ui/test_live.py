@@ -7,9 +7,9 @@ from selenium.webdriver.common.keys import Keys
 from router.errors import ModelFileError
 from router.model_files import read_policy
 from router.types import Thresholds
+from tests.service.fakes import Library
 
 if TYPE_CHECKING:
-    from tests.service.conftest import Library
     from tests.service.ui.conftest import Page
 
 Visit = Callable[..., "Page"]
@@ -29,7 +29,7 @@ def test_traffic_is_shown_and_questions_only_if_logged(page: "Page") -> None:
 
 
 def test_logged_questions_are_listed_as_text(
-    visit: Visit, library: "Library", tmp_path: Path
+    visit: Visit, library: Library, tmp_path: Path
 ) -> None:
     page = visit(library, request_log=tmp_path / "log.jsonl")
     page.ask("<b>What</b> river?")
@@ -66,9 +66,9 @@ def test_thresholds_are_tried_and_saved_but_not_set(page: "Page") -> None:
 
 
 def test_each_collection_has_its_own_thresholds_to_try(
-    visit: Visit, library: "Library", make_library: "type[Library]", tmp_path: Path
+    visit: Visit, library: Library, tmp_path: Path
 ) -> None:
-    bold = make_library()
+    bold = Library()
     bold.thresholds = Thresholds(0.0, 0.1)
     log = tmp_path / "log.jsonl"
     page = visit(library, beside={"bold": bold}, refresh_seconds=0.05, request_log=log)
@@ -97,7 +97,7 @@ def test_each_collection_has_its_own_thresholds_to_try(
     assert page.complaints == []
 
 
-def test_thresholds_that_cannot_be_used_are_seen(visit: Visit, library: "Library") -> None:
+def test_thresholds_that_cannot_be_used_are_seen(visit: Visit, library: Library) -> None:
     page = visit(library, refresh_seconds=0.05)
     library.with_thresholds = ModelFileError("<b>thresholds.json</b> is not JSON.")
     page.one("#tab-live").click()

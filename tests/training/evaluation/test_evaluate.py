@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from backends.types import Hit, Ranking
+from backends.types import RankedHit, Ranking
 from router.types import Reply, Route
 from training.data.dataset import Dataset, Question
 from training.evaluation.evaluate import evaluate
@@ -35,7 +35,7 @@ class Canned:
 
     def _reply(self, question: str, route: Route, k: int) -> Reply:
         ids = ANSWERS.get((route, question), [])[:k]
-        hits = tuple(Hit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
+        hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
         degraded = "no seed" if (route, question) == (Route.GRAPH, "one") else ""
         seconds = {"encoding": 0.002, str(route): 0.001 if question == "one" else 0.003}
         return Reply(question, route, Ranking(route, hits, 4, degraded), {}, seconds, version=7)

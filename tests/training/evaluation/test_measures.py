@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.types import Hit
+from backends.types import RankedHit
 from training.evaluation.measures import MEASURES, score, write_trec
 
 PASSAGES = [f"p{number}" for number in range(14)]
@@ -57,8 +57,8 @@ def test_passages_judged_irrelevant_are_no_evidence() -> None:
     assert measures["all-evidence@5"] == 1
 
 
-def hits(*scores: float) -> list[Hit]:
-    return [Hit(f"p{rank}", score_, rank) for rank, score_ in enumerate(scores, start=1)]
+def hits(*scores: float) -> list[RankedHit]:
+    return [RankedHit(f"p{rank}", score_, rank) for rank, score_ in enumerate(scores, start=1)]
 
 
 def test_a_run_reads_back_as_it_was(tmp_path: Path) -> None:

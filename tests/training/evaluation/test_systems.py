@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from backends.types import Hit, Ranking
+from backends.types import RankedHit, Ranking
 from router.policy import Policy
 from router.types import Decision, Reply, Route, Thresholds
 from training.data.dataset import Dataset, Question
@@ -31,7 +31,7 @@ class Known:
         del k
         self.asked.append((route, tuple(questions)))
         return [
-            Reply(q, route, Ranking(route, (Hit(FIRST[q][route], 1.0, 1),)), {}, {}, 1)
+            Reply(q, route, Ranking(route, (RankedHit(FIRST[q][route], 1.0, 1),)), {}, {}, 1)
             for q in questions
         ]
 

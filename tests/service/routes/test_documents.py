@@ -1,32 +1,34 @@
 """Documents over HTTP: what is sent is found, what is deleted is not."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from backends.store.index import Index
+from backends.store.index import PassageStore
 from service.http.keys import Scope, new_key
 from service.settings import ServeSettings
+from tests.live import until
+from tests.service.fakes import Serve
+from tests.service.ingest.files import NDJSON, make_lines, wait_for
 
-Start = Callable[..., TestClient]
-Lines = Callable[..., str]
-WaitFor = Callable[[TestClient, str], dict[str, Any]]
+
+@pytest.fixture
+def client(start: Serve) -> TestClient:
+    return start(direct_passages=8, group_passages=8)
 
 
 def found(client: TestClient, question: str, version: int = 0) -> list[str]:
     """Ids of passages, from a reply that has seen a version."""
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
+
+    def seen() -> dict[str, Any] | None:
         reply = client.post("/v1/retrieve", json={"question": question, "route": "dense", "k": 100})
         assert reply.status_code == 200, reply.text
-        if reply.json()["index"]["version"] >= version:
-            return [passage["id"] for passage in reply.json()["passages"]]
-        time.sleep(0.02)
-    raise AssertionError(f"version {version} was never searched")
+        body: dict[str, Any] = reply.json()
+        return body if body["index"]["version"] >= version else None
+
+    return [passage["id"] for passage in (until(seen) or {})["passages"]]
 
 
 def test_a_document_is_committed_when_the_reply_comes(client: TestClient, folder: Path) -> None:
@@ -35,21 +37,21 @@ def test_a_document_is_committed_when_the_reply_comes(client: TestClient, folder
     assert reply.status_code == 201
     said = reply.json()
     assert (said["documents"], said["added"], said["updated"]) == (["galata"], 1, 0)
-    index = Index.open(folder)
+    index = PassageStore.open(folder)
     assert index.version == said["index_version"]
     assert index.fetch(["galata"])[0].title == "Galata Bridge"
     assert "galata" in found(client, "Galata Bridge", said["index_version"])
 
 
 def test_many_at_once_are_one_commit_or_none(client: TestClient, folder: Path) -> None:
-    before = Index.open(folder).version
+    before = PassageStore.open(folder).version
     bad = [{"id": "a", "text": "One."}, {"id": "b", "text": "Two.", "metadata": {"x": {"y": 1}}}]
     reply = client.post("/v1/documents", json={"documents": bad})
     assert reply.status_code == 422
     assert "metadata 'x' holds an object" in reply.json()["detail"]
     twice = {"documents": [{"id": "a", "text": "One."}, {"id": "a", "text": "Two."}]}
     assert "comes twice" in client.post("/v1/documents", json=twice).json()["detail"]
-    assert Index.open(folder).version == before
+    assert PassageStore.open(folder).version == before
     good = {"documents": [{"id": "a", "text": "One."}, {"id": "b", "text": "Two."}]}
     assert client.post("/v1/documents", json=good).json()["index_version"] == before + 1
 
@@ -126,21 +128,19 @@ def test_the_last_document_can_go(client: TestClient) -> None:
     assert client.get("/v1/documents").json()["total"] == 1
 
 
-def test_json_lines_are_documents(client: TestClient, make_lines: Lines) -> None:
-    kind = {"content-type": "application/x-ndjson"}
-    reply = client.post("/v1/documents", content=make_lines(3), headers=kind)
+def test_json_lines_are_documents(client: TestClient) -> None:
+    reply = client.post("/v1/documents", content=make_lines(3), headers=NDJSON)
     assert (reply.status_code, reply.json()["added"]) == (201, 3)
-    bad = client.post("/v1/documents", content=make_lines(2) + "{nonsense", headers=kind)
+    bad = client.post("/v1/documents", content=make_lines(2) + "{nonsense", headers=NDJSON)
     assert bad.status_code == 422
     assert "line 3: not JSON" in bad.json()["detail"]
-    assert client.post("/v1/documents", content="", headers=kind).status_code == 422
+    assert client.post("/v1/documents", content="", headers=NDJSON).status_code == 422
     wrong = client.post("/v1/documents", content="x", headers={"content-type": "text/html"})
     assert wrong.status_code == 415
 
 
-def test_a_large_upload_is_a_job(client: TestClient, make_lines: Lines, wait_for: WaitFor) -> None:
-    kind = {"content-type": "application/x-ndjson"}
-    reply = client.post("/v1/documents", content=make_lines(50), headers=kind)
+def test_a_large_upload_is_a_job(client: TestClient) -> None:
+    reply = client.post("/v1/documents", content=make_lines(50), headers=NDJSON)
     assert reply.status_code == 202
     job = reply.json()
     assert (job["total"], reply.headers["location"]) == (50, f"/v1/jobs/{job['id']}")
@@ -154,10 +154,9 @@ def test_a_large_upload_is_a_job(client: TestClient, make_lines: Lines, wait_for
     assert client.get("/v1/jobs/job-nope").status_code == 404
 
 
-def test_bodies_have_limits(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_have_limits(start: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     client = start(upload_bytes=4_096, characters=100)
-    kind = {"content-type": "application/x-ndjson"}
-    assert client.post("/v1/documents", content="x" * 5_000, headers=kind).status_code == 413
+    assert client.post("/v1/documents", content="x" * 5_000, headers=NDJSON).status_code == 413
     reply = client.put("/v1/documents/long", json={"text": "word " * 30})
     assert reply.status_code == 422
     assert "has 150 characters, and 100 are stored" in reply.json()["detail"]
@@ -175,7 +174,7 @@ def test_foreign_pages_change_nothing(client: TestClient) -> None:
     assert client.post("/v1/documents", files=file, headers=own).status_code == 201
 
 
-def test_reading_keys_write_nothing(start: Start) -> None:
+def test_reading_keys_write_nothing(start: Serve) -> None:
     secret, key = new_key("reader", [Scope.READ])
     client = start(ServeSettings(keys=(str(key),)))
     headers = {"x-api-key": secret}
@@ -186,7 +185,7 @@ def test_reading_keys_write_nothing(start: Start) -> None:
     assert client.post("/v1/documents", json=sent).status_code == 401
 
 
-def test_what_this_process_wrote_is_found_without_waiting_to_look(start: Start) -> None:
+def test_what_this_process_wrote_is_found_without_waiting_to_look(start: Serve) -> None:
     client = start(ServeSettings(refresh_seconds=3_600))
     for number in range(2):
         sent = {"title": "Galata Bridge", "text": "It spans the Golden Horn."}

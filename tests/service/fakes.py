@@ -1,0 +1,344 @@
+"""Engines without models, and a language model's endpoint that fails as it is told to."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+from starlette.testclient import TestClient
+
+from backends.filters import Columns, parse_filter
+from backends.store.index import PassageStore
+from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
+from backends.types import Passage, RankedHit, Ranking
+from benchmarks.hashing import HashAnalyser
+from featurizer.analyser import Analyser
+from router.errors import ModelFileError
+from router.gateway import Gateway
+from router.policy import Policy
+from router.session import Session
+from router.types import Change, Contribution, Decision, FusedHit, Reply, Route, Source, Thresholds
+
+Serve = Callable[..., TestClient]
+LIBRARY = (
+    Passage(
+        "mostar", "Stari Most", "The Old Bridge spans the Neretva. It is in Mostar.", {"y": 1566}
+    ),
+    Passage("neretva", "Neretva", "The Neretva is a river. It flows into the Adriatic.", {"y": 1}),
+    Passage("tower", "Tower Bridge", "Tower Bridge crosses the Thames in London.", {"y": 1894}),
+)
+
+
+TREE = "(ROOT (SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (PRP it))) (. ?)))"
+
+
+class Library(Session, Gateway):
+    """A session and its gateway in one, with nothing loaded.
+
+    It ranks passages by how many words they share with a question.
+
+    Attributes:
+        failing: Routes that raise.
+        poison: A word that no route but dense survives.
+        seconds: Route -> how long a batch over it takes.
+        batches: Route and questions of every search since it was loaded.
+        has_no_router: Whether nothing here can choose a route.
+        newer: What `reload` gives next.
+        thresholds: That scores are held against.
+        with_thresholds: Of what `reload_thresholds` gives next, or what it raises from now on.
+    """
+
+    def __init__(self, passages: Sequence[Passage] = LIBRARY, version: int = 1) -> None:
+        self._version = version
+        self._folder = Path("/nonexistent/library")
+        self.failing: set[Route] = set()
+        self.poison = ""
+        self.seconds: dict[Route, float] = {}
+        self.batches: list[tuple[Route, list[str]]] = []
+        self.newer: Library | None = None
+        self.has_no_router = False
+        self.thresholds = Thresholds(0.4, 0.7)
+        self.with_thresholds: Thresholds | Exception | None = None
+        self.closed = False
+        self._passages = {passage.id: passage for passage in passages}
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
+    @property
+    def analyser(self) -> Analyser:
+        return cast("Analyser", HashAnalyser())
+
+    @property
+    def gateway(self) -> "Library":
+        return self
+
+    @property
+    def count(self) -> int:
+        return len(self._passages)
+
+    @property
+    def policy(self) -> Policy | None:
+        return None if self.has_no_router else Policy(self.thresholds)
+
+    @property
+    def router_name(self) -> str:
+        return "" if self.has_no_router else "words/v1"
+
+    def build(self) -> None:
+        self.batches = []
+
+    def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
+        return {id_: self._passages[id_] for id_ in ids}
+
+    def reload(self) -> "Library | None":
+        newer, self.newer = self.newer, None
+        return newer
+
+    def reload_thresholds(self) -> "Library | None":
+        newer = self.with_thresholds
+        if isinstance(newer, Exception):
+            raise newer
+        if newer is None:
+            return None
+        self.with_thresholds = None
+        later = copy(self)
+        later.thresholds = newer
+        return later
+
+    def close(self) -> None:
+        self.closed = True
+
+    def search(
+        self,
+        questions: Sequence[str],
+        route: Route,
+        k: int,
+        filter: object | None = None,  # noqa: A002 - the gateway's word
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Reply]:
+        self.batches.append((route, list(questions)))
+        if route == Route.AUTO and self.has_no_router:
+            raise ModelFileError("There is no router model here; train one.")
+        time.sleep(self.seconds.get(route, 0))
+        if route in self.failing:
+            raise RuntimeError("the arm is broken")
+        if self.poison and route != Route.DENSE and any(self.poison in q for q in questions):
+            raise RuntimeError("a question that breaks the arm")
+        if route == Route.AUTO:
+            decisions = self.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
+            replies = [
+                replace(self._answer(question, decision.route, k, filter), decision=decision)
+                for question, decision in zip(questions, decisions, strict=True)
+            ]
+        else:
+            replies = [self._answer(question, route, k, filter) for question in questions]
+        return [_explained(reply) for reply in replies] if explain else replies
+
+    def decide(
+        self,
+        questions: Sequence[str],
+        filter: object | None = None,  # noqa: A002 - the gateway's word
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = False,
+    ) -> list[Decision]:
+        if self.poison and any(self.poison in question for question in questions):
+            raise RuntimeError("a question that breaks the router")
+        hasty = max_latency_ms is not None and max_latency_ms < 5
+        return [
+            self._decision(len(q.split()) / 10, hasty=hasty, explain=explain) for q in questions
+        ]
+
+    def _decision(self, score: float, *, hasty: bool, explain: bool) -> Decision:
+        low, high = self.thresholds.low, self.thresholds.high
+        route = Route.GRAPH if score >= high else Route.FUSION if score > low else Route.DENSE
+        return Decision(
+            Route.DENSE if hasty else route,
+            score,
+            2.0,
+            self.thresholds,
+            "budget: graph takes too long" if hasty else "score",
+            "words/v1",
+            (Contribution("words", 2.0, 10 * score),) if explain else (),
+            Change(Route.DENSE, low, low - score, -1.0) if explain else None,
+            (TREE,) if explain else (),
+        )
+
+    def _answer(self, question: str, route: Route, k: int, filter_: object | None) -> Reply:
+        rows = list(self._passages.values())
+        if filter_ is not None:
+            mask = parse_filter(filter_).mask(Columns([passage.metadata for passage in rows]))
+            rows = [passage for passage, kept in zip(rows, mask, strict=True) if kept]
+        words = set(question.lower().strip("?").split())
+        scored = [
+            (-len(words & set(f"{p.title} {p.text}".lower().replace(".", "").split())), p.id)
+            for p in rows
+        ]
+        hits = tuple(
+            RankedHit(id_, float(-score), rank)
+            for rank, (score, id_) in enumerate(sorted(scored)[:k], start=1)
+        )
+        ranking = Ranking(str(route), hits, len(rows))
+        arms = {str(route): ranking}
+        if route == Route.FUSION:
+            arms = {arm: replace(ranking, retriever=arm) for arm in ("dense", "graph")}
+            ranking = replace(ranking, hits=tuple(_fused(hit) for hit in hits))
+        seconds = {"parsing": 0.001, **dict.fromkeys(arms, 0.002)}
+        return Reply(question, route, ranking, arms, seconds, self.version)
+
+
+def _fused(hit: RankedHit) -> FusedHit:
+    share = 0.5 / (60 + hit.rank)
+    sources = tuple(Source(arm, hit.rank, hit.score, share) for arm in ("dense", "graph"))
+    return FusedHit(hit.id, 2 * share, hit.rank, sources)
+
+
+def _explained(reply: Reply) -> Reply:
+    """As if the graph had gone from the bridge to its river."""
+    if "graph" not in reply.arms:
+        return reply
+    bridge = BridgeNote("Stari Most", "mostar", "The Old Bridge spans the Neretva.", 0.8)
+    return replace(
+        reply,
+        explanation=Explanation(
+            (SeedNote("Old Bridge", "Stari Most", 0.9, "nearest"),),
+            (
+                EntityNote("Stari Most", 1, 0.9, 0.9, 1, None),
+                EntityNote("Neretva", 2, 0.7, 0.7, 2, bridge),
+            ),
+            tuple(
+                PassageNote(hit.id, 0.2, 0.3, ("Neretva",) if hit.id == "neretva" else ())
+                for hit in reply.ranking.hits
+            ),
+        ),
+    )
+
+
+class Shelf(Library):
+    """A library whose passages are one version of a real index, and can be written to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._index = index = PassageStore.open(folder)
+        ids = index.snapshot().to_table(columns=["id"])["id"].to_pylist()
+        super().__init__(index.fetch(ids), index.version)
+        self._folder = folder
+
+    def reload(self) -> "Library | None":
+        return None if self._index.is_newest else Shelf(self._folder)
+
+
+class Endpoint:
+    """A language model's endpoint on a real socket, that fails as it is told to.
+
+    Attributes:
+        script: What each further request gets: "answer", "json", "slow", "stall", "break",
+            "break early", "garbage", "number", "error", "empty", "hang up", "half a refusal", or
+            a status with its headers. After the last, "answer".
+        seen: Body and headers of each request.
+        text: The answer, in words that are sent one by one.
+    """
+
+    def __init__(self) -> None:
+        self.script: list[str | tuple[int, dict[str, str]]] = []
+        self.seen: list[tuple[dict[str, Any], dict[str, str]]] = []
+        self.text = "It crosses the Neretva [1] ."
+        self.release = threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                outer.handle(self)
+
+            def do_GET(self) -> None:
+                outer.reply(self, 200, json.dumps({"data": [{"id": "tiny"}]}), {})
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def close(self) -> None:
+        self.release.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def handle(self, request: BaseHTTPRequestHandler) -> None:
+        length = int(request.headers["content-length"])
+        self.seen.append((json.loads(request.rfile.read(length)), dict(request.headers)))
+        step = self.script.pop(0) if self.script else "answer"
+        if isinstance(step, tuple):
+            self.reply(request, step[0], json.dumps({"error": {"message": "no luck"}}), step[1])
+        elif step == "json":
+            message = {"message": {"content": self.text}, "finish_reason": "stop"}
+            self.reply(request, 200, json.dumps({"choices": [message]}), {})
+        elif step == "hang up":
+            request.connection.close()
+        elif step == "half a refusal":
+            request.send_response(500)
+            request.send_header("content-length", "100")
+            request.end_headers()
+            self.release.wait(10)
+        else:
+            self._stream(request, step)
+
+    def reply(
+        self, request: BaseHTTPRequestHandler, status: int, text: str, headers: dict[str, str]
+    ) -> None:
+        request.send_response(status)
+        for name, value in {"content-type": "application/json", **headers}.items():
+            request.send_header(name, value)
+        request.send_header("content-length", str(len(text)))
+        request.end_headers()
+        request.wfile.write(text.encode())
+
+    def _stream(self, request: BaseHTTPRequestHandler, step: str) -> None:
+        def send(event: object) -> None:
+            text = event if isinstance(event, str) else json.dumps(event)
+            request.wfile.write(f"data: {text}\n\n".encode())
+            request.wfile.flush()
+
+        def piece(content: str | None, finish: str | None = None) -> dict[str, Any]:
+            return {"choices": [{"delta": {"content": content}, "finish_reason": finish}]}
+
+        if step == "slow":
+            self.release.wait(10)
+        request.send_response(200)
+        request.send_header("content-type", "text/event-stream")
+        request.end_headers()
+        if step in ("break early", "empty"):
+            send(piece("" if step == "empty" else None, "stop" if step == "empty" else None))
+            return
+        if step in ("garbage", "number"):
+            send("{nonsense" if step == "garbage" else 3)
+            return
+        if step == "error":
+            send({"error": {"message": "out of memory", "code": 500}})
+            return
+        request.wfile.write(b": a comment, as proxies send them\n\n")
+        for number, word in enumerate(self.text.split()):
+            if number == 2 and step == "break":
+                return
+            if number == 2 and step == "stall":
+                self.release.wait(10)
+            send(piece(word + " "))
+        send(piece(None, "stop"))
+        usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+        send({"choices": [], "usage": usage})
+        send("[DONE]")

@@ -1,0 +1,73 @@
+"""Files to send, and jobs to wait for."""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import docx
+from starlette.testclient import TestClient
+
+from tests.live import until
+
+NDJSON = {"content-type": "application/x-ndjson"}
+
+
+def make_lines(count: int, start: int = 0) -> str:
+    """Documents as JSON lines."""
+    rows = (
+        f'{{"_id": "d{n:05d}", "text": "Bridge number {n} is in Town{n}."}}\n'
+        for n in range(start, start + count)
+    )
+    return "".join(rows)
+
+
+def make_pdf(*pages: str) -> bytes:
+    """A PDF file with a line of text on each page."""
+    kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
+    bodies = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for n, text in enumerate(pages):
+        drawn = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET"
+        bodies += [
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] "
+            f"/Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * n} 0 R >>",
+            f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream",
+        ]
+    written, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(bodies, 1):
+        places.append(len(written))
+        written += f"{number} 0 obj\n{body}\nendobj\n".encode()
+    table = "".join(f"{place:010d} 00000 n \n" for place in places)
+    end = (
+        f"xref\n0 {len(bodies) + 1}\n0000000000 65535 f \n{table}"
+        f"trailer << /Size {len(bodies) + 1} /Root 1 0 R >>\nstartxref\n{len(written)}\n%%EOF\n"
+    )
+    return written + end.encode()
+
+
+def make_word(paragraphs: Sequence[str], cells: Sequence[str] = (), title: str = "") -> bytes:
+    """A DOCX file."""
+    document = docx.Document()
+    document.core_properties.title = title
+    for text in paragraphs:
+        document.add_paragraph(text)
+    if cells:
+        row = document.add_table(1, len(cells)).rows[0]
+        for cell, text in zip(row.cells, cells, strict=True):
+            cell.text = text
+    kept = io.BytesIO()
+    document.save(kept)
+    return kept.getvalue()
+
+
+def wait_for(client: TestClient, job: str) -> dict[str, Any]:
+    """A job when it has ended."""
+
+    def ended() -> dict[str, Any] | None:
+        found: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
+        return found if found["state"] in ("done", "failed", "cancelled") else None
+
+    return until(ended) or {}
