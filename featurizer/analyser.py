@@ -176,9 +176,8 @@ class Analyser:
     ) -> list[Analysis]:
         """Analyse questions: one parse each, and one encoder call for all beside it.
 
-        `seconds["encoding"]` is what was left of encoding once parsing and trees were done.
-
-        However long a question is, the time that it takes is bounded: see `syntax`.
+        `seconds["encoding"]` is what was left of encoding once parsing and trees were done. The
+        time that a question takes is bounded, however long it is: see `constituency.parser`.
 
         Args:
             wanted: Says of an entity mention whether its vector will be needed; the graph needs

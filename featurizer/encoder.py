@@ -210,7 +210,6 @@ def pool_spans(states: Float32, offsets: Sequence[Span], spans: Sequence[Span]) 
     Args:
         states: (at least t, d) token states of one text.
         offsets: t character spans of its tokens; special tokens have empty ones.
-        spans: Character spans to pool.
 
     Returns:
         (number of spans, d); a span without a token is all zero.

@@ -65,6 +65,10 @@ class Shape:
         participles: VPs within an NP that begin with a participle: "built in 1926".
         infinitives: Clauses that begin with "to".
         unary: Phrases with a single child that is a phrase.
+        phrases: Number of phrases below ROOT.
+        nodes: Number of phrases and tags, ROOT included.
+        depth: Of the deepest tag.
+        width: Most nodes at one depth.
     """
 
     def __init__(self, trees: Sequence[Tree]) -> None:
@@ -79,6 +83,10 @@ class Shape:
         self.participles = self.infinitives = self.unary = 0
         for tree in trees:
             self._walk(tree)
+        self.phrases = self.labels.total()
+        self.nodes = len(self.branches) + len(self.depths)
+        self.depth = max(self.depths, default=0)
+        self.width = max(self.levels.values(), default=0)
 
     def _walk(self, root: Tree) -> None:
         # Node, label above, depth, Yngve depth, and phrases of each nested label so far.
@@ -122,26 +130,6 @@ class Shape:
         if label == "VP":
             self.participles += above == "NP" and first.label in ("VBN", "VBG")
             self.infinitives += above == "S" and first.label == "TO"
-
-    @property
-    def phrases(self) -> int:
-        """Number of phrases below ROOT."""
-        return self.labels.total()
-
-    @property
-    def nodes(self) -> int:
-        """Number of phrases and tags, ROOT included."""
-        return len(self.branches) + len(self.depths)
-
-    @property
-    def depth(self) -> int:
-        """Of the deepest tag."""
-        return max(self.depths, default=0)
-
-    @property
-    def width(self) -> int:
-        """Most nodes at one depth."""
-        return max(self.levels.values(), default=0)
 
 
 # Links that lead from one thing to another: "X's Y", "Y of X", "the Y that …", "the Y built by …".

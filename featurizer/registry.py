@@ -57,10 +57,8 @@ def feature_matrix(analyses: Sequence[Analysis]) -> Float64:
 
 def syntax_matrix(questions: Sequence[Syntax]) -> Float64:
     """The same of syntax alone, for which no encoder is needed."""
-    matrix = np.empty((len(questions), len(FEATURES)), np.float64)
-    for row, syntax in enumerate(questions):
-        matrix[row] = feature_row(syntax)
-    return matrix
+    rows = [feature_row(syntax) for syntax in questions]
+    return np.array(rows, np.float64).reshape(len(questions), len(FEATURES))
 
 
 def feature_row(syntax: Syntax) -> list[float]:

@@ -151,7 +151,7 @@ class Syntax:
     Attributes:
         sentences: Where each sentence begins and ends among the tokens.
         trees: One for each sentence, ROOT on top, over its tokens and their tags.
-        flat: Whether each tree is flat because there was none to be found; see `syntax`.
+        flat: Whether each tree is flat for want of a better; see `constituency.parser`.
         unread: Characters at the end of the text that no token stands for.
     """
 

@@ -63,13 +63,7 @@ class _Waiting(Generic[Key, Item, Result]):
 class Batcher(Generic[Key, Item, Result]):
     """A bounded queue in front of one thread that works on batches of entries with one key."""
 
-    def __init__(
-        self,
-        work: Work[Key, Item, Result],
-        *,
-        batch: int,
-        queue: int,
-    ) -> None:
+    def __init__(self, work: Work[Key, Item, Result], *, batch: int, queue: int) -> None:
         """Start nothing yet; at most `batch` entries make a batch, and `queue` entries may wait."""
         self._work = work
         self._batch = batch

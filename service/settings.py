@@ -128,12 +128,7 @@ class ServeSettings:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def has_keys(self) -> bool:
@@ -178,6 +173,14 @@ class GeneratorSettings:
             raise SettingsError(
                 "WYE_GENERATOR__URL is set without a model; name one in WYE_GENERATOR__MODEL."
             )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address means this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class ServiceSettings(Settings):

@@ -45,7 +45,6 @@ class Checkpoint:
         transitions: In the order of the scores.
         roots: Labels of finished trees.
         unary_limit: See `transitions.ParserState`.
-        vectors: Pretrained word vectors.
         lower: Whether the pretrained vocabulary is lower-cased.
         deltas: Word vectors of the training vocabulary, trained with the model.
         boundaries: (2, x) inputs before the first and after the last word.

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from featurizer.errors import TreeError
 
 _TOKEN = re.compile(r"\(|\)|[^\s()]+")
-_ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
-_PLAIN = {escaped: plain for plain, escaped in _ESCAPES.items()}
+_PLAIN = {"-LRB-": "(", "-RRB-": ")"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +72,10 @@ def escape(word: str) -> str:
 
 
 def parse_brackets(text: str) -> Tree:
-    """The tree that a bracket string describes; the inverse of `str(tree)`.
+    """The tree that brackets describe, "(S (NP (PRP it)) (VP (VBZ rains)))"; undoes `str(tree)`.
 
-    Args:
-        text: One tree, e.g. "(S (NP (PRP it)) (VP (VBZ rains)))". The words -LRB- and -RRB-
-            become parentheses; a tag of that name keeps it. An outer bracket without a label
-            (Penn Treebank) becomes ROOT.
+    The words -LRB- and -RRB- become parentheses; a tag of that name keeps it. An outer bracket
+    without a label (Penn Treebank) becomes ROOT.
 
     Raises:
         TreeError: The brackets do not match, or there is no tree or more than one.

@@ -18,8 +18,6 @@ from service.http.problems import Problem
 from service.http.replies import answer_value
 from service.schemas.retrieve import RetrieveReply
 
-_USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")
-
 
 def is_chore(turns: Sequence[Message]) -> bool:
     """Whether the turns of user and assistant are no question but a chore: a title, tags, ….
@@ -42,10 +40,7 @@ class Completion:
     def __init__(
         self, request_id: str, model: str, params: AnswerParams, retrieval: RetrieveReply | None
     ) -> None:
-        """Begin one, of a model as the client named it.
-
-        There is no retrieval where nothing was searched for.
-        """
+        """Begin one; there is no retrieval where nothing was searched for."""
         self._request_id = request_id
         self._model = model
         self._params = params
@@ -115,4 +110,7 @@ def _preface(answer: GeneratedAnswer) -> str:
 
 
 def _usage(answer: GeneratedAnswer) -> dict[str, int]:
-    return {name: answer.usage.get(name, 0) for name in _USAGE}
+    return {
+        name: answer.usage.get(name, 0)
+        for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    }

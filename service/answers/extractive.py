@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -83,10 +83,7 @@ def _worth(sentence: _Sentence, worth: Mapping[str, float], rarity: Mapping[str,
 
 def _rarity(sentences: Sequence[_Sentence]) -> dict[str, float]:
     """Term -> ln(1 + sentences / sentences with it)."""
-    counts: defaultdict[str, int] = defaultdict(int)
-    for sentence in sentences:
-        for term in sentence.terms:
-            counts[term] += 1
+    counts = Counter(term for sentence in sentences for term in sentence.terms)
     return {term: math.log(1 + len(sentences) / count) for term, count in counts.items()}
 
 

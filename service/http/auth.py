@@ -1,16 +1,15 @@
 """Who may ask: keys at the edge, scopes at each address."""
 
-import ipaddress
 from collections.abc import Awaitable, Callable
 
-from fastapi import Request, Security
+from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
 
 from service.errors import ServiceError
 from service.http.keys import ANYBODY, Key, KeyRing, Scope
 from service.http.problems import Problem, key_of
-from service.settings import ServeSettings
+from service.settings import ServeSettings, is_loopback
 
 # What needs a key where there are keys. Health, the OpenAPI schema and the console's files do not.
 PROTECTED = ("/v1/", "/metrics")
@@ -92,6 +91,12 @@ async def from_our_pages(request: Request) -> None:
         )
 
 
+READ = [Depends(needs(Scope.READ))]
+"""Of an address that only tells something."""
+WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
+"""Of an address that changes something."""
+
+
 def refuse_open_server(serve: ServeSettings) -> None:
     """Refuse to be reachable from elsewhere without a key.
 
@@ -115,7 +120,7 @@ def _secret(headers: Headers) -> str | None:
 
 def _check_host(host: str) -> None:
     name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host
-    if name == "localhost" or _is_loopback(name.strip("[]")):
+    if is_loopback(name.strip("[]")):
         return
     raise Problem(
         421,
@@ -123,10 +128,3 @@ def _check_host(host: str) -> None:
         "A server without API keys answers to localhost only. Ask http://localhost, or give the "
         "server keys.",
     )
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

@@ -66,12 +66,6 @@ class BodyLimit:
         self._most = most
         self._larger = dict(larger or {})
 
-    def of(self, path: str) -> int:
-        """Most bytes of a body sent to a path."""
-        return next(
-            (limit for start, limit in self._larger.items() if path.startswith(start)), self._most
-        )
-
     def check(self, path: str, content_length: str | None) -> None:
         """Refuse a body for what its head says.
 
@@ -96,7 +90,8 @@ class BodyLimit:
         return limited
 
     def _refuse(self, path: str, length: int) -> None:
-        most = self.of(path)
+        larger = (limit for start, limit in self._larger.items() if path.startswith(start))
+        most = next(larger, self._most)
         if length > most:
             # Of this kind, since FastAPI takes others for JSON that it cannot read.
             raise HTTPException(413, f"A body may have {most:,} bytes here. Send less at a time.")
@@ -136,21 +131,17 @@ class Edge:
             return
         visit = _Visit(scope, send, self._metrics)
         try:
-            await self._handle(scope, receive, visit)
+            path = scope["path"]
+            key = scope[NOTED_KEY] = identify(self._ring, visit.headers, path)
+            visit.key = key.name
+            if path.startswith(PROTECTED):
+                self._rate.take(key.name)
+            self._bodies.check(path, visit.headers.get("content-length"))
+            await self._app(scope, self._bodies.counting(path, receive), visit.send)
         except Exception as error:  # noqa: BLE001 - the HTTP edge
             await visit.fail(error, receive)
         finally:
             visit.end()
-
-    async def _handle(self, scope: Scope, receive: Receive, visit: "_Visit") -> None:
-        path, headers = scope["path"], visit.headers
-        key = identify(self._ring, headers, path)
-        scope[NOTED_KEY] = key
-        visit.key = key.name
-        if path.startswith(PROTECTED):
-            self._rate.take(key.name)
-        self._bodies.check(path, headers.get("content-length"))
-        await self._app(scope, self._bodies.counting(path, receive), visit.send)
 
 
 class _Visit:

@@ -1,6 +1,6 @@
 """The OpenAPI schema: the words that belong to no single address, and errors as they really are."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -78,9 +78,7 @@ def describe(app: FastAPI, bodies: Sequence[type[BaseModel]] = ()) -> None:
 
 
 def _schema(
-    app: FastAPI,
-    make: Any,  # noqa: ANN401 - a bound method
-    bodies: Sequence[type[BaseModel]],
+    app: FastAPI, make: Callable[[], dict[str, Any]], bodies: Sequence[type[BaseModel]]
 ) -> dict[str, Any]:
     if app.openapi_schema is None:
         schema = make()
@@ -93,7 +91,7 @@ def _schema(
             parts.pop(name, None)
         for part in parts.values():
             _describe_fields(part)
-        for operation in _operations(schema):
+        for operation in (each for path in schema["paths"].values() for each in path.values()):
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = {
                 "description": "What went wrong, and what to do.",
@@ -118,8 +116,3 @@ def _listed(metrics: Metrics) -> str:
     """Every metric, as Markdown."""
     rows = (f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in metrics.listed())
     return "\n\n" + "\n".join(["| metric | type | meaning |", "|---|---|---|", *rows])
-
-
-def _operations(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path in schema["paths"].values():
-        yield from path.values()

@@ -65,10 +65,7 @@ _OPENAI_TYPES: Mapping[int, str] = {
     403: "permission_error",
     404: "not_found_error",
     429: "rate_limit_error",
-    500: "server_error",
-    502: "server_error",
-    503: "server_error",
-    504: "server_error",
+    **dict.fromkeys((500, 502, 503, 504), "server_error"),
 }
 
 
@@ -104,28 +101,20 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
 
     def body(self, request_id: str) -> dict[str, Any]:
         """As JSON; the member `error` is for clients that speak OpenAI's protocol."""
-        body: dict[str, Any] = {
+        return {
             "type": f"urn:wye:problem:{self.slug}",
             "title": _TITLES.get(self.status, "Error"),
             "status": self.status,
             "detail": self.detail,
             "request_id": request_id,
+            **({"errors": self.errors} if self.errors else {}),
+            "error": {
+                "message": self.detail,
+                "type": _OPENAI_TYPES.get(self.status, "invalid_request_error"),
+                "param": self.errors[0]["at"] if self.errors else None,
+                "code": self.slug,
+            },
         }
-        if self.errors:
-            body["errors"] = self.errors
-        body["error"] = {
-            "message": self.detail,
-            "type": _OPENAI_TYPES.get(self.status, "invalid_request_error"),
-            "param": self.errors[0]["at"] if self.errors else None,
-            "code": self.slug,
-        }
-        return body
-
-    def response(self, request_id: str) -> Response:
-        """As a reply."""
-        return JSONResponse(
-            self.body(request_id), self.status, headers=self.headers, media_type=MEDIA_TYPE
-        )
 
 
 def problem_of(error: Exception) -> Problem:
@@ -169,7 +158,9 @@ def answer(error: Exception, scope: Scope) -> Response:
     if problem.slug == "internal":
         LOG.error("internal", exc_info=error, extra={"request_id": request_id})
     scope[NOTED_PROBLEM] = problem.slug
-    return problem.response(request_id)
+    return JSONResponse(
+        problem.body(request_id), problem.status, headers=problem.headers, media_type=MEDIA_TYPE
+    )
 
 
 async def _handle(request: Request, error: Exception) -> Response:

@@ -14,9 +14,6 @@ from opentelemetry.trace import NoOpTracerProvider, Span, Tracer
 from service.errors import ServiceError
 
 NAME = "wye"
-RETRIEVE = "wye.retrieve"
-
-Attribute = str | int | float | bool
 
 
 def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider:
@@ -33,7 +30,10 @@ def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider:
 
 
 def record_retrieval(
-    tracer: Tracer, seconds: Mapping[str, float], total: float, attributes: Mapping[str, Attribute]
+    tracer: Tracer,
+    seconds: Mapping[str, float],
+    total: float,
+    attributes: Mapping[str, str | float],
 ) -> None:
     """Record a retrieval that has just ended, as a child of the current span.
 
@@ -42,7 +42,7 @@ def record_retrieval(
     """
     end = time_ns()
     start = end - round(total * 1e9)
-    span: Span = tracer.start_span(RETRIEVE, start_time=start, attributes=dict(attributes))
+    span: Span = tracer.start_span("wye.retrieve", start_time=start, attributes=dict(attributes))
     context = trace.set_span_in_context(span)
     at = start
     for stage, spent in seconds.items():

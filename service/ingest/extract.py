@@ -20,14 +20,9 @@ _MOST_PARTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What reading one file may take.
+    """What reading one file may take: `seconds` of processor time, `memory_bytes` of address space.
 
-    Attributes:
-        pages: Of a PDF file.
-        characters: Of text.
-        unpacked_bytes: Of a DOCX file when it is decompressed.
-        seconds: Of processor time.
-        memory_bytes: Of address space.
+    `pages` are a PDF file's, `unpacked_bytes` a DOCX file's when it is decompressed.
     """
 
     pages: int

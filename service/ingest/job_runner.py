@@ -62,15 +62,13 @@ class JobRunner:
 
     async def count(self) -> None:
         """Have the metrics say how many jobs there are now, whichever process does them."""
-        for name, writer in self._loaded():
-            self._metrics.unfinished(name, await asyncio.to_thread(writer.jobs.unfinished))
+        for writer in self._loaded():
+            waiting = await asyncio.to_thread(writer.jobs.unfinished)
+            self._metrics.unfinished(writer.collection.name, waiting)
 
     async def jobs(self, collection: Collection | None) -> list[Job]:
         """Jobs of a collection, or of all that are loaded; newest first."""
-        if collection is not None:
-            writers = [self._writers[collection.name]]
-        else:
-            writers = [writer for _, writer in self._loaded()]
+        writers = self._loaded() if collection is None else [self._writers[collection.name]]
         found = [job for each in writers for job in await each.off_loop(each.jobs.jobs)]
         return sorted(found, key=lambda job: job.id, reverse=True)
 
@@ -91,7 +89,7 @@ class JobRunner:
         return job
 
     async def _find(self, id_: str) -> tuple[Job, CollectionWriter]:
-        for _, writer in self._loaded():
+        for writer in self._loaded():
             job = await asyncio.to_thread(writer.jobs.job, id_)
             if job is not None:
                 return job, writer
@@ -102,22 +100,21 @@ class JobRunner:
             f"{self._settings.keep_seconds / 3600:g} hours; /v1/jobs lists them.",
         )
 
-    def _loaded(self) -> Iterator[tuple[str, CollectionWriter]]:
-        for name, writer in self._writers.items():
-            if writer.collection.is_ready:
-                yield name, writer
+    def _loaded(self) -> list[CollectionWriter]:
+        return [writer for writer in self._writers.values() if writer.collection.is_ready]
 
     async def _work(self) -> None:
         swept = monotonic() - _SWEEP
         while not self._stopping.is_set():
             is_time = monotonic() - swept >= _SWEEP
-            for name, writer in self._loaded():
+            for writer in self._loaded():
                 try:
                     await self._work_off(writer)
                     if is_time:
                         await self._sweep(writer)
                 except (OSError, ValueError, TypeError, BackendError) as error:
-                    LOG.error("jobs", exc_info=error, extra={"collection": name})
+                    extra = {"collection": writer.collection.name}
+                    LOG.error("jobs", exc_info=error, extra=extra)
             swept = monotonic() if is_time else swept
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK):
@@ -147,9 +144,8 @@ class JobRunner:
     async def _do(self, writer: CollectionWriter, job: Job) -> None:
         """One job, from where it stands."""
         started, attempts = job.started or time(), job.attempts + 1
-        job = await self._save(
-            writer, replace(job, state=State.RUNNING, started=started, attempts=attempts)
-        )
+        begun = replace(job, state=State.RUNNING, started=started, attempts=attempts)
+        job = await self._save(writer, begun)
         try:
             if job.attempts > _ATTEMPTS:
                 raise ServiceError(

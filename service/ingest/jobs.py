@@ -44,18 +44,9 @@ class Job:
 
     Attributes:
         id: Ids of later jobs are greater.
-        collection: That it is written to.
-        documents: Of the upload.
-        passages: That they were cut into.
-        created: When the upload was accepted.
-        state: Where it stands.
+        passages: That its documents were cut into.
         done: Passages that are committed.
-        added: Of these, those that are new.
-        updated: Those that replaced others.
-        unchanged: Those that were there like this already.
         removed: Former chunks that their documents no longer have.
-        started: When writing began; None before.
-        finished: When it ended; None before.
         index_version: Of its newest commit; None before the first.
         attempts: How often it was begun since anything was committed.
         waits_for: Who is writing, while it waits for them.
@@ -150,7 +141,7 @@ class JobStore:
                 count += len(block)
                 documents.update(passage.document for _, passage in block)
             job = Job(id_, self._collection, len(documents), count, time.time())
-            self._save(job, "is_accepted = 1")
+            self.save(job, accept=True)
         except BaseException:
             with suppress(OSError):
                 self._forget(id_)
@@ -163,20 +154,25 @@ class JobStore:
 
     def unfinished(self) -> list[Job]:
         """Those that wait or run, oldest first."""
-        rows = self._rows(f"{_SELECT} AND {_UNFINISHED} ORDER BY id")
-        return [self._job(row) for row in rows]
+        return [self._job(row) for row in self._rows(f"{_SELECT} AND {_UNFINISHED} ORDER BY id")]
 
     def job(self, id_: str) -> Job | None:
         """A job by id; None if there is none."""
         return next(map(self._job, self._rows(f"{_SELECT} AND id = ?", id_)), None)
 
-    def save(self, job: Job) -> None:
-        """Write down where a job stands.
+    def save(self, job: Job, *, accept: bool = False) -> None:
+        """Write down where a job stands; `accept` it once all its passages are there.
 
         Raises:
             OSError: It cannot be written, or is there no more.
         """
-        self._save(job)
+        stands = ", ".join(f"{name} = :{name}" for name in _FIELDS)
+        if accept:
+            stands += ", is_accepted = 1"
+        with self._change() as database:
+            done = database.execute(f"UPDATE jobs SET {stands} WHERE id = :id", asdict(job))
+            if done.rowcount != 1:
+                raise OSError(f"job {job.id} was taken away")
 
     def passages(self, job: Job) -> Iterator[Passage]:
         """What a job still has to write, in order."""
@@ -258,13 +254,6 @@ class JobStore:
     def _job(self, row: tuple[Any, ...]) -> Job:
         stored = dict(zip(_FIELDS, row, strict=True))
         return Job(**{**stored, "state": State(stored["state"]), "collection": self._collection})
-
-    def _save(self, job: Job, also: str = "is_accepted = is_accepted") -> None:
-        stands = ", ".join(f"{name} = :{name}" for name in _FIELDS)
-        with self._change() as database:
-            done = database.execute(f"UPDATE jobs SET {stands}, {also} WHERE id = :id", asdict(job))
-            if done.rowcount != 1:
-                raise OSError(f"job {job.id} was taken away")
 
     def _forget(self, id_: str) -> None:
         """Delete a job, or what was to become one, some passages at a time."""

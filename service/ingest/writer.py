@@ -67,7 +67,7 @@ class CollectionWriter:
         """
         self.collection = collection
         self._settings = settings.documents
-        self._entity_vectors = settings.ingest.entity_vectors
+        self._ingest = partial(ingest, entity_vectors=settings.ingest.entity_vectors)
         self._models = models
         self._refresher = refresher
         self._threads = threads
@@ -114,13 +114,7 @@ class CollectionWriter:
 
             def write() -> IngestReport:
                 self._leave_jobs_alone(documents)
-                return ingest(
-                    index,
-                    first,
-                    analyser,
-                    batch_passages=len(first),
-                    entity_vectors=self._entity_vectors,
-                )
+                return self._ingest(index, first, analyser, batch_passages=len(first))
 
             report = await self._in_turn(write)
         self._metrics.documents.labels(self.collection.name, "direct").inc(len(documents))
@@ -186,13 +180,8 @@ class CollectionWriter:
 
         def work() -> IngestReport:
             analyser.check()
-            return ingest(
-                index,
-                passages,
-                analyser,
-                batch_passages=self._settings.group_passages,
-                entity_vectors=self._entity_vectors,
-            )
+            most = self._settings.group_passages
+            return self._ingest(index, passages, analyser, batch_passages=most)
 
         async with self._turn:
             started = perf_counter()

@@ -3,19 +3,18 @@
 import json
 from collections.abc import AsyncIterator
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.sse import format_sse_event
 
 from service.answers.generate import AnswerParams, GeneratedAnswer
-from service.http.auth import needs
-from service.http.keys import Scope
+from service.http.auth import READ
 from service.http.replies import answer_value, event_stream, headers, retrieve_reply
 from service.routes.retrieve import search_params
 from service.schemas.answer import AnswerReply, AnswerRequest
 from service.schemas.retrieve import RetrieveReply
 from service.service import Served, Service
 
-router = APIRouter(prefix="/v1", tags=["answers"], dependencies=[Depends(needs(Scope.READ))])
+router = APIRouter(prefix="/v1", tags=["answers"], dependencies=READ)
 
 
 @router.post(

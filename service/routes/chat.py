@@ -3,14 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
 from router.types import Route
 from service.answers.chat import Completion, broken_off, is_chore
 from service.answers.generate import AnswerParams, Message
-from service.http.auth import needs
-from service.http.keys import Scope
+from service.http.auth import READ
 from service.http.problems import Problem, request_id_of
 from service.http.replies import event_stream, headers, retrieve_reply
 from service.schemas.chat import ChatMessage, ChatRequest
@@ -19,7 +18,7 @@ from service.schemas.retrieve import RetrieveReply
 from service.search import SearchParams
 from service.service import Served, Service
 
-router = APIRouter(prefix="/v1", tags=["openai"], dependencies=[Depends(needs(Scope.READ))])
+router = APIRouter(prefix="/v1", tags=["openai"], dependencies=READ)
 
 PREFIX = "wye-"
 _SYSTEM = ("system", "developer")

@@ -3,13 +3,12 @@
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from backends.store.documents import Removal, StoredDocument, list_documents, read_document
 from service.collections import Collection
-from service.http.auth import from_our_pages, needs
-from service.http.keys import Scope
+from service.http.auth import READ, WRITE
 from service.http.problems import Problem
 from service.ingest.bodies import cut, documents_of, passage_of
 from service.ingest.jobs import Job
@@ -35,8 +34,6 @@ SHOWN_IDS = 1_000
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
-READ = [Depends(needs(Scope.READ))]
-WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
 Named = Annotated[CollectionName, Query()]
 Id = Annotated[DocumentId, Path()]
 
@@ -155,11 +152,7 @@ async def delete_many(wanted: DeleteRequest, service: Served) -> DeletedReply:
     one of them, it is refused with 409.
     """
     removal = Removal(tuple(wanted.ids), tuple(wanted.documents), wanted.filter)
-    target = service.collection(wanted.collection)
-    if wanted.dry_run:
-        ids, version = await service.writers[target.name].matching(removal)
-        return _deleted(target, ids, version, dry_run=True)
-    return await _delete(service, target, removal)
+    return await _delete(service, wanted.collection, removal, dry_run=wanted.dry_run)
 
 
 @router.put(
@@ -218,24 +211,16 @@ async def delete(document: Id, service: Served, collection: Named = None) -> Del
     When the reply comes, no question that this process is asked from then on finds it; with
     `everywhere` true, none that any process of the index is asked.
     """
-    removal = Removal(documents=(document,))
-    return await _delete(service, service.collection(collection), removal)
+    return await _delete(service, collection, Removal(documents=(document,)), dry_run=False)
 
 
-async def _delete(service: Service, target: Collection, removal: Removal) -> DeletedReply:
-    ids, version = await service.writers[target.name].delete(removal)
-    everywhere = await service.refresher.catch_up_everywhere(target, version)
-    return _deleted(target, ids, version, everywhere=everywhere)
-
-
-def _deleted(
-    target: Collection,
-    ids: list[str],
-    version: int,
-    *,
-    dry_run: bool = False,
-    everywhere: bool = False,
+async def _delete(
+    service: Service, collection: str | None, removal: Removal, *, dry_run: bool
 ) -> DeletedReply:
+    target = service.collection(collection)
+    writer = service.writers[target.name]
+    ids, version = await (writer.matching(removal) if dry_run else writer.delete(removal))
+    everywhere = not dry_run and await service.refresher.catch_up_everywhere(target, version)
     return DeletedReply(
         collection=target.name,
         index_version=version,

@@ -1,15 +1,14 @@
 """What people thought of replies."""
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 
 from router.request_log import FEEDBACK
-from service.http.auth import needs
-from service.http.keys import Scope
+from service.http.auth import READ
 from service.http.problems import Problem
 from service.schemas.feedback import FeedbackReply, FeedbackRequest
 from service.service import Served
 
-router = APIRouter(prefix="/v1", tags=["operations"], dependencies=[Depends(needs(Scope.READ))])
+router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
 
 
 @router.post(

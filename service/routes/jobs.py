@@ -4,10 +4,9 @@ from dataclasses import asdict
 from time import time
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 
-from service.http.auth import from_our_pages, needs
-from service.http.keys import Scope
+from service.http.auth import READ, WRITE
 from service.ingest.jobs import Job
 from service.schemas.common import CollectionName
 from service.schemas.documents import JobList, JobValue
@@ -18,32 +17,21 @@ router = APIRouter(prefix="/v1/jobs", tags=["documents"])
 JobId = Annotated[str, Path(max_length=64)]
 
 
-@router.get(
-    "", dependencies=[Depends(needs(Scope.READ))], summary="List jobs", operation_id="list_jobs"
-)
+@router.get("", dependencies=READ, summary="List jobs", operation_id="list_jobs")
 async def listed(service: Served, collection: Annotated[CollectionName, Query()] = None) -> JobList:
     """Jobs that wait, run, or ended not long ago, newest first; of all collections or of one."""
     target = None if collection is None else service.collection(collection)
     return JobList(data=[job_value(job) for job in await service.jobs.jobs(target)])
 
 
-@router.get(
-    "/{job}",
-    dependencies=[Depends(needs(Scope.READ))],
-    summary="Follow a job",
-    operation_id="get_job",
-)
+@router.get("/{job}", dependencies=READ, summary="Follow a job", operation_id="get_job")
 async def get(job: JobId, service: Served) -> JobValue:
     """How far a job is, whichever process does it."""
     return job_value(await service.jobs.job(job))
 
 
 @router.delete(
-    "/{job}",
-    dependencies=[Depends(needs(Scope.WRITE)), Depends(from_our_pages)],
-    summary="Cancel a job",
-    operation_id="cancel_job",
-    status_code=202,
+    "/{job}", dependencies=WRITE, summary="Cancel a job", operation_id="cancel_job", status_code=202
 )
 async def cancel(job: JobId, service: Served) -> JobValue:
     """Asks a job to end before its next commit; what it has committed stays.

@@ -1,13 +1,12 @@
 """What Prometheus reads."""
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.responses import Response
 
-from service.http.auth import needs
-from service.http.keys import Scope
+from service.http.auth import READ
 from service.service import Served
 
-router = APIRouter(tags=["operations"], dependencies=[Depends(needs(Scope.READ))])
+router = APIRouter(tags=["operations"], dependencies=READ)
 
 
 @router.get("/metrics", summary="Metrics for Prometheus", operation_id="metrics")

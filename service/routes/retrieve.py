@@ -1,10 +1,9 @@
 """Passages for a question."""
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from router.types import Route
-from service.http.auth import needs
-from service.http.keys import Scope
+from service.http.auth import READ
 from service.http.problems import request_id_of
 from service.http.replies import headers, retrieve_reply, route_value
 from service.schemas.common import SearchRequest
@@ -12,7 +11,7 @@ from service.schemas.retrieve import RetrieveReply, RetrieveRequest, RouteReply,
 from service.search import RouteParams, SearchParams
 from service.service import Served, Service
 
-router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=[Depends(needs(Scope.READ))])
+router = APIRouter(prefix="/v1", tags=["retrieval"], dependencies=READ)
 
 
 @router.post(

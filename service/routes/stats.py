@@ -7,17 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 
 from router.types import Route
 from service.collections import Collection
-from service.http.auth import needs
+from service.http.auth import READ
 from service.http.keys import Scope
 from service.http.problems import key_of
 from service.schemas.stats import RecentQuestion, RouteTimesValue, ScoresValue, StatsReply
 from service.service import Served
 
-router = APIRouter(prefix="/v1", tags=["operations"], dependencies=[Depends(needs(Scope.READ))])
+router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
 
 QUESTIONS = 30
 _MINUTE = 60.0

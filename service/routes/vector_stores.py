@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 
 from backends.types import Metadata, Ranking
 from router.fusion import fuse
 from router.session import Session
 from router.types import Route
 from service.collections import Collection
-from service.http.auth import needs
-from service.http.keys import Scope
+from service.http.auth import READ
 from service.http.replies import headers, retrieve_reply
 from service.schemas.common import DEFAULT_ROUTE, ROUTES
 from service.schemas.retrieve import PassageValue, RetrieveReply
@@ -27,9 +26,7 @@ from service.schemas.vector_stores import (
 from service.search import SearchParams
 from service.service import Served, Service
 
-router = APIRouter(
-    prefix="/v1/vector_stores", tags=["openai"], dependencies=[Depends(needs(Scope.READ))]
-)
+router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=READ)
 
 StoreId = Annotated[str, Path(max_length=64, description="Name of a collection.")]
 

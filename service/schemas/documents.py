@@ -114,13 +114,8 @@ class DocumentsRequest(Strict):
 
     def values(self) -> list[DocumentValue]:
         """The documents."""
-        if self.documents is not None:
-            return self.documents
-        return [
-            DocumentValue(
-                id=self.id or "", title=self.title, text=self.text or "", metadata=self.metadata
-            )
-        ]
+        one = {"id": self.id, "title": self.title, "text": self.text, "metadata": self.metadata}
+        return self.documents or [DocumentValue.model_validate(one)]
 
 
 class WrittenReply(BaseModel):

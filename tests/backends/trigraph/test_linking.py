@@ -134,11 +134,3 @@ def test_names_of_too_many_words_or_none_are_left_out() -> None:
     trie = NameTrie.of([(longest, 0), (f"x {longest}", 1), ("", 2), ("  ", 3)])
     assert trie.find(longest.split()) == [Link(0, 0, MAX_WORDS)]
     assert trie.find(["x", *longest.split()]) == [Link(0, 1, MAX_WORDS)]
-
-
-def test_a_trie_without_names_finds_nothing() -> None:
-    trie = NameTrie.of([])
-    assert trie.find(["Anna"]) == []
-    assert trie.find([]) == []
-    assert [part.tolist() for part in find_all([], ["Anna", ""])] == [[], []]
-    assert [part.tolist() for part in find_all([("anna", 0)], [])] == [[], []]
