@@ -58,11 +58,6 @@ class Desk:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def desk(anyio_backend: str) -> AsyncIterator[Desk]:
     made = Desk()
     yield made

@@ -1,6 +1,7 @@
 import gc
 import time
 import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -105,25 +106,41 @@ def test_both_may_be_newer_at_once(library: Library, collection: Collection) -> 
     assert collection.session.version == 2
 
 
-@pytest.mark.usefixtures("fake_models")
-def test_a_real_index_is_followed_while_it_is_searched(tmp_path: Path) -> None:
-    folder = tmp_path / "index"
-    settings = load_settings()
+Add = Callable[..., None]
 
-    def add(*passages: Passage) -> None:
-        target = Session.create(settings, folder)
+
+@pytest.fixture
+def add(tmp_path: Path, fake_models: None) -> Add:
+    """Write passages to an index, as another process would."""
+
+    def write(*passages: Passage) -> None:
+        target = Session.create(load_settings(), tmp_path / "index")
         ingest(target.index, passages, target.analyser)
         target.close()
 
-    add(Passage("a", "Ada", "Ada met Babbage."))
-    collection = Collection("c", lambda: Session.open(settings, folder))
-    collection.load()
-    before = collection.session
-    assert not collection.renew()
-    add(Passage("b", "Babbage", "Babbage built sessions."))
+    return write
+
+
+@pytest.fixture
+def real(tmp_path: Path, add: Add) -> Iterator[Collection]:
+    """Of that index."""
+    made = Collection("c", lambda: Session.open(load_settings(), tmp_path / "index"))
+    yield made
+    made.close()
+
+
+ADA, BABBAGE = Passage("a", "Ada", "Ada met Babbage."), Passage("b", "Babbage", "He built.")
+
+
+def test_a_real_index_is_followed_while_it_is_searched(add: Add, real: Collection) -> None:
+    add(ADA)
+    real.load()
+    before = real.session
+    assert not real.renew()
+    add(BABBAGE)
     assert before.passages(["b"]) == {}
-    assert collection.renew()
-    after = collection.session
+    assert real.renew()
+    after = real.session
     assert (before.count, after.count) == (1, 2)
     assert before.passages(["a"])["a"].text == after.passages(["a"])["a"].text
     assert [*after.passages(["b", "zz"])] == ["b"]
@@ -131,45 +148,36 @@ def test_a_real_index_is_followed_while_it_is_searched(tmp_path: Path) -> None:
         for route in (Route.DENSE, Route.GRAPH):
             (reply,) = session.gateway.search(["Babbage"], route, 9)
             assert {hit.id for hit in reply.ranking.hits} == found
-    collection.close()
 
 
-@pytest.mark.usefixtures("fake_models")
-def test_a_version_that_is_searched_no_longer_takes_no_memory(tmp_path: Path) -> None:
-    folder = tmp_path / "index"
-    target = Session.create(load_settings(), folder)
-    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
-    collection = Collection("c", lambda: Session.open(load_settings(), folder))
-    collection.load()
-    session = collection.session
+def test_a_version_that_is_searched_no_longer_takes_no_memory(add: Add, real: Collection) -> None:
+    add(ADA)
+    real.load()
+    session = real.session
     assert isinstance(session, Session)
     former = [weakref.ref(part) for part in (session.snapshot, session.snapshot.graph)]
     del session
-    ingest(target.index, [Passage("b", "Babbage", "He built sessions.")], target.analyser)
+    add(BABBAGE)
     gc.disable()
     try:
-        assert collection.renew()
+        assert real.renew()
         assert [part() for part in former] == [None, None]
     finally:
         gc.enable()
-    (reply,) = collection.session.gateway.search(["Ada"], Route.GRAPH, 9)
+    (reply,) = real.session.gateway.search(["Ada"], Route.GRAPH, 9)
     assert len(reply.ranking.hits) == 2
 
 
-@pytest.mark.usefixtures("fake_models")
-def test_an_empty_index_is_served_and_filled_later(tmp_path: Path) -> None:
-    folder = tmp_path / "index"
-    settings = load_settings()
-    target = Session.create(settings, folder)
-    collection = Collection("c", lambda: Session.open(settings, folder))
-    collection.load()
-    assert collection.facts()["passages"] == 0
-    ingest(target.index, [Passage("a", "Ada", "Ada met Babbage.")], target.analyser)
-    assert collection.renew()
-    (reply,) = collection.session.gateway.search(["Ada"], Route.GRAPH, 9)
+def test_an_empty_index_is_served_and_filled_later(add: Add, real: Collection) -> None:
+    add()
+    real.load()
+    assert real.facts()["passages"] == 0
+    add(ADA)
+    assert real.renew()
+    (reply,) = real.session.gateway.search(["Ada"], Route.GRAPH, 9)
     assert [hit.id for hit in reply.ranking.hits] == ["a"]
     started = time.monotonic()
-    assert not collection.renew()
+    assert not real.renew()
     assert time.monotonic() - started < 5
 
 

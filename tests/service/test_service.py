@@ -121,25 +121,23 @@ class Visitor:
         return int(self.replies[0]["status"])
 
 
-def test_who_goes_away_is_not_worked_for(library: Library) -> None:
-    async def scene() -> list[int]:
-        app = build(ServiceSettings(serve=ServeSettings()), {"default": lambda: library})
-        async with app.router.lifespan_context(app):
-            service = app.state.service
-            while not service.is_ready:
-                await asyncio.sleep(0.005)
-            library.batches.clear()
-            library.seconds = {Route.DENSE: 0.2}
-            first, gone, stays = Visitor("first"), Visitor("gone"), Visitor("stays")
-            visits = [asyncio.create_task(first.visit(app))]
-            while not library.batches:
-                await asyncio.sleep(0.005)
-            visits += [asyncio.create_task(visitor.visit(app)) for visitor in (gone, stays)]
-            while service.batcher.depth < 2:
-                await asyncio.sleep(0.005)
-            gone.left.set()
-            return list(await asyncio.gather(*visits))
-
-    assert asyncio.run(scene()) == [200, 499, 200]
+@pytest.mark.anyio
+async def test_who_goes_away_is_not_worked_for(library: Library) -> None:
+    app = build(ServiceSettings(serve=ServeSettings()), {"default": lambda: library})
+    async with app.router.lifespan_context(app):
+        service = app.state.service
+        while not service.is_ready:
+            await asyncio.sleep(0.005)
+        library.batches.clear()
+        library.seconds = {Route.DENSE: 0.2}
+        first, gone, stays = Visitor("first"), Visitor("gone"), Visitor("stays")
+        visits = [asyncio.create_task(first.visit(app))]
+        while not library.batches:
+            await asyncio.sleep(0.005)
+        visits += [asyncio.create_task(visitor.visit(app)) for visitor in (gone, stays)]
+        while service.batcher.depth < 2:
+            await asyncio.sleep(0.005)
+        gone.left.set()
+        assert await asyncio.gather(*visits) == [200, 499, 200]
     assert [questions for _, questions in library.batches] == [["first"], ["stays"]]
     assert library.closed
