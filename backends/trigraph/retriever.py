@@ -205,12 +205,15 @@ class TriGraphRetriever:
             RequestError: The mask does not fit this version.
         """
         require_mask(allowed, len(self.corpus))
-        filtered = self._whole if allowed is None else self._filtered(allowed)
-        return TriGraphBatch(self, queries, filtered)
+        return TriGraphBatch(self, queries, self.filtered(allowed))
 
     def needs_vector(self, mention: str) -> bool:
         """Whether a tagged mention can only be linked by its vector."""
         return self.finder.needs_vector(mention)
+
+    def filtered(self, allowed: Mask | None) -> FilteredGraph:
+        """The graph of the allowed passages; None for all."""
+        return self._whole if allowed is None else self._filtered(allowed)
 
     def _filtered(self, allowed: Mask | None) -> FilteredGraph:
         counts = self.graph.counts if allowed is None else self._counts_of(allowed)
@@ -372,9 +375,8 @@ class TriGraphBatch:
 
     def _found(self, place: int) -> tuple[Seed, ...]:
         if place not in self._seeds:
-            self._seeds[place] = self._arm.finder.find(
-                self._queries[place], self._filtered.passages_of
-            )
+            query, passages_of = self._queries[place], self._filtered.passages_of
+            self._seeds[place] = self._arm.finder.find(query, passages_of)
         return self._seeds[place]
 
     def _lexical(self, query: Query) -> Float32:
