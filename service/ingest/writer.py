@@ -67,7 +67,7 @@ class CollectionWriter:
         """
         self.collection = collection
         self._settings = settings.documents
-        self._ingest = partial(ingest, entity_vectors=settings.ingest.entity_vectors)
+        self._entity_vectors = settings.ingest.entity_vectors
         self._models = models
         self._refresher = refresher
         self._threads = threads
@@ -114,7 +114,7 @@ class CollectionWriter:
 
             def write() -> IngestReport:
                 self._leave_jobs_alone(documents)
-                return self._ingest(index, first, analyser, batch_passages=len(first))
+                return self._ingest(index, first, analyser, len(first))
 
             report = await self._in_turn(write)
         self._metrics.documents.labels(self.collection.name, "direct").inc(len(documents))
@@ -180,8 +180,7 @@ class CollectionWriter:
 
         def work() -> IngestReport:
             analyser.check()
-            most = self._settings.group_passages
-            return self._ingest(index, passages, analyser, batch_passages=most)
+            return self._ingest(index, passages, analyser, self._settings.group_passages)
 
         async with self._turn:
             started = perf_counter()
@@ -189,6 +188,16 @@ class CollectionWriter:
         self._committed(started)
         self._metrics.wrote(self.collection.name, report)
         return report
+
+    def _ingest(
+        self,
+        index: PassageStore,
+        passages: Sequence[Passage],
+        analyser: "InterleavedAnalyser",
+        batch: int,
+    ) -> IngestReport:
+        vectors = self._entity_vectors
+        return ingest(index, passages, analyser, batch_passages=batch, entity_vectors=vectors)
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """Run something that waits for a disk."""

@@ -1,7 +1,5 @@
 """The fusion benchmark starts, and prints every form in every table."""
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,21 +10,12 @@ from benchmarks.__main__ import main
 from benchmarks.fusion import Gains, fit_graph_weight
 from router.scorer import sigmoid
 from router.types import Route
-from training.data.replay import (
-    SCHEMA,
-    Replayed,
-    TrainingReplay,
-    file_name,
-    read_training,
-    write_rows,
-)
+from tests.training.made import replayed, write_replay
+from training.data.replay import Replayed, file_name
 from training.errors import FitError
 
-MakeQuestion = Callable[..., Replayed]
-MakeReplay = Callable[..., TrainingReplay]
 
-
-def questions(make: MakeQuestion, count: int, seed: int) -> list[Replayed]:
+def questions(count: int, seed: int) -> list[Replayed]:
     """Two datasets; in each the graph is right about titles that stand over one passage."""
     generator = np.random.default_rng(seed)
     found = []
@@ -34,20 +23,18 @@ def questions(make: MakeQuestion, count: int, seed: int) -> list[Replayed]:
         named = int(generator.integers(2))
         right = Route.GRAPH if named else Route.DENSE
         wrong = Route.DENSE if named else Route.GRAPH
-        vector = generator.normal(size=4) + 2 * named
+        vector = (generator.normal(size=4) + 2 * named).tolist()
         lists = {right: "abc", wrong: "cba", Route.LEXICAL: "bac"}
         group = "two" if number % 2 else "one"
         titles = 1 if named else 9
-        found.append(make(f"q{number}", "a", lists, group=group, vector=vector, titles=titles))
+        found.append(replayed(f"q{number}", "a", lists, group=group, vector=vector, titles=titles))
     return found
 
 
 @pytest.fixture
-def folder(tmp_path: Path, replayed: MakeQuestion, replay_of: MakeReplay) -> Path:
-    key = replace(replay_of().key, schema=SCHEMA)
+def folder(tmp_path: Path) -> Path:
     for seed, split in enumerate(("train", "dev")):
-        rows = questions(replayed, 80, seed)
-        write_rows(tmp_path / file_name("both", split), rows, dataset="both", split=split, key=key)
+        write_replay(tmp_path, questions(80, seed), split, "both")
     return tmp_path
 
 
@@ -65,22 +52,14 @@ def test_every_form_is_in_every_table(
     assert "nDCG@10 one  nDCG@10 two" in out
 
 
-def test_the_graph_weight_learns_here_what_it_is_for(folder: Path, replayed: MakeQuestion) -> None:
-    fit, asked = questions(replayed, 80, 0), questions(replayed, 80, 1)
+def test_the_graph_weight_learns_here_what_it_is_for(folder: Path) -> None:
+    fit, asked = questions(80, 0), questions(80, 1)
     found = fusion.fitted_adaptive(fit)(asked)
     assert [ranking.hits[0].id for ranking in found] == ["a"] * 80
 
 
 def test_a_test_split_cannot_be_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = (folder / file_name("both", "dev")).rename(folder / "kept")
-    assert rows.is_file()
-    write_rows(
-        folder / file_name("both", "dev"),
-        [],
-        dataset="both",
-        split="test",
-        key=read_training(folder / file_name("both", "train")).key,
-    )
+    write_replay(folder, [], "test", "both").replace(folder / file_name("both", "dev"))
     assert main(["fusion", str(folder), "--fit", "both"]) == 2
     assert "test" in capsys.readouterr().err
 

@@ -1,12 +1,12 @@
 """Against a stand-in for the checkout, with the two calls and the attributes that are used."""
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.__main__ import main
+from tests.training.made import write_dataset
 
 ENCODER = """
 class SentenceTransformer:
@@ -67,15 +67,12 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
-    folder = tmp_path / "rivers"
-    (folder / "qrels").mkdir(parents=True)
-    rows = [{"_id": f"p{i}", "title": f"River {i}.", "text": "Long."} for i in range(20)]
-    (folder / "corpus.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
-    asked = [{"_id": f"q{i}", "text": f"River {i}."} for i in range(4)]
-    (folder / "queries.jsonl").write_text("\n".join(json.dumps(row) for row in asked))
-    (folder / "qrels/dev.tsv").write_text("q0\tp0\t1\nq1\tp1\t1\nq1\tp2\t1\n")
-    (folder / "qrels/test.tsv").write_text("q2\tp2\t1\nq3\tp3\t1\n")
-    return folder
+    return write_dataset(
+        tmp_path / "rivers",
+        [(f"p{i}", f"River {i}.", "Long.") for i in range(20)],
+        [(f"q{i}", f"River {i}.") for i in range(4)],
+        {"dev": ["q0\tp0\t1", "q1\tp1\t1", "q1\tp2\t1"], "test": ["q2\tp2\t1", "q3\tp3\t1"]},
+    )
 
 
 @pytest.mark.parametrize("more", [[], ["--shuffle", "--seed", "3"], ["--no-neighbours"]])

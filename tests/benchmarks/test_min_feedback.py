@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -7,17 +5,16 @@ from benchmarks.min_feedback import as_feedback, changes
 from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.policy import Policy
-from router.scorer import Linear, Scorer, Standard
 from router.types import Route, Thresholds
+from tests.training.made import one_feature, replay_of, replayed
 from training.data.evaluation_set import EvaluationSet
-from training.data.replay import Replayed, TrainingReplay
 from training.thresholds.tuning import Tuning
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 
 
 @pytest.fixture
-def tuning(replayed: Callable[..., Replayed], replay_of: Callable[..., TrainingReplay]) -> Tuning:
+def tuning() -> Tuning:
     """Above a logit of 0 only the graph finds a, and dense shows b at least; z nobody finds."""
     logits = np.linspace(-3, 3, 40)
     questions = [
@@ -28,14 +25,7 @@ def tuning(replayed: Callable[..., Replayed], replay_of: Callable[..., TrainingR
         )
         for at, logit in enumerate(logits.tolist())
     ]
-    scorer = Scorer(
-        names=("f0",),
-        columns=np.array([0]),
-        width=1,
-        standard=Standard(np.zeros(1), np.ones(1), 5.0),
-        members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
-    )
-    model = RoutingModel("hand/v1", scorer, Policy(Thresholds(0.9, 1)), None)
+    model = RoutingModel("hand/v1", one_feature(), Policy(Thresholds(0.9, 1)), None)
     return Tuning(EvaluationSet((replay_of(*questions),), logits[:, None]), model, FusionSettings())
 
 

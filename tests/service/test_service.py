@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 import service
 from router.types import Route
 from service.app import build
+from service.logs import LOG
 from service.settings import ServeSettings, ServiceSettings
 from tests.service.fakes import Library
 
@@ -64,8 +65,9 @@ def way() -> Way:
 
 
 def test_a_question_takes_few_functions_and_one_wrapper_each_way(
-    serve: Callable[..., TestClient], library: Library, way: Way
+    serve: Callable[..., TestClient], library: Library, way: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(LOG, "handlers", [])  # that another test left, and that write lines
     before = threading.getprofile()
     threading.setprofile(way)
     try:

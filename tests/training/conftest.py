@@ -1,23 +1,15 @@
-"""Replays and request logs made by hand, and examples to learn from."""
+"""What was trained and reported on questions made by hand."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from backends.trigraph.seeds import SeedStats
-from backends.types import Mention, Query, RankedHit, Ranking
-from router.model_files import RouterInfo
-from router.policy import Policy
-from router.request_log import FEEDBACK, RETRIEVAL
-from router.types import ARMS, ArmResults, Route, Thresholds
-from training.data.dataset import Question
+from tests.fakes import ReadingAnalyser
+from tests.training.made import WIDTH, D, Line, questions_of
 from training.data.evaluation_set import EvaluationSet
-from training.data.examples import Examples
-from training.data.replay import Replay, Replayed, ReplayKey, TrainingReplay
 from training.evaluation.held_out import (
     HeldOutEvaluation,
     HeldOutOutcomes,
@@ -28,192 +20,16 @@ from training.fit.router import Choices, Fitted, TrainingSet, fit
 from training.labels import compared
 from training.report import Report, make_report
 
-KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
-MakeQuestion = Callable[..., Replayed]
-MakeReplay = Callable[..., TrainingReplay]
 
-
-def ranking(arm: Route, pairs: Sequence[tuple[str, float]]) -> Ranking:
-    hits = tuple(RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
-    return Ranking(arm, hits, 100)
+@pytest.fixture
+def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
 
 
 @pytest.fixture(scope="session")
-def replayed() -> MakeQuestion:
-    """Make a question from what each arm found ("abc" for passages a, b, c) and what is relevant.
-
-    Scores fall from 1; passages of `answered` contain an answer.
-    """
-
-    def make(
-        id_: str,
-        gold: str,
-        found: Mapping[Route, str],
-        *,
-        answered: str = "",
-        group: str = "here",
-        vector: Sequence[float] = (1.0, 0.0),
-        titles: int = 0,
-        text: str = "",
-    ) -> Replayed:
-        rankings = {
-            arm: ranking(arm, [(p, 1 / n) for n, p in enumerate(found.get(arm, ""), start=1)])
-            for arm in ARMS
-        }
-        query = Query(
-            text or f"question {id_}?",
-            np.array(vector, np.float32),
-            mentions=(Mention("Ada", "entity"),),
-        )
-        return Replayed(
-            Question(id_, query.text, ("an answer",) if answered else (), group),
-            dict.fromkeys(gold, 1),
-            ArmResults(query, (SeedStats("Ada", 1.0, "name", 5, titles),), rankings),
-            {
-                arm: np.array([hit.id in answered for hit in r.hits], dtype=bool)
-                for arm, r in rankings.items()
-            },
-            {"parsing": 0.01, "graph": 0.002},
-        )
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def replay_of() -> MakeReplay:
-    """Make a training replay of questions."""
-
-    def make(*questions: Replayed, split: str = "train", dataset: str = "here") -> TrainingReplay:
-        return TrainingReplay(dataset, split, KEY, questions)
-
-    return make
-
-
-NAMES = tuple(f"f{column}" for column in range(14))
-
-
-def bent(n: int, seed: int) -> Examples:
-    """Labels by a product, a bend and a slope, with noise; the last features say nothing.
-
-    Feature 12 never changes, and feature 13 is feature 2 in other units.
-    """
-    draw = np.random.default_rng(seed)
-    x = draw.normal(size=(n, 14))
-    x[:, 2] = draw.poisson(3, n)
-    x[:, 12] = 7
-    x[:, 13] = 1000 - 5 * x[:, 2]
-    rule = 3 * x[:, 0] * x[:, 1] + 0.4 * (x[:, 2] - 3) + 1.5 * (np.abs(x[:, 3]) - 0.8)
-    labels = (draw.random(n) < 1 / (1 + np.exp(-1.5 * rule))).astype(np.int64)
-    return Examples(x, labels, np.where(draw.random(n) < 0.3, "small", "large"))
-
-
-@pytest.fixture(scope="session")
-def examples() -> Callable[[int, int], Examples]:
-    return bent
-
-
-@pytest.fixture(scope="session")
-def names() -> tuple[str, ...]:
-    return NAMES
-
-
-SYLLABLES = ("ba", "ko", "mi", "ru", "te", "zo", "la", "vi", "su", "ne")
-SPLITS = ("train", "train", "dev", "test")
-
-
-def name(number: int, ending: str) -> str:
-    return (SYLLABLES[number // 10] + SYLLABLES[number % 10]).capitalize() + ending
-
-
-def write_town(folder: Path, streets: int = 48) -> Path:
-    """A dataset in BEIR's layout, with two questions for each street of a small town.
-
-    One is answered by words alone, and one only by walking from a name over the passage that names
-    the next one. Where hashes stand for vectors, the simple route has to be lexical.
-    """
-    passages, questions = [], []
-    judged: dict[str, list[str]] = {split: [] for split in SPLITS}
-    for at in range(streets):
-        baker, pupil, word = name(at, "rt"), name(at, "nd"), name(at, "").lower()
-        passages += [
-            (f"a{at}", baker, f"{baker} the baker taught {pupil} for years."),
-            (f"b{at}", pupil, f"{pupil} moved to the coast and sold {word}s there."),
-            (f"c{at}", "", f"The {word} gate was painted green by a gardener one winter."),
-            *((f"d{at}-{n}", "", f"{baker} sold bread on day {n}.") for n in range(5)),
-        ]
-        questions += [
-            (f"hop{at}", f"Where did the person whom {baker} taught go?"),
-            (f"word{at}", f"was the {word} gate painted green near {baker}"),
-        ]
-        judged[SPLITS[at % 4]] += [
-            f"hop{at}\ta{at}\t1",
-            f"hop{at}\tb{at}\t1",
-            f"word{at}\tc{at}\t1",
-        ]
-    (folder / "qrels").mkdir(parents=True)
-    lines = [json.dumps({"_id": i, "title": t, "text": x}) for i, t, x in passages]
-    (folder / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    lines = [json.dumps({"_id": i, "text": x}) for i, x in questions]
-    (folder / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    for split, rows in judged.items():
-        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(rows), encoding="utf-8")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def town() -> Callable[..., Path]:
-    return write_town
-
-
-D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
-FOUND = {1: {D: "bcdefa", L: "bcdefa", G: "ab"}, 0: {D: "ab", L: "ba", G: "bcdefa"}}
-AGREE = {D: "ab", L: "ab", G: "ba"}
-WIDTH = 6
-
-
-class World:
-    """Questions whose first two features tell which arm they need, but for noise."""
-
-    def __init__(self, replayed: MakeQuestion, replay_of: MakeReplay) -> None:
-        self._replayed = replayed
-        self._replay_of = replay_of
-
-    def material(self, sizes: dict[str, int], *splits: str, seed: int = 0) -> EvaluationSet:
-        """So many questions of each dataset, in each split."""
-        draw = np.random.default_rng(seed)
-        replays: list[Replay] = []
-        features = []
-        for split in splits:
-            for dataset, count in sizes.items():
-                x = draw.normal(size=(count, WIDTH))
-                label = (x[:, 0] - x[:, 1] + draw.normal(size=count) > 0).astype(int)
-                agree = draw.random(count) < 0.3
-                questions = [
-                    self._replayed(
-                        f"{dataset}-{split}-{at}",
-                        "a",
-                        AGREE if agree[at] else FOUND[label[at]],
-                        answered="a",
-                        group=dataset,
-                    )
-                    for at in range(count)
-                ]
-                made = self._replay_of(*questions, dataset=dataset)
-                # Only the final evaluation may hold a test split, so it is no TrainingReplay.
-                replays.append(Replay(dataset, split, made.key, made.questions))
-                features.append(x)
-        return EvaluationSet(tuple(replays), np.concatenate(features))
-
-
-@pytest.fixture(scope="session")
-def world(replayed: MakeQuestion, replay_of: MakeReplay) -> World:
-    return World(replayed, replay_of)
-
-
-@pytest.fixture(scope="session")
-def fitted(world: World) -> Fitted:
+def fitted() -> Fitted:
     choices = Choices(kind="linear", simple=D)
-    questions = world.material({"one": 90, "other": 60}, "train", "dev")
+    questions = questions_of({"one": 90, "other": 60}, "train", "dev")
     labels = compared(questions, D, choices.success, choices.fusion)
     replays = questions.replays
     dev = np.repeat([r.split == "dev" for r in replays], [len(r) for r in replays])
@@ -222,9 +38,9 @@ def fitted(world: World) -> Fitted:
 
 
 @pytest.fixture(scope="session")
-def held_out(world: World, fitted: Fitted) -> HeldOutEvaluation:
+def held_out(fitted: Fitted) -> HeldOutEvaluation:
     fusion, success = fitted.choices.fusion, fitted.choices.success
-    material = world.material({"one": 40, "other": 20}, "test", seed=1)
+    material = questions_of({"one": 40, "other": 20}, "test", seed=1)
 
     def outcomes(asked: EvaluationSet) -> HeldOutOutcomes:
         return run_systems(
@@ -265,81 +81,6 @@ def report_of(fitted: Fitted, held_out: HeldOutEvaluation | None) -> Report:
         seconds={"training": 1.25},
         versions={"wye": "0.1.0"},
     )
-
-
-MODEL = "hand/v1"
-Line = dict[str, Any]
-
-
-def line(
-    request_id: str = "1",
-    score: float | None = 0.5,
-    route: str = "fusion",
-    *,
-    ms: float = 20.0,
-    low: float = 0.4,
-    high: float = 0.6,
-    model: str = MODEL,
-    reason: str = "score",
-    **changes: Any,  # noqa: ANN401 - as many types as a line has
-) -> Line:
-    """An answered question as the service logs it; no score, no decision."""
-    decision = {
-        "route": route,
-        "score": score,
-        "logit": 0.0,
-        "thresholds": {"low": low, "high": high},
-        "reason": reason,
-        "model": model,
-    }
-    return {
-        "kind": RETRIEVAL,
-        "request_id": request_id,
-        "time": "2026-11-10T08:00:00.000+00:00",
-        "question": f"question {request_id}?",
-        "collection": "default",
-        "asked": "auto",
-        "route": route,
-        "k": 5,
-        "filter": None,
-        "max_latency_ms": None,
-        "decision": None if score is None else decision,
-        "passages": ["a", "b"],
-        "index_version": 3,
-        "degraded": "",
-        "seconds": {"queue": 0.004, "parsing": 0.001, route: ms / 1000 - 0.001, "total": 0.05},
-        **changes,
-    }
-
-
-def feedback(request_id: str = "1", *passages: str, rating: str = "good", **changes: Any) -> Line:  # noqa: ANN401
-    return {
-        "kind": FEEDBACK,
-        "request_id": request_id,
-        "time": "2026-11-10T09:00:00.000+00:00",
-        "rating": rating,
-        "passages": list(passages),
-        "comment": "",
-        **changes,
-    }
-
-
-@pytest.fixture(scope="session")
-def asked() -> Callable[..., Line]:
-    """Make a line of an answered question."""
-    return line
-
-
-@pytest.fixture(scope="session")
-def said() -> Callable[..., Line]:
-    """Make a line of feedback."""
-    return feedback
-
-
-@pytest.fixture(scope="session")
-def hand() -> RouterInfo:
-    """The router that decided, unless a line says otherwise."""
-    return RouterInfo(MODEL, Policy(Thresholds(0.4, 0.6)), asks_corpus=False)
 
 
 @pytest.fixture

@@ -1,58 +1,44 @@
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from router.types import Route
-from service.cli import run
+from tests.training.made import write_dataset
 from training.cli import parse_routes
 from training.errors import EvaluationError
 
 Eval = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(autouse=True)
-def _router_without_encoder(
-    tmp_path: Path,
-    handmade_router: Callable[[Path, str, float], Path],
-    reading_analyser: type,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
-    folder = handmade_router(tmp_path / "models", "words", 4.0)
-    monkeypatch.setenv("WYE_ROUTER__MODEL", str(folder))
+pytestmark = pytest.mark.usefixtures("no_encoder")
 
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
-    folder = tmp_path / "tiny"
-    (folder / "qrels").mkdir(parents=True)
-    passages = [("a", "Ada", "Ada met Babbage."), ("b", "Babbage", "Babbage built engines.")]
-    questions = [("q1", "Who met Babbage?"), ("q2", "What did Babbage build?")]
-    (folder / "corpus.jsonl").write_text(
-        "".join(json.dumps({"_id": i, "title": t, "text": x}) + "\n" for i, t, x in passages),
-        encoding="utf-8",
+    return write_dataset(
+        tmp_path / "tiny",
+        [("a", "Ada", "Ada met Babbage."), ("b", "Babbage", "Babbage built engines.")],
+        [("q1", "Who met Babbage?"), ("q2", "What did Babbage build?")],
+        {"test": ["q1\ta\t1", "q2\tb\t1"]},
     )
-    (folder / "queries.jsonl").write_text(
-        "".join(json.dumps({"_id": i, "text": x}) + "\n" for i, x in questions), encoding="utf-8"
-    )
-    (folder / "qrels" / "test.tsv").write_text("q1\ta\t1\nq2\tb\t1\n", encoding="utf-8")
-    return folder
 
 
 @pytest.fixture
-def evaluate(tmp_path: Path, dataset: Path, capsys: pytest.CaptureFixture[str]) -> Eval:
-    index = str(tmp_path / "index")
-    assert run(["index", str(dataset), "--index", index]) == 0
-    capsys.readouterr()
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = run(["eval", str(dataset), "--index", index, *map(str, arguments)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+def evaluate(
+    tmp_path: Path,
+    dataset: Path,
+    handmade_router: Callable[[Path, str, float], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    wye: Eval,
+) -> Eval:
+    router = handmade_router(tmp_path / "models", "words", 4.0)
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
+    index = ["--index", str(tmp_path / "index")]
+    assert wye("index", dataset, *index)[0] == 0
+    return partial(wye, "eval", dataset, *index)
 
 
 def test_it_prints_measures_differences_and_latency(evaluate: Eval) -> None:
@@ -87,9 +73,9 @@ def test_the_same_questions_give_the_same_bytes(evaluate: Eval, tmp_path: Path) 
 
 def test_an_unanswered_question_fails_the_run(evaluate: Eval, dataset: Path) -> None:
     with (dataset / "queries.jsonl").open("a", encoding="utf-8") as file:
-        file.write('{"_id": "q3", "text": "zzz"}\n')
+        file.write('\n{"_id": "q3", "text": "zzz"}')
     with (dataset / "qrels" / "test.tsv").open("a", encoding="utf-8") as file:
-        file.write("q3\ta\t1\n")
+        file.write("\nq3\ta\t1")
     code, _, err = evaluate("--routes", "lexical")
     assert (code, err) == (1, "1 questions went unanswered: q3\n")
     assert evaluate("--routes", "lexical", "--limit", "2")[0] == 0

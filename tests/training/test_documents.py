@@ -14,6 +14,7 @@ from featurizer.analyser import AnalyserSettings
 from router.model_files import read_policy
 from tests.docs.examples import block_with, perform
 from tests.fakes import ReadingAnalyser
+from tests.training.made import write_town
 
 Wye = Callable[..., tuple[int, str, str]]
 
@@ -37,13 +38,13 @@ class WordAnalyser(ReadingAnalyser):
 
 
 def test_a_router_is_trained_used_and_tuned(
-    tmp_path: Path, town: Callable[..., Path], wye: Wye, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # The README speaks of a checkout, whose folder of models this is.
     monkeypatch.setattr("router.settings.MODELS", tmp_path / "models")
     monkeypatch.setattr("router.session.Analyser", WordAnalyser)
-    town(tmp_path / "my-questions")
+    write_town(tmp_path / "my-questions")
     assert wye("index", "my-questions", "--index", "my-index")[0] == 0
     perform(block_with("wye train"), wye, monkeypatch)
     assert (tmp_path / "models" / "mine" / "v1" / "CARD.md").is_file()

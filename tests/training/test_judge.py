@@ -1,22 +1,21 @@
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from backends.progress import Silent
-from backends.types import RankedHit, Ranking
+from backends.types import Ranking
 from router.settings import load_settings
+from router.types import Route
+from tests.training.made import ranking, replay_of, replayed
+from training.data.replay import Replay, TrainingReplay
 from training.errors import FitError, JudgeError
 from training.fit.router import Choices
 from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
 from training.run import TrainingRun
-
-if TYPE_CHECKING:
-    from training.data.replay import Replay, Replayed, TrainingReplay
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -132,25 +131,23 @@ class Parrot:
     identity = "parrot"
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []
+        self.asked: list[Sequence[str]] = []
 
     def succeeds(self, question: str, context: Sequence[str], answers: Sequence[str]) -> bool:
-        self.asked.append((question, tuple(context), tuple(answers)))
+        self.asked.append(context)
         return context[0] == "text of a"
 
 
-def texts(_: "Replay", ids: Sequence[str]) -> dict[str, str]:
+def texts(_: Replay, ids: Sequence[str]) -> dict[str, str]:
     return {id_: f"text of {id_}" for id_ in ids}
 
 
 def ranked(ids: str) -> Ranking:
-    return Ranking("dense", tuple(RankedHit(id_, 1 / n, n) for n, id_ in enumerate(ids, start=1)))
+    return ranking(Route.DENSE, [(id_, 1 / n) for n, id_ in enumerate(ids, start=1)])
 
 
 @pytest.fixture
-def replay(
-    replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
-) -> "TrainingReplay":
+def replay() -> TrainingReplay:
     return replay_of(replayed("q1", "a", {}), replayed("q2", "a", {}))
 
 
@@ -158,18 +155,15 @@ def reader(parrot: Parrot, kept: Path) -> LlmJudge:
     return LlmJudge(parrot, texts, kept, Silent)  # type: ignore[arg-type]
 
 
-def test_a_reader_is_given_the_first_five_passages(
-    replay: "TrainingReplay", tmp_path: Path
-) -> None:
+def test_a_reader_is_given_the_first_five_passages(replay: TrainingReplay, tmp_path: Path) -> None:
     parrot = Parrot()
     found = reader(parrot, tmp_path / "kept").succeeds([replay], [ranked("abcdefg"), ranked("b")])
     assert found.tolist() == [True, False]
-    assert parrot.asked[0][1] == tuple(f"text of {id_}" for id_ in "abcde")
-    assert parrot.asked[1][1] == ("text of b",)
+    assert parrot.asked == [[f"text of {id_}" for id_ in "abcde"], ["text of b"]]
 
 
 def test_what_was_judged_is_not_asked_again_even_after_half_a_line(
-    replay: "TrainingReplay", tmp_path: Path
+    replay: TrainingReplay, tmp_path: Path
 ) -> None:
     kept, rankings = tmp_path / "deep" / "kept", [ranked("ab"), ranked("ba")]
     first, second = Parrot(), Parrot()
@@ -178,7 +172,7 @@ def test_what_was_judged_is_not_asked_again_even_after_half_a_line(
         file.write('{"key": "interr')
     after = reader(second, kept).succeeds([replay], [*rankings[:1], ranked("ca")])
     assert (before[0], after[0]) == (True, True)
-    assert [context for _, context, _ in second.asked] == [("text of c", "text of a")]
+    assert second.asked == [["text of c", "text of a"]]
 
 
 def test_judging_needs_a_judge(tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from router.fusion import FusionSettings
 from router.types import Route
+from tests.training.made import replay_of, replayed
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.replay import Replayed, TrainingReplay
 from training.errors import FitError
@@ -20,12 +19,10 @@ from training.labels import (
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FUSION = FusionSettings()
-MakeQuestion = Callable[..., Replayed]
-MakeReplay = Callable[..., TrainingReplay]
 
 
 @pytest.fixture
-def replays(replayed: MakeQuestion, replay_of: MakeReplay) -> list[TrainingReplay]:
+def replays() -> list[TrainingReplay]:
     """Questions with one to three relevant passages, found in places drawn at random."""
     draw = np.random.default_rng(0)
 
@@ -63,7 +60,7 @@ def test_the_better_ranking_labels_more_than_success_does(replays: list[Training
     assert len(better) > len(success)
 
 
-def test_a_label_is_which_arm_is_needed(replayed: MakeQuestion, replay_of: MakeReplay) -> None:
+def test_a_label_is_which_arm_is_needed() -> None:
     replay = replay_of(
         replayed("graph", "a", {D: "bcdefa", G: "a"}),
         replayed("both", "a", {D: "a", G: "ba"}),
@@ -79,7 +76,7 @@ def test_unknown_success_is_refused(replays: list[TrainingReplay]) -> None:
 
 
 @pytest.fixture
-def replay(replayed: MakeQuestion, replay_of: MakeReplay) -> TrainingReplay:
+def replay() -> TrainingReplay:
     return replay_of(
         replayed("both", "a", {D: "abc", G: "a"}, answered="a"),
         replayed("graph", "ab", {D: "acdefb", G: "ab"}, answered="b"),
@@ -139,9 +136,7 @@ def test_no_disagreement_at_all(replay: TrainingReplay) -> None:
         same.require_both()
 
 
-def test_answers_that_nobody_gave_are_no_success(
-    replayed: MakeQuestion, replay_of: MakeReplay
-) -> None:
+def test_answers_that_nobody_gave_are_no_success() -> None:
     without = replay_of(replayed("q", "a", {D: "a"}))
     with pytest.raises(FitError, match="has an answer in its metadata"):
         disagreements([without], D, "answer-in-context@5", FUSION)

@@ -13,13 +13,7 @@ from router.scorer import Linear, Scorer, Standard
 from training.evaluation.held_out import COLUMNS
 from training.fit.router import Fitted
 from training.markdown import show, spread
-from training.report import (
-    Report,
-    count_questions,
-    importances,
-    overall_markdown,
-    write_report,
-)
+from training.report import Report, count_questions, importances, overall_markdown, write_report
 
 HEADINGS = (
     "What this is",

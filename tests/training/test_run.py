@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,30 +12,26 @@ from router.query_performance import schema_id
 from router.settings import load_settings
 from router.types import Route, Thresholds
 from service.cli import run
+from tests.training.made import write_town
 from training.data.sources import QuestionSource
 from training.errors import DatasetError, FitError
 from training.fit.baselines import embedding_lr
 from training.fit.router import Choices, Fitted
 from training.run import TrainingRun, command_line, schema_of, versions
 
-Town = Callable[..., Path]
-
-
-@pytest.fixture(autouse=True)
-def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
+pytestmark = pytest.mark.usefixtures("no_encoder")
 
 
 @pytest.fixture
-def source(tmp_path: Path, town: Town) -> QuestionSource:
-    found = QuestionSource(town(tmp_path / "town", streets=24), tmp_path / "index")
+def source(tmp_path: Path) -> QuestionSource:
+    found = QuestionSource(write_town(tmp_path / "town", streets=24), tmp_path / "index")
     assert run(["index", str(found.dataset), "--index", str(found.index)]) == 0
     return found
 
 
-def run_of(source: QuestionSource, cache: Path) -> TrainingRun:
+def run_of(cache: Path, *sources: QuestionSource) -> TrainingRun:
     choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)
-    return TrainingRun(load_settings(), [source], choices, cache, Silent)
+    return TrainingRun(load_settings(), sources, choices, cache, Silent)
 
 
 def scores(fitted: Fitted) -> np.ndarray:
@@ -44,10 +39,10 @@ def scores(fitted: Fitted) -> np.ndarray:
 
 
 def test_learning_reads_no_test_question(source: QuestionSource, tmp_path: Path) -> None:
-    before = run_of(source, tmp_path / "one").learn()
+    before = run_of(tmp_path / "one", source).learn()
     file = source.dataset / "qrels" / "test.tsv"
     file.write_text("no judgement at all", encoding="utf-8")
-    damaged = run_of(source, tmp_path / "two")
+    damaged = run_of(tmp_path / "two", source)
     after = damaged.learn()
     assert (scores(before) == scores(after)).all()
     assert before.solution.thresholds == after.solution.thresholds
@@ -62,7 +57,7 @@ def test_what_was_learned_is_of_train_and_dev(
     source: QuestionSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
-    own = run_of(source, tmp_path / "cache")
+    own = run_of(tmp_path / "cache", source)
     fitted = own.learn()
     training = fitted.training
     assert len(training.questions) == len(training.labels) == len(training.dev) == 36
@@ -77,16 +72,14 @@ def test_what_was_learned_is_of_train_and_dev(
 
 
 def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
-    source: QuestionSource, tmp_path: Path, town: Town, monkeypatch: pytest.MonkeyPatch
+    source: QuestionSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So a router can be tried on a dataset of another kind."""
     monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
-    other = town(tmp_path / "village", streets=24)
+    other = write_town(tmp_path / "village", streets=24)
     for split in ("train", "dev"):
         (other / "qrels" / f"{split}.tsv").unlink()
-    choices = Choices(kind="linear", simple=Route.LEXICAL, elsewhere=False)
-    both = [source, replace(source, dataset=other)]
-    own = TrainingRun(load_settings(), both, choices, tmp_path / "cache", Silent)
+    own = run_of(tmp_path / "cache", source, replace(source, dataset=other))
     held_out = own.evaluate(own.learn())
     assert held_out is not None
     assert sorted(held_out.outcomes.groups.tolist()) == ["town"] * 12 + ["village"] * 12
@@ -99,7 +92,7 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
 def test_a_missing_split_is_named(source: QuestionSource, tmp_path: Path) -> None:
     (source.dataset / "qrels" / "dev.tsv").unlink()
     with pytest.raises(FitError, match=r"None of town has a dev split; add qrels/dev.tsv"):
-        run_of(source, tmp_path / "cache").learn()
+        run_of(tmp_path / "cache", source).learn()
 
 
 def test_the_command_is_what_can_be_typed_again() -> None:

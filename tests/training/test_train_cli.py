@@ -11,36 +11,30 @@ import pytest
 from router.model_files import read_policy
 from router.types import Route
 from service.cli import run
+from tests.fakes import ReadingAnalyser
+from tests.training.made import write_town
 from training.cli import simple_route
 from training.errors import FitError
 from training.fit.baselines import embedding_lr
 
 HOP = "Where did the person whom Bakort taught go?"
-Town = Callable[..., Path]
 Wye = Callable[..., tuple[int, str, str]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Place:
     """Where things are: a dataset, its index, and what was learned from it."""
 
     folder: Path
 
-    @property
-    def dataset(self) -> Path:
-        return self.folder / "town"
+    def __post_init__(self) -> None:
+        self.dataset, self.index, self.models, self.cache = (
+            self.folder / name for name in ("town", "index", "models", "cache")
+        )
 
     @property
-    def index(self) -> Path:
-        return self.folder / "index"
-
-    @property
-    def models(self) -> Path:
-        return self.folder / "models"
-
-    @property
-    def cache(self) -> Path:
-        return self.folder / "cache"
+    def router(self) -> Path:
+        return self.models / "town" / "v1"
 
     def replay(self, split: str) -> Path:
         (found,) = self.cache.glob(f"replays/*/replay-town-{split}.parquet")
@@ -56,17 +50,15 @@ class Place:
         return [str(argument) for argument in own]
 
 
-@pytest.fixture(autouse=True)
-def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
+pytestmark = pytest.mark.usefixtures("no_encoder")
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, reading_analyser: type, town: Town) -> Place:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = Place(tmp_path_factory.mktemp("trained"))
-    town(place.dataset)
+    write_town(place.dataset)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.session.Analyser", reading_analyser)
+        patch.setattr("router.session.Analyser", ReadingAnalyser)
         patch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
         assert run(["index", str(place.dataset), "--index", str(place.index)]) == 0
         assert run(place.train("--simple", "lexical")) == 0
@@ -74,7 +66,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, reading_analyser: type, to
 
 
 def test_a_router_is_written_with_card_and_report(trained: Place) -> None:
-    folder = trained.models / "town" / "v1"
+    folder = trained.router
     found = {str(path.relative_to(folder)) for path in folder.rglob("*")}
     assert {
         "manifest.json",
@@ -107,14 +99,12 @@ def test_another_run_writes_another_version_and_uses_the_replays_again(
     assert trained.replay("train").stat().st_mtime_ns == before
 
 
-def test_what_nothing_can_be_learned_from(
-    trained: Place, tmp_path: Path, wye: Wye, town: Town
-) -> None:
+def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: Wye) -> None:
     before = sorted(trained.models.rglob("*"))
     code, out, err = wye(*trained.train("--simple", "dense"))
     assert (code, out) == (2, "")
     assert "the graph arm succeeds: always taking it loses nothing here. Add questions" in err
-    few = town(tmp_path / "few", streets=8)
+    few = write_town(tmp_path / "few", streets=8)
     code, out, err = wye(*trained.train("--simple", "lexical", dataset=few))
     assert (code, out) == (2, "")
     assert "questions only, and a router needs about 50; add questions" in err
@@ -144,7 +134,7 @@ def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
     trained: Place, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "thresholds.json"
-    router = trained.models / "town" / "v1"
+    router = trained.router
     code, printed, _ = wye(
         *("tune", trained.replay("dev"), "--router", router, "--cache", trained.cache),
         *("--out", out, "--max-graph-share", "0"),
@@ -171,7 +161,7 @@ def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
 
 
 def test_thresholds_are_not_tuned_on_test_questions(trained: Place, wye: Wye) -> None:
-    router = trained.models / "town" / "v1"
+    router = trained.router
     code, _, err = wye("tune", trained.replay("test"), "--router", router, "--out", "x.json")
     assert (code, "test splits are for the final evaluation" in err) == (2, True)
     code, _, err = wye("tune", trained.replay("dev"), "--router", router, "--quality", "luck")
@@ -182,7 +172,7 @@ def test_thresholds_are_not_tuned_on_test_questions(trained: Place, wye: Wye) ->
 def test_what_the_router_is_compared_with(
     trained: Place, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.router))
     names = ["auto", "random", "tfidf-svm", "embedding-lr", "oracle"]
     kept = tmp_path / "all.json"
     code, _, _ = wye(*trained.eval("--json", kept, "--routes", ",".join([*names, "lexical,graph"])))
@@ -197,7 +187,7 @@ def test_what_the_router_is_compared_with(
 def test_a_baseline_answers_some_of_the_questions_as_well(
     trained: Place, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.router))
     monkeypatch.setattr("training.fit.baselines.BASELINES", {"embedding-lr": embedding_lr})
     code, out, _ = wye(*trained.eval("--routes", "embedding-lr", "--limit", "5"))
     assert (code, "5 questions" in out) == (0, True)
@@ -206,7 +196,7 @@ def test_a_baseline_answers_some_of_the_questions_as_well(
 def test_a_router_that_asks_the_corpus_needs_an_index(
     trained: Place, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.models / "town" / "v1"))
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.router))
     code, _, err = wye("route", HOP)
     assert (code, "Name the index: --index DIR, or WYE_INDEX." in err) == (2, True)
     code, out, _ = wye("route", HOP, "--index", trained.index, "--explain")

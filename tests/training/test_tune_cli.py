@@ -3,15 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from router.model_files import read_policy
 from router.types import Thresholds
 from service.cli import run
+from tests.training.made import logged
 
-Make = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]
 Wye = Callable[..., tuple[int, str, str]]
 
@@ -22,14 +21,14 @@ def router(tmp_path: Path, handmade_router: Callable[[Path, str, float], Path]) 
 
 
 @pytest.fixture
-def log(asked: Make, write_log: Write) -> Path:
+def log(write_log: Write) -> Path:
     """Forty requests: up to 0.4 lexical in 10 ms, then fusion in 40 ms, from 0.6 on graph in 20."""
     ms = {"lexical": 10, "fusion": 40, "graph": 20}
     scores = [n / 40 for n in range(40)]
     routes = ["graph" if s >= 0.6 else "lexical" if s <= 0.4 else "fusion" for s in scores]
     return write_log(
         *(
-            asked(str(n), score, route, ms=ms[route], model="handmade/v1")
+            logged(str(n), score, route, ms=ms[route], model="handmade/v1")
             for n, (score, route) in enumerate(zip(scores, routes, strict=True))
         )
     )

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -6,19 +5,17 @@ import pytest
 
 from router.fusion import FusionSettings
 from router.types import Route
+from tests.training.made import replay_of, replayed
 from training.data.evaluation_set import EvaluationSet
-from training.data.replay import Replayed, TrainingReplay
 from training.errors import TrainingError
 from training.evaluation.measures import MEASURES
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 FUSION = FusionSettings()
-MakeQuestion = Callable[..., Replayed]
-MakeReplay = Callable[..., TrainingReplay]
 
 
 @pytest.fixture
-def evaluation_set(replayed: MakeQuestion, replay_of: MakeReplay) -> EvaluationSet:
+def evaluation_set() -> EvaluationSet:
     one = replay_of(
         replayed("q1", "a", {D: "ab", L: "ba", G: "cda"}, group="web"),
         replayed("q2", "a", {D: "ba", L: "ab", G: "a"}, answered="b", vector=(0.0, 1.0)),

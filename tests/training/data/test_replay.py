@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from router.types import Route
+from tests.training.made import KEY, replay_of, replayed, write_replay
 from training.data.replay import (
-    SCHEMA,
     TRAINING_SPLITS,
     Replay,
     Replayed,
+    ReplayKey,
     TrainingReplay,
     file_name,
     read_key,
@@ -24,18 +25,13 @@ from training.data.replay import (
 from training.errors import ReplayError, SplitError
 from training.evaluation.measures import MEASURES
 
-MakeQuestion = Callable[..., Replayed]
 MakeReplay = Callable[..., TrainingReplay]
-LEARNING = (
-    "training.fit.baselines",
-    "training.labels",
-    "benchmarks.fusion",
-)
+LEARNING = ("training.fit.baselines", "training.labels", "benchmarks.fusion")
 """Modules that fit or tune something on replays."""
 
 
 @pytest.fixture
-def questions(replayed: MakeQuestion) -> list[Replayed]:
+def questions() -> list[Replayed]:
     found = {Route.DENSE: "abc", Route.LEXICAL: "", Route.GRAPH: "ba"}
     return [
         replayed("q1", "a", found, answered="b", group="one", titles=2),
@@ -43,17 +39,8 @@ def questions(replayed: MakeQuestion) -> list[Replayed]:
     ]
 
 
-def write(folder: Path, questions: list[Replayed], make: MakeReplay, split: str) -> Path:
-    key = replace(make().key, schema=SCHEMA)
-    path = folder / file_name("here", split)
-    write_rows(path, questions, dataset="here", split=split, key=key)
-    return path
-
-
-def test_what_is_written_is_read(
-    tmp_path: Path, questions: list[Replayed], replay_of: MakeReplay
-) -> None:
-    path = write(tmp_path, questions, replay_of, "dev")
+def test_what_is_written_is_read(tmp_path: Path, questions: list[Replayed]) -> None:
+    path = write_replay(tmp_path, questions, "dev")
     found = read_training(path)
     assert (found.dataset, found.split, len(found)) == ("here", "dev", 2)
     assert found.key == read_key(path)
@@ -69,9 +56,7 @@ def test_what_is_written_is_read(
             assert np.array_equal(after.answered[arm], flags)
 
 
-def test_measures_come_from_the_file_alone(
-    questions: list[Replayed], replay_of: MakeReplay
-) -> None:
+def test_measures_come_from_the_file_alone(questions: list[Replayed]) -> None:
     replay = replay_of(*questions)
     values = replay.measure(replay.rankings(Route.DENSE))
     by_name = dict(zip(MEASURES, values.T.tolist(), strict=True))
@@ -84,9 +69,9 @@ def test_measures_come_from_the_file_alone(
 
 
 def test_a_test_split_is_read_only_where_it_is_named(
-    tmp_path: Path, questions: list[Replayed], replay_of: MakeReplay
+    tmp_path: Path, questions: list[Replayed]
 ) -> None:
-    path = write(tmp_path, questions, replay_of, "test")
+    path = write_replay(tmp_path, questions, "test")
     with pytest.raises(SplitError, match="is the replay of split 'test'"):
         read_training(path)
     with pytest.raises(SplitError, match="only dev, train may be read here"):
@@ -112,29 +97,21 @@ def test_what_learns_takes_no_replay_but_one_to_learn_from() -> None:
         assert not names & {"read_replay", "Replay"}, name
 
 
-def test_files_that_are_no_replay(
-    tmp_path: Path, questions: list[Replayed], replay_of: MakeReplay
-) -> None:
+def test_files_that_are_no_replay(tmp_path: Path, questions: list[Replayed]) -> None:
     with pytest.raises(ReplayError, match="no replay that can be read"):
         read_training(tmp_path / "missing.parquet")
     assert read_key(tmp_path / "missing.parquet") is None
-    path = write(tmp_path, questions, replay_of, "train")
+    path = write_replay(tmp_path, questions, "train")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ReplayError, match="delete it to have it made again"):
         read_training(path)
-    write_rows(
-        path,
-        questions,
-        dataset="here",
-        split="train",
-        key=replay_of().key.__class__("0", "i", 1, "s", "q", 9),
-    )
+    key = ReplayKey("0", "i", 1, "s", "q", 9)
+    write_rows(path, questions, dataset="here", split="train", key=key)
     with pytest.raises(ReplayError, match="a replay of schema 0"):
         read_training(path)
 
 
-def test_the_version_is_told_and_not_compared(replay_of: MakeReplay) -> None:
-    key = replay_of().key
-    assert key == replace(key, version=key.version + 1)
-    assert key != replace(key, index="other passages")
+def test_the_version_is_told_and_not_compared() -> None:
+    assert replace(KEY, version=KEY.version + 1) == KEY
+    assert replace(KEY, index="other passages") != KEY

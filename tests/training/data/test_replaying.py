@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from router.gateway import Gateway
 from router.session import Session
 from router.settings import load_settings
 from router.types import Route
+from tests.training.made import CountingProgress
 from training.data import replaying
 from training.data.dataset import Dataset, read_dataset
 from training.data.replay import read_replay, read_training
@@ -45,28 +47,12 @@ def dataset() -> Dataset:
     return read_dataset(DEMO, "train", limit=10)
 
 
-class Counter:
-    """Progress that counts."""
-
-    def __init__(self) -> None:
-        self.done = 0
-
-    def start(self, total: int | None, label: str) -> None:
-        self.total = total
-
-    def advance(self, steps: int) -> None:
-        self.done += steps
-
-    def close(self) -> None:
-        pass
-
-
 def test_a_replay_says_what_the_gateway_says(
     container: Session, dataset: Dataset, tmp_path: Path
 ) -> None:
-    counter = Counter()
+    counter = CountingProgress()
     path = replay_dataset(container, dataset, tmp_path / "replays", depth=20, progress=counter)
-    assert (counter.total, counter.done) == (10, 10)
+    assert (counter.total, counter.steps, counter.closed) == (10, 10, True)
     replay = read_training(path)
     texts = [question.text for question in dataset.questions]
     assert [one.question.text for one in replay.questions] == texts
@@ -145,34 +131,21 @@ def test_what_was_answered_is_not_asked_again(
     monkeypatch.setattr(replaying, "BLOCK", 4)
     whole = read_training(replay_dataset(container, dataset, tmp_path / "whole"))
 
-    class DiedError(Exception):
-        pass
-
     asked: list[str] = []
     retrieve_all = Gateway.retrieve_all
 
-    def dying(
-        own: Gateway, questions: list[str], depth: int, filter_: object | None = None
-    ) -> object:
-        asked.extend(questions)
+    def counting(own: Gateway, texts: list[str], *rest: Any) -> object:  # noqa: ANN401 - as given
+        asked.extend(texts)
         if len(asked) == 7:
-            raise DiedError
-        return retrieve_all(own, questions, depth, filter_)
-
-    monkeypatch.setattr(Gateway, "retrieve_all", dying)
-    with pytest.raises(DiedError):
-        replay_dataset(container, dataset, tmp_path / "cut")
-    again: list[str] = []
-
-    def counting(
-        own: Gateway, questions: list[str], depth: int, filter_: object | None = None
-    ) -> object:
-        again.extend(questions)
-        return retrieve_all(own, questions, depth, filter_)
+            raise KeyboardInterrupt
+        return retrieve_all(own, texts, *rest)
 
     monkeypatch.setattr(Gateway, "retrieve_all", counting)
+    with pytest.raises(KeyboardInterrupt):
+        replay_dataset(container, dataset, tmp_path / "cut")
+    before = len(asked)
     found = read_training(replay_dataset(container, dataset, tmp_path / "cut"))
-    assert len(again) == 1 + 10 - 4  # one to warm up, and all but the block that was whole
+    assert len(asked) - before == 1 + 10 - 4  # one to warm up, and all but the block that was whole
     assert found.judgements == whole.judgements
     for arm in (Route.DENSE, Route.GRAPH):
         assert found.rankings(arm) == whole.rankings(arm)
@@ -199,9 +172,8 @@ def test_word_for_word(text: str, answers: list[str], holds: bool) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-import pytest
 from router import session as composition
-from tests_fakes import FakeAnalyser
+from tests.fakes import FakeAnalyser
 composition.Analyser = FakeAnalyser
 from training.data import replaying
 replaying.BLOCK = 2
@@ -212,14 +184,10 @@ replaying.main(sys.argv[1:])
 def test_a_killed_run_leaves_whole_files_and_the_next_one_ends_it(
     index: Path, tmp_path: Path, container: Session
 ) -> None:
-    (tmp_path / "tests_fakes.py").write_text(
-        (Path(__file__).parents[2] / "conftest.py").read_text(encoding="utf-8")
-    )
     out = tmp_path / "replays"
     command = [sys.executable, "-c", SCRIPT, str(DEMO), "--index", str(index)]
     command += ["--out", str(out), "--split", "train"]
-    paths = [str(tmp_path), str(Path(__file__).parents[3])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     waited = time.monotonic() + 60
     while process.poll() is None and not list(out.rglob("*.parquet")):

@@ -1,24 +1,18 @@
-import json
 from pathlib import Path
 
 import pytest
 
 from backends.progress import Silent
 from router.settings import load_settings
+from tests.training.made import write_dataset
 from training.data.sources import QuestionSource, Replays, parse_source
 from training.errors import SplitError, TrainingError
 
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
-    folder = tmp_path / "tiny"
-    (folder / "qrels").mkdir(parents=True)
-    (folder / "queries.jsonl").write_text(
-        json.dumps({"_id": "q", "text": "Who met Babbage?"}), encoding="utf-8"
-    )
-    for split in ("train", "test"):
-        (folder / "qrels" / f"{split}.tsv").write_text("q\ta\t1\n", encoding="utf-8")
-    return folder
+    judged = {split: ["q\ta\t1"] for split in ("train", "test")}
+    return write_dataset(tmp_path / "tiny", [], [("q", "Who met Babbage?")], judged)
 
 
 def test_a_dataset_may_name_its_index(dataset: Path, tmp_path: Path) -> None:

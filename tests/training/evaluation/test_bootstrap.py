@@ -29,17 +29,6 @@ def test_the_interval_of_a_known_spread() -> None:
     assert found.high == pytest.approx(values.mean() + half, abs=0.02)
 
 
-def test_differences_are_paired() -> None:
-    values = np.random.default_rng(0).random((50, 1))
-    means = resampled_means(np.hstack([values, values + 0.25]))
-    assert np.allclose(means[:, 1] - means[:, 0], 0.25)
-
-
-def test_the_same_seed_gives_the_same_bytes() -> None:
-    values = np.random.default_rng(0).random((50, 2))
-    assert resampled_means(values, seed=1).tobytes() == resampled_means(values, seed=1).tobytes()
-
-
 def test_no_question_has_no_mean() -> None:
     with pytest.raises(EvaluationError, match="No question"):
         resampled_means(np.zeros((0, 2)))

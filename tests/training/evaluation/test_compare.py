@@ -3,7 +3,6 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
-from training.errors import EvaluationError
 from training.evaluation.bootstrap import Interval, interval, resampled_means
 from training.evaluation.compare import compare, percentiles
 
@@ -35,11 +34,6 @@ def test_each_interval_is_that_of_its_column_alone() -> None:
 def test_equal_systems_are_no_different_to_the_last_bit() -> None:
     found = compare({"a": values(1), "twin": values(1)}, [("a", "twin")], MEASURES)[1]
     assert [*found["a", "twin"].values()] == [Interval(0.0, 0.0, 0.0)] * 2
-
-
-def test_no_question_is_an_error() -> None:
-    with pytest.raises(EvaluationError, match="No question"):
-        compare({"a": values(1, 0)}, [], MEASURES)
 
 
 def test_percentiles() -> None:

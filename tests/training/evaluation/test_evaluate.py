@@ -86,8 +86,3 @@ def test_questions_go_in_batches_after_one_to_warm_up() -> None:
     endpoint.batches.clear()
     evaluate(endpoint, DATASET, [Route.DENSE])
     assert endpoint.batches == [1, 2]
-
-
-def test_the_same_seed_gives_the_same_numbers() -> None:
-    first, again = (evaluate(Canned(), DATASET, [Route.DENSE], seed=3) for _ in range(2))
-    assert first.means == again.means

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from router.fusion import FusionSettings
 from router.policy import Policy, bands
 from router.types import Route, Thresholds
+from tests.training.made import replay_of, replayed
 from training.data.evaluation_set import EvaluationSet
 from training.evaluation.compare import AUTO, ORACLE, RANDOM
 from training.evaluation.held_out import (
@@ -25,9 +26,7 @@ from training.evaluation.held_out import (
 from training.fit.router import Fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from training.data.replay import Replayed, TrainingReplay
+    pass
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 QUALITY = COLUMNS.index("nDCG@10")
@@ -36,9 +35,7 @@ POLICY = Policy(Thresholds(0.3, 0.6), L)
 
 
 @pytest.fixture
-def evaluation_set(
-    replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
-) -> EvaluationSet:
+def evaluation_set() -> EvaluationSet:
     draw = np.random.default_rng(1)
 
     def found() -> str:

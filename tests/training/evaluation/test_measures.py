@@ -47,9 +47,6 @@ def test_agrees_with_the_definitions(questions: list[tuple[dict[str, int], list[
 def test_an_unanswered_question_scores_nothing() -> None:
     values = score({"asked": {"p1": 1}, "unasked": {"p1": 1}}, {"asked": ["p1"]})
     assert np.array_equal(values, np.vstack([np.ones(len(MEASURES)), np.zeros(len(MEASURES))]))
-
-
-def test_a_run_without_any_answer() -> None:
     assert not score({"q": {"p1": 1}}, {}).any()
 
 

@@ -1,13 +1,11 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from router.fusion import FusionSettings
 from router.policy import Policy, bands
-from router.types import Route, Thresholds
+from router.types import Thresholds
+from tests.training.made import FOUND, L, replay_of, replayed
 from training.data.evaluation_set import EvaluationSet
-from training.data.replay import Replayed, TrainingReplay
 from training.errors import FitError
 from training.fit.baselines import (
     BASELINES,
@@ -52,15 +50,11 @@ def test_too_few_of_a_kind(baseline: Baseline) -> None:
         baseline(asked, labels)
 
 
-D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
-FOUND = {1: {D: "bcdefa", L: "bcdefa", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa"}}
 POLICY = Policy(Thresholds(0.1, 0.2), L, {L: 1.0})
 
 
 @pytest.fixture
-def known(
-    replayed: Callable[..., Replayed], replay_of: Callable[..., TrainingReplay]
-) -> EvaluationSet:
+def known() -> EvaluationSet:
     questions = [
         replayed(f"q{at}", "a", FOUND[at % 2], vector=(1.0, 0.0) if at % 2 else (0.0, 1.0))
         for at in range(40)

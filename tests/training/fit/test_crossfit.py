@@ -1,20 +1,19 @@
-from collections.abc import Callable
 from itertools import product
 
 import numpy as np
 import pytest
 
-from training.data.examples import Examples, Pool
+from tests.training.made import NAMES, examples
+from training.data.examples import Pool
 from training.errors import FitError
 from training.fit.crossfit import compare, crossfit, divide, leave_datasets_out
 from training.fit.recipe import RouterRecipe
 
-Maker = Callable[[int, int], Examples]
 LINEAR = RouterRecipe(kind="linear", strengths=(3.0,))
 
 
 @pytest.fixture
-def pool(examples: Maker) -> Pool:
+def pool() -> Pool:
     found = examples(600, 0)
     labels = np.where(np.arange(600) % 3 == 0, -1, found.labels)
     return Pool(found.features, labels, found.groups)
@@ -30,34 +29,34 @@ def test_datasets_and_labels_are_spread_evenly(pool: Pool) -> None:
 
 
 def test_labels_of_a_fold_do_not_reach_its_scores(
-    pool: Pool, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fold = np.arange(600) % 4
     monkeypatch.setattr("training.fit.crossfit.divide", lambda *_: fold)
-    before = crossfit(pool, names, LINEAR, folds=4)
+    before = crossfit(pool, NAMES, LINEAR, folds=4)
     turned = np.where((fold == 2) & (pool.labels >= 0), 1 - pool.labels, pool.labels)
-    after = crossfit(Pool(pool.features, turned, pool.groups), names, LINEAR, folds=4)
+    after = crossfit(Pool(pool.features, turned, pool.groups), NAMES, LINEAR, folds=4)
     same = before == after
     assert same[fold == 2].all()
     assert not same[fold != 2].any()
 
 
-def test_agreements_are_scored_but_not_learned_from(pool: Pool, names: tuple[str, ...]) -> None:
+def test_agreements_are_scored_but_not_learned_from(pool: Pool) -> None:
     known = pool.labels >= 0
     assert len(pool.examples(np.ones(600, np.bool_))) == known.sum() == 400
     features = np.where(known[:, None], pool.features, pool.features + 1)
-    before = crossfit(pool, names, LINEAR, folds=3)
-    after = crossfit(Pool(features, pool.labels, pool.groups), names, LINEAR, folds=3)
+    before = crossfit(pool, NAMES, LINEAR, folds=3)
+    after = crossfit(Pool(features, pool.labels, pool.groups), NAMES, LINEAR, folds=3)
     assert (before[known] == after[known]).all()
     assert (before[~known] != after[~known]).all()
 
 
-def test_too_few_folds_are_refused(pool: Pool, names: tuple[str, ...]) -> None:
+def test_too_few_folds_are_refused(pool: Pool) -> None:
     with pytest.raises(FitError, match="2 folds"):
-        crossfit(pool, names, LINEAR, folds=2)
+        crossfit(pool, NAMES, LINEAR, folds=2)
 
 
-def test_rows_of_one_question_are_never_divided(pool: Pool, names: tuple[str, ...]) -> None:
+def test_rows_of_one_question_are_never_divided(pool: Pool) -> None:
     keys = np.array([f"question {row // 3}" for row in range(600)])
     keyed = Pool(pool.features, pool.labels, pool.groups, keys)
     fold = divide(keyed, 5, 0)
@@ -68,10 +67,10 @@ def test_rows_of_one_question_are_never_divided(pool: Pool, names: tuple[str, ..
     assert counts.tolist() == [120] * 5
 
 
-def test_a_dataset_is_scored_by_what_the_others_teach(pool: Pool, names: tuple[str, ...]) -> None:
+def test_a_dataset_is_scored_by_what_the_others_teach(pool: Pool) -> None:
     groups = np.array(["one", "two", "three"])[np.arange(600) % 3]
     pool = Pool(pool.features, np.where(pool.labels < 0, 0, pool.labels), groups)
-    before = leave_datasets_out(pool, names, LINEAR)
+    before = leave_datasets_out(pool, NAMES, LINEAR)
     assert before.rows.tolist() == list(range(600))
     assert before.untried == {}
     left_out = groups == "two"
@@ -80,27 +79,23 @@ def test_a_dataset_is_scored_by_what_the_others_teach(pool: Pool, names: tuple[s
     fixed = divide(pool, 5, 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("training.fit.crossfit.divide", lambda *_: fixed)
-        one = leave_datasets_out(pool, names, LINEAR).logits
-        other = leave_datasets_out(Pool(pool.features, turned, groups), names, LINEAR).logits
+        one = leave_datasets_out(pool, NAMES, LINEAR).logits
+        other = leave_datasets_out(Pool(pool.features, turned, groups), NAMES, LINEAR).logits
     assert (one == before.logits).all()
     same = one == other
     assert same[left_out].all()
     assert not same[~left_out].any()
 
 
-def test_a_dataset_that_the_others_teach_nothing_about_is_named(
-    pool: Pool, names: tuple[str, ...]
-) -> None:
+def test_a_dataset_that_the_others_teach_nothing_about_is_named(pool: Pool) -> None:
     labels = np.where(pool.groups == "large", pool.labels, np.minimum(pool.labels, 0))
-    found = leave_datasets_out(Pool(pool.features, labels, pool.groups), names, LINEAR)
+    found = leave_datasets_out(Pool(pool.features, labels, pool.groups), NAMES, LINEAR)
     assert found.rows.tolist() == np.flatnonzero(pool.groups == "small").tolist()
     assert found.untried.keys() == {"large"}
     assert "the same arm wins" in found.untried["large"]
 
 
-def test_a_question_that_two_datasets_ask_is_seen_in_neither(
-    pool: Pool, names: tuple[str, ...]
-) -> None:
+def test_a_question_that_two_datasets_ask_is_seen_in_neither(pool: Pool) -> None:
     shared = np.arange(600) % 10 == 0
     keys = np.array([f"question {row}" for row in range(600)])
     groups = np.where(np.arange(600) < 300, "one", "two")
@@ -109,7 +104,7 @@ def test_a_question_that_two_datasets_ask_is_seen_in_neither(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("training.fit.crossfit.divide", lambda *_: fixed)
         found = [
-            leave_datasets_out(Pool(pool.features, labels, groups, keys), names, LINEAR).logits
+            leave_datasets_out(Pool(pool.features, labels, groups, keys), NAMES, LINEAR).logits
             for labels in (pool.labels, np.where(shared, -1, pool.labels))
         ]
     assert (found[0] == found[1]).all()

@@ -5,6 +5,7 @@ import pytest
 
 from router.scorer import Linear
 from router.types import Route
+from tests.training.made import replay_of, replayed
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Pool
 from training.errors import FitError
@@ -14,9 +15,7 @@ from training.fit.router import Choices, TrainingSet, fit
 from training.thresholds.outcomes import ThresholdObjective, outcome, scores_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from training.data.replay import Replayed, TrainingReplay
+    pass
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
 NAMES = ("one", "other", "noise")
@@ -24,9 +23,7 @@ FOUND = {1: {D: "bcdefa", L: "abcde", G: "ab"}, 0: {D: "ab", L: "ab", G: "bcdefa
 
 
 @pytest.fixture(scope="module")
-def training(
-    replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
-) -> TrainingSet:
+def training() -> TrainingSet:
     draw = np.random.default_rng(0)
     x = draw.normal(size=(200, 3))
     graph = x[:, 0] + 0.5 * draw.normal(size=200) > 0

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -8,52 +7,32 @@ from sklearn.metrics import roc_auc_score
 
 from backends.types import Float64, Int64
 from router.explain import Explainer
+from tests.training.made import NAMES, CountingProgress, examples
 from training.data.examples import Examples
 from training.errors import FitError
 from training.fit.network import dev_loss
 from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Trained, select, train
 
-Maker = Callable[[int, int], Examples]
 SMALL = RouterRecipe(hidden=(32, 32, 16), seeds=(0, 1), epochs=30, features=10)
 
 
-class Count:
-    """Progress that remembers."""
-
-    def __init__(self) -> None:
-        self.total: int | None = None
-        self.steps = 0
-        self.closed = False
-
-    def start(self, total: int | None, label: str) -> None:
-        self.total = total
-
-    def advance(self, steps: int) -> None:
-        self.steps += steps
-
-    def close(self) -> None:
-        self.closed = True
-
-
 @pytest.fixture(scope="module")
-def dev(examples: Maker) -> Examples:
+def dev() -> Examples:
     return examples(400, 1)
 
 
 @pytest.fixture(scope="module")
-def clever(examples: Maker, names: tuple[str, ...], dev: Examples) -> Trained:
-    return train(examples(900, 0), dev, names, SMALL)
+def clever(dev: Examples) -> Trained:
+    return train(examples(900, 0), dev, NAMES, SMALL)
 
 
 @pytest.fixture(scope="module")
-def simple(examples: Maker, names: tuple[str, ...], dev: Examples) -> Trained:
-    return train(examples(900, 0), dev, names, replace(SMALL, kind="linear"))
+def simple(dev: Examples) -> Trained:
+    return train(examples(900, 0), dev, NAMES, replace(SMALL, kind="linear"))
 
 
-def test_a_network_learns_what_a_line_cannot(
-    clever: Trained, simple: Trained, examples: Maker
-) -> None:
+def test_a_network_learns_what_a_line_cannot(clever: Trained, simple: Trained) -> None:
     new = examples(1000, 2)
     areas = [
         float(roc_auc_score(new.labels, trained.scorer.scores(new.features)))
@@ -65,34 +44,32 @@ def test_a_network_learns_what_a_line_cannot(
     assert clever.selection.duplicates == {"f13": "f2"}
 
 
-def test_the_same_seed_trains_the_same_bits(examples: Maker, names: tuple[str, ...]) -> None:
+def test_the_same_seed_trains_the_same_bits() -> None:
     recipe = replace(SMALL, epochs=3)
     part, dev = examples(200, 0), examples(100, 1)
     state = torch.get_rng_state()
-    one = train(part, dev, names, recipe)
+    one = train(part, dev, NAMES, recipe)
     assert (torch.get_rng_state() == state).all()
     torch.manual_seed(12345)
-    same = train(part, dev, names, recipe)
-    other = train(part, dev, names, replace(recipe, seeds=(7, 8)))
+    same = train(part, dev, NAMES, recipe)
+    other = train(part, dev, NAMES, replace(recipe, seeds=(7, 8)))
     new = examples(50, 2).features
     assert (one.scorer.scores(new) == same.scorer.scores(new)).all()
     assert (one.scorer.scores(new) != other.scorer.scores(new)).any()
 
 
 @pytest.mark.parametrize("kind", ["attention-mlp", "linear"])
-def test_progress_ends_where_it_said(examples: Maker, names: tuple[str, ...], kind: str) -> None:
-    count = Count()
+def test_progress_ends_where_it_said(kind: str) -> None:
+    count = CountingProgress()
     recipe = replace(SMALL, kind=kind, patience=1)
-    trained = train(examples(200, 0), examples(100, 1), names, recipe, count)
+    trained = train(examples(200, 0), examples(100, 1), NAMES, recipe, count)
     assert count.steps == count.total
     assert count.closed
     assert len(trained.scorer.members) == (1 if kind == "linear" else 2)
 
 
 @pytest.mark.parametrize("criterion", ["nll", "auc"])
-def test_the_best_epoch_is_kept(
-    examples: Maker, names: tuple[str, ...], criterion: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_epoch_is_kept(criterion: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float] = []
 
     def remember(logits: Float64, labels: Int64, recipe: RouterRecipe) -> float:
@@ -102,18 +79,16 @@ def test_the_best_epoch_is_kept(
     monkeypatch.setattr("training.fit.network.dev_loss", remember)
     recipe = replace(SMALL, seeds=(0,), criterion=criterion, patience=5)
     dev = examples(300, 1)
-    scorer = train(examples(300, 0), dev, names, recipe).scorer
+    scorer = train(examples(300, 0), dev, NAMES, recipe).scorer
     best = int(np.argmin(seen))
     assert len(seen) == min(recipe.epochs, best + 1 + recipe.patience)
     kept = dev_loss(scorer.raw(scorer.inputs(dev.features)), dev.labels, recipe)
     assert kept == pytest.approx(seen[best], abs=1e-6)
 
 
-def test_of_all_strengths_the_best_on_dev_is_kept(
-    simple: Trained, examples: Maker, names: tuple[str, ...], dev: Examples
-) -> None:
+def test_of_all_strengths_the_best_on_dev_is_kept(simple: Trained, dev: Examples) -> None:
     each = [
-        train(examples(900, 0), dev, names, replace(simple.recipe, strengths=(strength,))).scorer
+        train(examples(900, 0), dev, NAMES, replace(simple.recipe, strengths=(strength,))).scorer
         for strength in simple.recipe.strengths
     ]
     inputs = simple.scorer.inputs(dev.features)
@@ -125,23 +100,21 @@ def test_of_all_strengths_the_best_on_dev_is_kept(
 @pytest.mark.parametrize("kind", ["attention-mlp", "linear"])
 @pytest.mark.parametrize("balance", ["label", "group"])
 def test_balance_changes_what_is_learned_and_calibration_makes_up_for_it(
-    examples: Maker, names: tuple[str, ...], kind: str, balance: str
+    kind: str, balance: str
 ) -> None:
     skewed = examples(900, 0)
     keep = (skewed.labels == 1) | (np.arange(900) % 4 == 0)
     part = skewed.only(keep)
     recipe = replace(SMALL, kind=kind, epochs=5)
     dev = examples(300, 1)
-    plain = train(part, dev, names, recipe)
-    balanced = train(part, dev, names, replace(recipe, balance=balance))
+    plain = train(part, dev, NAMES, recipe)
+    balanced = train(part, dev, NAMES, replace(recipe, balance=balance))
     assert balanced.scorer.bias > plain.scorer.bias
     assert balanced.scorer.scores(dev.features).mean() == pytest.approx(dev.labels.mean(), abs=0.02)
 
 
 @pytest.mark.parametrize("which", ["clever", "simple"])
-def test_explanations_are_faithful(
-    which: str, examples: Maker, request: pytest.FixtureRequest
-) -> None:
+def test_explanations_are_faithful(which: str, request: pytest.FixtureRequest) -> None:
     """Setting the top 3 features to their mean moves the score more than setting 3 others."""
     scorer = request.getfixturevalue(which).scorer
     explainer = Explainer.of(scorer)
@@ -162,17 +135,17 @@ def test_explanations_are_faithful(
     assert moved[0] > 1.5 * moved[1]
 
 
-def test_what_cannot_be_trained_is_refused(examples: Maker, names: tuple[str, ...]) -> None:
+def test_what_cannot_be_trained_is_refused() -> None:
     some, dev = examples(60, 0), examples(60, 1)
     with pytest.raises(FitError, match="training split the same arm wins"):
-        train(some.only(some.labels == 1), dev, names, SMALL)
+        train(some.only(some.labels == 1), dev, NAMES, SMALL)
     with pytest.raises(FitError, match="dev split the same arm wins"):
-        train(some, dev.only(dev.labels == 0), names, SMALL)
+        train(some, dev.only(dev.labels == 0), NAMES, SMALL)
     fewer = Examples(dev.features[:, 1:], dev.labels, dev.groups)
     with pytest.raises(FitError, match="different numbers"):
-        train(some, fewer, names, SMALL)
+        train(some, fewer, NAMES, SMALL)
     with pytest.raises(FitError, match="lower the learning rate"):
-        train(some, dev, names, replace(SMALL, learning_rate=1e30))
+        train(some, dev, NAMES, replace(SMALL, learning_rate=1e30))
 
 
 @pytest.mark.parametrize(
@@ -192,13 +165,11 @@ def test_recipes_that_make_no_sense_are_refused(change: dict[str, object]) -> No
         RouterRecipe(**change)  # type: ignore[arg-type]
 
 
-def test_what_decides_is_kept_and_what_repeats_is_not(
-    examples: Maker, names: tuple[str, ...]
-) -> None:
-    found = select(examples(1500, 0), names, k=4)
+def test_what_decides_is_kept_and_what_repeats_is_not() -> None:
+    found = select(examples(1500, 0), NAMES, k=4)
     assert {"f2", "f3"} <= set(found.names)
     assert found.columns.tolist() == sorted(found.columns.tolist())
-    assert found.names == tuple(names[column] for column in found.columns)
+    assert found.names == tuple(NAMES[column] for column in found.columns)
     assert len(found.information) == 4
     assert found.constants == ("f12",)
     assert found.duplicates == {"f13": "f2"}
@@ -217,23 +188,23 @@ def test_information_of_counts_is_that_of_the_table() -> None:
     assert found.information[0] == pytest.approx(expected)
 
 
-def test_the_same_seed_keeps_the_same_features(examples: Maker, names: tuple[str, ...]) -> None:
-    one, same = (select(examples(200, 0), names, k=6, seed=3) for _ in range(2))
+def test_the_same_seed_keeps_the_same_features() -> None:
+    one, same = (select(examples(200, 0), NAMES, k=6, seed=3) for _ in range(2))
     assert one.names == same.names
     assert (one.information == same.information).all()
 
 
-def test_more_than_there_are_keeps_all_that_vary(examples: Maker, names: tuple[str, ...]) -> None:
-    assert select(examples(100, 0), names, k=85).columns.tolist() == list(range(12))
+def test_more_than_there_are_keeps_all_that_vary() -> None:
+    assert select(examples(100, 0), NAMES, k=85).columns.tolist() == list(range(12))
 
 
-def test_what_cannot_be_selected_from_is_refused(examples: Maker, names: tuple[str, ...]) -> None:
+def test_what_cannot_be_selected_from_is_refused() -> None:
     some = examples(20, 0)
     with pytest.raises(FitError, match="13 names for 14 features"):
-        select(some, names[1:])
+        select(some, NAMES[1:])
     with pytest.raises(FitError, match="at least 1"):
-        select(some, names, k=0)
+        select(some, NAMES, k=0)
     with pytest.raises(FitError, match="labels are the same"):
-        select(some.only(some.labels == 1), names)
+        select(some.only(some.labels == 1), NAMES)
     with pytest.raises(FitError, match="No feature varies"):
-        select(Examples(np.ones((20, 14)), some.labels, some.groups), names)
+        select(Examples(np.ones((20, 14)), some.labels, some.groups), NAMES)

@@ -5,17 +5,18 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from router.model_files import RouterInfo, read_policy
+from router.model_files import read_policy
 from router.types import Route
 from service.app import build
 from service.cli import run
 from service.settings import load_settings
 from tests.docs.examples import block_with, perform
+from tests.fakes import ReadingAnalyser
+from tests.training.made import HAND, logged, rated, write_town
 from training.data.dataset import Question
 from training.errors import LogError
 from training.log_replay.feedback import NEEDED, feedback_dataset, require_enough
@@ -23,25 +24,22 @@ from training.log_replay.reading import read_log
 
 STREETS = NEEDED // 2 + 5
 ONLY_HOPS = {"type": "ne", "key": "kind", "value": "gate"}
-Town = Callable[..., Path]
 Wye = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(autouse=True)
-def _no_encoder(monkeypatch: pytest.MonkeyPatch, reading_analyser: type) -> None:
-    monkeypatch.setattr("router.session.Analyser", reading_analyser)
+pytestmark = pytest.mark.usefixtures("no_encoder")
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory, town: Town) -> Path:
-    return town(tmp_path_factory.mktemp("town") / "town", streets=STREETS)
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_town(tmp_path_factory.mktemp("town") / "town", streets=STREETS)
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory, dataset: Path, reading_analyser: type) -> Path:
+def index(tmp_path_factory: pytest.TempPathFactory, dataset: Path) -> Path:
     folder = tmp_path_factory.mktemp("index") / "index"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.session.Analyser", reading_analyser)
+        patch.setattr("router.session.Analyser", ReadingAnalyser)
         assert run(["index", str(dataset), "--index", str(folder)]) == 0
     return folder
 
@@ -55,13 +53,7 @@ def router(
 
 
 @pytest.fixture(scope="module")
-def log(
-    tmp_path_factory: pytest.TempPathFactory,
-    dataset: Path,
-    index: Path,
-    router: Path,
-    reading_analyser: type,
-) -> Path:
+def log(tmp_path_factory: pytest.TempPathFactory, dataset: Path, index: Path, router: Path) -> Path:
     """What is left of an afternoon: every question asked, and what answers it marked.
 
     The last one is asked with a filter, and its feedback names a passage that is gone as well.
@@ -77,7 +69,7 @@ def log(
     *_, last = questions
     gold[last].append("gone")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("router.session.Analyser", reading_analyser)
+        patch.setattr("router.session.Analyser", ReadingAnalyser)
         patch.setenv("WYE_INDEX", str(index))
         patch.setenv("WYE_ROUTER__MODEL", str(router))
         patch.setenv("WYE_SERVE__REQUEST_LOG", str(path))
@@ -93,24 +85,21 @@ def log(
 
 
 @pytest.fixture
-def wye(
-    capsys: pytest.CaptureFixture[str], router: Path, index: Path, log: Path, tmp_path: Path
-) -> Wye:
+def tune(wye: Wye, router: Path, index: Path, log: Path, tmp_path: Path) -> Wye:
     """Tune from the log and the index; exit code, what was printed as one line, and messages."""
 
     def call(*more: str | Path, path: Path = log) -> tuple[int, str, str]:
         own = ["tune", "--from-log", path, "--router", router, "--index", index]
         own += ["--cache", tmp_path / "cache", "--no-elsewhere", *more]
-        code = run([str(argument) for argument in own])
-        captured = capsys.readouterr()
-        return code, " ".join(captured.out.split()), captured.err
+        code, out, err = wye(*own)
+        return code, " ".join(out.split()), err
 
     return call
 
 
-def test_feedback_stands_for_judgements(wye: Wye, tmp_path: Path, log: Path) -> None:
+def test_feedback_stands_for_judgements(tune: Wye, tmp_path: Path, log: Path) -> None:
     out = tmp_path / "thresholds.json"
-    code, printed, _ = wye("--out", out)
+    code, printed, _ = tune("--out", out)
     assert code == 0
     n = 2 * STREETS
     assert f"{n} decisions by handmade/v1" in printed
@@ -137,17 +126,17 @@ def test_feedback_stands_for_judgements(wye: Wye, tmp_path: Path, log: Path) -> 
     (replay,) = (tmp_path / "cache" / "logs").rglob("*.parquet")
     assert stat.S_IMODE(replay.parent.stat().st_mode) == 0o700
     made = replay.stat().st_mtime_ns
-    code, printed, _ = wye()
+    code, printed, _ = tune()
     assert (code, "Nothing is written; --out FILE keeps what is proposed." in printed) == (0, True)
     assert replay.stat().st_mtime_ns == made
 
 
-def test_too_little_feedback_writes_nothing(wye: Wye, tmp_path: Path, log: Path) -> None:
+def test_too_little_feedback_writes_nothing(tune: Wye, tmp_path: Path, log: Path) -> None:
     lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
     few = tmp_path / "few.jsonl"
     few.write_text("".join(lines[: 2 * NEEDED - 2]), encoding="utf-8")
     out = tmp_path / "thresholds.json"
-    code, printed, err = wye("--out", out, path=few)
+    code, printed, err = tune("--out", out, path=few)
     assert (code, out.exists()) == (2, False)
     assert f"What becomes of {NEEDED - 1} requests" in printed
     assert err.startswith(
@@ -157,31 +146,31 @@ def test_too_little_feedback_writes_nothing(wye: Wye, tmp_path: Path, log: Path)
     assert not (tmp_path / "cache").exists()
 
 
-def test_passages_that_are_gone_are_no_judgements(wye: Wye, tmp_path: Path, log: Path) -> None:
+def test_passages_that_are_gone_are_no_judgements(tune: Wye, tmp_path: Path, log: Path) -> None:
     text = log.read_text(encoding="utf-8")
     for n in range(6):
         text = text.replace(f'"passages": ["c{n}"]', '"passages": ["gone"]')
     path = tmp_path / "log.jsonl"
     path.write_text(text, encoding="utf-8")
-    code, printed, _ = wye(path=path)
+    code, printed, _ = tune(path=path)
     assert code == 0
     assert f"handmade/v1 on {2 * STREETS - 6} questions" in printed
     assert "6 questions are left out: the index no longer has a passage" in printed
 
 
-def test_scores_that_are_no_longer_those_of_the_log(wye: Wye, tmp_path: Path, log: Path) -> None:
+def test_scores_that_are_no_longer_those_of_the_log(tune: Wye, tmp_path: Path, log: Path) -> None:
     text = log.read_text(encoding="utf-8").replace('"score": 0.26', '"score": 0.36')
     path = tmp_path / "log.jsonl"
     path.write_text(text, encoding="utf-8")
-    code, printed, _ = wye(path=path)
+    code, printed, _ = tune(path=path)
     assert code == 0
     assert f"{STREETS} of {2 * STREETS} questions are scored otherwise" in printed
 
 
-def test_bounds_hold_for_what_is_judged(wye: Wye) -> None:
-    code, printed, _ = wye("--max-graph-share", "0")
+def test_bounds_hold_for_what_is_judged(tune: Wye) -> None:
+    code, printed, _ = tune("--max-graph-share", "0")
     assert (code, "No request changes its route (now -> proposed)." in printed) == (0, True)
-    code, _, err = wye("--quality", "luck")
+    code, _, err = tune("--quality", "luck")
     assert (code, "There is no measure 'luck'" in err) == (2, True)
 
 
@@ -189,38 +178,34 @@ def test_bounds_hold_for_what_is_judged(wye: Wye) -> None:
 def checkout(
     index: Path, log: Path, router: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """The folder that this process is in, with what the README names."""
+    """The folder that this process is in, with what the README names.
+
+    No time in its log depends on how busy this machine is.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
-    (tmp_path / "requests.jsonl").symlink_to(log)
+    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        row["seconds"] = dict.fromkeys(row.get("seconds", ()), 0.001)
+    (tmp_path / "requests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "my-index").symlink_to(index)
     return tmp_path
 
 
 def test_the_readmes_commands_do_what_they_say(
-    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    checkout: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wye(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
     perform(block_with("wye tune --from-log"), wye, monkeypatch)
     assert read_policy(checkout / "thresholds.json")
 
 
-Make = Callable[..., dict[str, Any]]
-
-
-def test_what_was_marked_is_what_is_relevant(
-    asked: Make, said: Make, write_log: Callable[..., Path], hand: RouterInfo
-) -> None:
+def test_what_was_marked_is_what_is_relevant(write_log: Callable[..., Path]) -> None:
     only = {"type": "eq", "key": "y", "value": 1}
     path = write_log(
-        asked("1"), asked("2", filter=only), asked("3"), asked("4"),
-        said("1", "a", "gone"), said("2", "b"), said("3", "gone"),
+        logged("1"), logged("2", filter=only), logged("3"), logged("4"),
+        rated("1", "a", "gone"), rated("2", "b"), rated("3", "gone"),
     )  # fmt: skip
-    log = read_log([path], hand)
+    log = read_log([path], HAND)
     found = feedback_dataset(log, {"a", "b"})
     first, second = found.questions
     assert (first.text, second.text) == ("question 1?", "question 2?")

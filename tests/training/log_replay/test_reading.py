@@ -10,32 +10,34 @@ import numpy as np
 import pytest
 
 from router.errors import RequestLogError
-from router.model_files import RouterInfo
 from router.types import Route
+from tests.training.made import HAND, logged, rated
 from training.errors import LogError
-from training.log_replay.reading import (
-    ROUTES,
-    Line,
-    read_feedback,
-    read_log,
-    times_of_routes,
-)
+from training.log_replay.reading import ROUTES, Line, read_feedback, read_log, times_of_routes
 
-Make = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]
 
 
-def test_decisions_are_read_across_files(
-    asked: Make, write_log: Write, tmp_path: Path, hand: RouterInfo
-) -> None:
-    old = write_log(asked("1", 0.3, "dense"), asked("2", 0.7, "graph", high=0.7), name="log.1")
+def test_decisions_are_read_across_files(write_log: Write, tmp_path: Path) -> None:
+    old = write_log(
+        logged("1", 0.3, "dense", ms=10), logged("2", 0.7, "graph", high=0.7), name="log.1"
+    )
     packed = tmp_path / "log.1.gz"
     packed.write_bytes(gzip.compress(old.read_bytes()))
-    late = {"time": "2026-11-17T09:30:00.000+00:00", "index_version": 7}
-    new = write_log(asked("3", 0.5, question="question 1?", **late))
-    log = read_log([packed, new], hand)
+    new = write_log(
+        logged(
+            "3", 0.5, question="question 1?", time="2026-11-17T09:30:00.000+00:00", index_version=7
+        )
+    )
+    log = read_log([packed, new], HAND)
     assert (log.files, log.lines, log.collection, log.model) == (2, 3, "default", "hand/v1")
-    assert log.requests.scores.tolist() == [0.3, 0.7, 0.5]
+    found = log.requests
+    assert found.scores.tolist() == [0.3, 0.7, 0.5]
+    assert [ROUTES[code] for code in found.routes] == [Route.DENSE, Route.GRAPH, Route.FUSION]
+    assert found.times_ms[range(3), found.routes] == pytest.approx([10, 20, 20])
+    assert np.isnan(found.times_ms).sum() == 3 * (len(ROUTES) - 1)
+    assert found.waited_ms.tolist() == [50, 50, 50]
+    assert np.isnan(found.budgets).all()
     assert log.questions == 2
     assert (log.first, log.last) == (
         datetime(2026, 11, 10, 8, tzinfo=UTC),
@@ -46,24 +48,24 @@ def test_decisions_are_read_across_files(
     assert log.left_out == {}
 
 
-def test_what_does_not_count_is_counted(asked: Make, write_log: Write, hand: RouterInfo) -> None:
-    older = asked("9", reason="budget: fusion takes about 30 ms")
+def test_what_does_not_count_is_counted(write_log: Write) -> None:
+    older = logged("9", reason="budget: fusion takes about 30 ms")
     del older["max_latency_ms"]
     path = write_log(
-        asked("1"),
-        asked("2", asked="dense", score=None),
-        asked("3", score=None, route="dense", degraded="degraded: auto failed; dense instead"),
-        asked("4", degraded="no entity of the question is known"),
-        asked("5", model="other/v1"),
-        asked("6", model="other/v2"),
-        asked("7", collection="wiki"),
+        logged("1"),
+        logged("2", asked="dense", score=None),
+        logged("3", score=None, route="dense", degraded="degraded: auto failed; dense instead"),
+        logged("4", degraded="no entity of the question is known"),
+        logged("5", model="other/v1"),
+        logged("6", model="other/v2"),
+        logged("7", collection="wiki"),
         older,
         "nonsense\n",
-        asked("8", route="sideways"),
+        logged("8", route="sideways"),
         {"kind": "note", "request_id": "x"},
         '{"kind": "retrieval", "request_id"',
     )
-    log = read_log([path], hand, "default")
+    log = read_log([path], HAND, "default")
     assert len(log.requests) == 2
     assert log.left_out == {
         "asked of another collection: wiki (1)": 1,
@@ -77,66 +79,65 @@ def test_what_does_not_count_is_counted(asked: Make, write_log: Write, hand: Rou
     }
 
 
-def test_the_same_question_with_another_filter_is_another(
-    asked: Make, write_log: Write, hand: RouterInfo
-) -> None:
+def test_the_same_question_with_another_filter_is_another(write_log: Write) -> None:
     one, other = ({"type": "eq", "key": "y", "value": value} for value in (1, 2))
-    lines = [asked(str(n), question="who?", filter=f) for n, f in enumerate([None, one, other])]
-    log = read_log([write_log(*lines, *lines)], hand)
+    lines = [logged(str(n), question="who?", filter=f) for n, f in enumerate([None, one, other])]
+    log = read_log([write_log(*lines, *lines)], HAND)
     assert (len(log.requests), log.questions) == (6, 3)
 
 
-def test_several_collections_have_to_be_told_apart(
-    asked: Make, write_log: Write, hand: RouterInfo
-) -> None:
-    path = write_log(asked("1"), asked("2", collection="wiki"), asked("3", collection="wiki"))
+def test_several_collections_have_to_be_told_apart(write_log: Write) -> None:
+    path = write_log(logged("1"), logged("2", collection="wiki"), logged("3", collection="wiki"))
     with pytest.raises(LogError, match=r"default \(1\), wiki \(2\); name one with --collection"):
-        read_log([path], hand)
-    assert len(read_log([path], hand, "wiki").requests) == 2
+        read_log([path], HAND)
+    assert len(read_log([path], HAND, "wiki").requests) == 2
     with pytest.raises(LogError, match=r"collection 'news'; there is default \(1\), wiki \(2\)"):
-        read_log([path], hand, "news")
+        read_log([path], HAND, "news")
 
 
-def test_a_router_that_decided_nothing(asked: Make, write_log: Write, hand: RouterInfo) -> None:
-    path = write_log(asked("1"), asked("2", asked="graph", score=None))
+def test_a_router_that_decided_nothing(write_log: Write) -> None:
+    path = write_log(logged("1"), logged("2", asked="graph", score=None))
     with pytest.raises(
         LogError,
         match=r"None of the 2 questions .* by router new/v2 \(1 route named by the caller; "
         r"1 decided by another router: hand/v1 \(1\)\); name the router .* --router",
     ):
-        read_log([path], replace(hand, name="new/v2"))
+        read_log([path], replace(HAND, name="new/v2"))
 
 
-def test_logs_with_nothing_in_them(
-    asked: Make, said: Make, write_log: Write, tmp_path: Path, hand: RouterInfo
-) -> None:
-    with pytest.raises(LogError, match="No question was answered in"):
-        read_log([write_log()], hand)
-    with pytest.raises(LogError, match="No question was answered in"):
-        read_log([write_log(said("1"))], hand)
-    with pytest.raises(LogError, match=r"2 lines are none of a request log \(the first: .*:1\)"):
-        read_log([write_log("a\n", "b\n")], hand)
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ([], "No question was answered in"),
+        ([rated("1")], "No question was answered in"),
+        (["a\n", "b\n"], r"2 lines are none of a request log \(the first: .*:1\)"),
+    ],
+)
+def test_logs_with_nothing_in_them(write_log: Write, lines: list[object], says: str) -> None:
+    with pytest.raises(LogError, match=says):
+        read_log([write_log(*lines)], HAND)
+
+
+def test_files_that_cannot_be_read(write_log: Write, tmp_path: Path) -> None:
     with pytest.raises(RequestLogError, match="cannot be read"):
-        read_log([tmp_path / "missing"], hand)
+        read_log([tmp_path / "missing"], HAND)
     with pytest.raises(LogError, match="No request log is given"):
-        read_log([], hand)
-    path = write_log(asked("1"))
+        read_log([], HAND)
+    path = write_log(logged("1"))
     with pytest.raises(LogError, match="is named 2 times"):
-        read_log([path, path.parent / "." / path.name], hand)
+        read_log([path, path.parent / "." / path.name], HAND)
 
 
-def test_feedback_on_the_same_question_is_put_together(
-    asked: Make, said: Make, write_log: Write, hand: RouterInfo
-) -> None:
+def test_feedback_on_the_same_question_is_put_together(write_log: Write) -> None:
     path = write_log(
-        asked("1", 0.3, "dense", question="who?"),
-        asked("2", 0.7, "graph", question="who?"),
-        asked("3", question="who?", filter={"type": "eq"}),
-        said("2", "b", "z"),
-        said("1", "a"),
-        said("3", "a"),
+        logged("1", 0.3, "dense", question="who?"),
+        logged("2", 0.7, "graph", question="who?"),
+        logged("3", question="who?", filter={"type": "eq"}),
+        rated("2", "b", "z"),
+        rated("1", "a"),
+        rated("3", "a"),
     )
-    feedback = read_log([path], hand).feedback
+    feedback = read_log([path], HAND).feedback
     one, filtered = feedback.questions
     assert (one.text, one.filter, list(one.passages)) == ("who?", None, ["a", "b", "z"])
     assert one.shown == {"a", "b"}
@@ -148,35 +149,31 @@ def test_feedback_on_the_same_question_is_put_together(
     assert feedback.routes == {Route.DENSE: 1, Route.GRAPH: 1, Route.FUSION: 1}
 
 
-def test_whichever_router_decided_the_passages_answer_the_question(
-    asked: Make, said: Make, write_log: Write, hand: RouterInfo
-) -> None:
+def test_whichever_router_decided_the_passages_answer_the_question(write_log: Write) -> None:
     path = write_log(
-        asked("1"), asked("2", model="old/v1"), asked("3", score=None), *map(said, "123", "aaa")
+        logged("1"), logged("2", model="old/v1"), logged("3", score=None), *map(rated, "123", "aaa")
     )
-    feedback = read_log([path], hand).feedback
+    feedback = read_log([path], HAND).feedback
     assert [one.scores for one in feedback.questions] == [{"hand/v1": 0.5}, {"old/v1": 0.5}, {}]
 
 
-def test_feedback_that_marks_nothing_is_counted(
-    asked: Make, said: Make, write_log: Write, hand: RouterInfo
-) -> None:
+def test_feedback_that_marks_nothing_is_counted(write_log: Write) -> None:
     path = write_log(
-        asked("1"),
-        asked("2"),
-        asked("2", question="and who?"),
-        asked("3", asked="graph", score=None),
-        asked("4", collection="wiki"),
-        asked("5"),
-        asked("5"),
-        said("1", rating="bad"),
-        said("2", "a"),
-        said("3", "a"),
-        said("4", "a"),
-        said("5", "a"),
-        said("lost", "a"),
+        logged("1"),
+        logged("2"),
+        logged("2", question="and who?"),
+        logged("3", asked="graph", score=None),
+        logged("4", collection="wiki"),
+        logged("5"),
+        logged("5"),
+        rated("1", rating="bad"),
+        rated("2", "a"),
+        rated("3", "a"),
+        rated("4", "a"),
+        rated("5", "a"),
+        rated("lost", "a"),
     )
-    feedback = read_log([path], hand, "default").feedback
+    feedback = read_log([path], HAND, "default").feedback
     assert [one.text for one in feedback.questions] == ["question 5?"]
     assert feedback.requests == 6
     assert feedback.left_out == {
@@ -187,36 +184,35 @@ def test_feedback_that_marks_nothing_is_counted(
     }
 
 
-def test_feedback_that_was_written_after_the_log_was_rotated(
-    asked: Make, said: Make, write_log: Write, hand: RouterInfo
-) -> None:
-    old = write_log(asked("1"), name="log.1")
-    new = write_log(asked("2"), said("1", "a"))
+def test_feedback_that_was_written_after_the_log_was_rotated(write_log: Write) -> None:
+    old = write_log(logged("1"), name="log.1")
+    new = write_log(logged("2"), rated("1", "a"))
     for paths in ([old, new], [new, old]):
-        feedback = read_log(paths, hand).feedback
+        feedback = read_log(paths, HAND).feedback
         assert [one.text for one in feedback.questions] == ["question 1?"]
 
 
 def test_what_was_said_about_a_request_is_put_together_across_files(
-    asked: Make, said: Make, write_log: Callable[..., Path]
+    write_log: Callable[..., Path],
 ) -> None:
-    old = write_log(asked("1"), said("1", "a", rating="bad"), name="old.jsonl")
+    old = write_log(logged("1"), rated("1", "a", rating="bad"), name="old.jsonl")
     new = write_log(
-        said("1", "b", "a"), said("2"), 'nonsense "feedback"\n', '{"kind": "feedback"', name="new"
+        rated("1", "b", "a"), rated("2"), 'nonsense "feedback"\n', '{"kind": "feedback"', name="new"
     )
     found = read_feedback([old, new])
     assert {*found} == {"1", "2"}
     assert [list(found[id_]) for id_ in "12"] == [["a", "b"], []]
 
 
-def test_passages_that_are_none_are_passed_over(said: Make, write_log: Callable[..., Path]) -> None:
-    path = write_log(said("1", passages=["a", 3, None]), said("2", passages="a"))
+def test_passages_that_are_none_are_passed_over(write_log: Callable[..., Path]) -> None:
+    odd = [{**rated("1"), "passages": ["a", 3, None]}, {**rated("2"), "passages": "a"}]
+    path = write_log(*odd)
     found = read_feedback([path])
     assert [list(found[id_]) for id_ in "12"] == [["a"], []]
 
 
-def test_a_line_is_what_the_service_logged(asked: Make) -> None:
-    line = Line.of(asked("1", 0.7, "graph", ms=30, max_latency_ms=40, filter={"type": "eq"}))
+def test_a_line_is_what_the_service_logged() -> None:
+    line = Line.of(logged("1", 0.7, "graph", ms=30, max_latency_ms=40, filter={"type": "eq"}))
     assert (line.score, line.model, line.thresholds) == (0.7, "hand/v1", (0.4, 0.6))
     assert ROUTES[line.route] == Route.GRAPH
     assert line.stages == pytest.approx({"parsing": 0.001, "graph": 0.029})
@@ -225,19 +221,19 @@ def test_a_line_is_what_the_service_logged(asked: Make) -> None:
     assert line.time == datetime(2026, 11, 10, 8, tzinfo=UTC)
 
 
-def test_what_was_not_decided_has_no_score(asked: Make) -> None:
-    assert Line.of(asked(score=None)).score is None
+def test_what_was_not_decided_has_no_score() -> None:
+    assert Line.of(logged(score=None)).score is None
     empty = {"route": "dense", "score": None, "thresholds": None, "reason": "degraded: empty"}
-    line = Line.of(asked(decision={**empty, "model": ""}))
+    line = Line.of(logged(decision={**empty, "model": ""}))
     assert (line.score, line.thresholds, line.model) == (None, None, "")
 
 
-def test_a_budget_that_an_older_log_does_not_tell(asked: Make) -> None:
-    older = asked(reason="budget: fusion takes about 30 ms, 20 ms are allowed")
+def test_a_budget_that_an_older_log_does_not_tell() -> None:
+    older = logged(reason="budget: fusion takes about 30 ms, 20 ms are allowed")
     del older["max_latency_ms"]
     assert Line.of(older).budget_unknown
     assert math.isnan(Line.of(older).budget)
-    unbounded = asked()
+    unbounded = logged()
     del unbounded["max_latency_ms"]
     assert not Line.of(unbounded).budget_unknown
 
@@ -262,22 +258,9 @@ def test_a_budget_that_an_older_log_does_not_tell(asked: Make) -> None:
         {"index_version": None},
     ],
 )
-def test_what_the_service_does_not_write_is_refused(asked: Make, change: dict[str, Any]) -> None:
+def test_what_the_service_does_not_write_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        Line.of(asked(**change))
-
-
-def test_columns_keep_the_order(asked: Make, write_log: Write, hand: RouterInfo) -> None:
-    found = read_log(
-        [write_log(asked("1", 0.2, "dense", ms=10), asked("2", 0.9, "graph", ms=30))], hand
-    ).requests
-    assert len(found) == 2
-    assert found.scores.tolist() == [0.2, 0.9]
-    assert [ROUTES[code] for code in found.routes] == [Route.DENSE, Route.GRAPH]
-    assert found.times_ms[[0, 1], found.routes] == pytest.approx([10, 30])
-    assert np.isnan(found.times_ms).sum() == 2 * (len(ROUTES) - 1)
-    assert found.waited_ms.tolist() == [50, 50]
-    assert np.isnan(found.budgets).all()
+        Line.of(logged(**change))
 
 
 READING = {"parsing": 0.005, "encoding": 0.004, "features": 0.001, "fetching": 0.001}
@@ -299,13 +282,7 @@ def times(stages: dict[str, float], taken: Route, *, asks_corpus: bool) -> dict[
 def test_fusion_tells_how_long_each_arm_alone_would_have_taken() -> None:
     found = times({**READING, **ARMS}, Route.FUSION, asks_corpus=False)
     assert found == pytest.approx(
-        {
-            Route.DENSE: 13,
-            Route.LEXICAL: 14,
-            Route.HYBRID: 22,
-            Route.GRAPH: 40,
-            Route.FUSION: 46,
-        }
+        {Route.DENSE: 13, Route.LEXICAL: 14, Route.HYBRID: 22, Route.GRAPH: 40, Route.FUSION: 46}
     )
 
 

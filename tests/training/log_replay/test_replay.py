@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from router.model_files import read_policy
 from router.policy import Policy, bands
 from router.settings import Settings, load_settings
 from router.types import Route, Thresholds
+from tests.training.made import logged, rated
 from training.errors import FitError, LogError
 from training.log_replay.reading import ROUTES, Requests
 from training.log_replay.replay import (
@@ -125,11 +125,7 @@ def test_changes_are_counted_by_where_they_lead() -> None:
     assert changes(served, served) == {}
 
 
-NOW = Policy(
-    Thresholds(0.3, 0.7),
-    latency_ms={Route.DENSE: 10.0, Route.FUSION: 30.0, Route.GRAPH: 20.0},
-)
-MEAN_MS = {Route.DENSE: 10.0, Route.FUSION: 30.0, Route.GRAPH: 20.0}
+NOW = Policy(Thresholds(0.3, 0.7), latency_ms=KNOWN)
 
 
 def served(
@@ -150,8 +146,8 @@ def served(
     routes = decide_again(asked, policy)
     for row, code in enumerate(routes.tolist()):
         # What fusion takes tells of the others.
-        for route in MEAN_MS if ROUTES[code] == Route.FUSION and told else [ROUTES[code]]:
-            times[row, ROUTES.index(route)] = MEAN_MS[route] * draw.uniform(0.5, 1.5)
+        for route in KNOWN if ROUTES[code] == Route.FUSION and told else [ROUTES[code]]:
+            times[row, ROUTES.index(route)] = KNOWN[route] * draw.uniform(0.5, 1.5)
     return replace(asked, routes=routes)
 
 
@@ -246,7 +242,6 @@ def test_scores_that_were_rounded_to_the_ends_are_taken() -> None:
     )
 
 
-Make = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]
 
 
@@ -268,14 +263,14 @@ def settings(
 
 
 @pytest.fixture
-def replay(asked: Make, said: Make, write_log: Write, settings: Settings) -> LogReplay:
+def replay(write_log: Write, settings: Settings) -> LogReplay:
     """Ten requests as lexical, fusion and graph answered them."""
     routes = ["lexical"] * 4 + ["fusion"] * 2 + ["graph"] * 4
     lines = [
-        asked(str(n), n / 10 + 0.05, route, model="handmade/v1", ms={"lexical": 10}.get(route, 30))
+        logged(str(n), n / 10 + 0.05, route, model="handmade/v1", ms={"lexical": 10}.get(route, 30))
         for n, route in enumerate(routes)
     ]
-    return LogReplay.load([write_log(*lines, said("2", "a"))], settings)
+    return LogReplay.load([write_log(*lines, rated("2", "a"))], settings)
 
 
 def test_what_serves_now_are_the_reviewed_thresholds(replay: LogReplay) -> None:

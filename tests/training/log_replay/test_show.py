@@ -1,19 +1,16 @@
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
-from router.model_files import RouterInfo
 from router.policy import Policy
 from router.types import Thresholds
+from tests.training.made import HAND, logged, rated
 from training.log_replay.reading import read_log
 from training.log_replay.replay import LogReplay
 from training.log_replay.show import show_proposed, show_replay
-
-Make = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
@@ -22,11 +19,11 @@ def console() -> Console:
 
 
 @pytest.fixture
-def replay(asked: Make, said: Make, write_log: Callable[..., Path], hand: RouterInfo) -> LogReplay:
-    lines = [asked(str(n), n / 20, "dense" if n <= 8 else "fusion", ms=n) for n in range(1, 20)]
-    forced = asked("x", asked="graph", score=None)
-    path = write_log(*lines, forced, said("1", "a"), said("lost", "a"))
-    return LogReplay(read_log([path], hand), Policy(Thresholds(0.4, 1.0)))
+def replay(write_log: Callable[..., Path]) -> LogReplay:
+    lines = [logged(str(n), n / 20, "dense" if n <= 8 else "fusion", ms=n) for n in range(1, 20)]
+    forced = logged("x", asked="graph", score=None)
+    path = write_log(*lines, forced, rated("1", "a"), rated("lost", "a"))
+    return LogReplay(read_log([path], HAND), Policy(Thresholds(0.4, 1.0)))
 
 
 def rows(console: Console, start: str) -> list[str]:

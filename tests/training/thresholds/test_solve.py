@@ -96,34 +96,41 @@ def test_the_best_pair_is_the_best_of_all_pairs(
         assert keeps(replay, pair, goal)
 
 
+def counts(replay: RouteOutcomes, pair: Thresholds) -> tuple[int, int]:
+    """How many scores lie below each threshold."""
+    return int((replay.scores <= pair.low).sum()), int((replay.scores < pair.high).sum())
+
+
 @settings(max_examples=300)
 @given(replays(), goals(), st.sampled_from([0.5, 1.0, 2.0]))
-def test_the_chosen_pair_is_the_middle_of_those_that_cannot_be_told_from_the_best(
+def test_of_the_pairs_that_cannot_be_told_from_the_best_the_middle_or_the_highest_is_chosen(
     replay: RouteOutcomes, goal: ThresholdObjective, errors: float
 ) -> None:
     possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
     if not possible:
         return
-    found = solve(replay, goal, errors=errors)
-    best = worth(replay, found.best, goal)
+    middle, cautious = (
+        solve(replay, goal, errors=errors, cautious=cautious) for cautious in (False, True)
+    )
+    best = worth(replay, middle.best, goal)
     plateau = []
     for pair in possible:
         behind = best - worth(replay, pair, goal)
         if behind.mean() <= errors * behind.std() / np.sqrt(len(behind)) + 1e-9:
-            plateau.append(pair)
-    assert found.plateau == pytest.approx(len(plateau) / len(possible))
-    counts = np.array(
-        [((replay.scores <= pair.low).sum(), (replay.scores < pair.high).sum()) for pair in plateau]
-    )
-    chosen = np.array(
-        [
-            (replay.scores <= found.thresholds.low).sum(),
-            (replay.scores < found.thresholds.high).sum(),
-        ]
-    )
-    far = ((counts - counts.mean(axis=0)) ** 2).sum(axis=1)
-    assert ((chosen - counts.mean(axis=0)) ** 2).sum() == pytest.approx(far.min())
-    assert keeps(replay, found.thresholds, goal)
+            plateau.append(counts(replay, pair))
+    assert middle.plateau == pytest.approx(len(plateau) / len(possible))
+    center = np.mean(plateau, axis=0)
+    far = ((np.array(plateau) - center) ** 2).sum(axis=1)
+    chosen = counts(replay, middle.thresholds)
+    assert ((chosen - center) ** 2).sum() == pytest.approx(far.min())
+    # Caution takes the highest pair at the same low.
+    assert cautious.best == middle.best
+    assert cautious.thresholds.low == middle.thresholds.low
+    assert cautious.thresholds.high >= middle.thresholds.high
+    highest = max(high for low, high in plateau if low == chosen[0])
+    assert counts(replay, cautious.thresholds)[1] == highest
+    for found in (middle, cautious):
+        assert keeps(replay, found.thresholds, goal)
 
 
 def test_a_plateau_is_entered_in_the_middle() -> None:
@@ -164,32 +171,6 @@ def test_fewer_cuts_are_still_cuts() -> None:
     coarse, fine = (solve(replay, most=most, errors=0).best_outcome for most in (20, None))
     assert coarse.quality <= fine.quality
     assert coarse.quality > fine.quality - 0.02
-
-
-@settings(max_examples=300)
-@given(replays(), goals(), st.sampled_from([0.5, 1.0, 2.0]))
-def test_caution_takes_the_highest_pair_of_the_plateau_at_the_same_low(
-    replay: RouteOutcomes, goal: ThresholdObjective, errors: float
-) -> None:
-    possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
-    if not possible:
-        return
-    middle = solve(replay, goal, errors=errors)
-    found = solve(replay, goal, errors=errors, cautious=True)
-    assert found.best == middle.best
-    assert found.thresholds.low == middle.thresholds.low
-    assert found.thresholds.high >= middle.thresholds.high
-    assert keeps(replay, found.thresholds, goal)
-    best = worth(replay, found.best, goal)
-    below = (replay.scores <= found.thresholds.low).sum()
-    highest = max(
-        int((replay.scores < pair.high).sum())
-        for pair in possible
-        if (replay.scores <= pair.low).sum() == below
-        and (behind := best - worth(replay, pair, goal)).mean()
-        <= errors * behind.std() / np.sqrt(len(behind)) + 1e-9
-    )
-    assert (replay.scores < found.thresholds.high).sum() == highest
 
 
 def graded_replay(n: int) -> RouteOutcomes:

@@ -1,10 +1,8 @@
 import io
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,38 +14,21 @@ from router.model import RoutingModel
 from router.model_files import TrainedRouter, read_policy, save_router
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
-from router.scorer import Linear, Scorer, Standard, to_scores
+from router.scorer import to_scores
 from router.settings import load_settings
 from router.types import BASELINE, Route, Thresholds
+from tests.training.made import FOUND, one_feature, replay_of, replayed, write_replay
 from training.data.evaluation_set import EvaluationSet
-from training.data.replay import Replayed, TrainingReplay, write_rows
+from training.data.replay import TrainingReplay
 from training.errors import FitError, ReplayError, SplitError
 from training.thresholds.outcomes import ThresholdObjective
 from training.thresholds.tuning import Tuning, retune, show_retuned
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from training.data.replay import Replayed, TrainingReplay
-
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
-MakeQuestion = Callable[..., Replayed]
-MakeReplay = Callable[..., TrainingReplay]
-
-
-def linear(name: str = "f0", width: int = 2, column: int = 0) -> Scorer:
-    """The logit is one feature."""
-    return Scorer(
-        names=(name,),
-        columns=np.array([column]),
-        width=width,
-        standard=Standard(np.zeros(1), np.ones(1), 5.0),
-        members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
-    )
 
 
 @pytest.fixture
-def replay(replayed: MakeQuestion, replay_of: MakeReplay) -> TrainingReplay:
+def replay() -> TrainingReplay:
     return replay_of(
         replayed("easy", "a", {D: "ab", L: "ab", G: "bcdefa"}),
         replayed("fooled", "a", {D: "ab", L: "ab", G: "bcdefa"}, group="web"),
@@ -60,7 +41,7 @@ def replay(replayed: MakeQuestion, replay_of: MakeReplay) -> TrainingReplay:
 def tuning(replay: TrainingReplay) -> Tuning:
     features = np.array([[-2.0, 0], [3.0, 0], [1.0, 0], [0.5, 0]])
     policy = Policy(Thresholds(0.5, 0.6))
-    model = RoutingModel("hand/v1", linear(), policy, None)
+    model = RoutingModel("hand/v1", one_feature(width=2), policy, None)
     return Tuning(EvaluationSet((replay,), features), model, FusionSettings())
 
 
@@ -74,16 +55,6 @@ def test_any_thresholds_are_worth_what_the_replay_says(tuning: Tuning) -> None:
     assert tuning.fixed["dense"] == tuning.at(1, 1)
     assert tuning.fixed["graph"] == tuning.at(0, 0)
     assert tuning.fixed["fusion"].shares == (0, 1, 0)
-
-
-def test_no_pair_beats_the_front(tuning: Tuning) -> None:
-    front = tuning.front()
-    for low in (0, 0.3, 0.65, 1):
-        for high in (0.65, 1):
-            if low <= high:
-                found = tuning.at(low, high)
-                as_fast = front.mean_ms <= found.mean_ms + 1e-9
-                assert front.quality[as_fast].max() >= found.quality - 1e-9
 
 
 def test_whom_thresholds_fail_and_why(tuning: Tuning) -> None:
@@ -112,12 +83,10 @@ def test_what_is_saved_is_a_thresholds_file(tuning: Tuning, tmp_path: Path) -> N
 def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -> None:
     own = load_settings().analyser
     schema = schema_id(open_syntax_parser(own.pipeline, own.constituency).fingerprint)
-    column = NAMES.index("words")
-    scorer = linear("words", len(NAMES), column)
+    scorer = one_feature("words", len(NAMES), NAMES.index("words"))
     draft = TrainedRouter(scorer, Policy(Thresholds(0.5, 0.6), L), schema, "# card\n", {}, {})
     folder = save_router(tmp_path / "models", "words", draft)
-    path = tmp_path / "replay.parquet"
-    write_rows(path, replay.questions, dataset="here", split="dev", key=replay.key)
+    path = write_replay(tmp_path, replay.questions, "dev")
     tuning = Tuning.load([path, path], folder, cache=tmp_path / "features")
     assert len(tuning.outcomes) == 8
     assert tuning.model.name == "words/v1"
@@ -125,8 +94,7 @@ def test_replays_and_a_router_are_read(replay: TrainingReplay, tmp_path: Path) -
 
 
 def test_a_test_split_is_refused(replay: TrainingReplay, tmp_path: Path) -> None:
-    path = tmp_path / "replay.parquet"
-    write_rows(path, replay.questions, dataset="here", split="test", key=replay.key)
+    path = write_replay(tmp_path, replay.questions, "test")
     with pytest.raises(SplitError, match="test"):
         Tuning.load([path], cache=tmp_path)
     with pytest.raises(ReplayError, match="No replay"):
@@ -137,28 +105,15 @@ def test_other_measures_are_other_outcomes(tuning: Tuning) -> None:
     assert replace(tuning, measure="Success@1").at(1, 1).quality == 0.75
 
 
-D, G = Route.DENSE, Route.GRAPH
-FOUND = {1: {D: "bcdefa", G: "ab"}, 0: {D: "ab", G: "bcdefa"}}
-
-
 @pytest.fixture
-def undecided(
-    replayed: "Callable[..., Replayed]", replay_of: "Callable[..., TrainingReplay]"
-) -> Tuning:
+def undecided() -> Tuning:
     """The graph is needed from a logit of 1 on; the router's own thresholds change at 0."""
     logits = np.linspace(-3, 3, 60)
     questions = [
         replayed(f"q{at}", "a", FOUND[int(logit > 1)], text=f"Is it [red]{at}[/]?")
         for at, logit in enumerate(logits.tolist())
     ]
-    scorer = Scorer(
-        names=("f0",),
-        columns=np.array([0]),
-        width=1,
-        standard=Standard(np.zeros(1), np.ones(1), 5.0),
-        members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
-    )
-    model = RoutingModel("hand/v1", scorer, Policy(Thresholds(0.5, 0.5)), None)
+    model = RoutingModel("hand/v1", one_feature(), Policy(Thresholds(0.5, 0.5)), None)
     return Tuning(EvaluationSet((replay_of(*questions),), logits[:, None]), model, FusionSettings())
 
 

@@ -1,0 +1,277 @@
+"""Replays and request logs made by hand, and examples to learn from."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends.trigraph.seeds import SeedStats
+from backends.types import Mention, Query, RankedHit, Ranking
+from router.model_files import RouterInfo
+from router.policy import Policy
+from router.request_log import FEEDBACK, RETRIEVAL
+from router.scorer import Linear, Scorer, Standard
+from router.types import ARMS, ArmResults, Route, Thresholds
+from training.data.dataset import Question
+from training.data.evaluation_set import EvaluationSet
+from training.data.examples import Examples
+from training.data.replay import (
+    SCHEMA,
+    Replay,
+    Replayed,
+    ReplayKey,
+    TrainingReplay,
+    file_name,
+    write_rows,
+)
+
+KEY = ReplayKey("1", "passages", 3, "settings", "questions", 100)
+
+
+def ranking(arm: Route, pairs: Sequence[tuple[str, float]]) -> Ranking:
+    hits = tuple(RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(pairs, start=1))
+    return Ranking(arm, hits, 100)
+
+
+def replayed(
+    id_: str,
+    gold: str,
+    found: Mapping[Route, str],
+    *,
+    answered: str = "",
+    group: str = "here",
+    vector: Sequence[float] = (1.0, 0.0),
+    titles: int = 0,
+    text: str = "",
+) -> Replayed:
+    """A question from what each arm found ("abc" for passages a, b, c) and what is relevant.
+
+    Scores fall from 1; passages of `answered` contain an answer.
+    """
+    rankings = {
+        arm: ranking(arm, [(p, 1 / n) for n, p in enumerate(found.get(arm, ""), start=1)])
+        for arm in ARMS
+    }
+    query = Query(
+        text or f"question {id_}?",
+        np.array(vector, np.float32),
+        mentions=(Mention("Ada", "entity"),),
+    )
+    return Replayed(
+        Question(id_, query.text, ("an answer",) if answered else (), group),
+        dict.fromkeys(gold, 1),
+        ArmResults(query, (SeedStats("Ada", 1.0, "name", 5, titles),), rankings),
+        {
+            arm: np.array([hit.id in answered for hit in r.hits], dtype=bool)
+            for arm, r in rankings.items()
+        },
+        {"parsing": 0.01, "graph": 0.002},
+    )
+
+
+def replay_of(*questions: Replayed, split: str = "train", dataset: str = "here") -> TrainingReplay:
+    return TrainingReplay(dataset, split, KEY, questions)
+
+
+def write_replay(
+    folder: Path, questions: Sequence[Replayed], split: str, dataset: str = "here"
+) -> Path:
+    path = folder / file_name(dataset, split)
+    write_rows(path, questions, dataset=dataset, split=split, key=replace(KEY, schema=SCHEMA))
+    return path
+
+
+def one_feature(name: str = "f0", width: int = 1, column: int = 0) -> Scorer:
+    """The logit is one feature."""
+    return Scorer(
+        names=(name,),
+        columns=np.array([column]),
+        width=width,
+        standard=Standard(np.zeros(1), np.ones(1), 5.0),
+        members=(Linear({"head.weight": np.ones((1, 1)), "head.bias": np.zeros(1)}),),
+    )
+
+
+NAMES = tuple(f"f{column}" for column in range(14))
+
+
+def examples(n: int, seed: int) -> Examples:
+    """Labels by a product, a bend and a slope, with noise; the last features say nothing.
+
+    Feature 12 never changes, and feature 13 is feature 2 in other units.
+    """
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(n, 14))
+    x[:, 2] = draw.poisson(3, n)
+    x[:, 12] = 7
+    x[:, 13] = 1000 - 5 * x[:, 2]
+    rule = 3 * x[:, 0] * x[:, 1] + 0.4 * (x[:, 2] - 3) + 1.5 * (np.abs(x[:, 3]) - 0.8)
+    labels = (draw.random(n) < 1 / (1 + np.exp(-1.5 * rule))).astype(np.int64)
+    return Examples(x, labels, np.where(draw.random(n) < 0.3, "small", "large"))
+
+
+def write_dataset(
+    folder: Path,
+    passages: Iterable[tuple[str, str, str]],
+    questions: Iterable[tuple[str, str]],
+    judged: Mapping[str, Iterable[str]],
+) -> Path:
+    """A folder in BEIR's layout of (id, title, text), (id, text) and split -> lines of qrels."""
+    (folder / "qrels").mkdir(parents=True)
+    lines = [json.dumps({"_id": i, "title": t, "text": x}) for i, t, x in passages]
+    (folder / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    lines = [json.dumps({"_id": i, "text": x}) for i, x in questions]
+    (folder / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    for split, rows in judged.items():
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(rows), encoding="utf-8")
+    return folder
+
+
+SYLLABLES = ("ba", "ko", "mi", "ru", "te", "zo", "la", "vi", "su", "ne")
+SPLITS = ("train", "train", "dev", "test")
+
+
+def name(number: int, ending: str) -> str:
+    return (SYLLABLES[number // 10] + SYLLABLES[number % 10]).capitalize() + ending
+
+
+def write_town(folder: Path, streets: int = 48) -> Path:
+    """A dataset in BEIR's layout, with two questions for each street of a small town.
+
+    One is answered by words alone, and one only by walking from a name over the passage that names
+    the next one. Where hashes stand for vectors, the simple route has to be lexical.
+    """
+    passages, questions = [], []
+    judged: dict[str, list[str]] = {split: [] for split in SPLITS}
+    for at in range(streets):
+        baker, pupil, word = name(at, "rt"), name(at, "nd"), name(at, "").lower()
+        passages += [
+            (f"a{at}", baker, f"{baker} the baker taught {pupil} for years."),
+            (f"b{at}", pupil, f"{pupil} moved to the coast and sold {word}s there."),
+            (f"c{at}", "", f"The {word} gate was painted green by a gardener one winter."),
+            *((f"d{at}-{n}", "", f"{baker} sold bread on day {n}.") for n in range(5)),
+        ]
+        questions += [
+            (f"hop{at}", f"Where did the person whom {baker} taught go?"),
+            (f"word{at}", f"was the {word} gate painted green near {baker}"),
+        ]
+        judged[SPLITS[at % 4]] += [
+            f"hop{at}\ta{at}\t1",
+            f"hop{at}\tb{at}\t1",
+            f"word{at}\tc{at}\t1",
+        ]
+    return write_dataset(folder, passages, questions, judged)
+
+
+class CountingProgress:
+    """Progress that remembers."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+        self.steps = 0
+        self.closed = False
+
+    def start(self, total: int | None, label: str) -> None:
+        self.total = total
+
+    def advance(self, steps: int) -> None:
+        self.steps += steps
+
+    def close(self) -> None:
+        self.closed = True
+
+
+D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
+FOUND = {1: {D: "bcdefa", L: "bcdefa", G: "ab"}, 0: {D: "ab", L: "ba", G: "bcdefa"}}
+AGREE = {D: "ab", L: "ab", G: "ba"}
+WIDTH = 6
+
+
+def questions_of(sizes: dict[str, int], *splits: str, seed: int = 0) -> EvaluationSet:
+    """So many of each dataset and split; two features tell which arm they need, but for noise."""
+    draw = np.random.default_rng(seed)
+    replays: list[Replay] = []
+    features = []
+    for split in splits:
+        for dataset, count in sizes.items():
+            x = draw.normal(size=(count, WIDTH))
+            label = (x[:, 0] - x[:, 1] + draw.normal(size=count) > 0).astype(int)
+            agree = draw.random(count) < 0.3
+            questions = [
+                replayed(
+                    f"{dataset}-{split}-{at}",
+                    "a",
+                    AGREE if agree[at] else FOUND[label[at]],
+                    answered="a",
+                    group=dataset,
+                )
+                for at in range(count)
+            ]
+            made = replay_of(*questions, dataset=dataset)
+            # Only the final evaluation may hold a test split, so it is no TrainingReplay.
+            replays.append(Replay(dataset, split, made.key, made.questions))
+            features.append(x)
+    return EvaluationSet(tuple(replays), np.concatenate(features))
+
+
+MODEL = "hand/v1"
+Line = dict[str, Any]
+
+
+def logged(
+    request_id: str = "1",
+    score: float | None = 0.5,
+    route: str = "fusion",
+    *,
+    ms: float = 20.0,
+    low: float = 0.4,
+    high: float = 0.6,
+    model: str = MODEL,
+    reason: str = "score",
+    **changes: Any,  # noqa: ANN401 - as many types as a line has
+) -> Line:
+    """An answered question as the service logs it; no score, no decision."""
+    decision = {
+        "route": route,
+        "score": score,
+        "logit": 0.0,
+        "thresholds": {"low": low, "high": high},
+        "reason": reason,
+        "model": model,
+    }
+    return {
+        "kind": RETRIEVAL,
+        "request_id": request_id,
+        "time": "2026-11-10T08:00:00.000+00:00",
+        "question": f"question {request_id}?",
+        "collection": "default",
+        "asked": "auto",
+        "route": route,
+        "k": 5,
+        "filter": None,
+        "max_latency_ms": None,
+        "decision": None if score is None else decision,
+        "passages": ["a", "b"],
+        "index_version": 3,
+        "degraded": "",
+        "seconds": {"queue": 0.004, "parsing": 0.001, route: ms / 1000 - 0.001, "total": 0.05},
+        **changes,
+    }
+
+
+def rated(request_id: str = "1", *passages: str, rating: str = "good") -> Line:
+    return {
+        "kind": FEEDBACK,
+        "request_id": request_id,
+        "time": "2026-11-10T09:00:00.000+00:00",
+        "rating": rating,
+        "passages": list(passages),
+        "comment": "",
+    }
+
+
+HAND = RouterInfo(MODEL, Policy(Thresholds(0.4, 0.6)), asks_corpus=False)
+"""The router that decided, unless a line says otherwise."""
