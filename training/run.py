@@ -39,7 +39,7 @@ from training.report import Report, make_report, write_report
 from training.thresholds.outcomes import scores_of
 
 TRAIN, DEV, TEST = "train", "dev", "test"
-_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "bm25s", "pylance")
+_PACKAGES = ("wye", "numpy", "scikit-learn", "torch", "spacy", "faiss-cpu", "pylance")
 
 
 class TrainingRun:
