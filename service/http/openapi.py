@@ -26,7 +26,8 @@ requests name one with `collection`. A thresholds file that is replaced counts f
 that come after, and a reply has those that its score was held against.
 
 **Errors** are problem+json (RFC 9457): `detail` says what is wrong and what to do, `errors`
-where in the request. 503 and 429 come at once and with `Retry-After`. Each reply has an
+where in the request. 503 and 429 come at once and with `Retry-After`; clients that
+retry at once by the hundred get them up to a second later. Each reply has an
 `x-request-id`; send one to choose it.
 
 **Keys.** A server that other machines can reach needs an API key, as a bearer token or in

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from service.errors import ServiceError
 from service.http.keys import Scope, new_key
-from service.http.middleware import BodyLimit, RateLimit
+from service.http.middleware import BodyLimit, RateLimit, RefusalPace
 from service.http.problems import Problem
 from service.logs import JsonLines, TextLines
 from tests.service.fakes import Library, Serve
@@ -227,3 +227,15 @@ def test_a_path_may_have_a_longer_body() -> None:
     limit.check("/v1/retrieve", "nonsense")
     with pytest.raises(HTTPException, match="10 bytes"):
         limit.check("/v1/retrieve", "11")
+
+
+def test_refusals_are_spaced_out_once_there_are_many() -> None:
+    now = [100.0]
+    pace = RefusalPace(10.0, 3, 1.0, clock=lambda: now[0])
+    assert [pace.delay() for _ in range(3)] == [0.0, 0.0, 0.0]
+    assert [round(pace.delay(), 3) for _ in range(3)] == [0.1, 0.2, 0.3]
+    assert max(pace.delay() for _ in range(100)) == pytest.approx(1.0)  # and never longer
+    now[0] += 1.3
+    assert [pace.delay() for _ in range(3)] == [0.0, 0.0, 0.0]
+    now[0] += 1000.0  # a long peace saves up no more than the burst
+    assert sum(pace.delay() == 0.0 for _ in range(10)) == 3
