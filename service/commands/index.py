@@ -28,7 +28,7 @@ def index(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SOURCE...",
+            metavar="SOURCE",
             help="BEIR folders, .jsonl, .txt and .md files, or folders of text files.",
             show_default=False,
         ),
