@@ -175,6 +175,8 @@ class Library(Session, Gateway):
             (Contribution("words", 2.0, 10 * score),) if explain else (),
             Change(Route.DENSE, low, low - score, -1.0) if explain else None,
             (TREE,) if explain else (),
+            Route.DENSE,
+            "How it is built speaks for the graph." if explain else "",
         )
 
     def _answer(self, question: str, route: Route, k: int, filter_: object | None) -> Reply:
