@@ -52,7 +52,7 @@ function agree(done, verdict) {
     one.body.querySelector(".agrees").textContent = reply.passages.length ? text : "";
   }
   const groups = [...firsts.values()].sort((a, b) => b.routes.length - a.routes.length);
-  verdict.textContent = groups.map(({ title, routes }) => `${title}: ${routes.join(", ")}`).join("; ") || "No route found anything.";
+  verdict.textContent = groups.map(({ title, routes }) => `First by ${routes.join(", ")}: ${title}.`).join(" ") || "No route found anything.";
 }
 
 export async function compare(place, { question, k, collection, filter }, signal) {

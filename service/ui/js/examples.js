@@ -3,7 +3,7 @@
 
 import { get } from "./api.js";
 
-const OF_DEMO = ["chat-moss", "mallard"];
+const OF_DEMO = ["mallard", "nigel-gresley"];
 const SHOWN = 5;
 
 const QUESTIONS = [

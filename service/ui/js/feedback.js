@@ -2,7 +2,9 @@
 // all of it, and pressing again takes it back.
 
 import { post } from "./api.js";
-import { el } from "./dom.js";
+import { el, svg } from "./dom.js";
+
+const THUMB = "M1 7h3v7H1zM5 7l3-6c1.5 0 2 1 1.7 2.3L9.2 6H13.6c.9 0 1.4.7 1.2 1.5l-1.4 5.3c-.2.7-.7 1.2-1.5 1.2H5z";
 
 export class Feedback {
   constructor(requestId) {
@@ -11,7 +13,7 @@ export class Feedback {
     this.passages = new Set();
     this.said = el("span", { class: "dim", role: "status", id: "feedback-said" });
     this.buttons = [];
-    this.row = el("div", { class: "feedback" }, el("span", {}, "Is this right?"), this.thumb("good", "👍", "Yes"), this.thumb("bad", "👎", "No"), this.said);
+    this.row = el("div", { class: "feedback" }, el("span", {}, "Is this right?"), this.thumb("good", "Yes"), this.thumb("bad", "No"), this.said);
   }
 
   button(kind, isOn, change, ...label) {
@@ -20,11 +22,13 @@ export class Feedback {
     return made;
   }
 
-  thumb(rating, sign, word) {
+  thumb(rating, word) {
     const change = () => {
       this.rating = this.rating === rating ? "none" : rating;
     };
-    return this.button(rating, () => this.rating === rating, change, el("span", { "aria-hidden": "true" }, sign), ` ${word}`);
+    const turn = rating === "bad" ? "rotate(180 8 8)" : null;
+    const sign = svg("svg", { class: "thumb", viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: THUMB, transform: turn }));
+    return this.button(rating, () => this.rating === rating, change, sign, ` ${word}`);
   }
 
   // For one passage; what the question's answer stands in is what `wye tune --from-log` learns from.

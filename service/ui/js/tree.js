@@ -1,5 +1,5 @@
 // A constituency tree as it stands in books: words in a row, each phrase above its parts. On a narrow
-// screen it lies on its side: words below one another, each phrase left of its parts.
+// screen it is an outline: each phrase with its parts indented below it.
 
 import { parseBrackets } from "./brackets.js";
 import { card, drawn, el, svg } from "./dom.js";
@@ -8,62 +8,51 @@ import { legendOf } from "./tags.js";
 const LEVEL = 38;
 const GAP = 14;
 const LETTER = 7.6;
-const ROW = 24;
-const WIDE = 324;
 
-// Gives each node its place along the words, and its depth.
-function place(node, state, depth, widthOf) {
+// Gives each node its place: words from left to right, phrases above the middle of their parts.
+function place(node, state, depth) {
   state.depth = Math.max(state.depth, depth);
   if (!node.children.length) {
-    const width = widthOf(node);
-    const along = state.along + width / 2;
-    state.along += width;
-    return { node, along, depth, word: true, parts: [] };
+    const width = Math.max(22, node.label.length * LETTER);
+    const x = state.x + width / 2;
+    state.x += width + GAP;
+    return { node, x, depth, word: true, parts: [] };
   }
-  const start = state.along;
-  const parts = node.children.map((child) => place(child, state, depth + 1, widthOf));
+  const start = state.x;
+  const parts = node.children.map((child) => place(child, state, depth + 1));
   // A label that is wider than all below it needs room of its own.
-  state.along = Math.max(state.along, start + state.label(node));
-  return { node, along: (parts[0].along + parts.at(-1).along) / 2, depth, word: false, parts };
+  state.x = Math.max(state.x, start + node.label.length * LETTER + GAP);
+  return { node, x: (parts[0].x + parts.at(-1).x) / 2, depth, word: false, parts };
 }
 
-function draw(placed, at, anchor) {
+function draw(placed, bottom) {
+  const y = (one) => (one.word ? bottom : 16 + one.depth * LEVEL);
   const kind = placed.word ? "word" : placed.parts[0].word ? "tag" : "phrase";
-  const [x, y] = at(placed);
   return [
-    ...placed.parts.map((part) => {
-      const [x2, y2] = at(part);
-      const ends = anchor === "middle" ? { x1: x, y1: y + 5, x2, y2: y2 - 14 } : { x1: x + 2, y1: y + 4, x2: x2 - 4, y2: y2 - 4 };
-      return svg("line", { ...ends, class: part.word ? "stem" : "branch" });
-    }),
-    svg("text", { x, y, class: `${anchor} ${kind}` }, placed.node.label),
-    ...placed.parts.flatMap((part) => draw(part, at, anchor)),
+    ...placed.parts.map((part) =>
+      svg("line", { x1: placed.x, y1: y(placed) + 5, x2: part.x, y2: y(part) - 14, class: part.word ? "stem" : "branch" }),
+    ),
+    svg("text", { x: placed.x, y: y(placed), class: `middle ${kind}` }, placed.node.label),
+    ...placed.parts.flatMap((part) => draw(part, bottom)),
   ];
 }
 
-function upright(tree) {
-  const state = { along: GAP, depth: 0, label: (node) => node.label.length * LETTER + GAP };
-  const placed = place(tree, state, 0, (node) => Math.max(22, node.label.length * LETTER) + GAP);
+function drawing(text, tree) {
+  const state = { x: GAP, depth: 0 };
+  const placed = place(tree, state, 0);
   const bottom = 16 + state.depth * LEVEL;
-  const at = (one) => [one.along, one.word ? bottom : 16 + one.depth * LEVEL];
-  return { width: state.along, height: bottom + 12, parts: draw(placed, at, "middle") };
-}
-
-function onItsSide(tree) {
-  const state = { along: 6, depth: 0, label: () => ROW };
-  const placed = place(tree, state, 0, () => ROW);
-  const letters = (node) => (node.children.length ? Math.max(...node.children.map(letters)) : node.label.length);
-  const words = WIDE - Math.min(letters(tree), 16) * LETTER;
-  const step = words / Math.max(1, state.depth);
-  const at = (one) => [one.word ? words : 2 + one.depth * step, one.along + 4];
-  return { width: WIDE, height: state.along + 6, parts: draw(placed, at, "start") };
-}
-
-function drawing(text, tree, narrow) {
-  const { width, height, parts } = narrow ? onItsSide(tree) : upright(tree);
   // It shrinks to fit, and scrolls where its letters would become too small.
-  const style = { "max-width": `${width}px`, "min-width": `${Math.min(width, narrow ? 280 : 0.7 * width)}px` };
-  return svg("svg", { class: "tree", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": text, style }, ...parts);
+  const style = { "max-width": `${state.x}px`, "min-width": `${0.7 * state.x}px` };
+  return svg("svg", { class: "tree", viewBox: `0 0 ${state.x} ${bottom + 12}`, role: "img", "aria-label": text, style }, ...draw(placed, bottom));
+}
+
+// Phrases that hold nothing but one other stand on its line.
+function outline(node, above = []) {
+  const chain = [...above, node.label];
+  const [only] = node.children;
+  if (!only.children.length) return el("li", {}, el("span", { class: "tag" }, chain.join(" ")), " ", el("span", { class: "word" }, only.label));
+  if (node.children.length === 1) return outline(only, chain);
+  return el("li", {}, el("span", { class: "phrase" }, chain.join(" ")), el("ul", {}, ...node.children.map((child) => outline(child))));
 }
 
 export function treeCard(trees) {
@@ -71,7 +60,7 @@ export function treeCard(trees) {
   const legend = legendOf(parsed.map(([, tree]) => tree));
   return card(
     "Parse tree",
-    ...parsed.map(([text, tree]) => drawn("Parse tree", (narrow) => drawing(text, tree, narrow))),
+    ...parsed.map(([text, tree]) => drawn("Parse tree", (narrow) => (narrow ? el("ul", { class: "tree outline" }, outline(tree)) : drawing(text, tree)))),
     el("details", {}, el("summary", {}, "What the tags mean"), el("dl", { class: "meanings" }, ...legend.flatMap(([tag, says]) => [el("dt", {}, tag), el("dd", {}, says)]))),
   );
 }

@@ -199,7 +199,10 @@ def test_the_router_chooses_and_says_why(client: TestClient) -> None:
         "simple": "dense",
         "thresholds": {"low": 0.4, "high": 0.7},
         "model": "words/v1",
-        "contributions": [{"name": "words", "logit": 2.0, "value": 10.0}],
+        "contributions": [
+            {"name": "(average question)", "logit": 0.5, "value": None},
+            {"name": "words", "logit": 1.5, "value": 10.0},
+        ],
         "nearest_change": {"route": "dense", "threshold": 0.4, "score": -0.6, "logit": -1.0},
         "trees": ["(ROOT (SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (PRP it))) (. ?)))"],
     }
@@ -246,7 +249,7 @@ def test_a_server_without_a_router_says_so(serve: Serve, library: Library) -> No
 def test_a_decision_without_a_search(client: TestClient, library: Library) -> None:
     reply = client.post("/v1/route", json={"question": LONG["question"], "explain": True})
     assert reply.json()["route"]["path"] == reply.headers["x-wye-route"] == "graph"
-    assert reply.json()["route"]["contributions"][0]["name"] == "words"
+    assert reply.json()["route"]["contributions"][1]["name"] == "words"
     assert library.batches == []
 
 
