@@ -42,7 +42,7 @@ from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.session import Session
 from router.settings import Settings, load_settings
-from router.types import Decision, Reply, Route
+from router.types import Decision, Reply, Route, route_named
 
 __all__ = [
     "Decision",
@@ -293,7 +293,7 @@ class Index:
     ) -> list[Hits]:
         """The same for several questions at once: the same hits, in less time."""
         replies = self._session.gateway.search(
-            questions, _route(route), k, filter, max_latency_ms=max_latency_ms, explain=explain
+            questions, route_named(route), k, filter, max_latency_ms=max_latency_ms, explain=explain
         )
         ids = {hit.id for reply in replies for hit in reply.ranking.hits}
         passages = self._session.passages(sorted(ids)) if ids else {}
@@ -403,13 +403,6 @@ def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:
         yield from chunk_passage(parse_record(asdict(document)), words)
     except SourceError as error:
         raise SourceError(f"Document {document.id!r} cannot be added: {error}.") from error
-
-
-def _route(name: str) -> Route:
-    try:
-        return Route(name)
-    except ValueError:
-        raise RouterError(f"There is no route '{name}'; take one of {', '.join(Route)}.") from None
 
 
 def _hits(reply: Reply, passages: Mapping[str, Passage], *, explain: bool) -> Hits:

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from backends.errors import suggestion
 from backends.types import Float64, Query, RankedHit, Ranking
 from featurizer.constituency.tree import Tree
-from router.errors import PolicyError
+from router.errors import PolicyError, QuestionError
 
 if TYPE_CHECKING:
     from backends.trigraph.explanation import Explanation
@@ -26,6 +27,19 @@ class Route(StrEnum):
     HYBRID = "hybrid"
     GRAPH = "graph"
     FUSION = "fusion"
+
+
+def route_named(name: str) -> Route:
+    """The route of that name.
+
+    Raises:
+        QuestionError: There is none; names those that it may have been meant for.
+    """
+    try:
+        return Route(name)
+    except ValueError:
+        meant = suggestion(name, Route)
+    raise QuestionError(f"There is no route '{name}'.{meant} Take one of {', '.join(Route)}.")
 
 
 ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)

@@ -166,15 +166,16 @@ def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> Non
     broken, file = tmp_path / "broken.jsonl", tmp_path / "file"
     broken.write_text("{}\n")
     file.write_text("")
-    like = {"type": "like"}
+    like, yeer = {"type": "like"}, {"type": "eq", "key": "yeer", "value": 1566}
     mistakes: list[tuple[str, type[Exception] | None, Callable[[], object]]] = [
         ("There is no index at", IndexNotFoundError, lambda: wye.open(tmp_path / "nowhere")),
         ("There is no file or folder", None, lambda: wye.read(tmp_path / "nowhere")),
         (r"broken\.jsonl:1: text is missing", None, lambda: list(wye.read(broken))),
         ("'d' cannot be added: text is empty", None, lambda: index.add([wye.Document("d")])),
-        ("no route 'best'; take one of auto, dense", None, lambda: index.search("x", route="best")),
+        ("no route 'best'. Take one of auto, dense", None, lambda: index.search("x", route="best")),
         ("The question is empty", None, lambda: index.search(" ", route="dense")),
         ("filter", FilterError, lambda: index.search("x", route="dense", filter=like)),
+        ("'yeer'. Did you mean year", FilterError, lambda: index.search("x", filter=yeer)),
         ("is a file; an index is a folder", None, lambda: wye.create(file)),
     ]
     for says, cause, mistake in mistakes:

@@ -129,7 +129,7 @@ def _select(dataset: lance.LanceDataset, wanted: Removal) -> list[str]:
         parsed = parse_filter(wanted.filter)
         rows = dataset.to_table(columns=["id", "metadata"])
         columns = Columns([json.loads(text) for text in rows["metadata"].to_pylist()])
-        chosen.update(compress(rows["id"].to_pylist(), parsed.mask(columns)))
+        chosen.update(compress(rows["id"].to_pylist(), columns.passing(parsed, deletes=True)))
     return sorted(chosen)
 
 

@@ -81,6 +81,8 @@ def serve(
 def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
     import uvicorn
 
+    from service.http.protocol import BoundedHttp
+
     # The web server sends itself the signal again when it has finished; this makes it an end like
     # any other, with what is temporary cleared away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -95,6 +97,7 @@ def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
         server_header=False,
         proxy_headers=False,
         lifespan="on",
+        http=BoundedHttp,
         ws="none",
         timeout_graceful_shutdown=shutdown_seconds,
     )

@@ -8,7 +8,7 @@ from fastapi.sse import EventSourceResponse
 from backends.types import Ranking
 from router.policy import FORCED
 from router.types import Decision, FusedHit, Route
-from service.answers.generate import GeneratedAnswer
+from service.answers.answer import GeneratedAnswer
 from service.schemas.answer import AnswerValue, Citation
 from service.schemas.retrieve import (
     ArmHitValue,
@@ -128,6 +128,7 @@ def answer_value(answer: GeneratedAnswer, passages: Sequence[PassageValue]) -> A
     """An answer that has come to its end."""
     return AnswerValue(
         answer=answer.text,
+        segments=answer.segments,
         citations=[
             Citation(index=number, id=passage.id, title=passage.title, document=passage.document)
             for number, passage in answer.cited(passages)

@@ -1,11 +1,24 @@
 """Fields that several requests have, with their limits."""
 
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from backends.errors import suggestion
 from backends.filters import parse_filter
-from router.types import Route
+from router.errors import QuestionError
+from router.types import Route, route_named
 
 LONGEST_QUESTION = 4_096
 MOST_PASSAGES = 100
@@ -18,6 +31,32 @@ class Strict(BaseModel):
     """A request in which a misspelt field is an error, not ignored."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _say_what_was_meant(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return validate(value)
+        except ValidationError as error:
+            faults = [_meant(fault, cls.model_fields) for fault in error.errors()]
+            raise ValidationError.from_exception_data(cls.__name__, faults) from None
+
+
+def _meant(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
+    """The same fault; a field that is not known with those that it may have been meant for."""
+    said = fault["msg"]
+    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+        known = f"There are {', '.join(fields)}."
+        said = f"There is no such field.{suggestion(str(fault['loc'][0]), fields) or ' ' + known}"
+    kind = PydanticCustomError(fault["type"], said)
+    return InitErrorDetails(type=kind, loc=fault["loc"], input=fault["input"])
+
+
+def _a_route(value: object) -> object:
+    try:
+        return route_named(value) if isinstance(value, str) else value
+    except QuestionError as error:
+        raise ValueError(str(error)) from None
 
 
 def _some_words(text: str) -> str:
@@ -81,6 +120,7 @@ DeadlineMs = Annotated[
 ]
 RouteChoice = Annotated[
     Route,
+    BeforeValidator(_a_route),
     Field(
         description=(
             "Which way to search: `auto` scores the question and decides; `dense`, `lexical` and "

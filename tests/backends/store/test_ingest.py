@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ import backends.store.ingest
 from backends.documents import chunk_passage
 from backends.errors import IndexLockedError, IndexMismatchError, SourceError
 from backends.store.documents import Removal, list_documents, remove
-from backends.store.index import PassageStore
+from backends.store.index import Changes, PassageStore, Writer
 from backends.store.ingest import ingest
 from backends.types import Passage
 from benchmarks.crash import OPERATIONS, Bench
@@ -256,10 +257,62 @@ def test_the_windows_that_were_stored_are_kept_whatever_ends_the_source(
     else:
         with pytest.raises(OSError, match="disk gone"):
             ingest(index, broken(), analyser, batch_passages=10, progress=recorder)
-    assert recorder.said == [(None, "passages"), 10, 10, "closed"]
+    assert [n for n in recorder.said if n != 0] == [(None, "passages"), *[1] * 20, "closed"]
     assert len(ids(index)) == 20
     rest = ingest(index, corpus(25), analyser)
     assert (rest.added, rest.unchanged, rest.interrupted) == (5, 20, False)
+
+
+class Interrupted(HashAnalyser):
+    """Gives results one by one, until somebody presses Ctrl-C."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self._after = after
+
+    def analyse(self, passages: Sequence[Passage]) -> Iterator[PassageAnalysis]:  # type: ignore[override]
+        for passage in passages:
+            self._after -= 1
+            if self._after < 0:
+                raise KeyboardInterrupt
+            yield from super().analyse([passage])
+
+
+def test_ctrl_c_in_the_middle_of_a_window_keeps_what_is_analysed(index: PassageStore) -> None:
+    recorder = Recorder()
+    report = ingest(index, corpus(25), Interrupted(7), progress=recorder)
+    assert (report.interrupted, report.added, report.updated, index.count()) == (True, 7, 0, 7)
+    assert [n for n in recorder.said if n != 0] == [(None, "passages"), *[1] * 7, "closed"]
+    assert report.version == index.version
+    rest = ingest(index, corpus(25), HashAnalyser())
+    assert (rest.added, rest.unchanged, rest.interrupted) == (18, 7, False)
+
+
+def test_ctrl_c_while_a_commit_is_made_counts_no_passage_twice(
+    index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upsert = Writer.upsert
+    presses = [KeyboardInterrupt()]
+
+    def pressed(self: Writer, rows: pa.RecordBatch, stale: Sequence[str]) -> Changes:
+        done = upsert(self, rows, stale)
+        if presses:
+            raise presses.pop()
+        return done
+
+    monkeypatch.setattr(Writer, "upsert", pressed)
+    report = ingest(index, corpus(5), analyser)
+    assert (report.interrupted, report.added, report.updated, index.count()) == (True, 5, 0, 5)
+
+
+def test_a_long_window_is_committed_every_so_often(
+    index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest(index, [], analyser)
+    before = index.version
+    monkeypatch.setattr(backends.store.ingest, "COMMIT_SECONDS", -1.0)
+    report = ingest(index, corpus(4), analyser)
+    assert (report.added, index.version) == (4, before + 4)
 
 
 def test_another_analyser_or_a_second_writer_is_refused(

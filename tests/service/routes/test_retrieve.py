@@ -164,6 +164,7 @@ def test_the_request_log_has_what_a_replay_needs(serve: Serve, library: Library,
         ({"deadline_ms": 0}, "body.deadline_ms"),
         ({"collection": ""}, "body.collection"),
         ({"kk": 3}, "body.kk"),
+        ({"rout": "graph"}, "body.rout"),
     ],
 )
 def test_a_mistake_is_named_by_its_place(
@@ -174,6 +175,36 @@ def test_a_mistake_is_named_by_its_place(
     assert reply.status_code == 422
     assert reply.headers["content-type"] == "application/problem+json"
     assert [fault["at"] for fault in reply.json()["errors"]] == [place]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"rout": "graph"}, "body.rout: There is no such field. Did you mean route?"),
+        ({"zzz": 1}, "body.zzz: There is no such field. There are question, route, k,"),
+        ({"route": "grph"}, "body.route: There is no route 'grph'. Did you mean graph?"),
+    ],
+)
+def test_what_is_misspelt_is_told_with_what_was_meant(
+    client: TestClient, changes: dict[str, object], says: str
+) -> None:
+    detail = client.post("/v1/retrieve", json={**RIVER, **changes}).json()["detail"]
+    assert says in detail
+    assert "Value error" not in detail
+
+
+def test_a_key_that_no_passage_has_is_refused(start: Serve) -> None:
+    client = start()
+
+    def status(kind: str, key: str) -> tuple[int, str]:
+        filter_ = {"type": kind, "key": key, "value": 1566}
+        reply = client.post(
+            "/v1/retrieve", json={"question": "bridge", "route": "dense", "filter": filter_}
+        )
+        return reply.status_code, reply.json().get("detail", "")
+
+    assert status("eq", "year") == (422, "No passage has the key 'year'. There are y.")
+    assert status("eq", "y")[0] == status("ne", "archived")[0] == 200
 
 
 def test_a_bad_filter_is_refused_before_it_waits(client: TestClient, library: Library) -> None:
