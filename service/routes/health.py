@@ -13,7 +13,7 @@ router = APIRouter(tags=["operations"])
 @router.get("/health", summary="Is the process alive?", operation_id="health")
 async def health(service: Served) -> dict[str, Any]:
     """Always 200 while the process answers at all; says what it serves."""
-    return {"status": "ok", "ready": service.is_ready, **_facts(service)}
+    return {"status": "ok", "ready": service.is_ready, **await _facts(service)}
 
 
 @router.get(
@@ -28,13 +28,15 @@ async def ready(service: Served) -> Response:
     Meant for load balancers: a process that is stopping closes its port and finishes what it has.
     """
     status = 200 if service.is_ready else 503
-    said = {"status": "ready" if service.is_ready else "loading", **_facts(service)}
+    said = {"status": "ready" if service.is_ready else "loading", **await _facts(service)}
     headers = {} if service.is_ready else {"retry-after": "1"}
     return JSONResponse(said, status, headers=headers)
 
 
-def _facts(service: Service) -> dict[str, Any]:
+async def _facts(service: Service) -> dict[str, Any]:
     facts: dict[str, Any] = {"collections": [each.facts() for each in service.collections.values()]}
     if service.log_fault:
         facts["request_log"] = f"cannot be written ({service.log_fault}); its lines are lost"
+    if faults := await service.jobs.faults():
+        facts["jobs"] = faults
     return facts
