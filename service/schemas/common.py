@@ -1,13 +1,22 @@
 """Fields that several requests have, with their limits."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from backends.filters import parse_filter
 from router.types import Route
 
 LONGEST_QUESTION = 4_096
+_MOST_FIELDS = 64
 MOST_PASSAGES = 100
 
 ROUTES = frozenset(route.value for route in Route)
@@ -18,6 +27,14 @@ class Strict(BaseModel):
     """A request in which a misspelt field is an error, not ignored."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, value: object) -> object:
+        """Each unknown field is an error of its own, and a body may have a hundred thousand."""
+        if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
+            raise ValueError(f"there are {len(value):,} fields, and most are unknown")
+        return value
 
 
 def _some_words(text: str) -> str:
