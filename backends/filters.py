@@ -10,12 +10,17 @@ lte, in and nin, the last two with a list as value. A combination is `{"type": "
 - Strings, numbers and booleans are never equal to one another, nor greater or less: `"1"`, `1` and
   `true` are three things. `1` and `1.0` are one.
 - Strings are ordered by code point. Booleans have no order: asking for one is an error.
+
+A key that no passage has is most often a misspelt one, and `Columns.passing` refuses it where that
+would go unnoticed: in a search, where the comparison can let nothing through; in a deletion, where
+ne and nin would let everything through. Elsewhere it stands: a search for what is not "archived"
+is right before anything was archived, and a deletion can be repeated.
 """
 
 import math
 import operator
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, cast
@@ -23,12 +28,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.errors import FilterError
+from backends.errors import FilterError, suggestion
 from backends.types import Int64, Mask, Metadata, Scalar
 
 MAX_DEPTH = 8
 MAX_COMPARISONS = 256
 MAX_VALUES = 1_000
+SHOWN_KEYS = 20
 
 Value = str | int | float | bool
 
@@ -115,6 +121,26 @@ class Columns:
     def __len__(self) -> int:
         """How many passages there are."""
         return len(self._metadata)
+
+    def passing(self, filter_: Filter, *, deletes: bool = False) -> Mask:
+        """(n,) which passages a filter lets through.
+
+        Args:
+            deletes: Whether these are to be deleted.
+
+        Raises:
+            FilterError: It compares with a key that no passage has, and nobody would notice.
+        """
+        for part in _comparisons(filter_):
+            negated = part.type in ("ne", "nin")
+            if negated == deletes and len(self) and part.key not in self._entries:
+                others = ", ".join(sorted(self._entries)[:SHOWN_KEYS])
+                meant = suggestion(part.key, self._entries)
+                raise FilterError(
+                    f"No passage has the key {part.key!r:.60}."
+                    + (meant or (f" There are {others}." if others else " There is no metadata."))
+                )
+        return filter_.mask(self)
 
     def column(self, key: str) -> "Column":
         """All values of a key; empty for a key that no passage has."""
@@ -250,6 +276,15 @@ def _check_fields(node: Mapping[str, object], fields: tuple[str, ...], path: str
     for name in node:
         if name not in fields:
             raise FilterError(f"{path} has a field {name!r:.60}; only {', '.join(fields)} belong")
+
+
+def _comparisons(part: Filter) -> Iterator[Comparison]:
+    """Those that a filter makes."""
+    if isinstance(part, Combination):
+        for one in part.filters:
+            yield from _comparisons(one)
+    else:
+        yield part
 
 
 def _finite(value: Value) -> bool:

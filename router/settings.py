@@ -3,7 +3,6 @@
 `python -m service.settings` prints docs/reference/settings.md from the code; `make docs` writes it.
 """
 
-import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from backends.dense import DenseSettings
+from backends.errors import suggestion
 from backends.lexical import LexicalSettings
 from backends.trigraph.retriever import PRESETS, TriGraphSettings
 from featurizer.analyser import AnalyserSettings
@@ -233,9 +233,8 @@ def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None)
             raise SettingsError(f"{given} is no setting any more. {model.retired[name]}")
         if above and name.startswith(above):
             continue
-        near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
-        advice = f"did you mean {' or '.join(near)}?" if near else f"{LIST} lists them all."
-        raise SettingsError(f"{given} is set, but there is no such setting; {advice}")
+        advice = suggestion(name, known) or f" {LIST} lists them all."
+        raise SettingsError(f"{given} is set, but there is no such setting.{advice}")
 
 
 _BOUNDS = {

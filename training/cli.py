@@ -35,9 +35,11 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
 
 
 def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
-    @app.command(name="eval")
+    @app.command(name="eval", epilog="Example: wye eval DATASET --index my-index")
     def evaluate(
-        dataset: Annotated[Path, typer.Argument(help="A folder in BEIR's layout.")],
+        dataset: Annotated[
+            Path, typer.Argument(metavar="DATASET", help="A folder in BEIR's layout.")
+        ],
         *,
         index: Annotated[
             Path | None,
@@ -52,7 +54,9 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             ),
         ] = "dense,lexical,graph,fusion,auto",
         split: Annotated[str, typer.Option(help="Which judgements.")] = "test",
-        k: Annotated[int, typer.Option("-k", min=1, help="Passages to ask for; 10 or more.")] = 10,
+        k: Annotated[
+            int, typer.Option("-k", "--top-k", min=1, help="Passages to ask for; 10 or more.")
+        ] = 10,
         limit: Annotated[
             int | None, typer.Option(min=1, help="Ask only the first so many questions.")
         ] = None,
@@ -61,7 +65,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         run_dir: Annotated[
             Path | None,
             typer.Option(
-                help="Write <route>.trec, metrics.json and latency.json here.", show_default=False
+                help="Write ROUTE.trec, metrics.json and latency.json here.", show_default=False
             ),
         ] = None,
         json: Annotated[
@@ -131,7 +135,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
 
 
 def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
-    @app.command()
+    @app.command(epilog="Example: wye train --questions my-questions --index my-index --name mine")
     def train(
         *,
         questions: Annotated[

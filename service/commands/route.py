@@ -4,23 +4,24 @@ from typing import Annotated
 
 import typer
 
-from service.commands.options import IndexOption, JsonOption, questions_of
+from service.commands.options import (
+    IndexOption,
+    JsonOption,
+    LatencyOption,
+    QuestionArgument,
+    questions_of,
+)
 from service.terminal import messages, output
 
 
 def route(
-    question: Annotated[
-        str, typer.Argument(help="What to ask; - reads one question a line.", show_default=False)
-    ],
+    question: QuestionArgument,
     *,
     index: IndexOption = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what each feature adds to the score.")
     ] = False,
-    max_latency_ms: Annotated[
-        float | None,
-        typer.Option(help="Most milliseconds that an answer may take.", show_default=False),
-    ] = None,
+    max_latency_ms: LatencyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say which route a question takes, without searching.

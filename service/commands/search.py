@@ -4,13 +4,15 @@ from typing import Annotated
 
 import typer
 
-from router.types import Route
 from service.commands.options import (
     FilterOption,
     IndexOption,
     JsonOption,
+    LatencyOption,
+    QuestionArgument,
+    RouteOption,
     folder_of,
-    parse_json,
+    parse_filter_option,
     questions_of,
 )
 from service.errors import ServiceError
@@ -18,22 +20,13 @@ from service.terminal import messages, output
 
 
 def search(
-    question: Annotated[
-        str, typer.Argument(help="What to ask; - reads one question a line.", show_default=False)
-    ],
+    question: QuestionArgument,
     *,
     index: IndexOption = None,
-    route: Annotated[Route, typer.Option(help="Which arm answers, or fusion, or auto.")] = (
-        Route.AUTO
-    ),
-    k: Annotated[int, typer.Option("-k", help="Passages to show.")] = 5,
+    route: RouteOption = "auto",
+    k: Annotated[int, typer.Option("-k", "--top-k", help="Passages to show.")] = 5,
     filter: FilterOption = None,  # noqa: A002 - the option's name
-    max_latency_ms: Annotated[
-        float | None,
-        typer.Option(
-            help="Most milliseconds for an answer, where the router chooses.", show_default=False
-        ),
-    ] = None,
+    max_latency_ms: LatencyOption = None,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Say how route and ranking came about."),
@@ -47,7 +40,7 @@ def search(
     from service.settings import load_settings
 
     questions = questions_of(question)
-    filter_ = parse_json(filter)
+    filter_ = parse_filter_option(filter)
     settings = load_settings(index=index)
     folder = folder_of(settings)
     with messages().status("Opening the index"), wye.open(folder, settings=settings) as opened:

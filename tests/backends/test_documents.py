@@ -165,8 +165,8 @@ def test_a_long_paragraph_is_read_in_pieces_that_are_all_of_it(text: str, piece:
 @given(st.lists(st.sampled_from(["\r", "\n", "\x85", "\x9b", "\u202e", "a", "ab\r\n"])))
 def test_a_long_text_is_cleaned_in_pieces_as_a_short_one_is(parts: list[str]) -> None:
     text = "".join(parts)
-    short = text.replace("\x9b", "").replace("\u202e", "").replace("\r\n", "\n")
-    short = short.replace("\r", "\n").replace("\x85", "\n")
+    short = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n")
+    short = short.replace("\x9b", "").replace("\u202e", "")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("backends.documents._PIECE", 2)
         assert clean(text) == short

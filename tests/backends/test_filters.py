@@ -1,6 +1,7 @@
 """Filters agree with one obvious loop, and say where they are malformed."""
 
 import operator
+import re
 import time
 from typing import Any
 
@@ -88,6 +89,40 @@ def test_masks_agree_with_the_slow_meaning(nodes: list[Json], metadata: list[Met
         mask = parse_filter(node).mask(columns)
         assert mask.dtype == np.bool_
         assert mask.tolist() == [satisfies(node, row) for row in metadata]
+
+
+def compared(node: Json) -> set[tuple[bool, str]]:
+    """Whether a key is asked not to be something, and which key, for every comparison."""
+    if "filters" in node:
+        return set().union(*map(compared, node["filters"]))
+    return {(node["type"] in ("ne", "nin"), node["key"])}
+
+
+@settings(max_examples=300)
+@given(filters, rows, st.booleans())
+def test_a_key_that_no_passage_has_is_refused_where_nobody_would_notice(
+    node: Json, metadata: list[Metadata], deletes: bool
+) -> None:
+    columns, parsed = Columns(metadata), parse_filter(node)
+    known = {key for row in metadata for key in row}
+    unknown = {key for negated, key in compared(node) if negated == deletes} - known
+    if unknown and metadata:
+        with pytest.raises(FilterError, match="No passage has the key"):
+            columns.passing(parsed, deletes=deletes)
+    else:
+        assert (columns.passing(parsed, deletes=deletes) == parsed.mask(columns)).all()
+
+
+def test_a_misspelt_key_is_named_with_what_it_may_have_been_meant_for() -> None:
+    columns = Columns([{"year": 1566, "topic": "bridges"}])
+    for key, says in (
+        ("yeer", "'yeer'. Did you mean year?"),
+        ("qq", "'qq'. There are topic, year."),
+    ):
+        with pytest.raises(FilterError, match=re.escape(f"No passage has the key {says}")):
+            columns.passing(parse_filter({**EQ, "key": key}))
+    with pytest.raises(FilterError, match="There is no metadata"):
+        Columns([{}]).passing(parse_filter(EQ))
 
 
 EQ = {"type": "eq", "key": "k", "value": 1}

@@ -60,7 +60,7 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("variable", "value", "says"),
     [
-        ("WYE_DENSE__KINDD", "exact", "did you mean WYE_DENSE__KIND"),
+        ("WYE_DENSE__KINDD", "exact", "Did you mean WYE_DENSE__KIND"),
         ("WYE_DENSE", "{}", "no such setting"),
         ("WYE_QQQQQQQQ", "1", "docs/reference/settings.md lists them all"),
         ("WYE_DENSE__KIND", "flat", "WYE_DENSE__KIND is 'flat'"),
