@@ -30,6 +30,10 @@ _ABBREVIATION = re.compile(
 )
 _LONGEST_ABBREVIATION = 8
 
+PART_ID = "#[0-9]{4,}$"
+"""How the id of a chunk ends and that of no whole document, as DataFusion's SQL has it."""
+_PART = re.compile(r"#[0-9]{4,}\Z")
+
 
 def split_sentences(text: str) -> list[str]:
     """Sentences of a text by punctuation, without a parser: good enough to chunk by.
@@ -89,15 +93,21 @@ def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
     """The chunks of a passage that is a document, or the passage itself if it is short enough.
 
     Chunk i has the id `<document>#<i>`, i counted from 0 with at least four digits, and the title
-    and metadata of its document.
+    and metadata of its document. A document whose own id ends like that is always a chunk, so that
+    an id is never both a document's and a chunk's of another: each says whose passage it is.
     """
     texts = chunk_text(passage.text, words)
-    if len(texts) == 1:
+    if len(texts) == 1 and not is_part_id(passage.id):
         yield passage
         return
     for number, text in enumerate(texts):
         id_ = f"{passage.id}#{number:04d}"
         yield Passage(id_, passage.title, text, passage.metadata, passage.id, number)
+
+
+def is_part_id(id_: str) -> bool:
+    """Whether an id ends as those of chunks do."""
+    return _PART.search(id_) is not None
 
 
 def _cut(sentence: str, words: int) -> list[str]:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -33,8 +34,13 @@ from featurizer.types import (
 # Raise when a change here alters what is stored for the same passage and the same models.
 ANALYSIS_VERSION = "1"
 SENTENCE_VECTORS = ("pooled", "contextual", "plain")
+# Parsed and encoded before any of them is done.
+SLICE_PASSAGES = 32
 # Nobody's words are so long that more characters than this go into one token for a whole page.
 CHARACTERS_PER_TOKEN = 20
+
+_Kept = tuple[Span, tuple[str, ...], tuple[str, ...]]
+"""Span, entity surfaces and phrase keys of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,19 +144,26 @@ class Analyser:
             self._syntax = SyntaxParser(self.parser, trees)
         return self._syntax
 
-    def analyse(self, passages: Sequence[TitledText]) -> list[PassageAnalysis]:
-        """What an index stores of passages, in order."""
+    def analyse(self, passages: Sequence[TitledText]) -> Iterator[PassageAnalysis]:
+        """What an index stores of passages, in order, slice by slice as they are done."""
         items = [(passage.title, passage.text) for passage in passages]
         if self.settings.title_in_text:
             items = [("", f"{title}\n{text}" if title else text) for title, text in items]
-        with self._clock.stage("parsing"):
-            parses = self.parser.parse_many([text for _, text in items])
-        kept = [_kept_sentences(parse) for parse in parses]
+        parses = self.parser.parse_many([text for _, text in items])
+        for start in range(0, len(items), SLICE_PASSAGES):
+            part = items[start : start + SLICE_PASSAGES]
+            with self._clock.stage("parsing"):
+                parsed = [*islice(parses, len(part))]
+            yield from self._encoded(part, [_kept_sentences(parse) for parse in parsed])
+
+    def _encoded(
+        self, items: Sequence[tuple[str, str]], kept: Sequence[Sequence[_Kept]]
+    ) -> Iterator[PassageAnalysis]:
         spans = [[span for span, _, _ in row] for row in kept]
         with self._clock.stage("encoding"):
             vectors, sentence_vectors = self._encode_passages(items, spans)
-        return [
-            PassageAnalysis(
+        for row, (_, text) in enumerate(items):
+            yield PassageAnalysis(
                 vectors[row],
                 tuple(
                     SentenceAnalysis(text[slice(*span)], entities, phrases, vector)
@@ -159,8 +172,6 @@ class Analyser:
                     )
                 ),
             )
-            for row, (_, text) in enumerate(items)
-        ]
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors of entity surfaces."""
@@ -319,7 +330,7 @@ class Analyser:
         return CHARACTERS_PER_TOKEN * self.encoder.max_tokens
 
 
-def _kept_sentences(parse: Parse) -> list[tuple[Span, tuple[str, ...], tuple[str, ...]]]:
+def _kept_sentences(parse: Parse) -> list[_Kept]:
     """Span, entity surfaces and phrase keys of each sentence that mentions anything."""
     kept = []
     for start, end in parse.sentences:

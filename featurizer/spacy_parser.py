@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ PIECE_CHARACTERS = 20_000
 QUESTION_CHARACTERS = 2_000
 # Below this, starting processes (each loads the pipeline) costs more than it saves.
 PARALLEL_FROM = 256
+# Parsed in one go, which Ctrl-C waits for.
+BATCH_PIECES = 16
 # A noun phrase of more words names nothing that recurs.
 MAX_WORDS = 5
 _DROPPED = frozenset({"DET", "PRON", "PUNCT", "SPACE"})
@@ -59,13 +62,13 @@ class SpacyParser:
 
     def parse(self, texts: Sequence[str]) -> list[Parse]:
         """One parse per text, in order, in this process; a pure function of each text."""
-        return parse_with(self._nlp, texts)
+        return list(parse_with(self._nlp, texts))
 
-    def parse_many(self, texts: Sequence[str]) -> list[Parse]:
-        """One parse per text, in order, by all processes when there are many."""
+    def parse_many(self, texts: Sequence[str]) -> Iterator[Parse]:
+        """One parse per text, in order, as they come; by all processes when there are many."""
         if self._processes > 1 and len(texts) >= PARALLEL_FROM:
             return self._parse_in_pool(texts)
-        return self.parse(texts)
+        return parse_with(self._nlp, texts)
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
         """One parse per question, in order, in this process and in a bounded time.
@@ -81,12 +84,15 @@ class SpacyParser:
         ]
 
     def close(self) -> None:
-        """End the pool's processes, if there are any."""
+        """End the pool's processes, if there are any, whatever they are at."""
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            processes = [*self._pool._processes.values()]
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
             self._pool = None
 
-    def _parse_in_pool(self, texts: Sequence[str]) -> list[Parse]:
+    def _parse_in_pool(self, texts: Sequence[str]) -> Iterator[Parse]:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
                 self._processes,
@@ -97,7 +103,7 @@ class SpacyParser:
         # Small shares keep every process busy to the end even when texts differ in length.
         share = max(32, len(texts) // (8 * self._processes))
         shares = [texts[i : i + share] for i in range(0, len(texts), share)]
-        return [parse for part in self._pool.map(_parse_share, shares) for parse in part]
+        return chain.from_iterable(self._pool.map(_parse_share, shares))
 
 
 def load_pipeline(pipeline: str) -> "Language":
@@ -127,7 +133,7 @@ def load_pipeline(pipeline: str) -> "Language":
     return nlp
 
 
-def parse_with(nlp: "Language", texts: Sequence[str]) -> list[Parse]:
+def parse_with(nlp: "Language", texts: Sequence[str]) -> Iterator[Parse]:
     """One parse per text, in order, with a loaded pipeline; long texts are parsed piecewise."""
     pieces: list[str] = []
     starts: list[list[int]] = []
@@ -136,11 +142,9 @@ def parse_with(nlp: "Language", texts: Sequence[str]) -> list[Parse]:
         for start, end in _pieces(text):
             starts[-1].append(start)
             pieces.append(text[start:end])
-    docs = nlp.pipe(pieces, batch_size=64)
-    return [
-        _join(text, [_extract(next(docs), offset) for offset in offsets])
-        for text, offsets in zip(texts, starts, strict=True)
-    ]
+    docs = nlp.pipe(pieces, batch_size=BATCH_PIECES)
+    for text, offsets in zip(texts, starts, strict=True):
+        yield _join(text, [_extract(next(docs), offset) for offset in offsets])
 
 
 def readable(question: str) -> str:
@@ -273,4 +277,4 @@ def _start_worker(pipeline: str) -> None:
 
 
 def _parse_share(texts: Sequence[str]) -> list[Parse]:
-    return parse_with(_worker_pipeline[0], texts)
+    return list(parse_with(_worker_pipeline[0], texts))

@@ -29,6 +29,8 @@ SIMPLE_STYLE = "cyan"
 def show_decision(console: Console, decision: Decision, *, features: int = SHOWN_FEATURES) -> None:
     """Print where the score lies among the thresholds and, where it was asked for, why."""
     console.print(_headline(decision))
+    if decision.summary:
+        console.print(Text(decision.summary))
     if decision.score is not None and decision.thresholds is not None:
         console.print(_gauge(decision.score, decision.thresholds))
     if decision.nearest_change is not None:

@@ -360,7 +360,7 @@ class InterleavedAnalyser:
         """
         for part in self._slices(passages):
             await asyncio.to_thread(self.check)
-            analysed = await self._models.call(partial(self._analyser.analyse, part))
+            analysed = await self._models.call(partial(self._analysed, part))
             self._found.update(zip((passage.id for passage in part), analysed, strict=True))
 
     def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
@@ -373,7 +373,7 @@ class InterleavedAnalyser:
         """
         missing = [passage for passage in passages if passage.id not in self._found]
         for part in self._slices(missing):
-            analysed = self._between(partial(self._analyser.analyse, part))
+            analysed = self._between(partial(self._analysed, part))
             self._found.update(zip((passage.id for passage in part), analysed, strict=True))
         return [self._found[passage.id] for passage in passages]
 
@@ -391,6 +391,9 @@ class InterleavedAnalyser:
         """Raise a `StoppedError` where the work is to end."""
         if self._is_stopped():
             raise StoppedError
+
+    def _analysed(self, part: Sequence[Passage]) -> list[AnalysedPassage]:
+        return [*self._analyser.analyse(part)]
 
     def _between(self, function: Callable[[], T]) -> T:
         self.check()

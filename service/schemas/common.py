@@ -152,7 +152,8 @@ class SearchRequest(Strict):
     explain: bool = Field(
         default=False,
         description=(
-            "Also say what pushed the score (`route.contributions`), how the question is built "
+            "Also say why it took its route (`route.summary`), what pushed the score "
+            "(`route.contributions`), how the question is built "
             "(`route.trees`), what each arm would have returned (`arms.*.hits`) and how the graph "
             "came to its ranking (`explanation`); takes a few milliseconds more."
         ),
