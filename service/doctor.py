@@ -201,6 +201,9 @@ def _request_log(settings: ServiceSettings) -> str:
     RequestLog(path).close()
     if not there:
         path.unlink()
+    free = shutil.disk_usage(path.parent).free
+    if free < LEAST_FREE:
+        return f"! {path} can be written, but its disk has only {free / 1e9:.1f} GB left."
     return f"{path} can be written."
 
 
