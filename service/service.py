@@ -21,6 +21,7 @@ from service.http.keys import KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import Problem, request_id_of
 from service.http.tracing import record_retrieval
+from service.ingest.bodies import UploadSpace
 from service.ingest.job_runner import JobRunner
 from service.ingest.sandbox import Sandbox
 from service.ingest.writer import CollectionWriter
@@ -73,6 +74,7 @@ class Service:
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
         self.sandbox = Sandbox(settings.documents.limits)
+        self.uploads = UploadSpace(settings.documents.upload_bytes)
         self.writers = {
             name: CollectionWriter(
                 collection,
