@@ -110,7 +110,7 @@ async def add(
     ```
     """
     settings = service.settings.documents
-    async with documents_of(request, settings, service.sandbox) as sent:
+    async with documents_of(request, settings, service.sandbox, service.uploads) as sent:
         target = service.collection(sent.collection or collection)
         passages = cut(sent.documents, sent.chunk_words or chunk_words, settings)
         done = await service.writers[target.name].store(passages)
@@ -178,7 +178,7 @@ async def put(
 ) -> Response:
     """Stores a document under an id, in place of the one that was there (200) or anew (201)."""
     target = service.collection(collection)
-    passages = cut([passage_of(document, body)], chunk_words, service.settings.documents)
+    passages = cut(map(passage_of, [document], [body]), chunk_words, service.settings.documents)
     done = await service.writers[target.name].store(passages)
     return _told(service, target, done, 200)
 

@@ -335,6 +335,8 @@ class _Reader:
         self._first_broken = ""
 
     def take(self, text: str, path: Path, number: int) -> None:
+        if text == "\n":  # behind a line that was torn
+            return
         self._lines += 1
         if not text.endswith("\n"):
             self._unfinished += 1
