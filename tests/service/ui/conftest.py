@@ -107,7 +107,10 @@ class Page:
 
     def click(self, selector: str) -> None:
         self.wait(lambda: self.all(selector))
-        self.run("arguments[0].scrollIntoView({block: 'center'})", self.one(selector))
+        self.run(
+            "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})",
+            self.one(selector),
+        )
         self.one(selector).click()
 
     def settle(self) -> None:
