@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from backends.types import Float32, Passage
-from featurizer.types import PassageAnalysis, SentenceAnalysis
+from featurizer.types import PassageAnalysis, SentenceAnalysis, Steps
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _CAPITALISED = re.compile(r"\b[A-Z]\w+")
@@ -45,9 +45,23 @@ class HashAnalyser:
             results.append(self._analyse(passage))
         return results
 
+    def analyse_in_steps(self, passages: Sequence[Passage]) -> Steps[list[PassageAnalysis]]:
+        """The same, a passage at a time."""
+        results = []
+        for passage in passages:
+            yield
+            results += self.analyse([passage])
+        return results
+
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors, in order."""
-        return np.array([self._vector(surface) for surface in surfaces], np.float32)
+        vectors = [self._vector(surface) for surface in surfaces]
+        return np.array(vectors, np.float32).reshape(-1, self._dimension)
+
+    def encode_surfaces_in_steps(self, surfaces: Sequence[str]) -> Steps[Float32]:
+        """The same."""
+        yield
+        return self.encode_surfaces(surfaces)
 
     def _analyse(self, passage: Passage) -> PassageAnalysis:
         sentences = []

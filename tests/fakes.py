@@ -9,7 +9,7 @@ from backends.types import Float32, Passage
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import AnalyserSettings
 from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
-from featurizer.types import Analysis, Parse, PassageAnalysis, QuestionMention, Syntax
+from featurizer.types import Analysis, Parse, PassageAnalysis, QuestionMention, Steps, Syntax
 
 
 class FakeAnalyser:
@@ -35,8 +35,19 @@ class FakeAnalyser:
     def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
         return self._hash.analyse(passages)
 
+    def analyse_in_steps(self, passages: Sequence[Passage]) -> Steps[list[PassageAnalysis]]:
+        found = []
+        for passage in passages:
+            yield
+            found += self.analyse([passage])
+        return found
+
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         return self._hash.encode_surfaces(surfaces)
+
+    def encode_surfaces_in_steps(self, surfaces: Sequence[str]) -> Steps[Float32]:
+        yield
+        return self.encode_surfaces(surfaces)
 
     def questions(
         self,

@@ -83,6 +83,22 @@ def test_a_job_can_be_cancelled_and_keeps_what_it_committed(client: TestClient) 
     assert client.get("/v1/documents").json()["total"] == 2 + ended["done"]
 
 
+def test_a_job_that_waits_ends_as_soon_as_it_is_cancelled(client: TestClient, folder: Path) -> None:
+    with PassageStore.open(folder).writer():
+        first, second = (
+            client.post("/v1/documents", content=make_lines(20, n), headers=NDJSON).json()["id"]
+            for n in (0, 50)
+        )
+        until(lambda: client.get(f"/v1/jobs/{first}").json()["waits_for"])
+        assert client.get(f"/v1/jobs/{second}").json()["state"] == "queued"
+        ended = client.delete(f"/v1/jobs/{second}").json()
+        assert (ended["state"], ended["finished"] >= ended["created"]) == ("cancelled", True)
+        assert client.get(f"/v1/jobs/{first}").json()["state"] == "running"
+    assert wait_for(client, first)["added"] == 20
+    assert client.get(f"/v1/jobs/{second}").json() == ended
+    assert client.get("/v1/documents").json()["total"] == 22
+
+
 def test_what_a_job_will_write_is_not_deleted_by_filter(client: TestClient, folder: Path) -> None:
     rows = "".join(
         f'{{"_id": "t{n}", "text": "Bridge {n}.", "metadata": {{"tag": {n}}}}}\n' for n in range(20)
@@ -161,7 +177,7 @@ from dataclasses import replace
 from service.settings import load_settings
 
 settings = load_settings()
-small = replace(settings.documents, group_passages=8, slice_words=20)
+small = replace(settings.documents, group_passages=8)
 service.app.load_settings = lambda: settings.model_copy(update={"documents": small})
 uvicorn.run(service.app.from_environment(), port=0, log_config=None)
 """
