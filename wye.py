@@ -30,7 +30,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
-from backends.documents import CHUNK_WORDS, OnBad, chunk_passage, parse_record, read_passages
+from backends.documents import (
+    CHUNK_WORDS,
+    OnBad,
+    chunk_passage,
+    clean_metadata,
+    parse_record,
+    read_passages,
+)
 from backends.documents import refuse as refuse_bad_line
 from backends.errors import BackendError, SourceError
 from backends.progress import Progress
@@ -42,7 +49,7 @@ from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.session import Session
 from router.settings import Settings, load_settings
-from router.types import Decision, Reply, Route
+from router.types import Decision, Reply, Route, route_named
 
 __all__ = [
     "Decision",
@@ -100,7 +107,8 @@ class Hit:
     """A passage that was found.
 
     Attributes:
-        id: Of the passage: its document's, with "#" and a number where that has several.
+        id: Of the passage: its document's, with "#" and a number where that has several, or is
+            called so itself.
         rank: 1 for the best.
         score: Higher is better; scores of different routes do not compare.
         title: Of the document.
@@ -218,8 +226,8 @@ class Index:
             How many passages were added, updated, unchanged and removed.
 
         Raises:
-            Error: A document without id or text, an index that someone else is writing to, or
-                models that are missing.
+            Error: A document without id or text, a passage with the id of another document's, an
+                index that someone else is writing to, or models that are missing.
         """
         passages = (one for document in documents for one in _passages(document, chunk_words))
         report = self._session.ingest(passages, progress=progress)
@@ -292,7 +300,7 @@ class Index:
     ) -> list[Hits]:
         """The same for several questions at once: the same hits, in less time."""
         replies = self._session.gateway.search(
-            questions, _route(route), k, filter, max_latency_ms=max_latency_ms, explain=explain
+            questions, route_named(route), k, filter, max_latency_ms=max_latency_ms, explain=explain
         )
         ids = {hit.id for reply in replies for hit in reply.ranking.hits}
         passages = self._session.passages(sorted(ids)) if ids else {}
@@ -395,20 +403,14 @@ def _reading(passages: Iterator[Passage]) -> Iterator[Passage]:
 
 
 def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:
-    if isinstance(document, Passage):
-        yield document
-        return
     try:
+        if isinstance(document, Passage):
+            clean_metadata(document.metadata)
+            yield document
+            return
         yield from chunk_passage(parse_record(asdict(document)), words)
     except SourceError as error:
         raise SourceError(f"Document {document.id!r} cannot be added: {error}.") from error
-
-
-def _route(name: str) -> Route:
-    try:
-        return Route(name)
-    except ValueError:
-        raise RouterError(f"There is no route '{name}'; take one of {', '.join(Route)}.") from None
 
 
 def _hits(reply: Reply, passages: Mapping[str, Passage], *, explain: bool) -> Hits:

@@ -1,4 +1,7 @@
-"""The one base error of this folder, and its kinds."""
+"""The one base error of this folder, its kinds, and what a misspelt name may have been."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class BackendError(Exception):
@@ -23,3 +26,9 @@ class SourceError(BackendError):
 
 class FilterError(BackendError):
     """A metadata filter is not well formed."""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Known names like this one, as in " Did you mean graph?"; "" where there is none."""
+    near = get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+    return f" Did you mean {' or '.join(near)}?" if near else ""

@@ -10,12 +10,17 @@ lte, in and nin, the last two with a list as value. A combination is `{"type": "
 - Strings, numbers and booleans are never equal to one another, nor greater or less: `"1"`, `1` and
   `true` are three things. `1` and `1.0` are one.
 - Strings are ordered by code point. Booleans have no order: asking for one is an error.
+
+A key that no passage has is most often a misspelt one, and `Columns.passing` refuses it where that
+would go unnoticed: in a search, where the comparison can let nothing through; in a deletion, where
+ne and nin would let everything through. Elsewhere it stands: a search for what is not "archived"
+is right before anything was archived, and a deletion can be repeated.
 """
 
 import math
 import operator
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, cast
@@ -23,12 +28,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.errors import FilterError
+from backends.errors import FilterError, suggestion
 from backends.types import Int64, Mask, Metadata, Scalar
 
 MAX_DEPTH = 8
 MAX_COMPARISONS = 256
 MAX_VALUES = 1_000
+SHOWN_KEYS = 20
 
 Value = str | int | float | bool
 
@@ -98,13 +104,10 @@ def parse_filter(value: object) -> Filter:
 
     Raises:
         FilterError: It describes none; names the offending place, as in `filters[1].key`. Or it is
-            nested deeper than `MAX_DEPTH`, or compares more than `MAX_COMPARISONS` times, or to
-            more than `MAX_VALUES` values at once.
+            nested deeper than `MAX_DEPTH`, compares more than `MAX_COMPARISONS` times, or has more
+            than `MAX_VALUES` values in its lists.
     """
-    parsed = _parse(value, "filter", MAX_DEPTH)
-    if (count := _count(parsed)) > MAX_COMPARISONS:
-        raise FilterError(f"filter has {count} comparisons; at most {MAX_COMPARISONS} are allowed")
-    return parsed
+    return _Parser().parse(value, "filter", MAX_DEPTH)
 
 
 class Columns:
@@ -118,6 +121,26 @@ class Columns:
     def __len__(self) -> int:
         """How many passages there are."""
         return len(self._metadata)
+
+    def passing(self, filter_: Filter, *, deletes: bool = False) -> Mask:
+        """(n,) which passages a filter lets through.
+
+        Args:
+            deletes: Whether these are to be deleted.
+
+        Raises:
+            FilterError: It compares with a key that no passage has, and nobody would notice.
+        """
+        for part in _comparisons(filter_):
+            negated = part.type in ("ne", "nin")
+            if negated == deletes and len(self) and part.key not in self._entries:
+                others = ", ".join(sorted(self._entries)[:SHOWN_KEYS])
+                meant = suggestion(part.key, self._entries)
+                raise FilterError(
+                    f"No passage has the key {part.key!r:.60}."
+                    + (meant or (f" There are {others}." if others else " There is no metadata."))
+                )
+        return filter_.mask(self)
 
     def column(self, key: str) -> "Column":
         """All values of a key; empty for a key that no passage has."""
@@ -185,43 +208,55 @@ class Column:
         return np.less(self._codes, below if order == "lt" else above)
 
 
-def _parse(value: object, path: str, depth: int) -> Filter:
-    """One node of a filter."""
-    if not isinstance(value, Mapping):
-        raise FilterError(f"{path} must be an object with a type, not {value!r:.60}")
-    kind = value.get("type")
-    if kind in _COMPARISONS:
-        return _parse_comparison(value, path)
-    if kind in tuple(_COMBINATIONS):  # not the mapping itself: what came need not be hashable
-        return _parse_combination(value, path, depth)
-    known = ", ".join([*_COMPARISONS, *_COMBINATIONS])
-    raise FilterError(f"{path}.type must be one of {known}, not {kind!r:.60}")
+class _Parser:
+    """Parses one filter, and stops where it has more than it may, however long it is."""
 
+    def __init__(self) -> None:
+        self._comparisons = MAX_COMPARISONS
+        self._values = MAX_VALUES
 
-def _parse_combination(node: Mapping[str, object], path: str, depth: int) -> Combination:
-    """An "and" or an "or"."""
-    _check_fields(node, ("type", "filters"), path)
-    filters = node["filters"]
-    if not isinstance(filters, list | tuple) or not filters:
-        raise FilterError(f"{path}.filters must be a list of at least one filter")
-    if depth == 0:
-        raise FilterError(f"{path} is nested deeper than {MAX_DEPTH} levels")
-    parsed = (_parse(part, f"{path}.filters[{i}]", depth - 1) for i, part in enumerate(filters))
-    return Combination(str(node["type"]), tuple(parsed))
+    def parse(self, value: object, path: str, depth: int) -> Filter:
+        """One node of a filter."""
+        if not isinstance(value, Mapping):
+            raise FilterError(f"{path} must be an object with a type, not {value!r:.60}")
+        kind = value.get("type")
+        if kind in _COMPARISONS:
+            return self._comparison(value, path)
+        if kind in tuple(_COMBINATIONS):  # not the mapping itself: what came need not be hashable
+            return self._combination(value, path, depth)
+        known = ", ".join([*_COMPARISONS, *_COMBINATIONS])
+        raise FilterError(f"{path}.type must be one of {known}, not {kind!r:.60}")
 
+    def _combination(self, node: Mapping[str, object], path: str, depth: int) -> Combination:
+        """An "and" or an "or"."""
+        _check_fields(node, ("type", "filters"), path)
+        filters = node["filters"]
+        if not isinstance(filters, list | tuple) or not filters:
+            raise FilterError(f"{path}.filters must be a list of at least one filter")
+        if depth == 0:
+            raise FilterError(f"{path} is nested deeper than {MAX_DEPTH} levels")
+        parts = enumerate(filters)
+        parsed = (self.parse(part, f"{path}.filters[{i}]", depth - 1) for i, part in parts)
+        return Combination(str(node["type"]), tuple(parsed))
 
-def _parse_comparison(node: Mapping[str, object], path: str) -> Comparison:
-    """A key against a value or values."""
-    _check_fields(node, ("type", "key", "value"), path)
-    kind, key, value = str(node["type"]), node["key"], node["value"]
-    if not isinstance(key, str):
-        raise FilterError(f"{path}.key must be a string, not {key!r:.60}")
-    if kind not in ("in", "nin"):
-        return Comparison(kind, key, (_parse_value(value, f"{path}.value", kind),))
-    if not isinstance(value, list | tuple) or len(value) > MAX_VALUES:
-        raise FilterError(f"{path}.value must be a list of at most {MAX_VALUES} values for {kind}")
-    values = (_parse_value(entry, f"{path}.value[{i}]", kind) for i, entry in enumerate(value))
-    return Comparison(kind, key, tuple(values))
+    def _comparison(self, node: Mapping[str, object], path: str) -> Comparison:
+        """A key against a value or values."""
+        _check_fields(node, ("type", "key", "value"), path)
+        kind, key, value = str(node["type"]), node["key"], node["value"]
+        self._comparisons -= 1
+        if self._comparisons < 0:
+            raise FilterError(f"filter has more than {MAX_COMPARISONS} comparisons")
+        if not isinstance(key, str):
+            raise FilterError(f"{path}.key must be a string, not {key!r:.60}")
+        if kind not in ("in", "nin"):
+            return Comparison(kind, key, (_parse_value(value, f"{path}.value", kind),))
+        if not isinstance(value, list | tuple):
+            raise FilterError(f"{path}.value must be a list of values for {kind}")
+        self._values -= len(value)
+        if self._values < 0:
+            raise FilterError(f"the lists of filter have more than {MAX_VALUES} values together")
+        values = (_parse_value(entry, f"{path}.value[{i}]", kind) for i, entry in enumerate(value))
+        return Comparison(kind, key, tuple(values))
 
 
 def _parse_value(value: object, path: str, kind: str) -> Value:
@@ -243,9 +278,13 @@ def _check_fields(node: Mapping[str, object], fields: tuple[str, ...], path: str
             raise FilterError(f"{path} has a field {name!r:.60}; only {', '.join(fields)} belong")
 
 
-def _count(part: Filter) -> int:
-    """How many comparisons a filter makes."""
-    return sum(map(_count, part.filters)) if isinstance(part, Combination) else 1
+def _comparisons(part: Filter) -> Iterator[Comparison]:
+    """Those that a filter makes."""
+    if isinstance(part, Combination):
+        for one in part.filters:
+            yield from _comparisons(one)
+    else:
+        yield part
 
 
 def _finite(value: Value) -> bool:

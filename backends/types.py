@@ -1,6 +1,6 @@
 """What crosses the borders of this folder: passages in, queries in, rankings out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -89,8 +89,11 @@ class PassageAnalyser(Protocol):
         """What the stored rows depend on (encoder, parser, their versions); pinned in the index."""
         ...
 
-    def analyse(self, passages: Sequence[Passage]) -> Sequence[AnalysedPassage]:
-        """One result per passage, in order; a pure function of each passage, whatever the batch."""
+    def analyse(self, passages: Sequence[Passage]) -> Iterable[AnalysedPassage]:
+        """One result per passage, in order, as they are done.
+
+        A result is a pure function of its passage, whatever the batch.
+        """
         ...
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:

@@ -1,9 +1,9 @@
 """What indexing costs: seconds by stage on one thread and as it is by default, and bytes on disk.
 
 Each mode is a process of its own, so that threads can be bounded. Loading the models is not
-counted. "processor" rows are processor time of all threads and processes: on one thread, what an
-otherwise idle machine would need; the stages of a mode with several processes are known in wall
-time only.
+counted. Where several processes parse, they do so beside the encoder, and "parsing" is what the
+encoder waits for them. "processor" rows are processor time of all threads and processes: on one
+thread, what an otherwise idle machine would need.
 """
 
 import argparse
@@ -21,7 +21,6 @@ import numpy as np
 from backends.documents import read_passages
 from benchmarks import harness
 from benchmarks.harness import BenchmarkError, Table
-from benchmarks.linearrag_driver import CallTimer
 from router.session import Session
 from router.settings import load_settings
 
@@ -80,20 +79,12 @@ def run(given: argparse.Namespace) -> None:
 
 def index(dataset: Path, folder: Path) -> Seconds:
     """Index a dataset below a folder; wall and processor seconds by stage."""
-    settings = load_settings()
-    session = Session.create(settings, folder / "index")
-    parsing, encoding = CallTimer(), CallTimer()
-    parsing.wrap(session.analyser.parser, "parse_many")
-    encoding.wrap(session.analyser.encoder, "encode_spans")
+    session = Session.create(load_settings(), folder / "index")
     before, start = os.times(), perf_counter()
     done = session.ingest(read_passages(dataset))
     total = perf_counter() - start
     session.close()  # from here on the parser's processes count as children
     cpu = sum(os.times()[:4]) - sum(before[:4])
-    writing = done.seconds["write"]
-    wall = {"parsing": parsing.seconds, "encoding": encoding.seconds, "writing": writing}
+    wall = {**session.analyser.seconds, "writing": done.seconds["write"]}
     wall |= {"other": total - sum(wall.values()), "total": total}
-    processor = {"total": cpu}
-    if settings.analyser.processes == 1:
-        processor |= {"parsing": parsing.cpu_seconds, "encoding": encoding.cpu_seconds}
-    return {"wall": wall, "processor": processor}
+    return {"wall": wall, "processor": {"total": cpu}}

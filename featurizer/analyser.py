@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -42,6 +43,8 @@ Mentioned = TypeVar("Mentioned", EntityMention, NounPhrase)
 # Raise when a change here alters what is stored for the same passage and the same models.
 ANALYSIS_VERSION = "1"
 SENTENCE_VECTORS = ("pooled", "contextual", "plain")
+# Parsed and encoded before any of them is done.
+SLICE_PASSAGES = 32
 # Nobody's words are so long that more characters than this go into one token for a whole page.
 CHARACTERS_PER_TOKEN = 20
 # What is encoded without a pause, where there are pauses.
@@ -149,13 +152,17 @@ class Analyser:
             self._syntax = SyntaxParser(self.parser, trees)
         return self._syntax
 
-    def analyse(self, passages: Sequence[TitledText]) -> list[PassageAnalysis]:
-        """What an index stores of passages, in order."""
+    def analyse(self, passages: Sequence[TitledText]) -> Iterator[PassageAnalysis]:
+        """What an index stores of passages, in order, slice by slice as they are done."""
         items = self._items(passages)
-        with self._clock.stage("parsing"):
-            parses = self.parser.parse_many([text for _, text in items])
-        with self._clock.stage("encoding"):
-            return finished(self._encode(items, parses, sys.maxsize))
+        parses = self.parser.parse_many([text for _, text in items])
+        for start in range(0, len(items), SLICE_PASSAGES):
+            part = items[start : start + SLICE_PASSAGES]
+            with self._clock.stage("parsing"):
+                parsed = [*islice(parses, len(part))]
+            with self._clock.stage("encoding"):
+                found = finished(self._encode(part, parsed, sys.maxsize))
+            yield from found
 
     def analyse_in_steps(self, passages: Sequence[TitledText]) -> Steps[list[PassageAnalysis]]:
         """The same with pauses, in this process alone; `seconds` does not count it.

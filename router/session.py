@@ -170,13 +170,13 @@ class Snapshot:
         """(n,) passages that a metadata filter lets through, in id order; None lets all through.
 
         Raises:
-            FilterError: It is no filter.
+            FilterError: It is no filter, or about a key that no passage has.
         """
         if filter_ is None:
             return None
         parsed = parse_filter(filter_)
         with self._building:
-            return parsed.mask(self._columns)
+            return self._columns.passing(parsed)
 
     @cached_property
     def _columns(self) -> Columns:

@@ -3,7 +3,6 @@
 `python -m service.settings` prints docs/reference/settings.md from the code; `make docs` writes it.
 """
 
-import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from backends.dense import DenseSettings
+from backends.errors import suggestion
 from backends.lexical import LexicalSettings
 from backends.trigraph.retriever import PRESETS, TriGraphSettings
 from featurizer.analyser import AnalyserSettings
@@ -42,8 +42,8 @@ class RoutingSettings:
     """Which router decides, and by which thresholds.
 
     Attributes:
-        model: "name/version" of one in this repository's folder `models`, or the path of such a
-            folder, as `wye train` writes it.
+        model: "name/version" of one in the folder `models` of Wye or of the working folder, or the
+            path of such a folder, as `wye train` writes it.
         thresholds: A reviewed thresholds file, as `wye tune` writes it, instead of the router's
             own; empty for the router's own.
     """
@@ -58,11 +58,12 @@ class RoutingSettings:
             ModelFileError: There is none.
         """
         given = Path(self.model)
-        for place in (given, MODELS / given):
+        for place in (given, MODELS / given, Path(MODELS.name) / given):
             if place.is_dir():
                 return place
         raise ModelFileError(
-            f"There is no router '{self.model}', neither as a folder nor in {MODELS}. Point "
+            f"There is no router '{self.model}', neither as a folder nor in ./models or "
+            f"{MODELS}. Point "
             "WYE_ROUTER__MODEL at a version that `wye train` wrote, or name the route "
             "(--route dense, lexical, graph or fusion)."
         )
@@ -233,9 +234,8 @@ def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None)
             raise SettingsError(f"{given} is no setting any more. {model.retired[name]}")
         if above and name.startswith(above):
             continue
-        near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
-        advice = f"did you mean {' or '.join(near)}?" if near else f"{LIST} lists them all."
-        raise SettingsError(f"{given} is set, but there is no such setting; {advice}")
+        advice = suggestion(name, known) or f" {LIST} lists them all."
+        raise SettingsError(f"{given} is set, but there is no such setting.{advice}")
 
 
 _BOUNDS = {

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from backends.errors import suggestion
 from backends.types import Float64, Query, RankedHit, Ranking
 from featurizer.constituency.tree import Tree
-from router.errors import PolicyError
+from router.errors import PolicyError, QuestionError
 
 if TYPE_CHECKING:
     from backends.trigraph.explanation import Explanation
@@ -26,6 +27,19 @@ class Route(StrEnum):
     HYBRID = "hybrid"
     GRAPH = "graph"
     FUSION = "fusion"
+
+
+def route_named(name: str) -> Route:
+    """The route of that name.
+
+    Raises:
+        QuestionError: There is none; names those that it may have been meant for.
+    """
+    try:
+        return Route(name)
+    except ValueError:
+        meant = suggestion(name, Route)
+    raise QuestionError(f"There is no route '{name}'.{meant} Take one of {', '.join(Route)}.")
 
 
 ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)
@@ -205,6 +219,8 @@ class Decision:
             score would, or it was not asked for.
         trees: Constituency trees in brackets, one for each sentence of the question, as the
             features saw them; empty unless asked for.
+        simple: The route of scores up to the low threshold; None when nothing was scored.
+        summary: Why, in a sentence or two; empty unless asked for.
     """
 
     route: Route
@@ -216,6 +232,8 @@ class Decision:
     contributions: tuple[Contribution, ...] = ()
     nearest_change: Change | None = None
     trees: tuple[str, ...] = ()
+    simple: Route | None = None
+    summary: str = ""
 
 
 def with_trees(decisions: Sequence[Decision], trees: Sequence[Sequence[Tree]]) -> list[Decision]:

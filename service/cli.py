@@ -1,11 +1,13 @@
 """The `wye` command: what commands there are, and what becomes of their errors."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points, version
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, get_args
 
 import typer
+from typer.core import TyperArgument, TyperOption
 
 from backends.errors import BackendError
 from featurizer.errors import FeaturizerError
@@ -29,6 +31,39 @@ INTERRUPTED = 130
 
 Errors = tuple[type[Exception], ...]
 
+COMMANDS: Mapping[Callable[..., None], str] = {
+    index: "wye index my-corpus --index my-index",
+    delete: "wye delete --document note-1 --index my-index --dry-run",
+    info: "wye info --index my-index",
+    search: 'wye search "Who designed the Iron Bridge?" --index demo-index',
+    route: 'wye route "Who designed the Iron Bridge?" --index demo-index',
+    features: 'wye features "Who designed the Iron Bridge?"',
+    serve: "wye serve --index my-index",
+    doctor: "wye doctor --index my-index",
+    demo: "wye demo",
+}
+"""Each with an example."""
+
+_KINDS: Mapping[type, str] = {bool: "", int: "N", float: "NUMBER"}
+
+
+def _kind(self: TyperOption, ctx: Any) -> str:  # noqa: ANN401, ARG001 - as Typer calls it
+    """What an option takes, for people: they know nothing of Python's types."""
+    if self.metavar is not None:
+        return self.metavar
+    kind = self.type_descriptor.annotation
+    kind = (get_args(kind) or (kind,))[0]
+    return _KINDS.get(kind, "PATH" if kind is Path else "TEXT")
+
+
+def _nothing(self: object, ctx: Any = None) -> None:  # noqa: ANN401 - as Typer calls it
+    """Stands for the type of an argument, and for the range of a number."""
+
+
+TyperOption.display_type_rich = _kind  # type: ignore[method-assign]
+TyperArgument.display_type_rich = _nothing  # type: ignore[method-assign]
+TyperOption._get_number_range_help_str = _nothing  # type: ignore[method-assign]
+
 
 def build() -> tuple[typer.Typer, Errors]:
     """The commands, and the errors that are the user's to put right.
@@ -39,12 +74,13 @@ def build() -> tuple[typer.Typer, Errors]:
     app = typer.Typer(
         help="One endpoint for mixed-difficulty questions over a text corpus.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for command in (index, delete, info, search, route, features, serve, doctor, demo):
-        app.command()(command)
+    for command, example in COMMANDS.items():
+        app.command(epilog=f"Example: {example}")(command)
     app.add_typer(keys, name="keys")
     errors: list[type[Exception]] = [BackendError, FeaturizerError, RouterError, ServiceError]
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):

@@ -1,5 +1,9 @@
 """What the command line writes to, and how long work shows there."""
 
+from collections.abc import Callable
+from datetime import timedelta
+from time import monotonic
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -16,6 +20,8 @@ from rich.text import Text
 
 # Where lines end when the output goes to a file or another program.
 FILE_WIDTH = 120
+# Between two lines of progress there.
+LINE_SECONDS = 5.0
 
 
 def output() -> Console:
@@ -41,18 +47,20 @@ def _console(*, stderr: bool) -> Console:
 
 
 class Bar:
-    """Progress as a bar with rate and time left; on something that is no terminal, nothing."""
+    """Progress as a bar with rate and time left; on something that is no terminal, as lines."""
 
-    def __init__(self, expected: int | None = None) -> None:
+    def __init__(self, expected: Callable[[], int] | int | None = None) -> None:
         """Draw nothing yet.
 
         Args:
-            expected: About how many steps there will be, where whoever counts does not know.
+            expected: About how many steps there will be, where whoever counts does not know; one
+                that is called may know better later.
         """
         self._expected = expected
         self._console = messages()
         self._bar: Progress | None = None
         self._task = TaskID(0)
+        self._said = 0.0
 
     def start(self, total: int | None, label: str) -> None:
         """Begin a stage; one that is under way ends."""
@@ -67,8 +75,9 @@ class Bar:
             console=self._console,
             disable=not self._console.is_terminal,
         )
-        self._task = self._bar.add_task(label, total=total or self._expected)
+        self._task = self._bar.add_task(label, total=total or self._estimate())
         self._bar.start()
+        self._said = monotonic()
 
     def advance(self, steps: int) -> None:
         """Count further steps; an estimate that turns out too low is raised."""
@@ -76,14 +85,26 @@ class Bar:
             return
         self._bar.advance(self._task, steps)
         task = next(task for task in self._bar.tasks if task.id == self._task)
+        if callable(self._expected):
+            self._bar.update(self._task, total=self._estimate())
         if task.total is not None and task.completed > task.total:
             self._bar.update(self._task, total=task.completed)
+        if self._bar.disable and monotonic() - self._said > LINE_SECONDS:
+            self._said = monotonic()
+            of = f" of {task.total:,.0f}" if task.total is not None else ""
+            rate = f", {task.speed:,.1f}/s" if task.speed else ""
+            time = task.time_remaining
+            left = f", {timedelta(seconds=round(time))} left" if time is not None else ""
+            say(f"{task.description}: {task.completed:,.0f}{of}{rate}{left}")
 
     def close(self) -> None:
         """End the stage, finished or not."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    def _estimate(self) -> int | None:
+        return self._expected() if callable(self._expected) else self._expected
 
 
 class _Rate(ProgressColumn):

@@ -59,6 +59,16 @@ def test_what_is_added_is_found_at_once(index: wye.Index) -> None:
     }
 
 
+def test_metadata_is_bounded_whatever_it_comes_with(index: wye.Index) -> None:
+    metadata = {"a": [1] * 257}
+    for one in (
+        wye.Document("long", text="A bridge.", metadata=metadata),
+        wye.Passage("long", "", "A bridge.", metadata),
+    ):
+        with pytest.raises(wye.Error, match="257 values; at most 256"):
+            index.add([one])
+
+
 @pytest.mark.parametrize(
     ("wanted", "left"),
     [
@@ -151,19 +161,31 @@ def test_files_are_read_and_long_documents_cut(index: wye.Index, tmp_path: Path)
     assert index.delete(documents=["long", "engines.md"])[0] == "engines.md#0000"
 
 
+def test_a_document_called_as_a_part_of_another_is_stored_beside_it(index: wye.Index) -> None:
+    part = wye.Document("long#0001", text="Ada is mine.")
+    long = wye.Document("long", text="Ada wrote. " * 100)
+    for documents in ([part], [long], [part], [long, part]):
+        index.add(documents, chunk_words=50)
+    hits = {hit.id: hit.text for hit in index.search("Ada", k=9, route="lexical")}
+    assert hits["long#0001#0000"] == "Ada is mine."
+    assert len(index.delete(documents=["long"])) == 4
+    assert len(index) == 4
+
+
 def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> None:
     broken, file = tmp_path / "broken.jsonl", tmp_path / "file"
     broken.write_text("{}\n")
     file.write_text("")
-    like = {"type": "like"}
+    like, yeer = {"type": "like"}, {"type": "eq", "key": "yeer", "value": 1566}
     mistakes: list[tuple[str, type[Exception] | None, Callable[[], object]]] = [
         ("There is no index at", IndexNotFoundError, lambda: wye.open(tmp_path / "nowhere")),
         ("There is no file or folder", None, lambda: wye.read(tmp_path / "nowhere")),
         (r"broken\.jsonl:1: text is missing", None, lambda: list(wye.read(broken))),
         ("'d' cannot be added: text is empty", None, lambda: index.add([wye.Document("d")])),
-        ("no route 'best'; take one of auto, dense", None, lambda: index.search("x", route="best")),
+        ("no route 'best'. Take one of auto, dense", None, lambda: index.search("x", route="best")),
         ("The question is empty", None, lambda: index.search(" ", route="dense")),
         ("filter", FilterError, lambda: index.search("x", route="dense", filter=like)),
+        ("'yeer'. Did you mean year", FilterError, lambda: index.search("x", filter=yeer)),
         ("is a file; an index is a folder", None, lambda: wye.create(file)),
     ]
     for says, cause, mistake in mistakes:

@@ -35,9 +35,11 @@ def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[Train
 
 
 def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
-    @app.command(name="eval")
+    @app.command(name="eval", epilog="Example: wye eval DATASET --index my-index")
     def evaluate(
-        dataset: Annotated[Path, typer.Argument(help="A folder in BEIR's layout.")],
+        dataset: Annotated[
+            Path, typer.Argument(metavar="DATASET", help="A folder in BEIR's layout.")
+        ],
         *,
         index: Annotated[
             Path | None,
@@ -52,7 +54,9 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             ),
         ] = "dense,lexical,graph,fusion,auto",
         split: Annotated[str, typer.Option(help="Which judgements.")] = "test",
-        k: Annotated[int, typer.Option("-k", min=1, help="Passages to ask for; 10 or more.")] = 10,
+        k: Annotated[
+            int, typer.Option("-k", "--top-k", min=1, help="Passages to ask for; 10 or more.")
+        ] = 10,
         limit: Annotated[
             int | None, typer.Option(min=1, help="Ask only the first so many questions.")
         ] = None,
@@ -61,12 +65,15 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         run_dir: Annotated[
             Path | None,
             typer.Option(
-                help="Write <route>.trec, metrics.json and latency.json here.", show_default=False
+                help="Write ROUTE.trec, metrics.json and latency.json here.", show_default=False
             ),
         ] = None,
-        json: Annotated[
-            Path | None, typer.Option(help="Write all numbers here.", show_default=False)
-        ] = None,
+        baseline: Annotated[
+            str, typer.Option(help="Compare the others with this route alone.")
+        ] = "",
+        as_json: Annotated[
+            bool, typer.Option("--json", help="Print all numbers as JSON instead.")
+        ] = False,
         cache: Annotated[
             Path, typer.Option(help="Replays and features that baselines learn from.")
         ] = CACHE,
@@ -76,13 +83,13 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         Prints means with 95 % bootstrap intervals, paired differences, and latency. The exit code
         is 0 only when every question was answered.
         """
+        from backends.files import rounded_json
         from router.session import Session
         from router.settings import load_settings
         from training.data.dataset import read_dataset
         from training.data.sources import QuestionSource
         from training.evaluation.evaluate import as_markdown, latency, metrics, write_runs
         from training.evaluation.evaluate import evaluate as evaluate_routes
-        from training.evaluation.measures import write_json
         from training.evaluation.systems import choose_routes
         from training.fit.router import Choices
         from training.markdown import show
@@ -117,13 +124,15 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 k=k,
                 batch=batch,
                 seed=seed,
+                baseline=baseline,
                 progress=progress(),
             )
-        show(as_markdown(found))
+        if as_json:
+            typer.echo(rounded_json({**metrics(found), "latency": latency(found)}))
+        else:
+            show(as_markdown(found))
         if run_dir is not None:
             write_runs(run_dir, found)
-        if json is not None:
-            write_json(json, {**metrics(found), "latency": latency(found)})
         if found.unanswered:
             ids = ", ".join(found.unanswered)
             typer.echo(f"{len(found.unanswered)} questions went unanswered: {ids}", err=True)
@@ -131,7 +140,7 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
 
 
 def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
-    @app.command()
+    @app.command(epilog="Example: wye train --questions my-questions --index my-index --name mine")
     def train(
         *,
         questions: Annotated[

@@ -33,11 +33,12 @@ _WROTE = "Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}"
 def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
     """Add the command to `wye`."""
 
-    @app.command()
+    @app.command(epilog="Example: wye tune --from-log requests.jsonl --max-graph-share 0.3")
     def tune(
         replays: Annotated[
             list[Path] | None,
             typer.Argument(
+                metavar="REPLAY",
                 help="Replay files of dev splits, as `wye train` keeps them in its cache; those of "
                 "train splits flatter the router that learned from them.",
                 show_default=False,

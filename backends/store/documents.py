@@ -34,15 +34,18 @@ class Page:
     version: int
 
 
-def list_documents(folder: Path, after: str = "", limit: int = 100) -> Page:
+def list_documents(folder: Path, after: str = "", limit: int = 100, prefix: str = "") -> Page:
     """The first documents, or those that follow the last one of the page before.
+
+    Args:
+        prefix: What their ids begin with; others are neither listed nor counted.
 
     Raises:
         IndexNotFoundError: There is no index.
     """
     index = PassageStore.open(folder)
     column = index.snapshot().to_table(columns=["document"])["document"]
-    ids: list[str] = sorted(pc.unique(column).to_pylist())
+    ids = sorted(id_ for id_ in pc.unique(column).to_pylist() if id_.startswith(prefix))
     wanted = [id_ for id_ in ids if id_ > after]
     documents = _read(index, wanted[:limit])
     return Page(tuple(documents), len(wanted) > limit, len(ids), index.version)
@@ -129,7 +132,7 @@ def _select(dataset: lance.LanceDataset, wanted: Removal) -> list[str]:
         parsed = parse_filter(wanted.filter)
         rows = dataset.to_table(columns=["id", "metadata"])
         columns = Columns([json.loads(text) for text in rows["metadata"].to_pylist()])
-        chosen.update(compress(rows["id"].to_pylist(), parsed.mask(columns)))
+        chosen.update(compress(rows["id"].to_pylist(), columns.passing(parsed, deletes=True)))
     return sorted(chosen)
 
 

@@ -10,8 +10,10 @@ from typing import TypeVar
 
 import pyarrow.compute as pc
 
+from backends.documents import is_part_id
+from backends.errors import SourceError
 from backends.progress import Progress, Silent
-from backends.store.index import Changes, PassageStore, Writer
+from backends.store.index import PassageStore, Writer
 from backends.store.schema import any_of, content_hash, to_batch
 from backends.types import AnalysedPassage, Passage, PassageAnalyser
 from backends.words import title_names
@@ -19,6 +21,8 @@ from backends.words import title_names
 _T = TypeVar("_T")
 
 WINDOW = 512
+# After so long, what is analysed is written though the window has not ended.
+COMMIT_SECONDS = 30.0
 # A window leaves a fragment behind; fewer than this are not worth rewriting.
 COMPACT_FROM = 32
 
@@ -32,7 +36,7 @@ class IngestReport:
         updated: Passages whose content had changed.
         unchanged: Passages that were stored like this already; they were not analysed again.
         removed: Stored chunks that their document no longer has.
-        repeated: Passages left out because their id came up before in the same ingest.
+        repeated: Passages left out because their document came up before in the same ingest.
         interrupted: Ctrl-C ended it early; run it again to do the rest.
         seconds: Wall time by stage: read (the source), analyse (parse and encode), write.
     """
@@ -58,42 +62,44 @@ def ingest(
 ) -> IngestReport:
     """Bring an index up to date with a stream of passages.
 
-    Each window is one commit, so an ingest that was killed has stored whole windows, and running it
-    again skips them. A stored document that comes up again loses the chunks it no longer has; one
-    that does not come up is left alone. Of what is stored, the ids and hashes of the documents in a
-    window are read. Memory holds one window, and the ids that came up.
+    There is a commit after each window, and within one every `COMMIT_SECONDS`: an ingest that was
+    killed has stored what was committed, and running it again skips that. After Ctrl-C all that is
+    analysed is stored too. A stored document that comes up again loses the chunks it no longer has;
+    one that does not come up is left alone. Of what is stored, the ids and hashes of the documents
+    in a window are read. Memory holds one window, and the ids that came up.
 
     Args:
         index: Where to; its version in view is moved to the newest at the end.
         passages: Chunks of one document should follow one another: where they do not, those that
-            come late are deleted and written anew. Of two passages with one id the first counts.
+            come late are deleted and written anew. Of two documents with one id the first counts.
         batch_passages: Passages to a window.
         entity_vectors: Keep a vector of every entity surface too, for graphs that link by vector.
 
     Raises:
         IndexMismatchError: The index is pinned to another analyser.
         IndexLockedError: Someone else is writing.
+        SourceError: A passage has the id of another document's; the windows before are stored.
     """
     index.check(analyser.fingerprint)
     clock = _Clock()
     progress = progress or Silent()
     progress.start(None, "passages")
-    report = IngestReport()
     interrupted = False
     try:
         with index.writer() as writer:
-            run = _Ingest(writer, analyser, clock, entity_vectors=entity_vectors)
-            for window in _windows(clock.reading(passages), batch_passages):
-                report = run.commit(window, report)
-                progress.advance(len(window))
-            report = run.finish(report)
-    except KeyboardInterrupt:  # a commit is whole or absent, so there is nothing to undo
-        interrupted = True
+            run = _Ingest(writer, analyser, clock, progress, entity_vectors=entity_vectors)
+            try:
+                for window in _windows(clock.timed("read", passages), batch_passages):
+                    run.add(window)
+                run.finish()
+            except KeyboardInterrupt:  # a commit is whole or absent, so there is nothing to undo
+                interrupted = True
+                run.commit()
     finally:
         progress.close()
     index.refresh()
     return replace(
-        report, interrupted=interrupted, version=index.version, seconds=dict(clock.seconds)
+        run.report, interrupted=interrupted, version=index.version, seconds=dict(clock.seconds)
     )
 
 
@@ -112,42 +118,50 @@ class _Clock:
         finally:
             self.seconds[name] += perf_counter() - start
 
-    def reading(self, passages: Iterable[Passage]) -> Iterator[Passage]:
-        """The same passages, with the time they take to arrive."""
-        source = iter(passages)
+    def timed(self, stage: str, items: Iterable[_T]) -> Iterator[_T]:
+        """The same items, with the time they take to arrive counted towards a stage."""
+        source = iter(items)
         while True:
-            with self.stage("read"):
-                passage = next(source, None)
-            if passage is None:
+            with self.stage(stage):
+                item = next(source, None)
+            if item is None:
                 return
-            yield passage
+            yield item
 
 
 class _Ingest:
     """One ingest under way: what came up, and which document is at hand."""
 
     def __init__(
-        self, writer: Writer, analyser: PassageAnalyser, clock: _Clock, *, entity_vectors: bool
+        self,
+        writer: Writer,
+        analyser: PassageAnalyser,
+        clock: _Clock,
+        progress: Progress,
+        *,
+        entity_vectors: bool,
     ) -> None:
+        self.report = IngestReport()
         self._writer = writer
         self._analyser = analyser
         self._clock = clock
+        self._progress = progress
+        self._analysed: list[tuple[Passage, AnalysedPassage, bool]] = []  # whether it is new
+        self._committed = perf_counter()
         self._entity_vectors = entity_vectors
-        self._seen: set[str] = set()
+        self._seen: dict[str, str] = {}  # id -> document
+        self._begun: set[str] = set()  # documents whose first chunk came up
+        self._run: str | None = None
+        self._is_repeated = False  # what comes now of the document came before as well
         self._document: str | None = None
         self._stored: dict[str, list[str]] = {}  # stored ids of documents that have not ended
         # The cache is new to this index, or someone deleted it.
         if entity_vectors and not writer.surfaces.count():
             self._learn(_stored_surfaces(writer))
 
-    def commit(self, window: Sequence[Passage], report: IngestReport) -> IngestReport:
-        """Store a window; the report with what that did added to it."""
-        first: dict[str, Passage] = {}
-        for passage in window:
-            if passage.id not in self._seen:
-                first.setdefault(passage.id, passage)
-        self._seen.update(first)
-        new = list(first.values())
+    def add(self, window: Sequence[Passage]) -> None:
+        """Store a window."""
+        new = list(self._first(window))
         with self._clock.stage("write"):
             hashes = self._look_up(new)
         stale: list[str] = []
@@ -158,54 +172,98 @@ class _Ingest:
                 self._document = passage.document
             if hashes.get(passage.id) != content_hash(passage):
                 fresh.append(passage)
-        changes = self._store(fresh, stale)
-        return replace(
-            report,
-            added=report.added + changes.added,
-            updated=report.updated + changes.updated,
-            unchanged=report.unchanged + len(new) - len(fresh),
-            removed=report.removed + changes.deleted,
-            repeated=report.repeated + len(window) - len(new),
-        )
+        self._count(unchanged=len(new) - len(fresh), repeated=len(window) - len(new))
+        self._progress.advance(len(window) - len(fresh))
+        analysed = self._clock.timed("analyse", self._analyse(fresh))
+        for passage, found in zip(fresh, analysed, strict=True):
+            self._analysed.append((passage, found, passage.id not in hashes))
+            self._progress.advance(1)
+            if perf_counter() - self._committed > COMMIT_SECONDS:
+                self.commit()
+        self.commit(stale)
 
-    def finish(self, report: IngestReport) -> IngestReport:
+    def _analyse(self, fresh: Sequence[Passage]) -> Iterator[AnalysedPassage]:
+        if fresh:
+            yield from self._analyser.analyse(fresh)
+
+    def commit(self, stale: Sequence[str] = ()) -> None:
+        """Write what is analysed, and delete stale ids; one commit."""
+        passages = [passage for passage, _, _ in self._analysed]
+        analysed = [found for _, found, _ in self._analysed]
+        # First, so that the cache never lags behind the passages, wherever a crash hits.
+        if self._entity_vectors:
+            self._learn(_mentioned(passages, analysed))
+        with self._clock.stage("write"):
+            rows = to_batch(passages, analysed, self._writer.schema)
+            removed = self._writer.upsert(rows, stale).deleted
+        # Not what Lance counted: after Ctrl-C these may have been written before.
+        added = sum(is_new for _, _, is_new in self._analysed)
+        self._count(added=added, updated=len(passages) - added, removed=removed)
+        self._analysed = []
+        self._committed = perf_counter()
+
+    def finish(self) -> None:
         """Store what the end of the stream tells: the last document has no further chunks."""
         with self._clock.stage("write"):
-            removed = self._writer.delete(self._end_document())
+            self._count(removed=self._writer.delete(self._end_document()))
             if self._writer.fragments >= COMPACT_FROM:
                 self._writer.compact()
-        return replace(report, removed=report.removed + removed)
+
+    def _count(self, **more: int) -> None:
+        counts = {name: getattr(self.report, name) + count for name, count in more.items()}
+        self.report = replace(self.report, **counts)
+
+    def _first(self, window: Iterable[Passage]) -> Iterator[Passage]:
+        """Passages of documents that come for the first time, and late ones of these.
+
+        Raises:
+            SourceError: Two documents have a passage of one id.
+        """
+        for passage in window:
+            is_first_chunk = passage.chunk == 0
+            if passage.document != self._run:
+                self._run, self._is_repeated = passage.document, False
+            owner = self._seen.get(passage.id)
+            if owner is not None and owner != passage.document:
+                raise _taken(passage, owner)
+            if owner is not None or (is_first_chunk and passage.document in self._begun):
+                self._is_repeated = True
+            if not self._is_repeated:
+                self._seen[passage.id] = passage.document
+                if is_first_chunk:
+                    self._begun.add(passage.document)
+                yield passage
 
     def _look_up(self, passages: Sequence[Passage]) -> dict[str, str]:
-        """Hashes by id of what is stored of some passages' documents, and under their ids."""
+        """Hashes by id of what is stored of some passages' documents, whose stored ids are noted.
+
+        Raises:
+            SourceError: An id is that of a passage of another document.
+        """
+        owners = {passage.id: passage for passage in passages}
         documents = {passage.document for passage in passages}
-        ids = {passage.id for passage in passages}
-        # An id may have belonged to another document.
-        condition = f"{any_of('document', documents)} OR {any_of('id', ids - documents)}"
-        hashes = {}
+        condition = f"{any_of('document', documents)} OR {any_of('id', owners)}"
+        rows = self._rows(condition)
+        if any(is_part_id(id_) for id_, document, _ in _foreign(rows, owners) if id_ == document):
+            self._writer.free_part_ids()
+            rows = self._rows(condition)
+        for id_, document, _ in _foreign(rows, owners):
+            raise _taken(owners[id_], document)
         self._stored.update((document, []) for document in documents)
+        for id_, document, _ in rows:
+            self._stored[document].append(id_)
+        return {id_: hash_ for id_, _, hash_ in rows}
+
+    def _rows(self, condition: str) -> list[tuple[str, ...]]:
+        """Ids, documents and hashes of stored passages."""
         columns = ["id", "document", "content_hash"]
         rows = self._writer.dataset.to_table(columns=columns, filter=condition)
-        for id_, document, hash_ in zip(*(c.to_pylist() for c in rows.columns), strict=True):
-            hashes[id_] = hash_
-            if document in documents:
-                self._stored[document].append(id_)
-        return hashes
+        return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
     def _end_document(self) -> list[str]:
         """The stored ids of the document at hand which did not come up; it is at hand no more."""
         stored = self._stored.pop(self._document, []) if self._document is not None else []
         return [id_ for id_ in stored if id_ not in self._seen]
-
-    def _store(self, fresh: Sequence[Passage], stale: Sequence[str]) -> Changes:
-        """Analyse and write passages, and delete stale ids; one commit."""
-        with self._clock.stage("analyse"):
-            analysed = self._analyser.analyse(fresh) if fresh else []
-        # First, so that the cache never lags behind the passages, wherever a crash hits.
-        if self._entity_vectors:
-            self._learn(_mentioned(fresh, analysed))
-        with self._clock.stage("write"):
-            return self._writer.upsert(to_batch(fresh, analysed, self._writer.schema), stale)
 
     def _learn(self, surfaces: Iterable[str]) -> None:
         """Encode the surfaces that the cache lacks."""
@@ -217,6 +275,20 @@ class _Ingest:
             with self._clock.stage("write"):
                 if vectors is not None:
                     self._writer.surfaces.add(missing, vectors)
+
+
+def _foreign(
+    rows: Iterable[tuple[str, ...]], owners: Mapping[str, Passage]
+) -> Iterator[tuple[str, ...]]:
+    """Stored rows under ids that are to be those of other documents."""
+    return (row for row in rows if row[0] in owners and owners[row[0]].document != row[1])
+
+
+def _taken(passage: Passage, owner: str) -> SourceError:
+    return SourceError(
+        f"Passage {passage.id!r} of document {passage.document!r} has the id of a passage of "
+        f"document {owner!r}. Give it another id, or delete that document first."
+    )
 
 
 def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage]) -> Iterator[str]:

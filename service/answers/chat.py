@@ -7,13 +7,9 @@ from typing import Any
 
 from fastapi.sse import format_sse_event
 
-from service.answers.generate import (
-    EXTRACTIVE,
-    AnswerGenerator,
-    AnswerParams,
-    GeneratedAnswer,
-    Message,
-)
+from service.answers.answer import GeneratedAnswer
+from service.answers.generate import AnswerGenerator, AnswerParams
+from service.answers.language_model import Message
 from service.http.problems import Problem
 from service.http.replies import answer_value
 from service.schemas.retrieve import RetrieveReply
@@ -49,7 +45,7 @@ class Completion:
 
     def whole(self, answer: GeneratedAnswer) -> dict[str, Any]:
         """An answer that has come to its end, in one piece."""
-        message = {"role": "assistant", "content": _preface(answer) + answer.text, "refusal": None}
+        message = {"role": "assistant", "content": answer.text, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None}
         return {
             **self._head("chat.completion"),
@@ -63,11 +59,8 @@ class Completion:
         """An answer as server-sent events while it is written, with its tokens if wanted."""
         answer = GeneratedAnswer()
         yield _event({**self._chunk({"role": "assistant", "content": ""}), "wye": self._found})
-        started = False
         async for piece in generator.stream(self._params, answer):
-            text = piece if started else _preface(answer) + piece
-            started = True
-            yield _event(self._chunk({"content": text}))
+            yield _event(self._chunk({"content": piece}))
         if answer.error:
             yield _event({"error": broken_off(answer).body(self._request_id)["error"]})
             return
@@ -91,8 +84,7 @@ class Completion:
 
     def _extras(self, answer: GeneratedAnswer) -> dict[str, Any]:
         value = answer_value(answer, self._params.passages)
-        citations = [citation.model_dump() for citation in value.citations]
-        return {"citations": citations, "generator": value.generator, "note": value.note}
+        return value.model_dump(include={"citations", "segments", "generator", "note"})
 
 
 def _event(data: dict[str, Any]) -> bytes:
@@ -102,11 +94,6 @@ def _event(data: dict[str, Any]) -> bytes:
 def broken_off(answer: GeneratedAnswer) -> Problem:
     """What to say of an answer that ended before its end."""
     return Problem(502, "generator", f"{answer.error} Ask again.")
-
-
-def _preface(answer: GeneratedAnswer) -> str:
-    """What a reader has to know first; a chat shows nothing but text."""
-    return f"({answer.note})\n\n" if answer.generator == EXTRACTIVE else ""
 
 
 def _usage(answer: GeneratedAnswer) -> dict[str, int]:

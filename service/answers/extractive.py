@@ -19,6 +19,11 @@ _LEAD = 1.4
 # Words added to a sentence's length, so that short ones do not win by being short.
 _SHORT = 8
 
+# The least share of the question's words that one passage has if it bears on the question. With the
+# rule of names: 4 of the demo's 120 judged questions get no answer, and of questions about other
+# corpora 66 to 100 %; 0 of 198 over 15,000 passages whose first five hold the answer.
+_LEAST_SHARED = 0.3
+
 _NAME = re.compile(r"\b[A-Z]\w+")
 
 
@@ -50,7 +55,8 @@ def best_sentences(
         passages: Title and text of each, best first.
 
     Returns:
-        In the order of the passages; fewer than wanted when no more bear on it at all.
+        In the order of the passages; fewer than wanted when no more bear on it, and none when the
+        passages seem to be about something else.
     """
     rest = [
         _Sentence(Quote(text, number), _terms(text), place == 0)
@@ -60,6 +66,8 @@ def best_sentences(
     order = {sentence.quote: place for place, sentence in reversed([*enumerate(rest)])}
     rarity = _rarity(rest)
     asked = _terms(question)
+    if not _bears(question, passages):
+        return []
     worth: dict[str, float] = dict.fromkeys(asked, 1.0)
     chosen: list[Quote] = []
     while rest and len(chosen) < most:
@@ -73,6 +81,15 @@ def best_sentences(
         for term in _terms(" ".join(_NAME.findall(best.quote.text))) - asked:
             worth[term] = max(worth.get(term, 0.0), _BRIDGED)
     return sorted(chosen, key=order.__getitem__)
+
+
+def _bears(question: str, passages: Sequence[tuple[str, str]]) -> bool:
+    """Whether a passage has enough of the question's words, and any has one of its names."""
+    asked, named = _terms(question), _terms(" ".join(_NAME.findall(question)))
+    shared = [asked & _terms(f"{title} {body}") for title, body in passages]
+    most = max(map(len, shared), default=0)
+    is_about_it = not named or any(named & each for each in shared)
+    return most >= _LEAST_SHARED * len(asked) and is_about_it
 
 
 def _worth(sentence: _Sentence, worth: Mapping[str, float], rarity: Mapping[str, float]) -> float:

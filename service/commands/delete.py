@@ -4,17 +4,18 @@ from typing import Annotated
 
 import typer
 
-from service.commands.options import FilterOption, IndexOption, folder_of, parse_json
+from service.commands.options import FilterOption, IndexOption, folder_of, parse_filter_option
 from service.errors import ServiceError
 from service.terminal import output, say
 
 SHOWN_IDS = 10
+MISSING = 1
 
 
 def delete(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Ids of passages.", show_default=False),
+        typer.Argument(metavar="ID", help="Ids of passages.", show_default=False),
     ] = None,
     *,
     index: IndexOption = None,
@@ -27,20 +28,26 @@ def delete(
         bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")
     ] = False,
 ) -> None:
-    """Delete passages by id, by document or by metadata, in one commit."""
+    """Delete passages by id, by document or by metadata, in one commit.
+
+    Ends with exit code 1 when something that was named is not there.
+    """
     from backends.store.documents import Removal, matching, remove
     from service.settings import load_settings
 
     folder = folder_of(load_settings(index=index))
-    wanted = Removal(tuple(ids or ()), tuple(document or ()), parse_json(filter))
+    wanted = Removal(tuple(ids or ()), tuple(document or ()), parse_filter_option(filter))
     if wanted.is_empty:
         raise ServiceError("Delete what? Give ids, --document or --filter.")
     found, _ = matching(folder, wanted) if dry_run else remove(folder, wanted)
-    if missing := sorted({*wanted.ids} - {*found}):
+    there = {*found, *(id_.rpartition("#")[0] for id_ in found)}
+    if missing := sorted({*wanted.ids, *wanted.documents} - there):
         say(f"Not in the index: {_listed(missing)}.")
     verb = "Would delete" if dry_run else "Deleted"
     said = f": {_listed(found)}" if found else ""
     output().print(f"{verb} {len(found):,} passage{'s' * (len(found) != 1)}{said}.")
+    if missing:
+        raise typer.Exit(MISSING)
 
 
 def _listed(ids: list[str]) -> str:

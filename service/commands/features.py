@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def features(
     question: Annotated[
         str | None,
-        typer.Argument(help="Whose features to show; without one, all are listed."),
+        typer.Argument(
+            metavar="QUESTION", help="Whose features to show; without one, all are listed."
+        ),
     ] = None,
     *,
     as_json: JsonOption = False,

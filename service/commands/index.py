@@ -1,9 +1,12 @@
 """`wye index`: bring an index up to date with files."""
 
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,7 +28,7 @@ def index(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SOURCE...",
+            metavar="SOURCE",
             help="BEIR folders, .jsonl, .txt and .md files, or folders of text files.",
             show_default=False,
         ),
@@ -87,8 +90,23 @@ def ingest_files(
     streams = [wye.read(source, chunk_words=chunk_words, on_bad=on_bad) for source in sources]
     with messages().status("Loading the models"):
         target = wye.create(folder_of(settings), settings=settings)
-    with target:
+    with target, _announcing_stops():
         return target.add(chain.from_iterable(streams), progress=Bar(expected_passages(sources)))
+
+
+@contextmanager
+def _announcing_stops() -> Iterator[None]:
+    """Answer Ctrl-C at once: what is analysed is stored before the command ends."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        say("Stopping.")
+        signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def expected_passages(sources: Sequence[Path]) -> int | None:

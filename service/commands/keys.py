@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 keys = typer.Typer(help="Make API keys for `wye serve`.", no_args_is_help=True)
 
 
-@keys.command()
+@keys.command(epilog="Example: wye keys new --scopes read,write --file keys.txt")
 def new(
     name: Annotated[
         str, typer.Option("--name", help="Whose key it is; for logs and rate limits.")

@@ -1,12 +1,14 @@
 """Options that several commands have, and what is behind them."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from router.types import Route
 from service.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -45,16 +47,50 @@ ThresholdsOption = Annotated[
         show_default=False,
     ),
 ]
+RouteOption = Annotated[
+    str,
+    typer.Option(
+        "--route",
+        metavar="ROUTE",
+        autocompletion=lambda: [*Route],
+        help=f"Which way to search: {', '.join(Route)}.",
+    ),
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port", min=0, max=65535, help="Port to serve on. Default: 8000.", show_default=False
+    ),
+]
+LatencyOption = Annotated[
+    float | None,
+    typer.Option(
+        "--max-latency-ms",
+        metavar="MS",
+        help="Most milliseconds for an answer, where the router chooses.",
+        show_default=False,
+    ),
+]
+QuestionArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUESTION", help="What to ask; - reads one question a line.", show_default=False
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, the same bytes every time.")]
 FilterOption = Annotated[
     str | None,
     typer.Option(
         "--filter",
-        metavar="JSON",
-        help='Metadata filter, as in {"type": "eq", "key": "year", "value": 1887}.',
+        metavar="FILTER",
+        help="By metadata: year<1850, topic=bridges, or JSON as the HTTP API takes it.",
         show_default=False,
     ),
 ]
+
+
+_SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
+_COMPARISON = re.compile(r"\s*([^{}\[\]\"<>=!]*[^{}\[\]\"<>=!\s])\s*(!=|<=|>=|=|<|>)\s*(.+?)\s*")
 
 
 def folder_of(settings: "Settings") -> Path:
@@ -68,20 +104,27 @@ def folder_of(settings: "Settings") -> Path:
     return settings.index
 
 
-def parse_json(text: str | None) -> object | None:
-    """A filter as given on the command line.
+def parse_filter_option(text: str | None) -> object | None:
+    """A filter as given on the command line: one comparison, such as year<1850, or JSON.
 
     Raises:
-        ServiceError: It is not JSON.
+        ServiceError: It is neither.
     """
     if text is None:
         return None
+    if short := _COMPARISON.fullmatch(text):
+        key, sign, value = short.groups()
+        try:
+            parsed_value = json.loads(value)
+        except ValueError:  # a word needs no quotes
+            parsed_value = value
+        return {"type": _SIGNS[sign], "key": key, "value": parsed_value}
     try:
         parsed: object = json.loads(text)
     except ValueError as error:
         raise ServiceError(
-            f"--filter is not JSON ({error}); write it like "
-            '{"type": "eq", "key": "year", "value": 1887}, in single quotes for the shell.'
+            "--filter is neither a comparison, like 'year<1850', nor JSON, like "
+            f'\'{{"type": "eq", "key": "year", "value": 1887}}\' ({error}).'
         ) from None
     return parsed
 

@@ -4,23 +4,24 @@ from typing import Annotated
 
 import typer
 
-from service.commands.options import IndexOption, JsonOption, questions_of
+from service.commands.options import (
+    IndexOption,
+    JsonOption,
+    LatencyOption,
+    QuestionArgument,
+    questions_of,
+)
 from service.terminal import messages, output
 
 
 def route(
-    question: Annotated[
-        str, typer.Argument(help="What to ask; - reads one question a line.", show_default=False)
-    ],
+    question: QuestionArgument,
     *,
     index: IndexOption = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what each feature adds to the score.")
     ] = False,
-    max_latency_ms: Annotated[
-        float | None,
-        typer.Option(help="Most milliseconds that an answer may take.", show_default=False),
-    ] = None,
+    max_latency_ms: LatencyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say which route a question takes, without searching.
@@ -33,7 +34,7 @@ def route(
     from backends.files import plain, rounded_json
     from router.gateway import check
     from router.session import ModelCache, decide
-    from service.render import show_decision
+    from service.render import decision_value, show_decision
     from service.settings import load_settings
 
     questions = questions_of(question)
@@ -52,7 +53,14 @@ def route(
                 )
     if as_json:
         rows = zip(questions, decisions, strict=True)
-        typer.echo(rounded_json([{"question": text, "decision": plain(d)} for text, d in rows]))
+        typer.echo(
+            rounded_json(
+                [
+                    {"question": text, "decision": plain(decision_value(d, explain=explain))}
+                    for text, d in rows
+                ]
+            )
+        )
         return
     console = output()
     for text, decision in zip(questions, decisions, strict=True):

@@ -1,39 +1,36 @@
 """`wye search`: ask an index."""
 
+from time import perf_counter
 from typing import Annotated
 
 import typer
 
-from router.types import Route
 from service.commands.options import (
     FilterOption,
     IndexOption,
     JsonOption,
+    LatencyOption,
+    QuestionArgument,
+    RouteOption,
     folder_of,
-    parse_json,
+    parse_filter_option,
     questions_of,
 )
 from service.errors import ServiceError
-from service.terminal import messages, output
+from service.terminal import messages, output, say
+
+LOADING_SECONDS = 1.0
+"""From here on it is worth saying what took so long."""
 
 
 def search(
-    question: Annotated[
-        str, typer.Argument(help="What to ask; - reads one question a line.", show_default=False)
-    ],
+    question: QuestionArgument,
     *,
     index: IndexOption = None,
-    route: Annotated[Route, typer.Option(help="Which arm answers, or fusion, or auto.")] = (
-        Route.AUTO
-    ),
-    k: Annotated[int, typer.Option("-k", help="Passages to show.")] = 5,
+    route: RouteOption = "auto",
+    k: Annotated[int, typer.Option("-k", "--top-k", help="Passages to show.")] = 5,
     filter: FilterOption = None,  # noqa: A002 - the option's name
-    max_latency_ms: Annotated[
-        float | None,
-        typer.Option(
-            help="Most milliseconds for an answer, where the router chooses.", show_default=False
-        ),
-    ] = None,
+    max_latency_ms: LatencyOption = None,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Say how route and ranking came about."),
@@ -46,8 +43,9 @@ def search(
     from service.render import hits_json, show_hits
     from service.settings import load_settings
 
+    started = perf_counter()
     questions = questions_of(question)
-    filter_ = parse_json(filter)
+    filter_ = parse_filter_option(filter)
     settings = load_settings(index=index)
     folder = folder_of(settings)
     with messages().status("Opening the index"), wye.open(folder, settings=settings) as opened:
@@ -62,8 +60,12 @@ def search(
     if any(hits.degraded == EMPTY_INDEX for hits in found):
         raise ServiceError(f"Index {folder} is empty. Fill it with `wye index SOURCE --index DIR`.")
     if as_json:
-        typer.echo(hits_json(found))
+        typer.echo(hits_json(found, explain=explain))
         return
     console = output()
     for hits in found:
         show_hits(console, hits)
+    taken = perf_counter() - started
+    loading = taken - sum(sum(hits.seconds.values()) for hits in found)
+    hint = "; `wye serve` loads the models once" if loading > LOADING_SECONDS else ""
+    say(f"{taken:.1f} s in all{hint}.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.commands.options import IndexesOption, RoutersOption, ThresholdsOption
+from service.commands.options import IndexesOption, PortOption, RoutersOption, ThresholdsOption
 from service.logs import LOG
 from service.terminal import say
 
@@ -38,10 +38,7 @@ def serve(
         str | None,
         typer.Option(help="Address to listen on. Default: this machine.", show_default=False),
     ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Port. Default: 8000.", show_default=False),
-    ] = None,
+    port: PortOption = None,
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="Processes that answer. Default: 1.", show_default=False),
@@ -55,6 +52,7 @@ def serve(
     from router.session import ModelCache
     from service.app import indexes
     from service.collections import check_router, router_settings
+    from service.doctor import refuse_taken_address
     from service.http.auth import refuse_open_server
     from service.http.keys import KeyRing
     from service.logs import configure
@@ -73,6 +71,7 @@ def serve(
     settings = load_settings()
     wanted = settings.serve
     refuse_open_server(wanted)
+    refuse_taken_address(wanted.host, wanted.port)
     KeyRing(wanted.keys, wanted.keys_file)
     collections = indexes(settings, ModelCache())
     for opener in collections.values():
@@ -163,6 +162,8 @@ def _end_with(parent: BaseProcess) -> None:
 def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
     import uvicorn
 
+    from service.http.protocol import BoundedHttp
+
     # The web server sends itself the signal again when it has finished; this makes it an end like
     # any other, with what is temporary cleared away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -177,6 +178,7 @@ def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
         server_header=False,
         proxy_headers=False,
         lifespan="on",
+        http=BoundedHttp,
         ws="none",
         timeout_graceful_shutdown=shutdown_seconds,
     )

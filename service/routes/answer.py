@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter, Request, Response
 from fastapi.sse import format_sse_event
 
-from service.answers.generate import AnswerParams, GeneratedAnswer
+from service.answers.answer import GeneratedAnswer
+from service.answers.generate import AnswerParams
 from service.http.auth import READ
 from service.http.replies import answer_value, event_stream, headers, retrieve_reply
 from service.routes.retrieve import search_params

@@ -8,7 +8,8 @@ from starlette.responses import JSONResponse
 
 from router.types import Route
 from service.answers.chat import Completion, broken_off, is_chore
-from service.answers.generate import AnswerParams, Message
+from service.answers.generate import AnswerParams
+from service.answers.language_model import Message
 from service.http.auth import READ
 from service.http.problems import Problem, request_id_of
 from service.http.replies import event_stream, headers, retrieve_reply
@@ -50,11 +51,12 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     The last user message is what passages are searched for, as it stands (of one over 4,096
     characters its last 4,096). The turns before it are not searched for: to "And who designed it?"
     passages are found that speak of designing, whatever *it* was. A language model also sees the
-    system message and the turns before. Without one, the answer quotes the passages and begins by
-    saying so.
+    system message and the turns before. Without one, the answer quotes the passages, and `note`
+    says so.
 
-    Numbers in square brackets are citations; `citations` resolves them, and `wye` holds what
-    `/v1/retrieve` would reply. A stream has `wye` in its first chunk and `citations` in its last.
+    `segments` are the parts of the answer with the numbers of their passages, which `citations`
+    resolves; `wye` holds what `/v1/retrieve` would reply. A stream has `wye` in its first chunk,
+    and `segments` and `citations` in its last.
 
     Clients such as Open WebUI also send chores: a single message that begins with `### Task:` and
     holds the conversation in `<chat_history>`, for a title or for tags. A language model is given

@@ -36,4 +36,7 @@ async def ready(service: Served) -> Response:
 
 
 def _facts(service: Service) -> dict[str, Any]:
-    return {"collections": [each.facts() for each in service.collections.values()]}
+    facts: dict[str, Any] = {"collections": [each.facts() for each in service.collections.values()]}
+    if service.log_fault:
+        facts["request_log"] = f"cannot be written ({service.log_fault}); its lines are lost"
+    return facts

@@ -40,10 +40,25 @@ class Citation(BaseModel):
     document: str
 
 
+class Segment(BaseModel):
+    """A part of the answer, and the passages that it is from."""
+
+    text: str = Field(description="Without the numbers that stand behind it in `answer`.")
+    passages: list[int] = Field(
+        default_factory=list, description="Their numbers, as `index` in `citations`; or none."
+    )
+
+
 class AnswerValue(BaseModel):
     """An answer and where it comes from."""
 
-    answer: str = Field(description="Numbers in square brackets name passages of `retrieval`.")
+    answer: str = Field(
+        description=(
+            "Numbers in square brackets name passages of `retrieval`. What a quoted source has in "
+            "such brackets itself stands as [ 5 ]. `segments` say the same without brackets."
+        )
+    )
+    segments: list[Segment] = Field(description="The answer in parts, in order.")
     citations: list[Citation]
     generator: str = Field(
         description="Name of the language model, or `extractive` for sentences of the passages."

@@ -1,13 +1,27 @@
 """Fields that several requests have, with their limits."""
 
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from backends.errors import suggestion
 from backends.filters import parse_filter
-from router.types import Route
+from router.errors import QuestionError
+from router.types import Route, route_named
 
 LONGEST_QUESTION = 4_096
+_MOST_FIELDS = 64
 MOST_PASSAGES = 100
 
 ROUTES = frozenset(route.value for route in Route)
@@ -18,6 +32,35 @@ class Strict(BaseModel):
     """A request in which a misspelt field is an error, not ignored."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _say_what_was_meant(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        # Each unknown field is an error of its own, and a body may have thousands.
+        if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
+            raise ValueError(f"there are {len(value):,} fields, and most are unknown")
+        try:
+            return validate(value)
+        except ValidationError as error:
+            faults = [_meant(fault, cls.model_fields) for fault in error.errors()]
+            raise ValidationError.from_exception_data(cls.__name__, faults) from None
+
+
+def _meant(fault: ErrorDetails, fields: Iterable[str]) -> InitErrorDetails:
+    """The same fault; a field that is not known with those that it may have been meant for."""
+    said = fault["msg"]
+    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+        known = f"There are {', '.join(fields)}."
+        said = f"There is no such field.{suggestion(str(fault['loc'][0]), fields) or ' ' + known}"
+    kind = PydanticCustomError(fault["type"], said)
+    return InitErrorDetails(type=kind, loc=fault["loc"], input=fault["input"])
+
+
+def _a_route(value: object) -> object:
+    try:
+        return route_named(value) if isinstance(value, str) else value
+    except QuestionError as error:
+        raise ValueError(str(error)) from None
 
 
 def _some_words(text: str) -> str:
@@ -81,6 +124,7 @@ DeadlineMs = Annotated[
 ]
 RouteChoice = Annotated[
     Route,
+    BeforeValidator(_a_route),
     Field(
         description=(
             "Which way to search: `auto` scores the question and decides; `dense`, `lexical` and "
@@ -112,7 +156,8 @@ class SearchRequest(Strict):
     explain: bool = Field(
         default=False,
         description=(
-            "Also say what pushed the score (`route.contributions`), how the question is built "
+            "Also say why it took its route (`route.summary`), what pushed the score "
+            "(`route.contributions`), how the question is built "
             "(`route.trees`), what each arm would have returned (`arms.*.hits`) and how the graph "
             "came to its ranking (`explanation`); takes a few milliseconds more."
         ),

@@ -69,7 +69,7 @@ def make(parser: SpacyParser, encoder: Encoder) -> Make:
 
 
 def analyse(chosen: Analyser, items: Sequence[tuple[str, str]]) -> list[PassageAnalysis]:
-    return chosen.analyse([Passage(title, text) for title, text in items])
+    return [*chosen.analyse([Passage(title, text) for title, text in items])]
 
 
 def texts_of(analysis: PassageAnalysis) -> list[str]:

@@ -107,7 +107,7 @@ def test_any_text(parser: SpacyParser, text: str) -> None:
 
 def test_nothing_gives_nothing(parser: SpacyParser) -> None:
     assert parser.parse([]) == []
-    assert parser.parse_many([]) == []
+    assert [*parser.parse_many([])] == []
     assert parser.parse(["", " "]) == [Parse("", (), (), ()), Parse(" ", (), (), ())]
 
 
@@ -280,12 +280,12 @@ def test_several_processes_find_what_one_finds(
     several = SpacyParser(processes=2)
     try:
         expected = parser.parse(texts)
-        assert several.parse_many(texts) == expected
+        assert [*several.parse_many(texts)] == expected
         # The pool is there to be used again, and its end is not the parser's.
-        assert several.parse_many(texts[::-1]) == expected[::-1]
+        assert [*several.parse_many(texts[::-1])] == expected[::-1]
         several.close()
         several.close()
-        assert several.parse_many(texts[:3]) == expected[:3]
+        assert [*several.parse_many(texts[:3])] == expected[:3]
     finally:
         several.close()
 
@@ -298,9 +298,9 @@ def test_few_texts_and_single_processes_start_no_pool(
 
     monkeypatch.setattr(featurizer.spacy_parser, "ProcessPoolExecutor", never)
     monkeypatch.setattr(featurizer.spacy_parser, "PARALLEL_FROM", 3)
-    assert len(parser.parse_many(["Lisbon."] * 3)) == 3
+    assert len([*parser.parse_many(["Lisbon."] * 3)]) == 3
     monkeypatch.setattr(parser, "_processes", 2)
-    assert len(parser.parse_many(["Lisbon."] * 2)) == 2
+    assert len([*parser.parse_many(["Lisbon."] * 2)]) == 2
     assert len(parser.parse(["Lisbon."] * 9)) == 9
 
 

@@ -60,7 +60,7 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("variable", "value", "says"),
     [
-        ("WYE_DENSE__KINDD", "exact", "did you mean WYE_DENSE__KIND"),
+        ("WYE_DENSE__KINDD", "exact", "Did you mean WYE_DENSE__KIND"),
         ("WYE_DENSE", "{}", "no such setting"),
         ("WYE_QQQQQQQQ", "1", "docs/reference/settings.md lists them all"),
         ("WYE_DENSE__KIND", "flat", "WYE_DENSE__KIND is 'flat'"),
@@ -133,6 +133,9 @@ def test_a_router_is_a_folder_or_one_of_the_repositorys(
     given = tmp_path / "models" / "mine" / "v2"
     given.mkdir(parents=True)
     assert RoutingSettings(str(given)).folder() == given
+    with monkeypatch.context() as moved:
+        moved.chdir(tmp_path)
+        assert RoutingSettings("mine/v2").folder() == Path("models/mine/v2")
     monkeypatch.setattr("router.settings.MODELS", tmp_path / "models")
     assert RoutingSettings("mine/v2").folder() == given
     with pytest.raises(ModelFileError, match=r"There is no router 'mine/v9'.*WYE_ROUTER__MODEL"):

@@ -3,10 +3,12 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +16,7 @@ from starlette.testclient import TestClient
 
 from backends.filters import Columns, parse_filter
 from backends.store.index import PassageStore
+from backends.store.ingest import ingest
 from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
 from backends.types import Passage, RankedHit, Ranking
 from benchmarks.hashing import HashAnalyser
@@ -22,7 +25,17 @@ from router.errors import ModelFileError
 from router.gateway import Gateway
 from router.policy import Policy
 from router.session import Session
-from router.types import Change, Contribution, Decision, FusedHit, Reply, Route, Source, Thresholds
+from router.types import (
+    BASELINE,
+    Change,
+    Contribution,
+    Decision,
+    FusedHit,
+    Reply,
+    Route,
+    Source,
+    Thresholds,
+)
 
 Serve = Callable[..., TestClient]
 LIBRARY = (
@@ -74,6 +87,10 @@ class Library(Session, Gateway):
     @property
     def folder(self) -> Path:
         return self._folder
+
+    def store_in(self, folder: Path) -> None:
+        """Has documents listed as well, which are read from an index."""
+        self._folder = stored(folder, [*self._passages.values()])
 
     @property
     def analyser(self) -> Analyser:
@@ -172,9 +189,13 @@ class Library(Session, Gateway):
             self.thresholds,
             "budget: graph takes too long" if hasty else "score",
             "words/v1",
-            (Contribution("words", 2.0, 10 * score),) if explain else (),
+            (Contribution(BASELINE, 0.5), Contribution("words", 1.5, 10 * score))
+            if explain
+            else (),
             Change(Route.DENSE, low, low - score, -1.0) if explain else None,
             (TREE,) if explain else (),
+            Route.DENSE,
+            "How it is built speaks for the graph." if explain else "",
         )
 
     def _answer(self, question: str, route: Route, k: int, filter_: object | None) -> Reply:
@@ -227,6 +248,15 @@ def _explained(reply: Reply) -> Reply:
     )
 
 
+def stored(folder: Path, passages: Sequence[Passage] = LIBRARY) -> Path:
+    """A real index of passages, without models."""
+    analyser = HashAnalyser()
+    ingest(
+        PassageStore.create(folder, analyser.dimension, analyser.fingerprint), passages, analyser
+    )
+    return folder
+
+
 class Shelf(Library):
     """A library whose passages are one version of a real index, and can be written to."""
 
@@ -246,13 +276,14 @@ class Endpoint:
     Attributes:
         script: What each further request gets: "answer", "json", "slow", "stall", "break",
             "break early", "garbage", "number", "error", "empty", "hang up", "half a refusal", or
-            a status with its headers. After the last, "answer".
+            a status with its headers or with what writes its body; or what gives the events of a
+            stream, bytes as they are. After the last, "answer".
         seen: Body and headers of each request.
         text: The answer, in words that are sent one by one.
     """
 
     def __init__(self) -> None:
-        self.script: list[str | tuple[int, dict[str, str]]] = []
+        self.script: list[Any] = []
         self.seen: list[tuple[dict[str, Any], dict[str, str]]] = []
         self.text = "It crosses the Neretva [1] ."
         self.release = threading.Event()
@@ -283,7 +314,9 @@ class Endpoint:
         length = int(request.headers["content-length"])
         self.seen.append((json.loads(request.rfile.read(length)), dict(request.headers)))
         step = self.script.pop(0) if self.script else "answer"
-        if isinstance(step, tuple):
+        if callable(step) or (isinstance(step, tuple) and callable(step[1])):
+            self._pour(request, *(step if isinstance(step, tuple) else (200, step)))
+        elif isinstance(step, tuple):
             self.reply(request, step[0], json.dumps({"error": {"message": "no luck"}}), step[1])
         elif step == "json":
             message = {"message": {"content": self.text}, "finish_reason": "stop"}
@@ -307,6 +340,23 @@ class Endpoint:
         request.send_header("content-length", str(len(text)))
         request.end_headers()
         request.wfile.write(text.encode())
+
+    def _pour(
+        self, request: BaseHTTPRequestHandler, status: int, events: Callable[[], Iterable[object]]
+    ) -> None:
+        request.send_response(status)
+        made = iter(events())
+        first = next(made)
+        plain = isinstance(first, bytes) and first.startswith(b"{")
+        kind = "application/json" if plain else "text/event-stream"
+        request.send_header("content-type", kind)
+        request.end_headers()
+        with suppress(OSError):  # whoever asked has had enough
+            for event in chain([first], made):
+                text = (
+                    event if isinstance(event, bytes) else f"data: {json.dumps(event)}\n\n".encode()
+                )
+                request.wfile.write(text)
 
     def _stream(self, request: BaseHTTPRequestHandler, step: str) -> None:
         def send(event: object) -> None:

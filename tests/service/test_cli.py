@@ -1,5 +1,7 @@
 import json
+import os
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import run as run_process
@@ -10,7 +12,9 @@ import pytest
 
 from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport
+from service.cli import build
 from service.settings import load_settings
+from tests.docs.examples import parse
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -73,7 +77,17 @@ def test_text_files_are_chunked(tmp_path: Path, wye: Run) -> None:
 
 
 def test_json_is_stable_and_complete(index: Path, wye: Run) -> None:
-    arguments = ("search", "Babbage", "--index", index, "--route", "fusion", "-k", "1", "--json")
+    arguments = (
+        "search",
+        "Babbage",
+        "--index",
+        index,
+        "--route",
+        "fusion",
+        "--top-k",
+        "1",
+        "--json",
+    )
     code, first, _ = wye(*arguments)
     assert (code, wye(*arguments)[1]) == (0, first)
     (reply,) = json.loads(first)
@@ -96,6 +110,10 @@ def test_a_filter_limits_what_is_found(index: Path, wye: Run) -> None:
     wanted = '{"type": "gt", "key": "year", "value": 1830}'
     _, out, _ = wye(*asked, "graph", "--filter", wanted)
     assert [hit["id"] for hit in json.loads(out)[0]["hits"]] == ["a"]
+    for short in ("year>1830", "year >= 1833", "year=1833", "year!=1822"):
+        _, out, _ = wye(*asked, "dense", "--filter", short)
+        assert "a" in {hit["id"] for hit in json.loads(out)[0]["hits"]}, short
+        assert "b" not in {hit["id"] for hit in json.loads(out)[0]["hits"]}, short
 
 
 @pytest.mark.parametrize("route", ["dense", "lexical", "graph", "fusion"])
@@ -103,8 +121,9 @@ def test_every_route_answers_and_says_when_nothing_passes_the_filter(
     index: Path, wye: Run, route: str
 ) -> None:
     asked = ("search", "What did Babbage build?", "--index", index, "--route", route)
-    code, out, _ = wye(*asked)
+    code, out, err = wye(*asked)
     assert (code, "Babbage built engines." in out) == (0, True)
+    assert re.fullmatch(r"\d+\.\d s in all(; `wye serve` loads the models once)?\.\n", err)
     code, out, _ = wye(*asked, "--filter", '{"type": "eq", "key": "year", "value": 1}')
     assert (code, "nothing found" in out) == (0, True)
 
@@ -128,9 +147,16 @@ def test_questions_on_standard_input(
         (["search", "x", "-k", "0"], "k is 0"),
         (["search", "x", "-k", "-1"], "k is -1"),
         (["search", " "], "The question is empty"),
-        (["search", "x", "--route", "sideways"], "'dense', 'lexical'"),
-        (["search", "x", "--filter", "{"], "--filter is not JSON"),
+        (["search", "x", "--route", "sideways"], "There is no route 'sideways'. Take one of auto,"),
+        (["search", "x", "--route", "grph"], "There is no route 'grph'. Did you mean graph?"),
+        (
+            ["search", "x", "--filter", "{"],
+            "--filter is neither a comparison, like 'year<1850', nor JSON",
+        ),
         (["search", "x", "--filter", '{"type": "like"}'], "filter.type must be one of"),
+        (["search", "x", "--filter", "year"], "nor JSON"),
+        (["search", "x", "--filter", "yeer<1850"], "No passage has the key 'yeer'. Did you mean"),
+        (["delete", "--filter", "yeer!=1850"], "No passage has the key 'yeer'. Did you mean year"),
         (["search"], "Missing argument"),
         (["delete"], "Delete what?"),
         (["index", "missing.jsonl"], "There is no file or folder missing.jsonl"),
@@ -187,13 +213,13 @@ def test_an_empty_index(index: Path, wye: Run) -> None:
 def test_delete_by_id_document_and_filter(index: Path, wye: Run) -> None:
     _, out, _ = wye("delete", "a", "b", "--index", index, "--dry-run")
     assert (out, PassageStore.open(index).count()) == ("Would delete 2 passages: a, b.\n", 4)
-    code, out, err = wye("delete", "a", "nobody", "--index", index)
-    assert (code, out) == (0, "Deleted 1 passage: a.\n")
-    assert err == "Not in the index: nobody.\n"
+    code, out, err = wye("delete", "a", "nobody", "--document", "none", "--index", index)
+    assert (code, out) == (1, "Deleted 1 passage: a.\n")
+    assert err == "Not in the index: nobody, none.\n"
     assert wye("delete", "--document", "c", "--index", index)[1] == "Deleted 1 passage: c.\n"
-    wanted = '{"type": "eq", "key": "year", "value": 1822}'
-    assert wye("delete", "--filter", wanted, "--index", index)[1] == "Deleted 1 passage: b.\n"
-    assert wye("delete", "a", "--index", index)[1] == "Deleted 0 passages.\n"
+    for said in ("Deleted 1 passage: b.\n", "Deleted 0 passages.\n"):
+        assert wye("delete", "--filter", "year=1822", "--index", index)[:2] == (0, said)
+    assert wye("delete", "a", "--index", index)[:2] == (1, "Deleted 0 passages.\n")
     assert PassageStore.open(index).count() == 1
 
 
@@ -213,7 +239,7 @@ def test_the_index_can_come_from_the_environment(
     assert wye("search", "Ada", "--route", "dense")[0] == 0
     monkeypatch.setenv("WYE_INDX", "typo")
     code, _, err = wye("search", "Ada")
-    assert (code, "did you mean WYE_INDEX" in err) == (2, True)
+    assert (code, "Did you mean WYE_INDEX" in err) == (2, True)
 
 
 def test_control_c_keeps_what_was_committed(
@@ -260,6 +286,42 @@ def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.Monkey
 
 def test_version(wye: Run) -> None:
     assert wye("--version") == (0, "0.1.0\n", "")
+
+
+def all_commands() -> list[str]:
+    names = [command.callback.__name__ for command in build()[0].registered_commands]  # type: ignore[union-attr]
+    return [*("eval" if name == "evaluate" else name for name in names), "keys new"]
+
+
+@pytest.mark.parametrize("command", all_commands())
+def test_help_is_for_people(command: str, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fits a terminal, shows no type of Python's, and ends with an example that parses."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    code, said, _ = wye(*command.split(), "-h")
+    lines = [line.rstrip() for line in said.splitlines() if line.strip()]
+    assert (code, max(map(len, lines)) <= 80) == (0, True)
+    assert not re.search(r"<\w+[>| ]|\[x|range|Optional|list\[", said)
+    *_, example = lines
+    assert example.startswith(f" Example: wye {command}")
+    parse(shlex.split(example.partition(": ")[2]))
+
+
+def test_a_shell_completes_commands_and_routes() -> None:
+    def completed(*words: str) -> list[str]:
+        asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        script = "from service.cli import main; main()"
+        done = run_process(
+            [executable, "-c", script],
+            env={**os.environ, **asked, "_WYE_COMPLETE": "complete_bash"},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        return done.stdout.split()
+
+    assert completed("wye", "se") == ["search", "serve"]
+    assert completed("wye", "search", "x", "--route", "g") == ["graph"]
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -30,9 +30,9 @@ def test_the_services_slices_come_from_the_environment(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("variable", "value", "says"),
     [
-        ("WYE_SERVE__PROT", "1", "did you mean WYE_SERVE__PORT"),
+        ("WYE_SERVE__PROT", "1", "Did you mean WYE_SERVE__PORT"),
         ("WYE_SERV__PORT", "1", "no such setting"),
-        ("WYE_GENERATOR_URL", "x", "did you mean WYE_GENERATOR__URL"),
+        ("WYE_GENERATOR_URL", "x", "Did you mean WYE_GENERATOR__URL"),
         ("WYE_SERVE__PORT", "http", "WYE_SERVE__PORT is 'http'"),
         ("WYE_SERVE__WORKERS", "0", "use 1 or more"),
         ("WYE_SERVE__QUEUE", "0", "use 1 or more"),

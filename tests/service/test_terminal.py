@@ -41,7 +41,30 @@ def test_a_bar_counts(
     assert all(name in screen.getvalue() for _, name in stages[-1:])
 
 
-def test_nothing_is_drawn_into_a_file_or_outside_a_stage(
+def test_what_is_expected_may_be_known_better_later(screen: io.StringIO) -> None:
+    estimates = iter([90, 7])
+    bar = Bar(expected=lambda: next(estimates))
+    bar.start(None, "passages")
+    bar.advance(2)
+    bar.close()
+    assert "2/7" in screen.getvalue()
+
+
+def test_a_file_gets_a_line_every_few_seconds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(terminal, "monotonic", lambda: now)
+    bar = Bar(expected=2_000)
+    bar.start(None, "passages")
+    for steps in (1, 999):
+        now += 0.6 * terminal.LINE_SECONDS
+        bar.advance(steps)
+    bar.close()
+    assert capsys.readouterr().err.startswith("passages: 1,000 of 2,000")
+
+
+def test_nothing_is_drawn_into_a_file_at_once_or_outside_a_stage(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     bar = Bar(expected=2)

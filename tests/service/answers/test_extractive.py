@@ -27,6 +27,15 @@ def test_what_does_not_bear_on_the_question_stays_out() -> None:
     assert best_sentences("zebras", []) == []
 
 
+def test_passages_about_something_else_are_not_quoted() -> None:
+    assert best_sentences("Who designed the lighthouse of Alexandria?", [BRIDGE, RIVER]) == []
+    # "sea" and "flow" are there, but nothing of what is asked about.
+    assert best_sentences("Into which sea does the Amazon flow?", [RIVER]) == []
+    assert best_sentences("Into which sea does the Neretva flow?", [RIVER])
+    # One word of seven.
+    assert best_sentences("how do you keep a popular rose bush green in winter", [RIVER]) == []
+
+
 def test_a_sentence_that_stands_twice_is_no_trouble() -> None:
     quotes = best_sentences("Mostar", [BRIDGE, BRIDGE, ("", "Mostar. Mostar.")], 9)
     assert [quote.number for quote in quotes] == sorted(quote.number for quote in quotes)

@@ -13,10 +13,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from backends.store.index import PassageStore
+from benchmarks.hashing import FakeAnalyser
 from router.session import Session
 from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
-from tests.fakes import FakeAnalyser
 from tests.live import PATIENCE, Live, until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
@@ -25,13 +25,14 @@ from tests.service.ingest.files import NDJSON, make_lines, wait_for
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models that take a while for each slice."""
-    quick = FakeAnalyser.analyse
+    quick = FakeAnalyser.analyse_in_steps
 
     def analyse(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401
+        yield
         time.sleep(0.05)
-        return quick(self, passages)
+        return (yield from quick(self, passages))
 
-    monkeypatch.setattr(FakeAnalyser, "analyse", analyse)
+    monkeypatch.setattr(FakeAnalyser, "analyse_in_steps", analyse)
 
 
 def test_another_writer_is_waited_for_and_then_named(start: Serve, folder: Path) -> None:
@@ -131,7 +132,7 @@ def test_a_job_that_cannot_be_done_says_why(
         raise RuntimeError("the parser is out of ink")
 
     with monkeypatch.context() as patched:
-        patched.setattr(FakeAnalyser, "analyse", broken)
+        patched.setattr(FakeAnalyser, "analyse_in_steps", broken)
         job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
         ended = wait_for(client, job)
     assert (ended["state"], ended["error"]) == ("failed", "the parser is out of ink")
@@ -164,12 +165,11 @@ SERVER = """
 import time
 import uvicorn
 import router.session
-from tests.fakes import FakeAnalyser
+from benchmarks.hashing import FakeAnalyser
 
 class Slow(FakeAnalyser):
-    def analyse(self, passages):
-        time.sleep(0.02)
-        return super().analyse(passages)
+    def __init__(self, settings):
+        super().__init__(settings, delay=0.02)
 
 router.session.Analyser = Slow
 import service.app

@@ -4,8 +4,9 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
+from backends.types import Passage
 from service.settings import GeneratorSettings
-from tests.service.fakes import Endpoint, Library, Serve
+from tests.service.fakes import LIBRARY, Endpoint, Library, Serve
 
 RIVER = {"question": "What river flows into the Adriatic?", "route": "graph"}
 
@@ -27,6 +28,10 @@ def test_without_a_model_the_passages_are_quoted(client: TestClient) -> None:
         "title": "Neretva",
         "document": "neretva",
     }
+    assert body["segments"][:2] == [
+        {"text": "The Neretva is a river. ", "passages": [1]},
+        {"text": " It flows into the Adriatic. ", "passages": [1]},
+    ]
     assert body["generator"] == "extractive"
     assert body["note"].startswith("No language model is configured")
     assert body["retrieval"]["passages"][0]["id"] == "neretva"
@@ -36,6 +41,18 @@ def test_nothing_found_is_said(client: TestClient) -> None:
     nothing = {"type": "eq", "key": "y", "value": 3}
     body = client.post("/v1/answer", json={**RIVER, "filter": nothing}).json()
     assert (body["answer"], body["citations"]) == ("No passage bears on this question.", [])
+    assert body["segments"] == [{"text": body["answer"], "passages": []}]
+    assert body["note"] == "No language model is configured (WYE_GENERATOR__URL)."
+
+
+def test_a_sources_own_brackets_are_no_citation(serve: Serve) -> None:
+    sun = Passage("sun", "Sun", "The Sun is a star.[2] It is 4.6 billion years old [1, 2].")
+    client = serve(Library([sun, *LIBRARY]))
+    body = client.post("/v1/answer", json={"question": "How old is the Sun?", "k": 1}).json()
+    assert body["segments"] == [
+        {"text": "The Sun is a star.[ 2 ] It is 4.6 billion years old [ 1, 2 ]. ", "passages": [1]}
+    ]
+    assert [citation["id"] for citation in body["citations"]] == ["sun"]
 
 
 def test_a_model_answers_from_numbered_passages(
@@ -45,6 +62,12 @@ def test_a_model_answers_from_numbered_passages(
     endpoint.text = "The Neretva [1] , not [9] or [0] , see also [2] and [1] ."
     body = client.post("/v1/answer", json={**RIVER, "max_tokens": 9}).json()
     assert [citation["index"] for citation in body["citations"]] == [1, 2]
+    assert body["segments"] == [
+        {"text": "The Neretva ", "passages": [1]},
+        {"text": " , not [9] or [0] , see also ", "passages": [2]},
+        {"text": " and ", "passages": [1]},
+        {"text": " . ", "passages": []},
+    ]
     assert (body["generator"], body["note"], body["finish_reason"]) == ("tiny", "", "stop")
     assert body["usage"]["completion_tokens"] == 3
     sent = endpoint.seen[0][0]
@@ -52,7 +75,7 @@ def test_a_model_answers_from_numbered_passages(
     system, user = sent["messages"]
     assert "from nothing else" in system["content"]
     assert user["content"] == (
-        "Passages:\n\n[1] Neretva\nThe Neretva\n\n[2] Stari Most\nThe Old Bri\n\n"
+        "Passages:\n\n[1] Neretva\n> The Neretva\n\n[2] Stari Most\n> The Old Bri\n\n"
         "Question: What river flows into the Adriatic?"
     )
 

@@ -28,15 +28,17 @@ def test_models_are_routes(serve: Serve) -> None:
         client.models.retrieve("gpt-4")
 
 
-def test_a_chat_without_a_model_says_that_it_quotes(client: TestClient) -> None:
+def test_a_chat_without_a_model_quotes_and_says_so_beside_the_text(client: TestClient) -> None:
     reply = official(client).chat.completions.create(model="wye-graph", messages=TALK)
     choice = reply.choices[0]
     assert choice.message.content is not None
-    assert choice.message.content.startswith("(No language model is configured")
-    assert "It flows into the Adriatic. [1]" in choice.message.content
+    assert choice.message.content.startswith("The Neretva is a river. [1] It flows into the Adri")
     assert (choice.finish_reason, choice.message.role) == ("stop", "assistant")
     extra: dict[str, Any] = reply.model_extra or {}
     assert extra["citations"][0]["id"] == "neretva"
+    assert extra["segments"][0] == {"text": "The Neretva is a river. ", "passages": [1]}
+    assert extra["generator"] == "extractive"
+    assert extra["note"].startswith("No language model is configured")
     assert extra["wye"]["route"]["path"] == "graph"
     assert reply.id == f"chatcmpl-{extra['wye']['request_id']}"
 
@@ -88,10 +90,12 @@ def test_a_stream(serve: Serve, library: Library, with_model: GeneratorSettings)
 
 def test_a_stream_that_quotes(client: TestClient) -> None:
     stream = official(client).chat.completions.create(model="wye-graph", messages=TALK, stream=True)
-    text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
-    assert text.startswith("(No language model is configured")
-    assert text.count("No language model") == 1
-    assert "It flows into the Adriatic. [1]" in text
+    chunks = list(stream)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    assert text.startswith("The Neretva is a river. [1] It flows into the Adriatic. [1]")
+    extra: dict[str, Any] = chunks[-1].model_extra or {}
+    assert extra["segments"][1] == {"text": " It flows into the Adriatic. ", "passages": [1]}
+    assert extra["note"].startswith("No language model is configured")
 
 
 def test_an_answer_that_breaks_off_is_an_error(

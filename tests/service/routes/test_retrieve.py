@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from backends.types import Passage
+from router.query_performance import NAMES
 from router.types import Route
 from tests.live import until
 from tests.service.fakes import Library, Serve
@@ -33,7 +34,7 @@ def test_a_reply_says_how_it_came_about(client: TestClient) -> None:
     assert first["sources"] == [{"arm": "graph", "rank": 1, "score": 3.0, "share": None}]
     assert (body["route"]["path"], body["route"]["asked"]) == ("graph", "graph")
     assert body["route"]["reason"] == "forced"
-    arm = {"candidates": 3, "returned": 2, "degraded": "", "hits": None}
+    arm = {"candidates": 3, "returned": 2, "note": "", "hits": None}
     assert body["arms"] == {"graph": arm}
     assert {"queue", "parsing", "graph", "fetching", "total"} == {*body["timings_ms"]}
     assert body["index"] == {"collection": "default", "version": 1}
@@ -164,6 +165,7 @@ def test_the_request_log_has_what_a_replay_needs(serve: Serve, library: Library,
         ({"deadline_ms": 0}, "body.deadline_ms"),
         ({"collection": ""}, "body.collection"),
         ({"kk": 3}, "body.kk"),
+        ({"rout": "graph"}, "body.rout"),
     ],
 )
 def test_a_mistake_is_named_by_its_place(
@@ -174,6 +176,36 @@ def test_a_mistake_is_named_by_its_place(
     assert reply.status_code == 422
     assert reply.headers["content-type"] == "application/problem+json"
     assert [fault["at"] for fault in reply.json()["errors"]] == [place]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"rout": "graph"}, "body.rout: There is no such field. Did you mean route?"),
+        ({"zzz": 1}, "body.zzz: There is no such field. There are question, route, k,"),
+        ({"route": "grph"}, "body.route: There is no route 'grph'. Did you mean graph?"),
+    ],
+)
+def test_what_is_misspelt_is_told_with_what_was_meant(
+    client: TestClient, changes: dict[str, object], says: str
+) -> None:
+    detail = client.post("/v1/retrieve", json={**RIVER, **changes}).json()["detail"]
+    assert says in detail
+    assert "Value error" not in detail
+
+
+def test_a_key_that_no_passage_has_is_refused(start: Serve) -> None:
+    client = start()
+
+    def status(kind: str, key: str) -> tuple[int, str]:
+        filter_ = {"type": kind, "key": key, "value": 1566}
+        reply = client.post(
+            "/v1/retrieve", json={"question": "bridge", "route": "dense", "filter": filter_}
+        )
+        return reply.status_code, reply.json().get("detail", "")
+
+    assert status("eq", "year") == (422, "No passage has the key 'year'. There are y.")
+    assert status("eq", "y")[0] == status("ne", "archived")[0] == 200
 
 
 def test_a_bad_filter_is_refused_before_it_waits(client: TestClient, library: Library) -> None:
@@ -194,9 +226,14 @@ def test_the_router_chooses_and_says_why(client: TestClient) -> None:
         "asked": "auto",
         "reason": "score",
         "score": 1.0,
+        "summary": "How it is built speaks for the graph.",
+        "simple": "dense",
         "thresholds": {"low": 0.4, "high": 0.7},
         "model": "words/v1",
-        "contributions": [{"name": "words", "logit": 2.0, "value": 10.0}],
+        "contributions": [
+            {"name": "(average question)", "logit": 0.5, "value": None},
+            {"name": "words", "logit": 1.5, "value": 10.0},
+        ],
         "nearest_change": {"route": "dense", "threshold": 0.4, "score": -0.6, "logit": -1.0},
         "trees": ["(ROOT (SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (PRP it))) (. ?)))"],
     }
@@ -205,6 +242,21 @@ def test_the_router_chooses_and_says_why(client: TestClient) -> None:
     counts = client.get("/metrics").text
     assert 'wye_routes_total{asked="auto",collection="default",route="graph"} 2.0' in counts
     assert 'wye_route_score_count{collection="default"} 2.0' in counts
+
+
+def test_an_explained_reply_says_why_in_words(client: TestClient) -> None:
+    route = ask(client, route="auto", explain=True)["route"]
+    assert (route["summary"], route["simple"]) == ("How it is built speaks for the graph.", "dense")
+    route = ask(client, route="dense", explain=True)["route"]
+    assert route["summary"] == "Route dense was asked for."
+    assert ask(client, route="auto")["route"]["summary"] == ""
+
+
+def test_every_feature_that_a_router_can_name_has_a_meaning(client: TestClient) -> None:
+    rows = client.get("/v1/features").json()["data"]
+    assert [row["name"] for row in rows] == [*NAMES]
+    assert all(row["meaning"].endswith(".") for row in rows)
+    assert [row["group"] for row in rows if row["name"] == "seed_coverage"] == ["names"]
 
 
 def test_a_budget_is_told(client: TestClient) -> None:
@@ -228,7 +280,7 @@ def test_a_server_without_a_router_says_so(serve: Serve, library: Library) -> No
 def test_a_decision_without_a_search(client: TestClient, library: Library) -> None:
     reply = client.post("/v1/route", json={"question": LONG["question"], "explain": True})
     assert reply.json()["route"]["path"] == reply.headers["x-wye-route"] == "graph"
-    assert reply.json()["route"]["contributions"][0]["name"] == "words"
+    assert reply.json()["route"]["contributions"][1]["name"] == "words"
     assert library.batches == []
 
 

@@ -1,0 +1,65 @@
+"""An answer while it comes, and which passages its parts name."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from service.schemas.answer import Segment
+from service.schemas.retrieve import PassageValue
+
+EXTRACTIVE = "extractive"
+_CITATION = re.compile(r"\[([0-9]{1,3}(?:, ?[0-9]{1,3})*)\]")
+
+
+@dataclass(slots=True)
+class GeneratedAnswer:
+    """An answer; complete once its pieces have all come.
+
+    Attributes:
+        generator: Name of the model, or "extractive".
+        note: Why it is not what one might expect, or "".
+        shown: Passages that it may name.
+        finish_reason: Of OpenAI's: stop, length, …
+        usage: Tokens, as the endpoint counted them.
+        error: Why it broke off, or "".
+    """
+
+    generator: str = EXTRACTIVE
+    note: str = ""
+    shown: int = 0
+    pieces: list[str] = field(default_factory=list)
+    finish_reason: str = "stop"
+    usage: dict[str, int] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def text(self) -> str:
+        """So far."""
+        return "".join(self.pieces)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The text cut behind the numbers of passages in it; what is no passage's stays text."""
+        found: list[Segment] = []
+        text, end = self.text, 0
+        for mark in _CITATION.finditer(text):
+            numbers = [int(number) for number in mark[1].split(",")]
+            if not all(1 <= number <= self.shown for number in numbers):
+                continue
+            before = text[end : mark.start()]
+            if found and not before:
+                found[-1].passages.extend(numbers)
+            else:
+                found.append(Segment(text=before, passages=numbers))
+            end = mark.end()
+        return [*found, Segment(text=text[end:])] if text[end:] else found
+
+    def cited(self, passages: Sequence[PassageValue]) -> list[tuple[int, PassageValue]]:
+        """Passages that it names with their numbers, in order of first mention."""
+        numbers = dict.fromkeys(number for part in self.segments for number in part.passages)
+        return [(number, passages[number - 1]) for number in numbers]
+
+
+def unnumbered(text: str) -> str:
+    """A source's text with its own [5] as [ 5 ], so that nobody takes it for a passage's number."""
+    return _CITATION.sub(r"[ \1 ]", text)

@@ -1,0 +1,304 @@
+"""A language model behind an endpoint that speaks OpenAI's protocol, with its failures."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from time import time
+from typing import Any
+
+import httpx2
+import openai
+from openai import AsyncOpenAI, AsyncStream
+
+from service.answers.answer import GeneratedAnswer
+from service.errors import ServiceError
+from service.http.metrics import Metrics
+from service.logs import LOG
+from service.settings import GeneratorSettings
+
+# Busy or broken for now; everything else that is no success will not get better.
+_TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_FIRST_WAIT = 0.5
+_LOGGED_REASON = 500
+_FOREIGN = "it sent something that is not OpenAI's protocol"
+_TOO_MUCH = "it sent far more than was asked for"
+_ENDINGS = frozenset({"stop", "length", "content_filter", "tool_calls", "function_call"})
+# Seconds in which the tokens may be told once the answer has ended.
+_LAST_WORDS = 2.0
+# Characters of an answer: to a token that it may have, and at most. It is cut off there.
+_TOKEN_CHARACTERS = 32
+_MOST_CHARACTERS = 1_000_000
+# Bytes of a reply, and of one line of it, which is parsed in one go.
+_MOST_BYTES = 1 << 26
+_LINE_BYTES = 1 << 22
+
+
+class GeneratorError(ServiceError):
+    """The language model did not answer, or broke off.
+
+    Attributes:
+        said: What the endpoint wrote of it. That is for the log: it may name keys and accounts.
+        lasting: Whether another try would not help.
+        wait: Seconds after which the endpoint wants to be asked again; None where it does not say.
+        begun: Whether pieces of an answer had come before.
+    """
+
+    def __init__(
+        self, reason: str, *, said: object = "", lasting: bool = False, wait: float | None = None
+    ) -> None:
+        super().__init__(reason)
+        text = said.get("message", said) if isinstance(said, dict) else said
+        self.said = " ".join(str(text or "").split())[:_LOGGED_REASON]
+        self.lasting = lasting
+        self.wait = wait
+        self.begun = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation; the role is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+class LanguageModel:
+    """The endpoint of the settings, with its failures."""
+
+    def __init__(self, settings: GeneratorSettings, metrics: Metrics) -> None:
+        """Connect to nothing yet; `metrics` count further tries."""
+        self._settings = settings
+        self._metrics = metrics
+        key = settings.key.get_secret_value()
+        # The client would send what the environment says of an account at OpenAI to any endpoint.
+        unsaid = ("OpenAI-Organization", "OpenAI-Project", *(() if key else ("authorization",)))
+        self._headers = dict.fromkeys(unsaid, openai.omit)
+        self._client = AsyncOpenAI(
+            base_url=settings.url,
+            api_key=key or "none",
+            timeout=settings.timeout_seconds,
+            # A stream that breaks before its first piece is tried again as well, so we count.
+            max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(
+                follow_redirects=False, event_hooks={"response": [_bound]}
+            ),
+        )
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._client.close()
+
+    async def stream(
+        self, messages: Sequence[Message], options: Mapping[str, Any], answer: GeneratedAnswer
+    ) -> AsyncGenerator[str]:
+        """Pieces of text as they come; nothing is tried again once one has come.
+
+        The answer is told why the text ended, and how many tokens it took. It ends, as too long,
+        with 32 characters for each token that it may have.
+
+        Raises:
+            GeneratorError: It failed for good.
+        """
+        for attempt in range(self._settings.retries + 1):
+            begun = False
+            try:
+                async with aclosing(self._pieces(messages, options, answer)) as pieces:
+                    async for piece in pieces:
+                        begun = True
+                        yield piece
+                if begun:
+                    return
+                raise GeneratorError("it sent an answer without text")
+            except (
+                GeneratorError,
+                TimeoutError,
+                openai.OpenAIError,
+                httpx2.HTTPError,
+                ValueError,
+                RecursionError,
+            ) as error:
+                fault = _fault(error, self._settings.timeout_seconds)
+            fault.begun = begun
+            await self._pause(fault, attempt)
+
+    async def _pause(self, fault: GeneratorError, attempt: int) -> None:
+        """Wait before the next try.
+
+        Raises:
+            GeneratorError: There is none.
+        """
+        settings = self._settings
+        wait = fault.wait if fault.wait is not None else _FIRST_WAIT * 2**attempt
+        spent = attempt >= settings.retries or wait > settings.longest_wait_seconds
+        given_up = fault.begun or fault.lasting or spent
+        # An endpoint may repeat what it was sent.
+        key = settings.key.get_secret_value()
+        told = {"reason": str(fault), "said": fault.said.replace(key, "***") if key else fault.said}
+        if given_up:
+            LOG.warning("generator failed", extra=told)
+            raise fault
+        LOG.warning("generator retry", extra={**told, "wait": round(wait, 2)})
+        self._metrics.generator_retries.inc()
+        await asyncio.sleep(wait)
+
+    async def _pieces(
+        self, messages: Sequence[Message], options: Mapping[str, Any], answer: GeneratedAnswer
+    ) -> AsyncGenerator[str]:
+        """The text of one try, of an endpoint that streams or of one that does not."""
+        limits = [n for name in ("max_tokens", "max_completion_tokens") if (n := options.get(name))]
+        most = min(limits, default=self._settings.max_tokens)
+        room = min(_TOKEN_CHARACTERS * most or _MOST_CHARACTERS, _MOST_CHARACTERS)
+        body = {
+            **({"max_tokens": most} if most and not limits else {}),
+            **options,
+            "model": self._settings.model,
+            "messages": [{"role": m.role, "content": m.content} for m in messages],
+            "stream": True,
+        }
+        silence = self._settings.timeout_seconds
+        # Plain objects rather than the client's classes: endpoints leave out what those require.
+        asked = self._client.post(
+            "/chat/completions",
+            cast_to=object,
+            body=body,
+            options={"headers": self._headers},
+            stream=True,
+            stream_cls=AsyncStream[object],
+        )
+        reply = await asyncio.wait_for(asked, silence)
+        loop = asyncio.get_running_loop()
+        streams = "text/event-stream" in reply.response.headers.get("content-type", "")
+        finished = not streams
+        async with reply, aclosing(_events(reply) if streams else _whole(reply)) as events:
+            until = loop.time() + silence
+            while True:
+                try:
+                    event = await asyncio.wait_for(anext(events), until - loop.time())
+                    text, is_alive, ending = _read(event, answer)
+                except StopAsyncIteration:
+                    break
+                except Exception:
+                    if streams and finished:
+                        break  # all that matters had come
+                    raise
+                if ending and streams and not finished:
+                    finished, answer.finish_reason = True, ending
+                    until = loop.time() + min(silence, _LAST_WORDS)
+                if text[:room]:
+                    yield text[:room]
+                if len(text) > room:
+                    answer.finish_reason = "length"
+                    return
+                room -= len(text)
+                if is_alive and not (streams and finished):
+                    until = loop.time() + silence
+        if not finished:
+            raise GeneratorError("its stream broke off")
+
+
+async def _bound(response: httpx2.Response) -> None:
+    """Have a body end in an error where it, or a line of it, is longer than any answer."""
+    response.stream = _Bounded(response.stream)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, body: Any) -> None:  # noqa: ANN401 - of two kinds, to httpx
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        room, line = _MOST_BYTES, 0
+        async for part in self._body:
+            room -= len(part)
+            line = len(part) - part.rfind(b"\n") - 1 if b"\n" in part else line + len(part)
+            if room < 0 or line > _LINE_BYTES:
+                raise GeneratorError(_TOO_MUCH)
+            yield part
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+async def _events(reply: AsyncStream[object]) -> AsyncGenerator[object]:
+    """The objects of a reply that is a stream."""
+    async for event in reply:
+        yield event
+
+
+async def _whole(reply: AsyncStream[object]) -> AsyncGenerator[object]:
+    """The one object of a reply that is no stream."""
+    event = json.loads(await reply.response.aread())
+    if isinstance(event, dict) and event.get("error"):
+        raise GeneratorError("it reported an error", said=event["error"])
+    yield event
+
+
+def _read(event: object, answer: GeneratedAnswer) -> tuple[str, bool, str]:
+    """What one event says; the tokens that it tells go to the answer.
+
+    Returns:
+        Its text, whether it shows that the model is at work (it may be thinking), and why the
+        answer ends with it, or "".
+
+    Raises:
+        GeneratorError: It is no event of OpenAI's.
+    """
+    match event:
+        case {"usage": dict(usage)}:
+            answer.usage = {
+                name: n for name, n in usage.items() if type(n) is int and 0 <= n < 2**53
+            }
+    match event:
+        case {"choices": [dict(choice), *_]}:
+            pass
+        case {"choices": [] | None} | {"usage": dict()}:
+            return "", False, ""
+        case _:
+            raise GeneratorError(_FOREIGN)
+    part = choice.get("delta") or choice.get("message") or {}
+    if not isinstance(part, dict):
+        raise GeneratorError(_FOREIGN)
+    content, ending = part.get("content"), choice.get("finish_reason")
+    if not isinstance(content, str | None) or not isinstance(ending, str | None):
+        raise GeneratorError(_FOREIGN)
+    alive = any(value and name != "role" for name, value in part.items())
+    # Half of a surrogate pair is JSON, but no text that can be sent on.
+    text = (content or "").encode("utf-8", "replace").decode()
+    return text, alive, "stop" if ending and ending not in _ENDINGS else ending or ""
+
+
+def _fault(error: Exception, silence: float) -> GeneratorError:
+    """What went wrong in one try, as it is told to whoever waits."""
+    if isinstance(error, GeneratorError):
+        return error
+    if isinstance(error, TimeoutError | openai.APITimeoutError | httpx2.TimeoutException):
+        return GeneratorError(f"it was silent for {silence:g} s")
+    if isinstance(error, openai.APIConnectionError | httpx2.HTTPError):
+        kind = type(error.__cause__ if isinstance(error, openai.APIError) else error)
+        return GeneratorError(f"the connection failed ({kind.__name__})")
+    if isinstance(error, openai.APIStatusError):
+        return GeneratorError(
+            f"it replied {error.status_code}",
+            said=error.body,
+            lasting=error.status_code not in _TRY_AGAIN,
+            wait=_seconds(error.response.headers.get("retry-after")),
+        )
+    if isinstance(error, openai.APIError):
+        return GeneratorError("it reported an error", said=error.body)
+    return GeneratorError(_FOREIGN)
+
+
+def _seconds(header: str | None) -> float | None:
+    """Retry-After as seconds from now, whether it is a number or a date."""
+    if header is None:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time())
+    except (ValueError, OverflowError):
+        return None
