@@ -35,7 +35,6 @@ class DocumentSettings:
         wait_seconds: For another process that is writing, before a change is refused.
         keep_seconds: How long a job that has ended can still be asked about.
         group_passages: Of a job that are written together, after which others have their turn.
-        slice_words: Analysed between two batches of questions, as long as no passage is longer.
         read_seconds: Of processor time to read a PDF or DOCX file.
         read_memory_mb: To read it in.
         unpacked_mb: Of a DOCX file when it is decompressed.
@@ -51,7 +50,6 @@ class DocumentSettings:
     wait_seconds: Annotated[float, Field(ge=0)] = 10.0
     keep_seconds: Annotated[float, Field(ge=0)] = 86_400.0
     group_passages: Positive = 64
-    slice_words: Positive = 400
     read_seconds: Positive = 30
     read_memory_mb: Annotated[int, Field(ge=256)] = 1_024
     unpacked_mb: Positive = 256
