@@ -12,7 +12,7 @@ from typing import Any
 
 from backends.filters import Columns, Filter
 from backends.types import Passage
-from service.ingest.job import FIELDS, Job, parse_job, parse_passage, unreadable
+from service.ingest.job import FIELDS, Job, State, parse_job, parse_passage, unreadable
 from service.ingest.job_database import FOLDER, SELECT, JobDatabase, insert_passages
 from service.logs import LOG
 
@@ -113,9 +113,13 @@ class JobStore:
             raise ValueError(f"{done} of its {job.passages} passages are there")
 
     def cancel(self, job: Job) -> None:
-        """Ask whoever works on a job to stop, in whichever process."""
+        """Ask whoever works on a job to stop, in whichever process; one that waits ends at once."""
         with self._database.change() as database:
             database.execute("UPDATE jobs SET is_cancelled = 1 WHERE id = ?", [job.id])
+            database.execute(
+                "UPDATE jobs SET state = ?, finished = ? WHERE id = ? AND state = ?",
+                [State.CANCELLED, time.time(), job.id, State.QUEUED],
+            )
 
     def is_cancelled(self, job: Job) -> bool:
         """Whether somebody asked so."""
