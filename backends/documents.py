@@ -18,6 +18,12 @@ CHUNK_WORDS = 200
 # and parsers stop at a million characters.
 LONGEST_WORDS = 2_000
 
+HEADING_JOINT = " > "
+"""Between the headings in the title of a chunk."""
+
+# Sections that have less than such a part of a chunk stay together.
+_FEW = 4
+
 # Letters that count as one word where spaces do not tell: Chinese text, base64, a line of dashes.
 _LETTERS_PER_WORD = 16
 
@@ -85,19 +91,85 @@ def chunk_text(text: str, words: int) -> list[str]:
     return chunks
 
 
+@dataclass(frozen=True, slots=True)
+class HeadedDocument(Passage):
+    """A document whose headings are known.
+
+    Attributes:
+        blocks: Its text, as headings and what stands between them.
+    """
+
+    blocks: Sequence[Block] = ()
+
+
 def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
     """The chunks of a passage that is a document, or the passage itself if it is short enough.
 
     Chunk i has the id `<document>#<i>`, i counted from 0 with at least four digits, and the title
-    and metadata of its document.
+    and metadata of its document. Where headings are known, a chunk begins at one if it can, and the
+    title goes on with those that it stands under, as in "Handbook > Install > Linux".
     """
-    texts = chunk_text(passage.text, words)
-    if len(texts) == 1:
-        yield passage
+    if not isinstance(passage, HeadedDocument):
+        parts = [((), text) for text in chunk_text(passage.text, words)]
+    elif count_words(passage.text) <= words:
+        parts = [((), passage.text)]
+    else:
+        parts = [
+            (headings, text)
+            for headings, section in _sections(passage.blocks, words)
+            for text in chunk_text(section, words)
+        ]
+    if len(parts) == 1:
+        yield Passage(passage.id, passage.title, passage.text, passage.metadata)
         return
-    for number, text in enumerate(texts):
+    for number, (headings, text) in enumerate(parts):
         id_ = f"{passage.id}#{number:04d}"
-        yield Passage(id_, passage.title, text, passage.metadata, passage.id, number)
+        title = HEADING_JOINT.join(filter(None, (passage.title, *headings)))
+        yield Passage(id_, title, text, passage.metadata, passage.id, number)
+
+
+def _sections(
+    blocks: Sequence[Block], words: int, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The text of blocks in parts, with the headings that each stands under.
+
+    A section stays whole if it is short enough; those that are very short stay together.
+    """
+    top = min((level for level, _ in blocks if level), default=0)
+    starts = [place for place, (level, _) in enumerate(blocks) if level == top and level]
+    ends = [0, *starts, len(blocks)]
+    group: Sequence[Block] = ()
+    for part in (blocks[start:end] for start, end in pairwise(ends)):
+        weight = sum(count_words(text) for _, text in group)
+        if weight < words // _FEW and weight + sum(count_words(text) for _, text in part) <= words:
+            group = [*group, *part]
+            continue
+        yield from _section(group, words, above, top)
+        group = part
+    yield from _section(group, words, above, top)
+
+
+def _section(
+    blocks: Sequence[Block], words: int, above: tuple[str, ...], top: int
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What stands under one heading, or several short sections."""
+    if not blocks:
+        return
+    levels = [level for level, _ in blocks]
+    if top and levels[0] == top and levels.count(top) == 1:
+        above = (*above, blocks[0][1])
+        # A heading over nothing is a text of its own.
+        blocks = blocks[1:] or [(0, blocks[0][1])]
+    text = joined(blocks)
+    if count_words(text) <= words or not any(level for level, _ in blocks):
+        yield above, text
+    else:
+        yield from _sections(blocks, words, above)
+
+
+def joined(blocks: Iterable[Block]) -> str:
+    """Blocks as one text, with empty lines between them."""
+    return "\n\n".join(text for _, text in blocks)
 
 
 def _cut(sentence: str, words: int) -> list[str]:
