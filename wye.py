@@ -100,7 +100,8 @@ class Hit:
     """A passage that was found.
 
     Attributes:
-        id: Of the passage: its document's, with "#" and a number where that has several.
+        id: Of the passage: its document's, with "#" and a number where that has several, or is
+            called so itself.
         rank: 1 for the best.
         score: Higher is better; scores of different routes do not compare.
         title: Of the document.
@@ -218,8 +219,8 @@ class Index:
             How many passages were added, updated, unchanged and removed.
 
         Raises:
-            Error: A document without id or text, an index that someone else is writing to, or
-                models that are missing.
+            Error: A document without id or text, a passage with the id of another document's, an
+                index that someone else is writing to, or models that are missing.
         """
         passages = (one for document in documents for one in _passages(document, chunk_words))
         report = self._session.ingest(passages, progress=progress)

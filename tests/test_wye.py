@@ -151,6 +151,17 @@ def test_files_are_read_and_long_documents_cut(index: wye.Index, tmp_path: Path)
     assert index.delete(documents=["long", "engines.md"])[0] == "engines.md#0000"
 
 
+def test_a_document_called_as_a_part_of_another_is_stored_beside_it(index: wye.Index) -> None:
+    part = wye.Document("long#0001", text="Ada is mine.")
+    long = wye.Document("long", text="Ada wrote. " * 100)
+    for documents in ([part], [long], [part], [long, part]):
+        index.add(documents, chunk_words=50)
+    hits = {hit.id: hit.text for hit in index.search("Ada", k=9, route="lexical")}
+    assert hits["long#0001#0000"] == "Ada is mine."
+    assert len(index.delete(documents=["long"])) == 4
+    assert len(index) == 4
+
+
 def test_mistakes_are_one_kind_of_error(index: wye.Index, tmp_path: Path) -> None:
     broken, file = tmp_path / "broken.jsonl", tmp_path / "file"
     broken.write_text("{}\n")

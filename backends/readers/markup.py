@@ -8,7 +8,9 @@ from typing import Any, BinaryIO
 from backends.readers.found import BadFileError, Block, Found, Limits, document, one_line
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_FRONT = re.compile(r"---[ \t]*\r?\n(?=[\w\"'][^\n]*:)(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S)
+_FRONT = re.compile(
+    r"---[ \t]*\r?\n(?=[\w\"'][^\n]*:)(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S
+)
 _LONGEST_FRONT = 65_536
 
 
@@ -75,9 +77,7 @@ def _plain(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
-def _with_front_matter(
-    metadata: dict[str, Any], blocks: Iterable[Block], limits: Limits
-) -> Found:
+def _with_front_matter(metadata: dict[str, Any], blocks: Iterable[Block], limits: Limits) -> Found:
     title = metadata.get("title")
     if isinstance(title, str) and title.strip():
         del metadata["title"]
@@ -312,7 +312,9 @@ def _rst(node: Any, level: int, mark: str = "") -> Iterator[Block]:  # noqa: ANN
             yield from _rst(child, level, mark)
 
 
-_NOTHING = frozenset("toctree index currentmodule module highlight contents only tabularcolumns".split())  # noqa: SIM905
+_NOTHING = frozenset(
+    "toctree index currentmodule module highlight contents only tabularcolumns".split()
+)  # noqa: SIM905
 _CODE = frozenset("code-block sourcecode literalinclude prompt ipython testcode doctest".split())  # noqa: SIM905
 
 

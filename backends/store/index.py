@@ -14,6 +14,7 @@ from typing import cast
 import lance
 import pyarrow as pa
 
+from backends.documents import PART_ID
 from backends.errors import IndexMismatchError, IndexNotFoundError
 from backends.store.entity_vectors import FOLDER as SURFACES
 from backends.store.entity_vectors import EntityVectorCache
@@ -273,6 +274,19 @@ class Writer:
         deleted = int(self._dataset.delete(condition)["num_deleted_rows"])
         flush(self._folder, self._dataset)
         return deleted
+
+    def free_part_ids(self) -> None:
+        """Rename whole documents that have an id as chunks have, as `chunk_passage` names them.
+
+        Earlier Wyes stored them so, and the ids are needed for the chunks of other documents.
+        """
+        whole = f"id = document AND regexp_like(id, '{PART_ID}')"
+        rows = self._dataset.to_table(columns=["id"], filter=whole)["id"].to_pylist()
+        taken = any_of("id", [f"{id_}#0000" for id_ in rows])
+        held = self._dataset.to_table(columns=["id"], filter=f"{taken} AND id <> document")
+        kept = any_of("id", [id_.removesuffix("#0000") for id_ in held["id"].to_pylist()])
+        self._dataset.update({"id": "concat(id, '#0000')"}, where=f"{whole} AND NOT ({kept})")
+        flush(self._folder, self._dataset)
 
     def compact(self, keep: timedelta = KEEP_VERSIONS) -> None:
         """Merge small files, and drop versions that nobody should be reading any more.

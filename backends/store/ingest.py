@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import pyarrow.compute as pc
 
+from backends.documents import is_part_id
+from backends.errors import SourceError
 from backends.progress import Progress, Silent
 from backends.store.index import PassageStore, Writer
 from backends.store.schema import any_of, content_hash, to_batch
@@ -34,7 +36,7 @@ class IngestReport:
         updated: Passages whose content had changed.
         unchanged: Passages that were stored like this already; they were not analysed again.
         removed: Stored chunks that their document no longer has.
-        repeated: Passages left out because their id came up before in the same ingest.
+        repeated: Passages left out because their document came up before in the same ingest.
         interrupted: Ctrl-C ended it early; run it again to do the rest.
         seconds: Wall time by stage: read (the source), analyse (parse and encode), write.
     """
@@ -69,13 +71,14 @@ def ingest(
     Args:
         index: Where to; its version in view is moved to the newest at the end.
         passages: Chunks of one document should follow one another: where they do not, those that
-            come late are deleted and written anew. Of two passages with one id the first counts.
+            come late are deleted and written anew. Of two documents with one id the first counts.
         batch_passages: Passages to a window.
         entity_vectors: Keep a vector of every entity surface too, for graphs that link by vector.
 
     Raises:
         IndexMismatchError: The index is pinned to another analyser.
         IndexLockedError: Someone else is writing.
+        SourceError: A passage has the id of another document's; the windows before are stored.
     """
     index.check(analyser.fingerprint)
     clock = _Clock()
@@ -146,7 +149,10 @@ class _Ingest:
         self._analysed: list[tuple[Passage, AnalysedPassage, bool]] = []  # whether it is new
         self._committed = perf_counter()
         self._entity_vectors = entity_vectors
-        self._seen: set[str] = set()
+        self._seen: dict[str, str] = {}  # id -> document
+        self._begun: set[str] = set()  # documents whose first chunk came up
+        self._run: str | None = None
+        self._is_repeated = False  # what comes now of the document came before as well
         self._document: str | None = None
         self._stored: dict[str, list[str]] = {}  # stored ids of documents that have not ended
         # The cache is new to this index, or someone deleted it.
@@ -155,12 +161,7 @@ class _Ingest:
 
     def add(self, window: Sequence[Passage]) -> None:
         """Store a window."""
-        first: dict[str, Passage] = {}
-        for passage in window:
-            if passage.id not in self._seen:
-                first.setdefault(passage.id, passage)
-        self._seen.update(first)
-        new = list(first.values())
+        new = list(self._first(window))
         with self._clock.stage("write"):
             hashes = self._look_up(new)
         stale: list[str] = []
@@ -212,21 +213,52 @@ class _Ingest:
         counts = {name: getattr(self.report, name) + count for name, count in more.items()}
         self.report = replace(self.report, **counts)
 
+    def _first(self, window: Iterable[Passage]) -> Iterator[Passage]:
+        """Passages of documents that come for the first time, and late ones of these.
+
+        Raises:
+            SourceError: Two documents have a passage of one id.
+        """
+        for passage in window:
+            is_first_chunk = passage.chunk == 0
+            if passage.document != self._run:
+                self._run, self._is_repeated = passage.document, False
+            owner = self._seen.get(passage.id)
+            if owner is not None and owner != passage.document:
+                raise _taken(passage, owner)
+            if owner is not None or (is_first_chunk and passage.document in self._begun):
+                self._is_repeated = True
+            if not self._is_repeated:
+                self._seen[passage.id] = passage.document
+                if is_first_chunk:
+                    self._begun.add(passage.document)
+                yield passage
+
     def _look_up(self, passages: Sequence[Passage]) -> dict[str, str]:
-        """Hashes by id of what is stored of some passages' documents, and under their ids."""
+        """Hashes by id of what is stored of some passages' documents, whose stored ids are noted.
+
+        Raises:
+            SourceError: An id is that of a passage of another document.
+        """
+        owners = {passage.id: passage for passage in passages}
         documents = {passage.document for passage in passages}
-        ids = {passage.id for passage in passages}
-        # An id may have belonged to another document.
-        condition = f"{any_of('document', documents)} OR {any_of('id', ids)}"
-        hashes = {}
+        condition = f"{any_of('document', documents)} OR {any_of('id', owners)}"
+        rows = self._rows(condition)
+        if any(is_part_id(id_) for id_, document, _ in _foreign(rows, owners) if id_ == document):
+            self._writer.free_part_ids()
+            rows = self._rows(condition)
+        for id_, document, _ in _foreign(rows, owners):
+            raise _taken(owners[id_], document)
         self._stored.update((document, []) for document in documents)
+        for id_, document, _ in rows:
+            self._stored[document].append(id_)
+        return {id_: hash_ for id_, _, hash_ in rows}
+
+    def _rows(self, condition: str) -> list[tuple[str, ...]]:
+        """Ids, documents and hashes of stored passages."""
         columns = ["id", "document", "content_hash"]
         rows = self._writer.dataset.to_table(columns=columns, filter=condition)
-        for id_, document, hash_ in zip(*(c.to_pylist() for c in rows.columns), strict=True):
-            hashes[id_] = hash_
-            if document in documents:
-                self._stored[document].append(id_)
-        return hashes
+        return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
     def _end_document(self) -> list[str]:
         """The stored ids of the document at hand which did not come up; it is at hand no more."""
@@ -243,6 +275,20 @@ class _Ingest:
             with self._clock.stage("write"):
                 if vectors is not None:
                     self._writer.surfaces.add(missing, vectors)
+
+
+def _foreign(
+    rows: Iterable[tuple[str, ...]], owners: Mapping[str, Passage]
+) -> Iterator[tuple[str, ...]]:
+    """Stored rows under ids that are to be those of other documents."""
+    return (row for row in rows if row[0] in owners and owners[row[0]].document != row[1])
+
+
+def _taken(passage: Passage, owner: str) -> SourceError:
+    return SourceError(
+        f"Passage {passage.id!r} of document {passage.document!r} has the id of a passage of "
+        f"document {owner!r}. Give it another id, or delete that document first."
+    )
 
 
 def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage]) -> Iterator[str]:

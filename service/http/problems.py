@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from backends.errors import BackendError, FilterError, IndexLockedError
+from backends.errors import BackendError, FilterError, IndexLockedError, SourceError
 from featurizer.errors import FeaturizerError
 from router.errors import QuestionError, RouterError
 from service.errors import ServiceError
@@ -137,7 +137,7 @@ def problem_of(error: Exception) -> Problem:
 
 def _of_ours(error: Exception) -> Problem:
     detail = _sentence(str(error))
-    if isinstance(error, FilterError | QuestionError):
+    if isinstance(error, FilterError | QuestionError | SourceError):
         return Problem(422, "refused", detail)
     if isinstance(error, IndexLockedError):
         return Problem(409, "locked", detail, retry_after=1)

@@ -332,7 +332,6 @@ def cut(
         for document in documents:
             if len(document.id) > LONGEST_ID:
                 raise _refused(document, f"has an id of more than {LONGEST_ID} characters")
-            # Among them passages: a document may be called as a part of another is.
             if document.id in met:
                 raise _refused(document, "comes twice in the request; send it once")
             met.add(document.id)
@@ -342,12 +341,7 @@ def cut(
                     f"has {len(document.text):,} characters, and {characters:,} are stored; send "
                     "it in parts",
                 )
-            for passage in chunk_passage(document, words or CHUNK_WORDS):
-                if passage.id != document.id:
-                    if passage.id in met:
-                        raise _refused(document, f"has a part called as '{passage.id:.80}' is")
-                    met.add(passage.id)
-                yield passage
+            yield from chunk_passage(document, words or CHUNK_WORDS)
     except SourceError as error:
         raise Problem(422, "bad-document", f"A document cannot be stored: {error}.") from error
 

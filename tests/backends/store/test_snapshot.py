@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import backends.store.snapshot
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
+from backends.store.schema import to_batch
 from backends.store.snapshot import Corpus, Mentions, read_corpus
 from backends.types import Passage
 from tests.backends.store.conftest import ANALYSER, new_index
@@ -190,7 +191,10 @@ def change(index: PassageStore, chance: random.Random, step: int) -> None:
         replace(passage, id=f"{step}-{passage.id}", document=f"{step}-{passage.document}")
         for passage in some_passages(chance.randint(0, 4), step)
     ]
-    changed = [Passage(id_, "Now Carol", f"Carol met Dave in {step}.") for id_ in old[:1]]
+    changed = [
+        replace(passage, title="Now Carol", text=f"Carol met Dave in {step}.")
+        for passage in index.fetch(old[:1])
+    ]
     write(index, [*new, *changed], old[1:])
     if chance.random() < 0.3:
         with index.writer() as writer:
@@ -251,9 +255,12 @@ def test_much_that_is_new_is_read_in_one_pass(tmp_path: Path) -> None:
 
 
 def test_passages_that_share_one_content(tmp_path: Path) -> None:
-    """Two ids may name the same chunk of the same document."""
+    """Earlier Wyes stored one chunk of a document under two ids where it came twice."""
     twins = [Passage(id_, "Twin", "Anna met Bob.", document="both") for id_ in ("a", "b")]
-    index = make(tmp_path, [*twins, *some_passages(9)])
+    index = make(tmp_path, some_passages(9))
+    with index.writer() as writer:
+        writer.upsert(to_batch(twins, ANALYSER.analyse(twins), writer.schema))
+    index.refresh()
     before = read_corpus(index)
     write(index, [Passage("c", "Other", "Carol met Bob.")])
     later = read_corpus(index, before)
