@@ -250,6 +250,8 @@ def found_document(found: Found, id_: str, title: str) -> HeadedDocument:
         raise SourceError(found.error)
     cleaned = [(level, clean(text).strip()) for level, text in found.blocks]
     blocks = [(level, text) for level, text in cleaned if text]
+    if not blocks:
+        raise SourceError("holds no text; pictures of pages have to be recognised first")
     passage = parse_record(
         {
             "id": found.id or id_,

@@ -27,6 +27,8 @@ from backends.types import Metadata, Passage
 BEIR_CORPUS = "corpus.jsonl"
 LINES = (".jsonl", ".ndjson")
 """Endings of files whose lines are documents each."""
+ROWS = (*LINES, ".csv")
+"""Endings of files of several documents."""
 TEXT = ".txt"
 SUFFIXES = (TEXT, *READERS, *LINES)
 """All endings of files that are read."""
@@ -120,9 +122,10 @@ class Source:
                     f"{BEIR_CORPUS}."
                 )
         if not self._files:
+            others = f" It holds {in_words(self.left_out)}." if self.left_out else ""
             raise SourceError(
                 f"{source} holds neither {BEIR_CORPUS} nor any file that ends in "
-                f"{', '.join(SUFFIXES)}{said_left_out(self.left_out)}. Check the path."
+                f"{', '.join(SUFFIXES)}.{others} Check the path."
             )
         self.files = len(self._files)
         self._estimated = sum(file.passages for file in self._files)
@@ -160,12 +163,11 @@ class Source:
         with Sandbox(limits or Limits()) as sandbox:
             for file in self._files:
                 words = chunk_words or (LONGEST_WORDS if file.suffix in LINES else CHUNK_WORDS)
+                given = {**self._place(file), **(metadata or {})}
                 found = 0
                 for document in self._documents(file, sandbox, on_bad):
-                    if metadata:
-                        own = {**metadata, **document.metadata}
-                        document = replace(document, metadata=own)  # noqa: PLW2901
-                    for passage in chunk_passage(document, words):
+                    whole = replace(document, metadata={**given, **document.metadata})
+                    for passage in chunk_passage(whole, words):
                         found += 1
                         yield passage
                 self._done += file.passages
@@ -176,8 +178,7 @@ class Source:
             if file.suffix in LINES:
                 yield from read_lines(file.path, on_bad)
             elif file.suffix == TEXT:
-                document = text_document(file.name, file.path.read_bytes())
-                yield self._placed(document, file)
+                yield text_document(file.name, file.path.read_bytes())
             else:
                 yield from self._found_in(file, sandbox, on_bad)
         except OSError as error:
@@ -190,25 +191,24 @@ class Source:
         for found in sandbox.read(file.path, file.suffix):
             if not found.line:
                 title = PurePath(file.name).stem
-                yield self._placed(found_document(found, file.name, title), file)
+                yield found_document(found, file.name, title)
                 continue
             try:
                 yield _once(found_document(found, f"{file.name}:{found.line}", ""), met)
             except SourceError as error:
                 on_bad(BadLine(str(file.path), found.line, str(error)))
 
-    def _placed(self, document: Passage, file: _File) -> Passage:
-        """A document that is a file of a folder, with where it is and when it was changed."""
-        if not self._is_folder:
-            return document
+    def _place(self, file: _File) -> Metadata:
+        """Where a document of a folder is, and on which day it was changed; {} for rows."""
+        if not self._is_folder or file.suffix in ROWS:
+            return {}
         folder = PurePath(file.name).parent.as_posix()
-        changed = datetime.fromtimestamp(file.path.stat().st_mtime, UTC)
-        place = {
-            "path": file.name,
-            "folder": "" if folder == "." else folder,
-            "modified": changed.date().isoformat(),
-        }
-        return replace(document, metadata={**place, **document.metadata})
+        place = {"path": file.name, "folder": "" if folder == "." else folder}
+        try:
+            changed = datetime.fromtimestamp(file.path.stat().st_mtime, UTC)
+        except OSError:  # which the reading will tell
+            return place
+        return {**place, "modified": changed.date().isoformat()}
 
     def _walk(self, folder: Path) -> Iterator[tuple[str, Path]]:
         """Relative and full paths of files that are read; the others are counted."""
@@ -224,11 +224,10 @@ class Source:
                     self.left_out[path.suffix.lower()] += 1
 
 
-def said_left_out(left_out: Mapping[str, int]) -> str:
-    """What was left out, in words, as in "; left out: 25 .xyz, 1 .png"; "" for nothing."""
+def in_words(left_out: Mapping[str, int]) -> str:
+    """What was left out, most first, as in "25 .xyz, 1 .png"."""
     most = sorted(left_out.items(), key=lambda item: (-item[1], item[0]))
-    said = ", ".join(f"{count:,} {suffix or 'without an ending'}" for suffix, count in most)
-    return f"; left out: {said}" if said else ""
+    return ", ".join(f"{count:,} {suffix or 'without an ending'}" for suffix, count in most)
 
 
 def read_lines(path: Path, on_bad: OnBad) -> Iterator[Passage]:
@@ -290,15 +289,14 @@ def text_document(name: str, content: bytes) -> Passage:
 
 
 def _file(name: str, path: Path) -> _File:
-    if path.suffix.lower() in LINES:
+    try:
+        if path.suffix.lower() not in ROWS:
+            return _File(name, path, 1 + path.stat().st_size // _BYTES_PER_PASSAGE)
         with path.open("rb") as content:
             lines = sum(block.count(b"\n") for block in iter(lambda: content.read(1 << 20), b""))
         return _File(name, path, max(1, lines))
-    try:
-        size = path.stat().st_size
     except OSError:  # which the reading will tell
-        size = 0
-    return _File(name, path, 1 + size // _BYTES_PER_PASSAGE)
+        return _File(name, path, 1)
 
 
 def _unreadable(error: OSError) -> NoReturn:

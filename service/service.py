@@ -22,7 +22,7 @@ from service.http.metrics import Metrics
 from service.http.problems import Problem, request_id_of
 from service.http.tracing import record_retrieval
 from service.ingest.job_runner import JobRunner
-from service.ingest.sandbox import Sandbox
+from service.ingest.sandbox import FileReader
 from service.ingest.writer import CollectionWriter
 from service.refresh import Refresher
 from service.schemas.stats import RecentQuestion
@@ -67,7 +67,7 @@ class Service:
             settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
-        self.sandbox = Sandbox(settings.documents.limits)
+        self.sandbox = FileReader(settings.documents.limits)
         self.writers = {
             name: CollectionWriter(
                 collection,

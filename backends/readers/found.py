@@ -1,4 +1,4 @@
-"""What a reader is given and what it finds; plain types, which the limited process loads at once."""
+"""What a reader is given and what it finds, in plain types."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

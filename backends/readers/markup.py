@@ -96,7 +96,6 @@ def _markdown(text: str) -> Iterator[Block]:
 
     level = 0
     cells: list[str] | None = None  # of the row of a table
-    marks: list[str | None] = []  # of the lists around, the next number or None for a bullet
     mark = ""  # of the item that begins here
     for token in MarkdownIt("commonmark").enable("table").parse(text):
         kind = token.type
@@ -143,12 +142,12 @@ def _inline(tokens: Iterable[Any]) -> str:
 
 # What is no text of a page.
 _LEFT_OUT = frozenset(
-    """aside button canvas dialog footer form head iframe math nav noscript object script select
-    style svg template textarea""".split()  # noqa: SIM905 - names read better as words
+    """aside button canvas dialog footer form head iframe math nav noscript object script
+    select style svg template textarea""".split()  # noqa: SIM905 - names read better as words
 )
 _BLOCKS = frozenset(
-    """address article blockquote body br center dd details div dl dt fieldset figcaption figure
-    header hr li main ol p pre section summary table tbody tfoot thead tr ul""".split()  # noqa: SIM905
+    """address article blockquote body br center dd details div dl dt fieldset figcaption
+    figure header hr li main ol p pre section summary tbody tfoot thead ul""".split()  # noqa: SIM905 - names read better as words
 )
 _HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
 
@@ -201,47 +200,68 @@ def _html(source: str | bytes) -> Iterator[Block]:
         mains = root.findall(".//article")
     if len(mains) == 1 and "".join(mains[0].itertext()).strip():
         root = mains[0]
-    said: list[str] = []
-    level = rows = pre = 0
-
-    def flush() -> Iterator[Block]:
-        text = "".join(said)
-        said.clear()
-        text = text.strip("\n") if pre else one_line(text).removesuffix("|").rstrip()
-        if text and text != "-":
-            yield level, text
-
+    page = _Page()
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
-        tag = element.tag
-        if event == "start":
-            if tag in _LEFT_OUT or "hidden" in element.attrib or _is_anchor(element):
-                walker.skip_subtree()
-                continue
-            if tag in _HEADINGS or (tag in _BLOCKS and not rows) or tag in ("tr", "table"):
-                yield from flush()
-            elif tag in _BLOCKS:
-                said.append(" ")
-            level = int(tag[1]) if tag in _HEADINGS else level
-            rows += tag == "tr"
-            pre += tag == "pre"
-            if tag == "li" and not rows:
-                said.append("- ")
-            said.append(element.text or "")
+        left_out = element.tag in _LEFT_OUT or "hidden" in element.attrib or _is_anchor(element)
+        if event == "start" and left_out:
+            walker.skip_subtree()
+        elif event == "start":
+            yield from page.begin(element.tag)
+            page.say(element.text)
         else:
-            if tag not in _LEFT_OUT and "hidden" not in element.attrib and not _is_anchor(element):
-                if tag in ("td", "th"):
-                    said.append(" | ")
-                elif tag in _HEADINGS or (tag in _BLOCKS and not rows) or tag in ("tr", "table"):
-                    yield from flush()
-                elif tag in _BLOCKS:
-                    said.append(" ")
-                level = 0 if tag in _HEADINGS else level
-                rows -= tag == "tr"
-                pre -= tag == "pre"
+            if not left_out:
+                yield from page.end(element.tag)
             if element is not root:
-                said.append(element.tail or "")
-    yield from flush()
+                page.say(element.tail)
+    yield from page.flush()
+
+
+class _Page:
+    """The block of a page that is being read."""
+
+    def __init__(self) -> None:
+        self._said: list[str] = []
+        self._level = self._rows = self._pre = 0
+
+    def say(self, text: str | None) -> None:
+        """Go on with a text."""
+        self._said.append(text or "")
+
+    def begin(self, tag: str) -> Iterator[Block]:
+        """Take a tag that opens."""
+        yield from self._border(tag)
+        self._rows += tag == "tr"
+        self._pre += tag == "pre"
+        if tag in _HEADINGS:
+            self._level = int(tag[1])
+        elif tag == "li" and not self._rows:
+            self.say("- ")
+
+    def end(self, tag: str) -> Iterator[Block]:
+        """Take a tag that closes."""
+        if tag in ("td", "th"):
+            self.say(" | ")
+        yield from self._border(tag)
+        self._rows -= tag == "tr"
+        self._pre -= tag == "pre"
+        if tag in _HEADINGS:
+            self._level = 0
+
+    def _border(self, tag: str) -> Iterator[Block]:
+        # The cells of a row are one block, whatever is in them.
+        if tag in _HEADINGS or tag in ("tr", "table") or (tag in _BLOCKS and not self._rows):
+            yield from self.flush()
+        elif tag in _BLOCKS:
+            self.say(" ")
+
+    def flush(self) -> Iterator[Block]:
+        """End the block."""
+        text = "".join(self._said)
+        self._said.clear()
+        text = text.strip("\n") if self._pre else one_line(text).strip("| ")
+        if text and text != "-":
+            yield self._level, text
 
 
 def _is_anchor(element: Any) -> bool:  # noqa: ANN401 - lxml has no types
@@ -284,11 +304,12 @@ def _fields(fields: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - docutil
 
 
 _RST_LEFT_OUT = frozenset(
-    "comment docinfo image meta pending raw substitution_definition system_message target".split()  # noqa: SIM905
+    """comment docinfo image meta pending raw substitution_definition system_message target
+    topic""".split()  # noqa: SIM905 - names read better as words
 )
 _RST_BLOCKS = frozenset(
     """paragraph literal_block doctest_block math_block rubric term line attribution caption
-    title""".split()  # noqa: SIM905
+    title""".split()  # noqa: SIM905 - names read better as words
 )
 
 
@@ -312,10 +333,9 @@ def _rst(node: Any, level: int, mark: str = "") -> Iterator[Block]:  # noqa: ANN
             yield from _rst(child, level, mark)
 
 
-_NOTHING = frozenset(
-    "toctree index currentmodule module highlight contents only tabularcolumns".split()
-)  # noqa: SIM905
-_CODE = frozenset("code-block sourcecode literalinclude prompt ipython testcode doctest".split())  # noqa: SIM905
+# Of Sphinx: what holds no text, and what holds code.
+_NOTHING = frozenset(["toctree", "index", "currentmodule", "module", "highlight", "tabularcolumns"])
+_CODE = frozenset(["code", "code-block", "sourcecode", "literalinclude", "prompt", "testcode"])
 
 
 class _Any(dict[str, Any]):
@@ -330,7 +350,7 @@ def _accept_sphinx() -> None:
     from docutils import nodes  # noqa: PLC0415
     from docutils.parsers.rst import Directive, directives, roles  # noqa: PLC0415
 
-    class Other(Directive):
+    class Other(Directive):  # type: ignore[misc]
         optional_arguments = 1
         final_argument_whitespace = True
         has_content = True
@@ -351,13 +371,13 @@ def _accept_sphinx() -> None:
             return [held]
 
     def text_of(
-        name: str, rawtext: str, text: str, lineno: int, inliner: object, *_: object, **__: object
+        _name: str, rawtext: str, text: str, *_: object, **__: object
     ) -> tuple[list[Any], list[Any]]:
         shown = re.sub(r"\s*<[^<>]*>$", "", text).lstrip("~!") or text
         return [nodes.inline(rawtext, shown)], []
 
     def directive(name: str, language: Any, tree: Any) -> tuple[Any, list[Any]]:  # noqa: ANN401
-        found, _ = known_directive(name, language, tree)
+        found = None if name in _CODE else known_directive(name, language, tree)[0]
         return found or Other, []
 
     def role(name: str, language: Any, lineno: int, reporter: Any) -> tuple[Any, list[Any]]:  # noqa: ANN401

@@ -97,7 +97,7 @@ class Sandbox:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "backends.readers.extract"],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={key: value for key, value in os.environ.items() if key in _PASSED},
                 # Ctrl-C is for whoever started it, and what it started ends with it.

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import JSONResponse
 
+from backends.sources import SUFFIXES
 from backends.store.documents import Removal, StoredDocument, list_documents, read_document
 from service.collections import Collection
 from service.http.auth import READ, WRITE
@@ -64,7 +65,7 @@ _BODY: dict[str, Any] = {
                             "type": "array",
                             "items": {"type": "string", "format": "binary"},
                             "description": (
-                                "Files that end in .txt, .md, .pdf, .docx or .jsonl. The last part "
+                                f"Files that end in {', '.join(SUFFIXES)}. The last part "
                                 "of a file's name becomes the id of its document."
                             ),
                         },
