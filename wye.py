@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
-from backends.documents import CHUNK_WORDS, chunk_passage, parse_record
+from backends.documents import CHUNK_WORDS, chunk_passage, clean_metadata, parse_record
 from backends.errors import BackendError, SourceError
 from backends.progress import Progress
 from backends.readers.found import Limits
@@ -433,10 +433,11 @@ def read(
 
 
 def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:
-    if isinstance(document, Passage):
-        yield document
-        return
     try:
+        if isinstance(document, Passage):
+            clean_metadata(document.metadata)
+            yield document
+            return
         yield from chunk_passage(parse_record(asdict(document)), words)
     except SourceError as error:
         raise SourceError(f"Document {document.id!r} cannot be added: {error}.") from error

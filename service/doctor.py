@@ -168,19 +168,30 @@ def _access(settings: ServiceSettings) -> str:
     return f"{count} API keys."
 
 
-def _address(settings: ServiceSettings) -> str:
-    serve = settings.serve
-    family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
+def refuse_taken_address(host: str, port: int) -> None:
+    """Refuse to listen where that cannot be done.
+
+    Raises:
+        ServiceError: Another program listens there, or the address is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((serve.host, serve.port))
+            probe.bind((host, port))
         except OSError as error:
-            reason = error.strerror or str(error)
-            return (
-                f"! {serve.host} port {serve.port} cannot be had ({reason}). If that is not a "
+            raise ServiceError(
+                f"{host} port {port} cannot be had ({error.strerror or error}). If that is not a "
                 "server of yours that runs already, take another --port."
-            )
+            ) from None
+
+
+def _address(settings: ServiceSettings) -> str:
+    serve = settings.serve
+    try:
+        refuse_taken_address(serve.host, serve.port)
+    except ServiceError as error:
+        return f"! {error}"
     return f"{serve.host} port {serve.port} is free."
 
 
@@ -190,6 +201,9 @@ def _request_log(settings: ServiceSettings) -> str:
     RequestLog(path).close()
     if not there:
         path.unlink()
+    free = shutil.disk_usage(path.parent).free
+    if free < LEAST_FREE:
+        return f"! {path} can be written, but its disk has only {free / 1e9:.1f} GB left."
     return f"{path} can be written."
 
 

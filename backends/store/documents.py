@@ -34,15 +34,18 @@ class Page:
     version: int
 
 
-def list_documents(folder: Path, after: str = "", limit: int = 100) -> Page:
+def list_documents(folder: Path, after: str = "", limit: int = 100, prefix: str = "") -> Page:
     """The first documents, or those that follow the last one of the page before.
+
+    Args:
+        prefix: What their ids begin with; others are neither listed nor counted.
 
     Raises:
         IndexNotFoundError: There is no index.
     """
     index = PassageStore.open(folder)
     column = index.snapshot().to_table(columns=["document"])["document"]
-    ids: list[str] = sorted(pc.unique(column).to_pylist())
+    ids = sorted(id_ for id_ in pc.unique(column).to_pylist() if id_.startswith(prefix))
     wanted = [id_ for id_ in ids if id_ > after]
     documents = _read(index, wanted[:limit])
     return Page(tuple(documents), len(wanted) > limit, len(ids), index.version)

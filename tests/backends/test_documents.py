@@ -43,6 +43,24 @@ def test_whatever_the_record_it_can_be_stored_or_is_refused(value: object, meta:
     assert clean(passage.text) == passage.text
 
 
+@given(st.text(alphabet="ab. ", max_size=80), st.integers(1, 9))
+def test_a_long_paragraph_is_read_in_pieces_that_are_all_of_it(text: str, piece: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("backends.documents._PIECE", piece)
+        chunks = chunk_text(text, 3)
+    assert "".join("".join(chunks).split()) == "".join(text.split())
+
+
+@given(st.lists(st.sampled_from(["\r", "\n", "\x85", "\x9b", "\u202e", "a", "ab\r\n"])))
+def test_a_long_text_is_cleaned_in_pieces_as_a_short_one_is(parts: list[str]) -> None:
+    text = "".join(parts)
+    short = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n")
+    short = short.replace("\x9b", "").replace("\u202e", "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("backends.documents._PIECE", 2)
+        assert clean(text) == short
+
+
 texts = st.text(st.sampled_from("ab .!?\n\t(\"'。😀א") | st.characters(exclude_categories=["Cs"]))
 
 
