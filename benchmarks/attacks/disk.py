@@ -60,7 +60,7 @@ def half_written_job(target: Target) -> Outcome:
         "metrics": target.send("GET", "/metrics")[0],
     }
     lines = len([line for line in server.lines if job.name in line])
-    time.sleep(3)
+    time.sleep(2)
     more = len([line for line in server.lines if job.name in line]) - lines
     if job.exists():
         (job / "job.json").unlink()

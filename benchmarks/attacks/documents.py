@@ -23,7 +23,7 @@ def document_of_quotes(target: Target) -> Outcome:
     with target.probing() as seen:
         started = time.monotonic()
         body = {"text": '"' * 96_000}
-        status, said = target.send("PUT", "/v1/documents/quotes", json=body)
+        status, said = target.send("PUT", "/v1/documents/quotes", json=body, timeout=120)
         if status == 202:
             target.has_ended(json.loads(said)["id"])
         taken = time.monotonic() - started
@@ -112,13 +112,13 @@ def upload_client_leaves(target: Target) -> Outcome:
     server = target.ready()
     with FileLock(server.index / "writer.lock"):
         status, _ = target.send(
-            "PUT", "/v1/documents/left", json={"text": "A bridge."}, timeout=1.5
+            "PUT", "/v1/documents/left", json={"text": "A bridge."}, timeout=0.7
         )
-        time.sleep(1)
-    time.sleep(2)
+        time.sleep(0.5)
+    time.sleep(1)
     found, _ = target.send("GET", "/v1/documents/left")
     target.send("DELETE", "/v1/documents/left")
-    return Outcome(status == 0 and found == 404, f"left after 1.5 s; then GET {found}")
+    return Outcome(status == 0 and found == 404, f"left after 0.7 s; then GET {found}")
 
 
 def empty_password_pdf(target: Target) -> Outcome:

@@ -1,6 +1,5 @@
 """Attacks on connections, keys and logs."""
 
-import json
 import signal
 import threading
 import time
@@ -99,7 +98,7 @@ def withdrawn_key(target: Target) -> Outcome:
         status, _ = target.send("POST", "/v1/retrieve", key="boss", json=QUICK)
     taken = time.monotonic() - started
     target.keys_file.write_text(whole, encoding="utf-8")
-    time.sleep(2)
+    time.sleep(0.5)
     return Outcome((before, status) == (200, 401), f"{before}, then {status} after {taken:.1f} s")
 
 
@@ -123,12 +122,12 @@ def paths_without_key(target: Target) -> Outcome:
     away = server.index.with_name("away")
     server.index.rename(away)
     try:
-        time.sleep(3)
+        time.sleep(1.5)
         replies = [target.send("GET", path, key=None) for path in ("/ready", "/health")]
         dense, _ = target.send("POST", "/v1/retrieve", json={**QUICK, "route": "dense"})
     finally:
         away.rename(server.index)
-    time.sleep(3)
+    time.sleep(1.5)
     told = [
         word
         for word in (server.index.name, ".lance", "/lance")
