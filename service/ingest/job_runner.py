@@ -11,6 +11,7 @@ from backends.errors import BackendError, IndexLockedError
 from backends.types import Passage
 from service.collections import Collection
 from service.errors import ServiceError
+from service.http.keys import ASKING
 from service.http.metrics import DocumentMetrics
 from service.http.problems import Problem
 from service.ingest.jobs import Job, State
@@ -68,7 +69,7 @@ class JobRunner:
 
     async def jobs(self, collection: Collection | None) -> list[Job]:
         """Jobs of a collection, or of all that are loaded; newest first."""
-        writers = self._loaded() if collection is None else [self._writers[collection.name]]
+        writers = [each for each in self._seen() if collection in (None, each.collection)]
         found = [job for each in writers for job in await each.off_loop(each.jobs.jobs)]
         return sorted(found, key=lambda job: job.id, reverse=True)
 
@@ -89,7 +90,7 @@ class JobRunner:
         return job
 
     async def _find(self, id_: str) -> tuple[Job, CollectionWriter]:
-        for writer in self._loaded():
+        for writer in self._seen():
             job = await asyncio.to_thread(writer.jobs.job, id_)
             if job is not None:
                 return job, writer
@@ -99,6 +100,12 @@ class JobRunner:
             f"There is no job '{id_:.40}'. Jobs that ended are kept for "
             f"{self._settings.keep_seconds / 3600:g} hours; /v1/jobs lists them.",
         )
+
+    def _seen(self) -> list[CollectionWriter]:
+        """Of the collections whose jobs whoever asks may see; a filter lets none through."""
+        key = ASKING.get()
+        loaded = [] if key.filter else self._loaded()
+        return [writer for writer in loaded if key.sees(writer.collection.name)]
 
     def _loaded(self) -> list[CollectionWriter]:
         return [writer for writer in self._writers.values() if writer.collection.is_ready]

@@ -63,6 +63,17 @@ def _a_route(value: object) -> object:
         raise ValueError(str(error)) from None
 
 
+def _exact(value: object) -> object:
+    """Neither "5" nor true is a number, though Python would make one of it."""
+    if isinstance(value, str | bool):
+        raise ValueError("send a number, without quotes")  # noqa: TRY004 - pydantic's word
+    return value
+
+
+Exact = BeforeValidator(_exact)
+"""Of a number in JSON."""
+
+
 def _some_words(text: str) -> str:
     if not text.strip():
         raise ValueError("ask with at least one word")
@@ -83,6 +94,7 @@ QuestionText = Annotated[
 ]
 Passages = Annotated[
     int,
+    Exact,
     Field(
         ge=1,
         le=MOST_PASSAGES,
@@ -112,6 +124,7 @@ CollectionName = Annotated[
 ]
 DeadlineMs = Annotated[
     int | None,
+    Exact,
     Field(
         ge=1,
         le=3_600_000,
@@ -134,6 +147,7 @@ RouteChoice = Annotated[
 ]
 MaxLatencyMs = Annotated[
     float | None,
+    Exact,
     Field(
         gt=0,
         le=3_600_000,
@@ -155,6 +169,7 @@ class SearchRequest(Strict):
     collection: CollectionName = None
     explain: bool = Field(
         default=False,
+        strict=True,
         description=(
             "Also say why it took its route (`route.summary`), what pushed the score "
             "(`route.contributions`), how the question is built "
