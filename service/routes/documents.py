@@ -14,7 +14,7 @@ from service.http.auth import READ, WRITE
 from service.http.keys import ASKING
 from service.http.problems import Problem
 from service.ingest.bodies import cut, documents_of, passage_of
-from service.ingest.jobs import Job
+from service.ingest.job import Job
 from service.ingest.writer import WriteResult
 from service.routes.jobs import job_value
 from service.schemas.common import CollectionName

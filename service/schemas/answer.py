@@ -23,8 +23,8 @@ class AnswerRequest(SearchRequest):
     )
     max_tokens: Annotated[
         int | None,
-        Exact,
         Field(ge=1, le=32_768, description="Of the answer, for a language model."),
+        Exact,
     ] = None
 
     model_config = ConfigDict(

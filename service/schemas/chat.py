@@ -89,18 +89,18 @@ class ChatRequest(BaseModel):
     stream: StrictBool | None = False
     stream_options: StreamOptions | None = None
     n: Annotated[
-        int | None, Exact, Field(ge=1, le=1, description="One answer is all there is.")
+        int | None, Field(ge=1, le=1, description="One answer is all there is."), Exact
     ] = None
-    temperature: Annotated[float | None, Exact, Field(ge=0, le=2)] = None
-    top_p: Annotated[float | None, Exact, Field(ge=0, le=1)] = None
-    max_tokens: Annotated[int | None, Exact, Field(ge=1, le=MOST_TOKENS)] = None
-    max_completion_tokens: Annotated[int | None, Exact, Field(ge=1, le=MOST_TOKENS)] = None
+    temperature: Annotated[float | None, Field(ge=0, le=2), Exact] = None
+    top_p: Annotated[float | None, Field(ge=0, le=1), Exact] = None
+    max_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS), Exact] = None
+    max_completion_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS), Exact] = None
     stop: (
         Annotated[str, Field(max_length=200)] | Annotated[list[str], Field(max_length=4)] | None
     ) = None
-    seed: Annotated[int | None, Exact, Field(ge=-(2**63), le=2**63 - 1)] = None
-    frequency_penalty: Annotated[float | None, Exact, Field(ge=-2, le=2)] = None
-    presence_penalty: Annotated[float | None, Exact, Field(ge=-2, le=2)] = None
+    seed: Annotated[int | None, Field(ge=-(2**63), le=2**63 - 1), Exact] = None
+    frequency_penalty: Annotated[float | None, Field(ge=-2, le=2), Exact] = None
+    presence_penalty: Annotated[float | None, Field(ge=-2, le=2), Exact] = None
     wye: WyeOptions = Field(default_factory=WyeOptions)
 
     def sampling(self) -> dict[str, Any]:

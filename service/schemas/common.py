@@ -94,12 +94,12 @@ QuestionText = Annotated[
 ]
 Passages = Annotated[
     int,
-    Exact,
     Field(
         ge=1,
         le=MOST_PASSAGES,
         description="Passages wanted; fewer come back where there are no more.",
     ),
+    Exact,
 ]
 Filter = Annotated[
     dict[str, Any] | None,
@@ -124,7 +124,6 @@ CollectionName = Annotated[
 ]
 DeadlineMs = Annotated[
     int | None,
-    Exact,
     Field(
         ge=1,
         le=3_600_000,
@@ -134,6 +133,7 @@ DeadlineMs = Annotated[
             "found in time, the reply is 504."
         ),
     ),
+    Exact,
 ]
 RouteChoice = Annotated[
     Route,
@@ -147,7 +147,6 @@ RouteChoice = Annotated[
 ]
 MaxLatencyMs = Annotated[
     float | None,
-    Exact,
     Field(
         gt=0,
         le=3_600_000,
@@ -156,6 +155,7 @@ MaxLatencyMs = Annotated[
             "one that the score asks for usually takes longer, and `route.reason` says `budget`."
         ),
     ),
+    Exact,
 ]
 
 

@@ -23,8 +23,8 @@ class RankingOptions(BaseModel):
     ] = None
     score_threshold: Annotated[
         float | None,
-        Exact,
         Field(description="Leaves out what scores less. Scores are those of the route."),
+        Exact,
     ] = None
 
 
@@ -34,7 +34,7 @@ class StoreSearchRequest(Strict):
     query: QuestionText | Annotated[list[QuestionText], Field(min_length=1, max_length=8)] = Field(
         description="One query, or several, whose rankings are fused with equal weights."
     )
-    max_num_results: Annotated[int, Exact, Field(ge=1, le=50)] = 10
+    max_num_results: Annotated[int, Field(ge=1, le=50), Exact] = 10
     filters: Filter = None
     ranking_options: RankingOptions | None = None
     rewrite_query: StrictBool | None = Field(
