@@ -111,7 +111,7 @@ function degraded({ degraded: kinds }) {
   const meaning = {
     failed: "a route failed, dense answered instead",
     late: "a route would have been late, dense answered instead",
-    arm: "the graph alone was asked, and knew nothing that the question names",
+    arm: "a single arm was asked, and had nothing to go by",
   };
   return card(
     "Degraded",
