@@ -172,7 +172,17 @@ function runAll() {
   });
 }
 
+// Asks as a link says; what it names and there is not here is told, and nothing else asked instead.
 export function ask(body) {
+  for (const name of ["route", "collection"]) {
+    const there = [...$(name).options].map((option) => option.value);
+    if (body[name] && !there.includes(body[name])) {
+      const detail = `There is no ${name} '${body[name]}' here; there is ${there.join(", ")}.`;
+      $("result").replaceChildren();
+      showProblem($("problem"), new Problem({ title: "This link does not fit", detail }), onKey);
+      return;
+    }
+  }
   fillIn(body);
   run();
 }

@@ -143,7 +143,7 @@ function recent(questions, several) {
           several ? el("span", { class: "dim" }, one.collection) : null,
           el("span", { class: "dim number" }, one.score === null ? one.asked : one.score.toFixed(3)),
           el("span", { class: "dim number" }, ms(one.ms)),
-          one.degraded ? el("span", { class: "note" }, one.degraded) : null,
+          one.degraded ? el("span", { class: one.degraded === "arm" ? "dim" : "note" }, one.degraded) : null,
         ),
       ),
     ),
