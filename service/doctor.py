@@ -26,6 +26,7 @@ from service.collections import WARM_UP, check_router, index_folders, router_set
 from service.errors import ServiceError
 from service.http.auth import refuse_open_server
 from service.http.keys import KeyRing, read_keys
+from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
 
 LEAST_FREE = 1 << 30
@@ -87,6 +88,8 @@ def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
     for name, folder in collections.items():
         own = settings.model_copy(update={"router": routers.get(name, settings.router)})
         yield _look(f"index {name}", partial(_index, own, folder, models))
+        if fault := JobStore(folder, name).fault:
+            yield Finding(f"jobs {name}", Health.WARNING, fault)
         if own.router != settings.router:
             yield _look(f"router {name}", partial(_router_of, own, name, folder, models))
 
