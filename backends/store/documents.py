@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from backends.filters import Columns, parse_filter
 from backends.store.index import PassageStore
 from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
+from backends.store.versions import reading
 from backends.types import Passage
 
 
@@ -39,10 +40,12 @@ def list_documents(folder: Path, after: str = "", limit: int = 100) -> Page:
 
     Raises:
         IndexNotFoundError: There is no index.
+        IndexDamagedError: It cannot be read.
     """
     index = PassageStore.open(folder)
-    column = index.snapshot().to_table(columns=["document"])["document"]
-    ids: list[str] = sorted(pc.unique(column).to_pylist())
+    with reading(folder):
+        column = index.snapshot().to_table(columns=["document"])["document"]
+        ids: list[str] = sorted(pc.unique(column).to_pylist())
     wanted = [id_ for id_ in ids if id_ > after]
     documents = _read(index, wanted[:limit])
     return Page(tuple(documents), len(wanted) > limit, len(ids), index.version)
@@ -53,6 +56,7 @@ def read_document(folder: Path, id_: str) -> StoredDocument | None:
 
     Raises:
         IndexNotFoundError: There is no index.
+        IndexDamagedError: It cannot be read.
     """
     return next(iter(_read(PassageStore.open(folder), [id_])), None)
 
@@ -60,10 +64,12 @@ def read_document(folder: Path, id_: str) -> StoredDocument | None:
 def _read(index: PassageStore, ids: Sequence[str]) -> list[StoredDocument]:
     if not ids:
         return []
-    rows = index.snapshot().to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("document", ids))
+    condition = any_of("document", ids)
     chunks: dict[str, list[Passage]] = {}
-    for passage in to_passages(rows):
-        chunks.setdefault(passage.document, []).append(passage)
+    with reading(index.path):
+        rows = index.snapshot().to_table(columns=list(PASSAGE_COLUMNS), filter=condition)
+        for passage in to_passages(rows):
+            chunks.setdefault(passage.document, []).append(passage)
     return [
         StoredDocument(id_, tuple(sorted(chunks[id_], key=lambda passage: passage.chunk)))
         for id_ in ids
@@ -95,10 +101,12 @@ def matching(folder: Path, wanted: Removal) -> tuple[list[str], int]:
 
     Raises:
         IndexNotFoundError: There is no index.
+        IndexDamagedError: It cannot be read.
         FilterError: The filter is not well formed.
     """
     index = PassageStore.open(folder)
-    return _select(index.snapshot(), wanted), index.version
+    with reading(folder):
+        return _select(index.snapshot(), wanted), index.version
 
 
 def remove(folder: Path, wanted: Removal) -> tuple[list[str], int]:
@@ -109,11 +117,13 @@ def remove(folder: Path, wanted: Removal) -> tuple[list[str], int]:
 
     Raises:
         IndexNotFoundError: There is no index.
+        IndexDamagedError: It cannot be read.
         IndexLockedError: Another process is writing.
         FilterError: The filter is not well formed.
     """
     with PassageStore.open(folder).writer() as writer:
-        ids = _select(writer.dataset, wanted)
+        with reading(folder):
+            ids = _select(writer.dataset, wanted)
         writer.delete(ids)
         return ids, writer.version
 
@@ -138,19 +148,23 @@ def take_inventory(folder: Path) -> dict[str, object]:
 
     Raises:
         IndexNotFoundError: There is no index.
+        IndexDamagedError: It cannot be read.
         IndexMismatchError: Another schema version wrote it.
     """
     index = PassageStore.open(folder)
     versions = index.versions()
-    documents = index.snapshot().to_table(columns=["document"])["document"]
+    with reading(folder):
+        documents = index.snapshot().to_table(columns=["document"])["document"]
+        mentions = _mentions(index)
     return {
+        **({"fault": index.fault} if index.fault else {}),
         "index": str(folder),
         "version": index.version,
         "written": versions[-1].written.isoformat(timespec="seconds"),
         "versions kept": len(versions),
         "passages": len(documents),
         "documents": len(pc.unique(documents)),
-        **_mentions(index),
+        **mentions,
         "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),
         "dimension": index.dimension,
         "schema": SCHEMA_VERSION,
