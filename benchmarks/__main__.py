@@ -18,10 +18,11 @@ QUICK = {
     "scale": "--vectors 5000 --graphs 10000",
     "router": "--questions 400",
     "features": "--rounds 1",
-    "crash": "--moments 5",
+    "crash": "--kills 25",
 }
 """Those that take no minutes with these options, and nothing but this repository."""
 OTHERS = (
+    "attacks",
     "fusion",
     "indexing",
     "linearrag",
@@ -69,7 +70,10 @@ def usage() -> str:
     """What there is, and what it measures."""
     lines = ["python -m benchmarks NAME [options]; NAME --help tells the options.", ""]
     for name in sorted((*QUICK, *OTHERS)):
-        source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+        path = Path(__file__).with_name(f"{name}.py")
+        source = (path if path.is_file() else path.with_suffix("") / "__init__.py").read_text(
+            "utf-8"
+        )
         title = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
         lines.append(f"{name:<16}{title}")
     lines += ["", "Without NAME, one after another:"]

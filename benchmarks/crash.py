@@ -1,31 +1,45 @@
-"""Kill a writer at many moments, and check that the index never notices.
+"""Kill a writer a thousand times, and check that the index never notices.
 
-Each operation runs in a process of its own, and is killed with SIGKILL at moments spread evenly
-over its duration. Then
+Each run of an operation is a process of its own that is killed with SIGKILL: half of them at a
+moment drawn from its duration, half before or after a step that makes something durable (a sync of
+a file, a commit of the jobs' database). Then
 
-- the index opens at a version that an undisturbed run passes through, and no other;
-- every surface that this version mentions has its vector;
+- the index opens, without repair, at a version that an undisturbed run passes through: no row of
+  another document is touched, and of what was acknowledged nothing is lost;
+- an upload that was acknowledged is a job that the next server takes up and ends;
+- every surface that is mentioned has its vector;
 - running the operation again completes, with the content that an undisturbed run ends with.
 """
 
 import argparse
 import hashlib
 import json
+import multiprocessing
+import os
+import random
 import shutil
-import subprocess
-import sys
+import signal
+import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from itertools import count
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
+from starlette.testclient import TestClient
 
 from backends.errors import IndexNotFoundError
+from backends.progress import Silent
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus, read_corpus
@@ -33,40 +47,63 @@ from backends.types import Passage
 from backends.words import title_names
 from benchmarks import harness
 from benchmarks.harness import Table
-from benchmarks.hashing import HashAnalyser
+from benchmarks.hashing import FakeAnalyser
+from featurizer.analyser import AnalyserSettings
+from router.session import Session
+from service.app import build
+from service.ingest.jobs import JobStore
+from service.logs import LOG
+from service.settings import DocumentSettings, ServeSettings, ServiceSettings
 
 WINDOW = 6
 DELAY = 0.002
 DOCUMENTS = 24
 CHUNKS = 3
-_RETRIES = 6
+_RETRIES = 8
+_PATIENCE = 60.0
+# Nothing has begun a thread in the process that is forked.
+warnings.filterwarnings("ignore", "lance is not fork-safe")
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload([__name__])
+
+Said = Callable[[str], None]
+"""Told of each acknowledgement: "done", or "accepted" of what a later one says is done."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add how often."""
-    parser.add_argument("--moments", type=int, default=50, help="kills of each operation")
+    parser.add_argument("--kills", type=int, default=1000, help="of all operations together")
 
 
 def run(given: argparse.Namespace) -> int:
-    """Kill every operation at every moment; returns 1 where one did harm, or did not land."""
+    """Kill every operation equally often; returns 1 where one did harm, or did not land."""
+    each = -(-given.kills // len(OPERATIONS))
     harness.print_header(
-        f"A writer killed at {given.moments} moments of each operation",
-        seed=None,
+        f"A writer killed {each * len(OPERATIONS)} times",
+        seed=given.seed,
         data=f"{len(edition(0))} made-up passages, windows of {WINDOW}",
     )
-    columns = ["operation", "seconds", "states", "landed", "seen", "whole", "cached", "completed"]
-    table = Table(columns, width=10)
-    survived = True
+    columns = ["operation", "seconds", "steps", "states", "kills", "landed", "seen", "opened"]
+    table = Table([*columns, "kept", "resumed", "cached", "completed"], width=10)
+    survived, started = True, time.monotonic()
+    chance = random.Random(given.seed)
     for operation in OPERATIONS:
         with tempfile.TemporaryDirectory() as scratch:
             bench = Bench(operation, Path(scratch))
-            trials = [bench.trial((i + 0.5) / given.moments) for i in range(given.moments)]
-        whole = [trial.state for trial in trials if trial.state is not None]
-        harm = [sum(trial.cached for trial in trials), sum(trial.completed for trial in trials)]
+            trials = [bench.trial(chance.random(), at_step=n % 2 == 1) for n in range(each)]
+        seen = {trial.state for trial in trials if trial.state is not None}
+        harm = [
+            sum(getattr(trial, name) for trial in trials)
+            for name in ("opened", "kept", "resumed", "cached", "completed")
+        ]
         landed = sum(trial.landed for trial in trials)
-        counts = [bench.commits, landed, len(set(whole)), len(whole), *harm]
-        table.row(operation, bench.duration, *counts)
+        table.row(
+            operation, bench.duration, bench.steps, bench.commits, each, landed, len(seen), *harm
+        )
+        for trial in [trial for trial in trials if not trial.survived][:3]:
+            print(f"  {trial}")
         survived &= all(trial.survived for trial in trials)
+    print(f"\n{time.monotonic() - started:.0f} s. {'PASS' if survived else 'FAIL'}")
     return 0 if survived else 1
 
 
@@ -77,8 +114,11 @@ class Trial:
     Attributes:
         operation: What was running.
         landed: Whether the kill came before the operation had ended.
-        state: How many of the operation's commits had been made; None if the index was in a state
+        state: How many of the operation's contents had been committed; None if the index held one
             that no undisturbed run passes through.
+        opened: Whether there was an index where there must be one, with such a content.
+        kept: Whether everything that was acknowledged as done was there.
+        resumed: Whether the next server ended what was acknowledged as accepted.
         cached: Whether every surface mentioned had its vector.
         completed: Whether running it again gave the content of an undisturbed run.
     """
@@ -86,13 +126,21 @@ class Trial:
     operation: str
     landed: bool
     state: int | None
+    kept: bool
+    resumed: bool
     cached: bool
     completed: bool
 
     @property
+    def opened(self) -> bool:
+        """Whether the index was in a state that an undisturbed run passes through."""
+        return self.state is not None
+
+    @property
     def survived(self) -> bool:
         """Whether the kill did land, and did no harm."""
-        return self.landed and self.state is not None and self.cached and self.completed
+        unharmed = self.opened and self.kept and self.resumed and self.cached and self.completed
+        return self.landed and unharmed
 
 
 def edition(number: int) -> list[Passage]:
@@ -103,41 +151,85 @@ def edition(number: int) -> list[Passage]:
         for chunk in range(chunks):
             revision = number if document % 2 else 0
             text = f"Anna{document} met Bob{chunk} in edition {revision}. They talked elsewhere."
-            id_ = f"d{document}#{chunk}"
-            name = f"Title{revision} {document} (book)"
-            passages.append(Passage(id_, name, text, {"n": chunk}, f"d{document}", chunk))
+            id_ = f"{_name(document)}#{chunk}"
+            title = f"Title{revision} {document} (book)"
+            passages.append(Passage(id_, title, text, {"n": chunk}, _name(document), chunk))
     return passages
 
 
-def first_ingest(folder: Path, delay: float, keep: timedelta) -> None:
+def first_ingest(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
     """Create the index and fill it."""
-    _ingest(edition(0), folder, delay, keep)
+    _ingest(edition(0), folder, delay, keep, said)
 
 
-def upsert(folder: Path, delay: float, keep: timedelta) -> None:
+def upsert(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
     """Bring a filled index up to the revised corpus."""
-    _ingest(edition(1), folder, delay, keep)
+    _ingest(edition(1), folder, delay, keep, said)
 
 
-def delete(folder: Path, delay: float, keep: timedelta) -> None:
+def delete(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
     """Delete documents one by one."""
     index = PassageStore.open(folder)
     with index.writer() as writer:
         for document in range(0, DOCUMENTS, 2):
-            writer.delete([f"d{document}#{chunk}" for chunk in range(CHUNKS)])
+            writer.delete([f"{_name(document)}#{chunk}" for chunk in range(CHUNKS)])
+            said("done")
             time.sleep(delay)
         writer.compact(keep)
 
 
-OPERATIONS: dict[str, Callable[[Path, float, timedelta], None]] = {
+def compact(folder: Path, delay: float, keep: timedelta, said: Said) -> None:
+    """Rewrite all files after every few deletions."""
+    index = PassageStore.open(folder)
+    with index.writer() as writer:
+        for document in range(1, 13):
+            writer.delete([f"{_name(document)}#0"])
+            said("done")
+            writer.compact(keep)
+            time.sleep(delay)
+
+
+def job(folder: Path, delay: float, keep: timedelta, said: Said) -> None:  # noqa: ARG001
+    """Upload, put and delete over HTTP, and upload again."""
+    with _serving(folder, delay) as client:
+        for revision in range(2):
+            rows = (
+                {"_id": f"up{n}{'#1' if n % 3 else ''}", "text": f"Anna{n} met Bob{revision}."}
+                for n in range(12)
+            )
+            content = "\n".join(map(json.dumps, rows))
+            kind = {"content-type": "application/x-ndjson"}
+            sent = client.post("/v1/documents", content=content, headers=kind)
+            assert sent.status_code == 202, sent.text
+            said("accepted")
+            _settle(folder, client)
+            said("done")
+            for n in range(3):
+                text = f"Carl{n} is in revision {revision}."
+                put = client.put(f"/v1/documents/put%23{n}", json={"text": text})
+                assert put.is_success, put.text
+                said("done")
+            gone = client.delete(f"/v1/documents/{_name(revision).replace('#', '%23')}")
+            assert gone.status_code in (200, 404), gone.text
+            said("done")
+
+
+OPERATIONS: dict[str, Callable[[Path, float, timedelta, Said], None]] = {
     "ingest": first_ingest,
     "upsert": upsert,
     "delete": delete,
+    "compact": compact,
+    "job": job,
 }
 
 
 class Bench:
-    """One of `OPERATIONS` with all that its trials share."""
+    """One of `OPERATIONS` with all that its trials share.
+
+    Attributes:
+        duration: Seconds that a run takes.
+        steps: How often a run makes something durable, before and after counted as two.
+    """
 
     def __init__(self, operation: str, folder: Path) -> None:
         """Make the index to start from, below a folder, and learn what an undisturbed run does."""
@@ -145,30 +237,53 @@ class Bench:
         self._base = folder / "base"
         self._scratch = folder / "scratch"
         if operation != "ingest":
-            first_ingest(self._base, 0.0, timedelta(0))
+            first_ingest(self._base, 0.0, timedelta(0), _to_nobody)
+        self.duration, self.steps = self._time()
         undisturbed = self._restart()
         before = _newest_version(undisturbed)
-        OPERATIONS[operation](undisturbed, 0.0, timedelta(hours=1))
-        self._states = _digests(undisturbed, since=before)
-        self.duration = self._time()
+        acknowledged: list[tuple[str, int]] = []
+
+        def said(word: str) -> None:
+            acknowledged.append((word, _newest_version(undisturbed)))
+
+        OPERATIONS[operation](undisturbed, 0.0, timedelta(hours=1), said)
+        digests = _digests(undisturbed, since=before)
+        self._states = list(dict.fromkeys(digests.values()))
+        if len(self._states) != len([*_runs(digests.values())]):
+            raise RuntimeError(f"{operation} passes through the same content twice")
+        places = {version: self._states.index(digest) for version, digest in digests.items()}
+        # State at least, once so much was acknowledged: at once, and when jobs have ended.
+        self._at_once, self._in_the_end = [0], [0]
+        for place, (word, version) in enumerate(acknowledged):
+            late = word == "accepted"
+            self._at_once.append(self._at_once[-1] if late else places[version])
+            self._in_the_end.append(places[acknowledged[place + 1][1] if late else version])
 
     @property
     def commits(self) -> int:
         """How many states with different content an undisturbed run passes through."""
-        return len(set(self._states))
+        return len(self._states)
 
-    def trial(self, moment: float) -> Trial:
-        """Kill one run at a fraction of the operation's duration."""
+    def trial(self, moment: float, *, at_step: bool = False) -> Trial:
+        """Kill one run at a fraction of the operation's duration, or of its durable steps."""
         for _ in range(_RETRIES):
             folder = self._restart()
-            landed = self._kill(folder, moment * self.duration)
+            step = 1 + int(moment * self.steps) if at_step else 0
+            landed, acknowledged = self._kill(folder, moment * self.duration, step)
             if landed:
                 break
             moment *= 0.8  # this run was quicker than the one that was timed
         state, cached = self._inspect(folder)
-        OPERATIONS[self.operation](folder, 0.0, timedelta(0))
+        kept = state is None or state >= self._at_once[acknowledged]
+        resumed = True
+        if self.operation == "job":
+            with _serving(folder, 0.0) as client:
+                _settle(folder, client)
+            later, _ = self._inspect(folder)
+            resumed = later is not None and later >= self._in_the_end[acknowledged]
+        OPERATIONS[self.operation](folder, 0.0, timedelta(0), _to_nobody)
         completed = _digest(read_corpus(PassageStore.open(folder))) == self._states[-1]
-        return Trial(self.operation, landed, state, cached, completed)
+        return Trial(self.operation, landed, state, kept, resumed, cached, completed)
 
     def _restart(self) -> Path:
         """A fresh copy of the index to start from."""
@@ -177,23 +292,30 @@ class Bench:
             shutil.copytree(self._base, self._scratch)
         return self._scratch
 
-    def _time(self) -> float:
-        """Seconds that an undisturbed run takes, in a process like those to be killed."""
-        with _start(self.operation, self._restart()) as process:
-            start = _wait(process, "begin")
-            return _wait(process, "end") - start
+    def _time(self) -> tuple[float, int]:
+        """Seconds and durable steps of an undisturbed run, in a process like those to be killed."""
+        with _begun(self.operation, self._restart(), 0) as (_, heard):
+            start = time.perf_counter()
+            words = _listen(heard)
+        if not words or not words[-1].startswith("end"):
+            raise RuntimeError(f"{self.operation} did not end; see its errors above")
+        return time.perf_counter() - start, int(words[-1].split()[1])
 
-    def _kill(self, folder: Path, after: float) -> bool:
-        """Run, kill after so many seconds, and say whether that came before the end."""
-        with _start(self.operation, folder) as process:
-            start = _wait(process, "begin")
-            time.sleep(max(0.0, start + after - time.perf_counter()))
-            process.kill()
-            assert process.stdout is not None
-            return "end" not in process.stdout.read()
+    def _kill(self, folder: Path, after: float, step: int) -> tuple[bool, int]:
+        """Run and kill, after so many seconds or at a step; whether that came before the end.
+
+        Also, how many acknowledgements it had given.
+        """
+        with _begun(self.operation, folder, step) as (process, heard):
+            if not step:
+                process.join(after)
+                process.kill()
+            words = _listen(heard)
+        landed = process.exitcode == -signal.SIGKILL and not any(w[:3] == "end" for w in words)
+        return landed, sum(word in ("done", "accepted") for word in words)
 
     def _inspect(self, folder: Path) -> tuple[int | None, bool]:
-        """How many commits an index has seen, and whether its surfaces all have vectors."""
+        """How many contents an index has seen, and whether its surfaces all have vectors."""
         try:
             corpus = read_corpus(PassageStore.open(folder))
         except IndexNotFoundError:
@@ -201,18 +323,86 @@ class Bench:
             return (0 if self.operation == "ingest" else None), True
         digest = _digest(corpus)
         state = self._states.index(digest) if digest in self._states else None
+        if self.operation == "job":
+            return state, True  # a service keeps no such vectors unless it is told to
         titles = (surface for title in corpus.titles for surface in title_names(title))
         vectors = corpus.surface_vectors([*corpus.entities.names, *titles])
         return state, not np.isnan(vectors).any()
 
 
-def _ingest(passages: list[Passage], folder: Path, delay: float, keep: timedelta) -> None:
+class _Acknowledging(Silent):
+    """Progress, which is made when a window is committed."""
+
+    def __init__(self, said: Said) -> None:
+        self._said = said
+
+    def advance(self, steps: int) -> None:  # noqa: ARG002
+        self._said("done")
+
+
+@contextmanager
+def _serving(folder: Path, delay: float) -> Iterator[TestClient]:
+    """A client of the service over an index, in this process and ready."""
+    settings = ServiceSettings(
+        serve=ServeSettings(refresh_seconds=0.02),
+        documents=DocumentSettings(direct_passages=4, group_passages=4),
+    )
+    with (
+        patch("router.session.Analyser", partial(FakeAnalyser, delay=delay)),
+        patch("service.ingest.job_runner._PAUSE", 0.01),  # nobody else wants the lock
+        patch.object(LOG, "disabled", True),  # no router goes with such models
+        TestClient(
+            build(settings, {"default": partial(Session.open, settings, folder)}),
+            base_url="http://localhost",
+        ) as client,
+    ):
+        _until(lambda: client.get("/ready").status_code == 200)
+        yield client
+
+
+def _settle(folder: Path, client: TestClient) -> None:
+    """Wait until no job is left to do."""
+    jobs = JobStore(folder, "default")
+    _until(lambda: not jobs.unfinished())
+    jobs.close()
+    failed = [job for job in client.get("/v1/jobs").json()["data"] if job["state"] != "done"]
+    assert not failed, failed
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            raise RuntimeError("The service is not ready, or does not end its jobs")
+        time.sleep(0.01)
+
+
+def _name(document: int) -> str:
+    """Of a document; some look like a part of another."""
+    return f"d{document}" if document % 4 else f"d{document + 1}#x"
+
+
+def _ingest(
+    passages: Sequence[Passage], folder: Path, delay: float, keep: timedelta, said: Said
+) -> None:
     """Ingest, then tidy up."""
-    analyser = HashAnalyser(delay=delay)
+    analyser = FakeAnalyser(AnalyserSettings(), delay=delay)
     index = PassageStore.create(folder, analyser.dimension, analyser.fingerprint)
-    ingest(index, passages, analyser, batch_passages=WINDOW, entity_vectors=True)
+    progress = _Acknowledging(said)
+    ingest(
+        index,
+        passages,
+        analyser,
+        batch_passages=WINDOW,
+        entity_vectors=True,
+        progress=progress,
+    )
     with index.writer() as writer:
         writer.compact(keep)
+
+
+def _to_nobody(_: str) -> None:
+    pass
 
 
 def _newest_version(folder: Path) -> int:
@@ -220,14 +410,23 @@ def _newest_version(folder: Path) -> int:
     return PassageStore.open(folder).version if folder.exists() else 0
 
 
-def _digests(folder: Path, since: int) -> list[str]:
-    """What each version from one on holds."""
+def _digests(folder: Path, since: int) -> dict[int, str]:
+    """Version from one on -> what it holds."""
     index = PassageStore.open(folder)
     versions = [version.number for version in index.versions() if version.number >= since]
     dataset = index.snapshot()
-    return [
-        _digest(read_corpus(PassageStore(folder, dataset.checkout_version(n)))) for n in versions
-    ]
+    return {
+        n: _digest(read_corpus(PassageStore(folder, dataset.checkout_version(n)))) for n in versions
+    }
+
+
+def _runs(values: Iterator[str] | Any) -> Iterator[str]:  # noqa: ANN401
+    """Values without those that repeat the one before."""
+    last = None
+    for value in values:
+        if value != last:
+            yield value
+        last = value
 
 
 def _digest(corpus: Corpus) -> str:
@@ -245,24 +444,60 @@ def _digest(corpus: Corpus) -> str:
     return digest.hexdigest()
 
 
-def _start(operation: str, folder: Path) -> subprocess.Popen[str]:
-    """The process to be killed; it says "begin", and "end" when it has ended."""
-    command = [sys.executable, "-m", "benchmarks.crash", operation, str(folder)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+@contextmanager
+def _begun(
+    operation: str, folder: Path, step: int
+) -> Iterator[tuple[multiprocessing.process.BaseProcess, Connection]]:
+    """A process that has begun, and what it says; it is gone afterwards."""
+    heard, says = _PROCESSES.Pipe(duplex=False)
+    process = _PROCESSES.Process(target=_perform, args=(operation, folder, step, says))
+    process.start()
+    says.close()
+    try:
+        assert heard.recv() == "begin"
+        yield process, heard
+    finally:
+        process.kill()
+        process.join()
+        heard.close()
 
 
-def _wait(process: subprocess.Popen[str], word: str) -> float:
-    """The moment at which a process says a word."""
-    assert process.stdout is not None
-    line = process.stdout.readline().strip()
-    if line != word:
-        raise RuntimeError(
-            f"The worker was to say {word!r} and said {line!r}; see its errors above"
+def _listen(heard: Connection) -> list[str]:
+    """All that a process says until it ends."""
+    words = []
+    while True:
+        try:
+            words.append(heard.recv())
+        except (EOFError, ConnectionResetError):
+            return words
+
+
+def _perform(operation: str, folder: Path, step: int, says: Connection) -> None:
+    """Run an operation, in the process that is to be killed, perhaps by itself at a step."""
+    steps = count(1)
+    last = [0]
+
+    def durable() -> None:
+        last[0] = next(steps)
+        if last[0] == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sync, connect = os.fsync, sqlite3.connect
+
+    def counted(descriptor: int) -> None:
+        durable()
+        sync(descriptor)
+        durable()
+
+    def traced(*given: Any, **options: Any) -> sqlite3.Connection:  # noqa: ANN401
+        database: sqlite3.Connection = connect(*given, **options)
+        # Told before a statement runs: at COMMIT, and at whatever comes after it.
+        database.set_trace_callback(
+            lambda said: durable() if said.startswith(("BEGIN", "COMMIT")) else None
         )
-    return time.perf_counter()
+        return database
 
-
-if __name__ == "__main__":  # the process to be killed
-    print("begin", flush=True)
-    OPERATIONS[sys.argv[1]](Path(sys.argv[2]), DELAY, timedelta(0))
-    print("end", flush=True)
+    os.fsync, sqlite3.connect = counted, traced  # type: ignore[assignment]
+    says.send("begin")
+    OPERATIONS[operation](folder, DELAY, timedelta(0), says.send)
+    says.send(f"end {last[0]}")

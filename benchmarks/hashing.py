@@ -6,12 +6,19 @@ Benchmarks use it to time storage alone, and the crash tests to run many ingests
 import re
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from backends.types import Float32, Passage
-from featurizer.types import PassageAnalysis, SentenceAnalysis
+from featurizer.analyser import AnalyserSettings
+from featurizer.types import (
+    Analysis,
+    Parse,
+    PassageAnalysis,
+    QuestionMention,
+    SentenceAnalysis,
+)
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _CAPITALISED = re.compile(r"\b[A-Z]\w+")
@@ -62,3 +69,54 @@ class HashAnalyser:
         random = np.random.default_rng(zlib.crc32(text.encode()))
         vector = random.standard_normal(self._dimension, np.float32)
         return np.asarray(vector / np.linalg.norm(vector), np.float32)
+
+
+class FakeAnalyser:
+    """Stands where the models would: hashes for vectors, capitalised words for entities."""
+
+    def __init__(self, settings: AnalyserSettings, *, delay: float = 0.0) -> None:
+        """Load nothing; sleep so many seconds a passage."""
+        self._hash = HashAnalyser(delay=delay)
+        self._sentence_vectors = settings.sentence_vectors
+        self.seconds = {"parsing": 0.0, "encoding": 0.0}
+
+    @property
+    def dimension(self) -> int:
+        """Length d of every vector."""
+        return self._hash.dimension
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Tells apart analysers that store different rows."""
+        return {**self._hash.fingerprint, "sentence_vectors": self._sentence_vectors}
+
+    @property
+    def syntax_fingerprint(self) -> dict[str, str]:
+        """Of no parser at all."""
+        return {"tree": "none"}
+
+    def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
+        """One result per passage, in order."""
+        return self._hash.analyse(passages)
+
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
+        """(n, d) unit vectors, in order."""
+        return self._hash.encode_surfaces(surfaces)
+
+    def questions(
+        self,
+        texts: Sequence[str],
+        wanted: Callable[[str], bool] | None = None,  # noqa: ARG002
+        *,
+        syntax: bool = False,  # noqa: ARG002
+    ) -> list[Analysis]:
+        """One analysis per text, in order."""
+        return [self._question(text) for text in texts]
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _question(self, text: str) -> Analysis:
+        names = dict.fromkeys(re.findall(r"\b[A-Z]\w+", text))
+        mentions = tuple(QuestionMention(name, "entity", None) for name in names)
+        return Analysis(Parse(text, (), (), ()), self.encode_surfaces([text])[0], mentions)

@@ -192,7 +192,8 @@ class Batch:
         """How the graph came to the places of a ranking; None where it was not asked."""
         if place not in self._rankings.get(Route.GRAPH, {}):
             return None
-        return self._on_graph.explain(place, ranking)
+        with self.stage("explaining", [place]):
+            return self._on_graph.explain(place, ranking)
 
     @contextmanager
     def stage(self, name: str, places: Sequence[int]) -> Iterator[None]:

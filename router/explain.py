@@ -1,15 +1,18 @@
-"""Why a score is what it is, and what would change the route."""
+"""Why a score is what it is, what would change the route, and both in words."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
+from backends.trigraph.seeds import SeedStats
 from backends.types import Float64
-from router.policy import decide
+from router.policy import SCORE, decide
+from router.query_performance import DENSE_SIGNALS, SEED_SIGNALS
 from router.scorer import Floats, Scorer
-from router.types import BASELINE, Change, Contribution, Route, Thresholds
+from router.types import BASELINE, Change, Contribution, Decision, Route, Thresholds
 
 POINTS = 8
 """Of the Gauss-Legendre rule; exact for polynomials of degree 15 along the path."""
@@ -151,3 +154,118 @@ def _logit(score: float) -> float:
     if score <= 0:
         return -math.inf
     return math.log(score) - math.log1p(-score) if score < 1 else math.inf
+
+
+_SURE = 0.5
+"""Value of a seed from which on the question is said to name it."""
+_TOLD = 0.1
+"""A group that adds less than this share of the strongest is not told of."""
+_SHOWN = 4
+_COUNTS = (
+    "",
+    "one thing",
+    "two things",
+    "three things",
+    "four things",
+    "five things",
+    "six things",
+)
+Group = Literal["names", "passages", "build"]
+GROUPS: Mapping[Group, str] = {
+    "names": "what it names",
+    "passages": "how near the passages are",
+    "build": "how it is built",
+}
+"""What features are about."""
+
+
+def group_of(feature: str) -> Group:
+    """Which of the `GROUPS` a feature belongs to."""
+    if feature in SEED_SIGNALS:
+        return "names"
+    return "passages" if feature in DENSE_SIGNALS else "build"
+
+
+def summary(decision: Decision, seeds: Sequence[SeedStats] | None = None) -> str:
+    """Why a question takes its route, in a sentence or two.
+
+    Args:
+        decision: With its contributions.
+        seeds: What the question names; None where nobody looked at the graph.
+    """
+    told = [] if seeds is None else [_named(seeds)]
+    outcome = _outcome(decision)
+    told.append(outcome[0].upper() + outcome[1:])
+    return " ".join(f"{sentence}." for sentence in told)
+
+
+def _named(seeds: Sequence[SeedStats]) -> str:
+    """What the question names, and whether passages are about it."""
+    sure = [seed for seed in seeds if seed.value >= _SURE]
+    shown = {seed.mention: seed.titles > 0 for seed in sure or seeds}
+    if not shown:
+        return "Names nothing that the corpus knows"
+    mentions = list(shown)
+    listed = ", ".join(mentions[:_SHOWN]) + (", …" if len(shown) > _SHOWN else "")
+    count = _COUNTS[len(shown)] if len(shown) < len(_COUNTS) else f"{len(shown)} things"
+    verb = "Names" if sure else "May name"
+    return f"{verb} {count} that the corpus knows ({listed}), {_about(shown)}"
+
+
+def _about(shown: dict[str, bool]) -> str:
+    titled = [mention for mention, has_title in shown.items() if has_title]
+    if not titled:
+        either = ("it", "either", "any of them")[min(len(shown), 3) - 1]
+        return f"though no passage is about {either}"
+    if len(titled) < len(shown):
+        return f"and a passage is about {_listed(titled[:_SHOWN])}"
+    return "and a passage is about " + ("it" if len(shown) == 1 else "each of them")
+
+
+def _outcome(decision: Decision) -> str:
+    """What speaks for the graph and against it, and what came of that."""
+    if decision.score is None:
+        return decision.reason
+    if decision.reason != SCORE:
+        return f"{decision.route} is taken ({decision.reason})"
+    pushes = _pushes(decision.contributions)
+    towards = [name for name, push in pushes.items() if push > 0]
+    away = [name for name, push in pushes.items() if push < 0]
+    more = sum(pushes.values()) > 0
+    sides = [("for", towards), ("against", away)]
+    speaks = _speaks([(side, names) for side, names in (sides if more else sides[::-1]) if names])
+    match decision.route:
+        case Route.FUSION:
+            kept = "to ask it alone" if more else "to leave it out"
+            came, because = "all arms are asked", f"but not enough {kept}, so "
+        case Route.GRAPH:
+            came, because = "the graph alone is asked", "so " if more else "but not enough, so "
+        case _:
+            came = f"{decision.route} search is {'taken' if more else 'enough'}"
+            because = "but not enough, so " if more else "so "
+    return f"{speaks}, {because}{came}" if speaks else came
+
+
+def _speaks(sides: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Who speaks for the graph and who against it, the stronger side first."""
+    first = [
+        f"{_listed(names)} {'speaks' if len(names) == 1 else 'speak'} {side} the graph"
+        for side, names in sides[:1]
+    ]
+    return ", ".join(first + [f"{_listed(names)} {side} it" for side, names in sides[1:]])
+
+
+def _pushes(parts: Sequence[Contribution]) -> dict[str, float]:
+    """Sum of the logits of each group of features that counts beside the strongest."""
+    sums: dict[str, float] = {}
+    for part in parts:
+        if part.name != BASELINE:
+            group = GROUPS[group_of(part.name)]
+            sums[group] = sums.get(group, 0.0) + part.logit
+    strongest = max(map(abs, sums.values()), default=0.0)
+    ranked = sorted(sums.items(), key=lambda item: (-abs(item[1]), item[0]))
+    return {name: push for name, push in ranked if abs(push) >= max(_TOLD * strongest, 1e-9)}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])

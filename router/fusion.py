@@ -44,7 +44,7 @@ def fuse(
         k: Most hits to return, at least 1.
 
     Returns:
-        A ranking named "fusion" of `FusedHit`s. It is degraded when any list in it is.
+        A ranking named "fusion" of `FusedHit`s. It is degraded when every list in it is.
 
     Raises:
         FusionError: Weights that do not fit, a passage twice in one list, or ranks that are not
@@ -72,7 +72,7 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
     Source: Bruch, Gai and Ingber (TOIS 2023) on convex combinations of normalised scores.
 
     Returns:
-        A ranking named "fusion" of `FusedHit`s. It is degraded when any list in it is.
+        A ranking named "fusion" of `FusedHit`s. It is degraded when every list in it is.
 
     Raises:
         FusionError: Weights that do not fit, a ranking that is of no arm known here, or one that
@@ -154,7 +154,9 @@ def _added_up(parts: Sequence[tuple[Ranking, Sequence[float]]], k: int) -> Ranki
             found[hit.id].append((ranking, hit, share))
     scored = [(math.fsum(share for _, _, share in own), id_) for id_, own in found.items()]
     scored.sort(key=lambda item: (-item[0], item[1]))
-    degraded = {f"{one.retriever}: {one.degraded}" for one, _ in parts if one.degraded}
+    # Where one arm has nothing to say, the others are asked for that very reason.
+    degraded = {f"{one.retriever}: {one.degraded}" for one, _ in parts}
+    silent = all(one.degraded for one, _ in parts)
     return Ranking(
         retriever="fusion",
         hits=tuple(
@@ -162,7 +164,7 @@ def _added_up(parts: Sequence[tuple[Ranking, Sequence[float]]], k: int) -> Ranki
             for rank, (score, id_) in enumerate(scored[:k], start=1)
         ),
         candidates=max(ranking.candidates for ranking, _ in parts),
-        degraded="; ".join(sorted(degraded)),
+        degraded="; ".join(sorted(degraded)) if silent else "",
     )
 
 

@@ -1,16 +1,18 @@
 """The one orchestration: questions in, replies out, whoever asks."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from backends.trigraph.retriever import in_parts
 from backends.types import Ranking
 from router.adapters import Questions
 from router.batch import Arms, Batch
 from router.errors import ModelFileError, QuestionError
+from router.explain import summary
 from router.fusion import FusionSettings, fuse_all, fuse_text, lists_of
 from router.model import RoutingModel
 from router.query_performance import with_corpus, without_corpus
-from router.types import ARMS, Decision, Reply, Route, TimedArmResults, with_trees
+from router.types import ARMS, ArmResults, Decision, Reply, Route, TimedArmResults, with_trees
 
 EMPTY_INDEX = "the index is empty"
 SEEN = 5
@@ -189,7 +191,7 @@ class Gateway:
             own = batch.features
             columns = without_corpus(own) if seen is None else with_corpus(own, seen)
             chosen = model.decide(columns, max_latency_ms=max_latency_ms, explain=explain)
-        return with_trees(chosen, batch.trees) if explain else chosen
+        return _in_words(with_trees(chosen, batch.trees), seen) if explain else chosen
 
     def _rankings(
         self, batch: Batch, chosen: Sequence[Route], scores: Sequence[float | None], k: int
@@ -243,7 +245,18 @@ def decide_without_index(
         raise ValueError("features were asked for and not given")
     columns = without_corpus(asked.features)
     chosen = model.decide(columns, max_latency_ms=max_latency_ms, explain=explain)
-    return with_trees(chosen, asked.trees) if explain else chosen
+    return _in_words(with_trees(chosen, asked.trees)) if explain else chosen
+
+
+def _in_words(
+    decisions: Sequence[Decision], seen: Sequence[ArmResults] | None = None
+) -> list[Decision]:
+    """Decisions with what explains them as text."""
+    seeds = [None] * len(decisions) if seen is None else [one.seeds for one in seen]
+    return [
+        replace(decision, summary=summary(decision, named))
+        for decision, named in zip(decisions, seeds, strict=True)
+    ]
 
 
 def check(questions: Sequence[str], k: int) -> None:

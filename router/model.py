@@ -69,7 +69,15 @@ class RoutingModel:
         for row in range(len(features)):
             logit, score = float(logits[row]), float(scores[row])
             choice = decide(score, thresholds, simple=policy.simple, forced=forced, budget=budget)
-            decision = Decision(choice.route, score, logit, thresholds, choice.reason, self.name)
+            decision = Decision(
+                choice.route,
+                score,
+                logit,
+                thresholds,
+                choice.reason,
+                self.name,
+                simple=policy.simple,
+            )
             if explain:
                 attribution = self._explainer.attribute(inputs[row], logit)
                 shown = features[row][scorer.columns]

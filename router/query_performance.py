@@ -53,6 +53,22 @@ AGREEMENT_SIGNALS = (
 )
 CHEAP_SIGNALS = SEED_SIGNALS + DENSE_SIGNALS
 """No graph is walked for these."""
+MEANINGS: Mapping[str, str] = {
+    "seed_count": "ln(1 + the entities of the graph that the question names).",
+    "seed_hit_rate": "Share of the names in the question that the graph knows; 0 without a name.",
+    "seed_coverage": "Share of the question's content words that these names are made of.",
+    "seed_value_best": "How sure the surest of them is: 1 for the same name; 0 without any.",
+    "seed_value_sum": "The same of all of them, added up.",
+    "seed_lower_case": "Share of them that the question writes without a capital.",
+    "seed_degree": "ln(1 + passages that mention the rarest of them).",
+    "seed_specificity": "How sure a name is over the passages that mention it, at best.",
+    "seed_title_value": "How sure the surest is of those that are titles; 0 where none is one.",
+    "seed_title_uniqueness": "The same over the passages that have it for a title, at best.",
+    "dense_best": "Cosine of the passage that is nearest to the question.",
+    "dense_margin_2": "How much nearer it is than the second.",
+    "dense_margin_5": "How much nearer it is than the fifth.",
+}
+"""Of the `CHEAP_SIGNALS`."""
 SIGNAL_NAMES = CHEAP_SIGNALS + LEXICAL_SIGNALS + GRAPH_SIGNALS + AGREEMENT_SIGNALS
 
 

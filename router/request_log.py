@@ -4,6 +4,7 @@ One JSON object a line. Lines of `"kind": "retrieval"` and `"kind": "feedback"` 
 `request_id`. Each line is written at once by one call, so several processes can share a file.
 """
 
+import errno
 import gzip
 import json
 import os
@@ -27,10 +28,9 @@ class RequestLog:
         Raises:
             RequestLogError: It cannot be written.
         """
-        self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
             raise RequestLogError(
                 f"The request log {path} cannot be written ({error.strerror}); give another file."
@@ -40,7 +40,7 @@ class RequestLog:
         """Append one line.
 
         Raises:
-            RequestLogError: The disk is full, or the file system is gone.
+            OSError: It is not there, or not whole. The next line begins a line of its own.
         """
         line = {
             "kind": kind,
@@ -48,16 +48,20 @@ class RequestLog:
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             **values,
         }
-        try:
-            os.write(self._descriptor, (json.dumps(line) + "\n").encode())
-        except OSError as error:
-            raise RequestLogError(
-                f"The request log {self._path} cannot be written ({error.strerror})."
-            ) from None
+        data = (json.dumps(line) + "\n").encode()
+        if self._is_torn():
+            data = b"\n" + data
+        if os.write(self._descriptor, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
+
+    def _is_torn(self) -> bool:
+        """Whether the last line lacks its end: a disk was full when somebody wrote it."""
+        size = os.fstat(self._descriptor).st_size
+        return size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
 
 
 def read_texts(path: Path) -> Iterator[tuple[int, str]]:

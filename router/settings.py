@@ -42,8 +42,8 @@ class RoutingSettings:
     """Which router decides, and by which thresholds.
 
     Attributes:
-        model: "name/version" of one in this repository's folder `models`, or the path of such a
-            folder, as `wye train` writes it.
+        model: "name/version" of one in the folder `models` of Wye or of the working folder, or the
+            path of such a folder, as `wye train` writes it.
         thresholds: A reviewed thresholds file, as `wye tune` writes it, instead of the router's
             own; empty for the router's own.
     """
@@ -58,11 +58,12 @@ class RoutingSettings:
             ModelFileError: There is none.
         """
         given = Path(self.model)
-        for place in (given, MODELS / given):
+        for place in (given, MODELS / given, Path(MODELS.name) / given):
             if place.is_dir():
                 return place
         raise ModelFileError(
-            f"There is no router '{self.model}', neither as a folder nor in {MODELS}. Point "
+            f"There is no router '{self.model}', neither as a folder nor in ./models or "
+            f"{MODELS}. Point "
             "WYE_ROUTER__MODEL at a version that `wye train` wrote, or name the route "
             "(--route dense, lexical, graph or fusion)."
         )

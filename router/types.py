@@ -219,6 +219,8 @@ class Decision:
             score would, or it was not asked for.
         trees: Constituency trees in brackets, one for each sentence of the question, as the
             features saw them; empty unless asked for.
+        simple: The route of scores up to the low threshold; None when nothing was scored.
+        summary: Why, in a sentence or two; empty unless asked for.
     """
 
     route: Route
@@ -230,6 +232,8 @@ class Decision:
     contributions: tuple[Contribution, ...] = ()
     nearest_change: Change | None = None
     trees: tuple[str, ...] = ()
+    simple: Route | None = None
+    summary: str = ""
 
 
 def with_trees(decisions: Sequence[Decision], trees: Sequence[Sequence[Tree]]) -> list[Decision]:

@@ -3,9 +3,11 @@
 import os
 import shutil
 import socket
+import sqlite3
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -16,6 +18,7 @@ from time import perf_counter
 import httpx2 as httpx
 
 from backends.errors import BackendError
+from backends.store.index import PassageStore
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.request_log import RequestLog
@@ -26,6 +29,7 @@ from service.collections import WARM_UP, check_router, index_folders, router_set
 from service.errors import ServiceError
 from service.http.auth import refuse_open_server
 from service.http.keys import KeyRing, read_keys
+from service.ingest.jobs import DATABASE, FOLDER
 from service.settings import ServiceSettings
 
 LEAST_FREE = 1 << 30
@@ -87,6 +91,8 @@ def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
     for name, folder in collections.items():
         own = settings.model_copy(update={"router": routers.get(name, settings.router)})
         yield _look(f"index {name}", partial(_index, own, folder, models))
+        if (folder / FOLDER / DATABASE).exists():
+            yield _look(f"jobs {name}", partial(_jobs, folder / FOLDER / DATABASE))
         if own.router != settings.router:
             yield _look(f"router {name}", partial(_router_of, own, name, folder, models))
 
@@ -97,6 +103,8 @@ def _look(subject: str, at: Callable[[], str], otherwise: Health = Health.BAD) -
         said = at()
     except _ERRORS as error:
         return Finding(subject, otherwise, str(error))
+    except Exception as error:  # noqa: BLE001 - whatever this is, the rest is looked at
+        return Finding(subject, Health.BAD, f"{type(error).__name__}: {error}")
     if said.startswith("! "):
         return Finding(subject, Health.WARNING, said.removeprefix("! "))
     return Finding(subject, Health.GOOD, said)
@@ -133,7 +141,9 @@ def _router_of(settings: ServiceSettings, collection: str, folder: Path, models:
 
 def _index(settings: ServiceSettings, folder: Path, models: ModelCache) -> str:
     started = perf_counter()
-    session = Session.open(settings, folder, models)
+    index = PassageStore.open(folder)
+    index.check_content()
+    session = Session(settings, index, models)
     session.build()
     for route in Route:
         if route != Route.AUTO:  # looked at by itself
@@ -149,6 +159,20 @@ def _index(settings: ServiceSettings, folder: Path, models: ModelCache) -> str:
     if free < LEAST_FREE:
         return f"! {said} Its disk has only {free / 1e9:.1f} GB left; writes need room."
     return said
+
+
+def _jobs(path: Path) -> str:
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        try:
+            (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        except sqlite3.Error as error:
+            said = str(error)
+    if said != "ok":
+        raise ServiceError(
+            f"{path} is damaged ({said.splitlines()[0]}). Stop the server and move {path.parent} "
+            "away: uploads that were not written yet are lost, and have to be sent again."
+        )
+    return f"{path} is sound."
 
 
 def _access(settings: ServiceSettings) -> str:
@@ -168,19 +192,30 @@ def _access(settings: ServiceSettings) -> str:
     return f"{count} API keys."
 
 
-def _address(settings: ServiceSettings) -> str:
-    serve = settings.serve
-    family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
+def refuse_taken_address(host: str, port: int) -> None:
+    """Refuse to listen where that cannot be done.
+
+    Raises:
+        ServiceError: Another program listens there, or the address is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((serve.host, serve.port))
+            probe.bind((host, port))
         except OSError as error:
-            reason = error.strerror or str(error)
-            return (
-                f"! {serve.host} port {serve.port} cannot be had ({reason}). If that is not a "
+            raise ServiceError(
+                f"{host} port {port} cannot be had ({error.strerror or error}). If that is not a "
                 "server of yours that runs already, take another --port."
-            )
+            ) from None
+
+
+def _address(settings: ServiceSettings) -> str:
+    serve = settings.serve
+    try:
+        refuse_taken_address(serve.host, serve.port)
+    except ServiceError as error:
+        return f"! {error}"
     return f"{serve.host} port {serve.port} is free."
 
 
@@ -190,6 +225,9 @@ def _request_log(settings: ServiceSettings) -> str:
     RequestLog(path).close()
     if not there:
         path.unlink()
+    free = shutil.disk_usage(path.parent).free
+    if free < LEAST_FREE:
+        return f"! {path} can be written, but its disk has only {free / 1e9:.1f} GB left."
     return f"{path} can be written."
 
 

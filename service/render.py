@@ -1,6 +1,7 @@
 """What commands print: decisions, explanations and hits, for people and as JSON."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 
 import numpy as np
 from rich import box
@@ -28,6 +29,8 @@ SIMPLE_STYLE = "cyan"
 def show_decision(console: Console, decision: Decision, *, features: int = SHOWN_FEATURES) -> None:
     """Print where the score lies among the thresholds and, where it was asked for, why."""
     console.print(_headline(decision))
+    if decision.summary:
+        console.print(Text(decision.summary))
     if decision.score is not None and decision.thresholds is not None:
         console.print(_gauge(decision.score, decision.thresholds))
     if decision.nearest_change is not None:
@@ -53,7 +56,8 @@ def _headline(decision: Decision) -> Text:
     line.append(str(decision.route), style=f"bold {STYLES.get(decision.route, SIMPLE_STYLE)}")
     if decision.score is not None:
         line.append(f"  score {decision.score:.3f}")
-    line.append(f"  {decision.reason}", style="" if decision.reason == "score" else "yellow")
+    if decision.reason != "score":
+        line.append(f"  {decision.reason}", style="yellow")
     if decision.model:
         line.append(f"  {decision.model}", style="dim")
     return line
@@ -67,7 +71,7 @@ def _gauge(score: float, thresholds: Thresholds) -> Text:
         style = styles[band]
         here = cell == min(int(score * GAUGE), GAUGE - 1)
         line.append("●" if here else "━", style=f"bold {style}" if here else style)
-    line.append(f" 1  thresholds {thresholds.low:.3f} and {thresholds.high:.3f}", style="dim")
+    line.append(f" 1  low {thresholds.low:.3f}, high {thresholds.high:.3f}", style="dim")
     return line
 
 
@@ -167,9 +171,15 @@ def list_hits(console: Console, hits: Hits, *, gold: Collection[str]) -> None:
         console.print(_line_of(hit, ranked, marked=hit.id in gold))
 
 
-def hits_json(found: Sequence[Hits]) -> str:
+def hits_json(found: Sequence[Hits], *, explain: bool) -> str:
     """Hits as JSON: the same bytes for the same index and questions, so without timings."""
-    return rounded_json([_value(hits) for hits in found])
+    return rounded_json([_value(hits, explain=explain) for hits in found])
+
+
+def decision_value(decision: Decision, *, explain: bool) -> dict[str, object]:
+    """A decision as plain values; what was not asked for is None, as over HTTP."""
+    unasked = {} if explain else {"contributions": None, "nearest_change": None, "trees": None}
+    return {**asdict(decision), **unasked}
 
 
 def _facts(hits: Hits, *, route: bool = True) -> Text:
@@ -199,7 +209,7 @@ def _excerpt(text: str) -> str:
     return flat if len(flat) <= EXCERPT else flat[:EXCERPT].rsplit(" ", 1)[0] + " ..."
 
 
-def _value(hits: Hits) -> dict[str, object]:
+def _value(hits: Hits, *, explain: bool) -> dict[str, object]:
     ranking = hits.reply.ranking
     value: dict[str, object] = {
         "question": hits.question,
@@ -210,7 +220,7 @@ def _value(hits: Hits) -> dict[str, object]:
         "hits": [_hit_value(*pair) for pair in zip(hits, ranking.hits, strict=True)],
     }
     if hits.decision is not None:
-        value["decision"] = plain(hits.decision)
+        value["decision"] = plain(decision_value(hits.decision, explain=explain))
     if hits.explanation is not None:
         value["explanation"] = plain(hits.explanation)
     return value

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import perf_counter, time
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
 from opentelemetry.trace import Tracer
@@ -21,9 +21,11 @@ from service.http.keys import KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import Problem, request_id_of
 from service.http.tracing import record_retrieval
+from service.ingest.bodies import UploadSpace
 from service.ingest.job_runner import JobRunner
 from service.ingest.sandbox import Sandbox
 from service.ingest.writer import CollectionWriter
+from service.logs import LOG
 from service.refresh import Refresher
 from service.schemas.stats import RecentQuestion
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
@@ -35,7 +37,11 @@ REMEMBERED = 1000
 
 
 class Service:
-    """What all addresses share; one to an app."""
+    """What all addresses share; one to an app.
+
+    Attributes:
+        log_fault: Why the request log could not be written when it was last tried, or "".
+    """
 
     def __init__(
         self,
@@ -68,6 +74,7 @@ class Service:
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
         self.sandbox = Sandbox(settings.documents.limits)
+        self.uploads = UploadSpace(settings.documents.upload_bytes)
         self.writers = {
             name: CollectionWriter(
                 collection,
@@ -80,6 +87,7 @@ class Service:
             for name, collection in collections.items()
         }
         self.jobs = JobRunner(self.writers, settings.documents, metrics.documents)
+        self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
         self.answered = 0
         metrics.queue_depth.set(0)
@@ -242,25 +250,47 @@ class Service:
                 **({"wye.score": float(score)} if score is not None else {}),
             },
         )
-        if self.request_log is not None:
-            self.request_log.write(
-                RETRIEVAL,
-                result.entry.item.request_id,
-                {
-                    "question": reply.question,
-                    "collection": params.collection,
-                    "asked": str(params.route),
-                    "route": str(reply.route),
-                    "k": params.k,
-                    "filter": params.filter,
-                    "max_latency_ms": params.max_latency_ms,
-                    "decision": plain(reply.decision),
-                    "passages": [hit.id for hit in reply.ranking.hits],
-                    "index_version": reply.version,
-                    "degraded": result.degraded,
-                    "seconds": {**result.seconds, "total": result.total},
-                },
-            )
+        self.log(
+            RETRIEVAL,
+            result.entry.item.request_id,
+            lambda: {
+                "question": reply.question,
+                "collection": params.collection,
+                "asked": str(params.route),
+                "route": str(reply.route),
+                "k": params.k,
+                "filter": params.filter,
+                "max_latency_ms": params.max_latency_ms,
+                "decision": plain(reply.decision),
+                "passages": [hit.id for hit in reply.ranking.hits],
+                "index_version": reply.version,
+                "degraded": result.degraded,
+                "seconds": {**result.seconds, "total": result.total},
+            },
+        )
+
+    def log(self, kind: str, request_id: str, values: Callable[[], Mapping[str, Any]]) -> bool:
+        """Write a line to the request log, if there is one; a disk that refuses costs the line.
+
+        Returns:
+            Whether it is there.
+        """
+        if self.request_log is None:
+            return False
+        try:
+            self.request_log.write(kind, request_id, values())
+            fault = ""
+        except OSError as error:
+            self.metrics.log_lines_lost.inc()
+            fault = error.strerror or type(error).__name__
+        if fault != self.log_fault:
+            extra = {"path": str(self.settings.serve.request_log), "error": fault}
+            if fault:
+                LOG.error("request log not written", extra=extra)
+            else:
+                LOG.info("request log written again", extra=extra)
+        self.log_fault = fault
+        return not fault
 
 
 async def service_of(request: Request) -> Service:

@@ -89,7 +89,6 @@ class ServeSettings:
         keys_file: File with such lines; followed like an index, so that keys can be withdrawn.
         requests_per_second: That each API key may send to each worker, on average; 0 sets no limit.
         burst: Requests that a key may send at once before that rate counts.
-        body_bytes: Longest body of a request.
         batch: Questions that are worked on together, at most.
         queue: Questions that may wait; one more is refused at once.
         deadline_ms: Time for finding passages when a request names none; at most a minute.
@@ -114,7 +113,6 @@ class ServeSettings:
     keys_file: Path | None = None
     requests_per_second: Annotated[float, Field(ge=0)] = 0.0
     burst: Positive = 20
-    body_bytes: Annotated[int, Field(ge=1_024)] = 1_048_576
     batch: Positive = 32
     queue: Positive = 256
     deadline_ms: Annotated[int, Field(ge=1, le=LONGEST_DEADLINE_MS)] = 5_000
@@ -194,7 +192,7 @@ class ServiceSettings(Settings):
 
     retired: ClassVar[Mapping[str, str]] = {
         **RETIRED,
-        **retire("SERVE", "BATCH", FIXED),
+        **retire("SERVE", "BATCH BODY_BYTES", FIXED),
         **retire("SERVE", "LONGEST_DEADLINE_MS", "A request may ask for a minute at most."),
         **retire("GENERATOR", "RETRIES LONGEST_WAIT_SECONDS PASSAGE_CHARACTERS HISTORY", FIXED),
         **retire(

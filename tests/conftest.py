@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from benchmarks.hashing import FakeAnalyser
 from featurizer.analyser import AnalyserSettings
 from router.model_files import TrainedRouter, save_router
 from router.policy import Policy
@@ -15,7 +16,7 @@ from router.query_performance import NAMES, schema_id
 from router.scorer import Linear, Scorer, Standard
 from router.types import Route, Thresholds
 from service.cli import run
-from tests.fakes import FakeAnalyser, ReadingAnalyser, syntax_parser
+from tests.fakes import ReadingAnalyser, syntax_parser
 
 # A busy machine is not a failing test.
 settings.register_profile("wye", deadline=None)

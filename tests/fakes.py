@@ -1,59 +1,13 @@
 """Analysers without models, for every test that is about what surrounds them."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from backends.types import Float32, Passage
-from benchmarks.hashing import HashAnalyser
+from benchmarks.hashing import FakeAnalyser
 from featurizer.analyser import AnalyserSettings
 from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
-from featurizer.types import Analysis, Parse, PassageAnalysis, QuestionMention, Syntax
-
-
-class FakeAnalyser:
-    """Stands where the models would: hashes for vectors, capitalised words for entities."""
-
-    def __init__(self, settings: AnalyserSettings) -> None:
-        self._hash = HashAnalyser()
-        self._sentence_vectors = settings.sentence_vectors
-        self.seconds = {"parsing": 0.0, "encoding": 0.0}
-
-    @property
-    def dimension(self) -> int:
-        return self._hash.dimension
-
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        return {**self._hash.fingerprint, "sentence_vectors": self._sentence_vectors}
-
-    @property
-    def syntax_fingerprint(self) -> dict[str, str]:
-        return {"tree": "none"}
-
-    def analyse(self, passages: Sequence[Passage]) -> list[PassageAnalysis]:
-        return self._hash.analyse(passages)
-
-    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
-        return self._hash.encode_surfaces(surfaces)
-
-    def questions(
-        self,
-        texts: Sequence[str],
-        wanted: Callable[[str], bool] | None = None,
-        *,
-        syntax: bool = False,
-    ) -> list[Analysis]:
-        return [self._question(text) for text in texts]
-
-    def close(self) -> None:
-        pass
-
-    def _question(self, text: str) -> Analysis:
-        names = dict.fromkeys(re.findall(r"\b[A-Z]\w+", text))
-        mentions = tuple(QuestionMention(name, "entity", None) for name in names)
-        return Analysis(Parse(text, (), (), ()), self.encode_surfaces([text])[0], mentions)
+from featurizer.types import Analysis, Syntax
 
 
 class ReadingAnalyser(FakeAnalyser):

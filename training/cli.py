@@ -68,9 +68,12 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 help="Write ROUTE.trec, metrics.json and latency.json here.", show_default=False
             ),
         ] = None,
-        json: Annotated[
-            Path | None, typer.Option(help="Write all numbers here.", show_default=False)
-        ] = None,
+        baseline: Annotated[
+            str, typer.Option(help="Compare the others with this route alone.")
+        ] = "",
+        as_json: Annotated[
+            bool, typer.Option("--json", help="Print all numbers as JSON instead.")
+        ] = False,
         cache: Annotated[
             Path, typer.Option(help="Replays and features that baselines learn from.")
         ] = CACHE,
@@ -80,13 +83,13 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         Prints means with 95 % bootstrap intervals, paired differences, and latency. The exit code
         is 0 only when every question was answered.
         """
+        from backends.files import rounded_json
         from router.session import Session
         from router.settings import load_settings
         from training.data.dataset import read_dataset
         from training.data.sources import QuestionSource
         from training.evaluation.evaluate import as_markdown, latency, metrics, write_runs
         from training.evaluation.evaluate import evaluate as evaluate_routes
-        from training.evaluation.measures import write_json
         from training.evaluation.systems import choose_routes
         from training.fit.router import Choices
         from training.markdown import show
@@ -121,13 +124,15 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 k=k,
                 batch=batch,
                 seed=seed,
+                baseline=baseline,
                 progress=progress(),
             )
-        show(as_markdown(found))
+        if as_json:
+            typer.echo(rounded_json({**metrics(found), "latency": latency(found)}))
+        else:
+            show(as_markdown(found))
         if run_dir is not None:
             write_runs(run_dir, found)
-        if json is not None:
-            write_json(json, {**metrics(found), "latency": latency(found)})
         if found.unanswered:
             ids = ", ".join(found.unanswered)
             typer.echo(f"{len(found.unanswered)} questions went unanswered: {ids}", err=True)

@@ -10,6 +10,7 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.errors import IndexDamagedError
 from backends.filters import Columns, parse_filter
 from backends.store.index import PassageStore
 from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
@@ -35,8 +36,11 @@ class Page:
     version: int
 
 
-def list_documents(folder: Path, after: str = "", limit: int = 100) -> Page:
+def list_documents(folder: Path, after: str = "", limit: int = 100, prefix: str = "") -> Page:
     """The first documents, or those that follow the last one of the page before.
+
+    Args:
+        prefix: What their ids begin with; others are neither listed nor counted.
 
     Raises:
         IndexNotFoundError: There is no index.
@@ -45,7 +49,7 @@ def list_documents(folder: Path, after: str = "", limit: int = 100) -> Page:
     index = PassageStore.open(folder)
     with reading(folder):
         column = index.snapshot().to_table(columns=["document"])["document"]
-        ids: list[str] = sorted(pc.unique(column).to_pylist())
+        ids = sorted(id_ for id_ in pc.unique(column).to_pylist() if id_.startswith(prefix))
     wanted = [id_ for id_ in ids if id_ > after]
     documents = _read(index, wanted[:limit])
     return Page(tuple(documents), len(wanted) > limit, len(ids), index.version)
@@ -152,16 +156,21 @@ def take_inventory(folder: Path) -> dict[str, object]:
         IndexMismatchError: Another schema version wrote it.
     """
     index = PassageStore.open(folder)
-    versions = index.versions()
+    fault, times = index.fault, dict[str, object]()
+    try:
+        versions = index.versions()
+        written = versions[-1].written.isoformat(timespec="seconds")
+        times = {"written": written, "versions kept": len(versions)}
+    except IndexDamagedError as error:
+        fault = fault or str(error)
     with reading(folder):
         documents = index.snapshot().to_table(columns=["document"])["document"]
         mentions = _mentions(index)
     return {
-        **({"fault": index.fault} if index.fault else {}),
+        **({"fault": fault} if fault else {}),
         "index": str(folder),
         "version": index.version,
-        "written": versions[-1].written.isoformat(timespec="seconds"),
-        "versions kept": len(versions),
+        **times,
         "passages": len(documents),
         "documents": len(pc.unique(documents)),
         **mentions,

@@ -36,17 +36,21 @@ from backends.store.versions import (
     PASSAGES,
     VERSIONS,
     Found,
+    Mark,
     Record,
+    aside_folder,
     check_sizes,
+    damaged,
     flush,
     flush_files,
     manifest_name,
+    newest_mark,
     newest_whole,
-    numbers_in,
     read_record,
     reading,
     set_aside,
     sizes_of,
+    why_changed,
 )
 from backends.types import Passage
 
@@ -85,12 +89,12 @@ class PassageStore:
     """
 
     def __init__(
-        self, path: Path, dataset: lance.LanceDataset, newest: int | None = None, fault: str = ""
+        self, path: Path, dataset: lance.LanceDataset, mark: Mark = None, fault: str = ""
     ) -> None:
         """Wrap a version of the `passages.lance` in an index folder; use `create` or `open`."""
         self.path = path
         self.fault = fault
-        self._newest = dataset.version if newest is None else newest
+        self._mark = mark
         self.dimension = dimension_of(dataset.schema)
         self.fingerprint = fingerprint_of(dataset.schema)
         self.surfaces = EntityVectorCache(path, self.dimension, self.fingerprint)
@@ -149,7 +153,7 @@ class PassageStore:
             )
         found = newest_whole(folder, lambda n: lance.dataset(folder / PASSAGES, version=n))
         _check_version(folder, found.dataset.schema)
-        index = cls(folder, found.dataset, found.newest, found.fault)
+        index = cls(folder, found.dataset, found.mark, found.fault)
         if fingerprint is not None:
             index.check(fingerprint)
         return index
@@ -199,13 +203,13 @@ class PassageStore:
         if self.is_newest:
             return False
         found, before = self._find(), self.version
-        self._dataset, self._newest, self.fault = found.dataset, found.newest, found.fault
+        self._dataset, self._mark, self.fault = found.dataset, found.mark, found.fault
         return self.version != before
 
     @property
     def is_newest(self) -> bool:
         """Whether nothing was written, or taken away, since the version in view was looked for."""
-        return numbers_in(self.path)[:1] == [self._newest]
+        return self._mark is not None and self._mark == newest_mark(self.path)
 
     def check_files(self) -> None:
         """Refuse a version in view whose files are no longer there at their full length.
@@ -213,7 +217,23 @@ class PassageStore:
         Raises:
             IndexDamagedError: Names one that is not.
         """
-        check_sizes(self.path / PASSAGES, self._sizes)
+        try:
+            check_sizes(self.path / PASSAGES, self._sizes)
+        except IndexDamagedError as error:
+            raise damaged(self.path, str(error)) from None
+
+    def check_content(self) -> None:
+        """Refuse an index that is not as it was committed last, byte for byte; reads all of it.
+
+        Raises:
+            IndexDamagedError: Names a file that is not.
+        """
+        if self.fault:
+            raise IndexDamagedError(self.fault)
+        record = read_record(self.path)
+        for name in (manifest_name(self.version), *self._sizes):
+            if why := why_changed(self.path, name, record):
+                raise damaged(self.path, why)
 
     @cached_property
     def _sizes(self) -> dict[str, int | None]:
@@ -265,7 +285,8 @@ class PassageStore:
             if found.fault:
                 raise IndexDamagedError(found.fault)
             # Left by a power cut in the midst of a commit, of which nobody was told.
-            set_aside(self.path, [f"{PASSAGES}/{manifest_name(n)}" for n in found.torn])
+            torn = [f"{PASSAGES}/{manifest_name(number)}" for number in found.torn]
+            set_aside(self.path, torn, aside_folder(self.path))
             yield Writer(self.path, found.dataset, found.record, self.surfaces)
 
 
@@ -444,12 +465,12 @@ def _has_versions(folder: Path) -> bool:
     """
     if any((folder / PASSAGES / VERSIONS).glob("*.manifest")):
         return True
-    if read_record(folder).version:
-        raise IndexDamagedError(
-            f"{folder} is damaged: {PASSAGES}/{VERSIONS} has none of its versions any more. "
-            "Restore it from a copy, or delete the folder and index again."
-        )
-    return False
+    try:
+        if not read_record(folder).version:
+            return False
+    except IndexDamagedError as error:
+        raise damaged(folder, str(error)) from None
+    raise damaged(folder, f"{VERSIONS} has none of its versions any more")
 
 
 def _refuse_foreign(folder: Path) -> None:

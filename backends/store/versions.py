@@ -9,7 +9,7 @@ before anybody is told of the commit, and read before Lance is asked.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -29,6 +29,7 @@ _HINT = f"{VERSIONS}/latest_version_hint.json"
 _NAMES = ("data", "_deletions", VERSIONS, "")
 _NEWEST = 2**64 - 1  # newer versions sort first, for stores that list by name
 _BLOCK = 1 << 20
+Mark = tuple[int, int, int] | None
 _IN_RUST = re.compile(r", /\S+\.rs:\d+:\d+")
 _FAULTS = (ValueError, RuntimeError, pa.ArrowException)
 
@@ -51,14 +52,14 @@ class Found:
     """The newest whole version of an index, and what is wrong with later ones.
 
     Attributes:
-        newest: The highest number of a version, whole or not.
+        mark: Of the newest manifest, whole or not; see `newest_mark`.
         torn: Versions that were never committed to the end, so that nobody was told of them.
         fault: Why this is not what was committed last; "" where it is.
     """
 
     dataset: lance.LanceDataset
     record: Record
-    newest: int
+    mark: Mark
     torn: tuple[int, ...]
     fault: str
 
@@ -80,6 +81,7 @@ def newest_whole(folder: Path, open_: Callable[[int], lance.LanceDataset]) -> Fo
         record = read_record(folder)
     except IndexDamagedError as error:
         faults.append(str(error))
+    mark = newest_mark(folder)
     numbers = numbers_in(folder)
     for number in numbers:
         try:
@@ -92,13 +94,12 @@ def newest_whole(folder: Path, open_: Callable[[int], lance.LanceDataset]) -> Fo
             continue
         if number < record.version and not faults:
             faults.append(f"{manifest_name(record.version)} is missing")
-        said = f"{folder} is damaged ({faults[0]}): " if faults else ""
-        if said and number != record.version:
-            said += f"version {number} is used instead of {record.version or numbers[0]}. "
-        return Found(dataset, record, numbers[0], tuple(torn), said and said + _advice(folder))
-    faults = faults or [f"{manifest_name(record.version)} is missing"]
-    raise IndexDamagedError(
-        f"{folder / PASSAGES} cannot be read as a Lance dataset ({faults[0]}). {_advice(folder)}"
+        lost = max(record.version, numbers[0])
+        instead = f", and version {number} is used instead of {lost}" if number != lost else ""
+        fault = str(damaged(folder, faults[0] + instead)) if faults else ""
+        return Found(dataset, record, mark, tuple(torn), fault)
+    raise damaged(
+        folder, f"{faults[0] if faults else RECORD + ' names no version'}, and no version is whole"
     )
 
 
@@ -110,16 +111,26 @@ def open_whole(
     Raises:
         IndexDamagedError: Names the file that is not.
     """
-    name = manifest_name(number)
-    with _reading(name):
-        content = (folder / PASSAGES / name).read_bytes()
-    if record.digests.get(name, digest := _digest(content)) != digest:
-        raise IndexDamagedError(f"{name} is not as it was committed")
-    with _reading(name):
-        dataset = open_(number)
+    dataset = open_version(folder, number, record, open_)
+    with reading_file(manifest_name(number)):
         files = sizes_of(dataset)
     check_sizes(folder / PASSAGES, files)
     return dataset
+
+
+def open_version(
+    folder: Path, number: int, record: Record, open_: Callable[[int], lance.LanceDataset]
+) -> lance.LanceDataset:
+    """A version whose manifest is as committed.
+
+    Raises:
+        IndexDamagedError: It is not.
+    """
+    name = manifest_name(number)
+    with reading_file(name):
+        if why := why_changed(folder, name, record):
+            raise IndexDamagedError(why)
+        return open_(number)
 
 
 def check_sizes(dataset: Path, files: Mapping[str, int | None]) -> None:
@@ -137,14 +148,14 @@ def check_sizes(dataset: Path, files: Mapping[str, int | None]) -> None:
             raise IndexDamagedError(f"{name} has {found:,} bytes instead of {size:,}")
 
 
-def changed_files(folder: Path, names: Mapping[str, object], record: Record) -> Iterator[str]:
-    """Files that are not as they were committed, byte for byte, with the reason; reads them all."""
-    for name in names:
-        try:
-            if record.digests.get(name, digest := digest_of(folder / PASSAGES / name)) != digest:
-                yield f"{name} is not as it was committed"
-        except OSError as error:
-            yield f"{name} cannot be read ({error.strerror})"
+def why_changed(folder: Path, name: str, record: Record) -> str:
+    """Why a file is not as it was committed, byte for byte; "" where it is. Reads all of it."""
+    try:
+        digest = digest_of(folder / PASSAGES / name)
+    except OSError as error:
+        return f"{name} cannot be read ({error.strerror})"
+    is_same = record.digests.get(name, digest) == digest
+    return "" if is_same else f"{name} is not as it was committed"
 
 
 def sizes_of(dataset: lance.LanceDataset) -> dict[str, int | None]:
@@ -176,6 +187,15 @@ def numbers_in(folder: Path) -> list[int]:
     """Numbers of the versions of an index, newest first."""
     names = [path.stem for path in (folder / PASSAGES / VERSIONS).glob("*.manifest")]
     return sorted((_NEWEST - int(name) for name in names if name.isdecimal()), reverse=True)
+
+
+def newest_mark(folder: Path) -> Mark:
+    """What the newest manifest is called and which file it is: another one after each change."""
+    for number in numbers_in(folder)[:1]:
+        with suppress(OSError):
+            stat = (folder / PASSAGES / manifest_name(number)).stat()
+            return number, stat.st_ino, stat.st_mtime_ns
+    return None
 
 
 def read_record(folder: Path) -> Record:
@@ -238,20 +258,23 @@ def _sync_folders(folder: Path) -> None:
             sync(folder / PASSAGES / name)
 
 
-def set_aside(folder: Path, names: Iterable[str]) -> Path:
-    """Move files of an index where nobody reads them; returns the folder that they are in then.
+def aside_folder(folder: Path) -> Path:
+    """Where damaged files of an index go when they are set aside now."""
+    return folder / ASIDE / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+
+
+def set_aside(folder: Path, names: Iterable[str], aside: Path) -> None:
+    """Move files of an index, by their names there, to where nobody reads them.
 
     Raises:
         OSError: The disk refuses.
     """
-    aside = folder / ASIDE / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     for name in names:
         target = aside / name
         target.parent.mkdir(parents=True, exist_ok=True)
         (folder / name).rename(target)
         sync(target.parent)
         sync((folder / name).parent)
-    return aside
 
 
 def digest_of(path: Path) -> str:
@@ -267,10 +290,6 @@ def digest_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _digest(content: bytes) -> str:
-    return blake2b(content, digest_size=16).hexdigest()
-
-
 @contextmanager
 def reading(folder: Path, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
     """What Lance and Arrow raise on the damaged files of an index, as one error.
@@ -279,16 +298,17 @@ def reading(folder: Path, also: tuple[type[Exception], ...] = (OSError,)) -> Ite
         IndexDamagedError: Names the file, as far as Lance does.
     """
     try:
-        with _reading(f"{PASSAGES} of {folder}", also):
+        with reading_file(PASSAGES, also):
             yield
     except IndexDamagedError as error:
         if error.__cause__ is None:  # it says enough
             raise
-        raise IndexDamagedError(f"{error}. {_advice(folder)}") from error.__cause__
+        raise damaged(folder, str(error)) from error.__cause__
 
 
 @contextmanager
-def _reading(name: str, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+def reading_file(name: str, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """The same, for a file by its name; says nothing of the index."""
     try:
         yield
     except BaseException as error:
@@ -299,5 +319,8 @@ def _reading(name: str, also: tuple[type[Exception], ...] = (OSError,)) -> Itera
         raise IndexDamagedError(f"{name} cannot be read: {said}") from error
 
 
-def _advice(folder: Path) -> str:
-    return f"`wye repair {folder}` says what can be done."
+def damaged(folder: Path, reason: str) -> IndexDamagedError:
+    """What to say of a damaged index."""
+    return IndexDamagedError(
+        f"The index {folder} is damaged: {reason}. `wye repair {folder}` says what can be done."
+    )

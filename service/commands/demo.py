@@ -13,6 +13,7 @@ import typer
 
 from router.types import Route
 from service.commands.index import BadLines, ingest_files
+from service.commands.options import PortOption
 from service.errors import ServiceError
 from service.terminal import output
 
@@ -32,17 +33,17 @@ def demo(
     serves: Annotated[
         bool, typer.Option("--serve", help="Serve it with the console, instead of searching here.")
     ] = False,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Port to serve on. Default: 8000.", show_default=False),
-    ] = None,
+    port: PortOption = None,
 ) -> None:
     """Index a small corpus that comes with Wye, and search it through every arm."""
     import wye
+    from service.doctor import refuse_taken_address
     from service.render import list_hits
     from service.settings import load_settings
 
     settings = load_settings(index=index)
+    if serves:
+        refuse_taken_address(settings.serve.host, settings.serve.port if port is None else port)
     console = output()
     with as_file(files("service") / "demo") as corpus:
         _index(settings, index, corpus, console)

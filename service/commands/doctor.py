@@ -8,6 +8,7 @@ from rich.text import Text
 from service.commands.options import (
     IndexesOption,
     JsonOption,
+    PortOption,
     RoutersOption,
     ThresholdsOption,
 )
@@ -24,6 +25,7 @@ def doctor(
     index: IndexesOption = None,
     router: RoutersOption = None,
     thresholds: ThresholdsOption = None,
+    port: PortOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check models, router, indexes, keys, address and generator; says what to do.
@@ -43,6 +45,7 @@ def doctor(
         indexes=tuple(index or own.indexes),
         routers=tuple(router or own.routers),
         thresholds=tuple(thresholds or own.thresholds),
+        port=own.port if port is None else port,
     )
     settings = settings.model_copy(update={"serve": serve})
     found = []

@@ -56,6 +56,12 @@ RouteOption = Annotated[
         help=f"Which way to search: {', '.join(Route)}.",
     ),
 ]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port", min=0, max=65535, help="Port to serve on. Default: 8000.", show_default=False
+    ),
+]
 LatencyOption = Annotated[
     float | None,
     typer.Option(

@@ -34,7 +34,7 @@ def route(
     from backends.files import plain, rounded_json
     from router.gateway import check
     from router.session import ModelCache, decide
-    from service.render import show_decision
+    from service.render import decision_value, show_decision
     from service.settings import load_settings
 
     questions = questions_of(question)
@@ -53,7 +53,14 @@ def route(
                 )
     if as_json:
         rows = zip(questions, decisions, strict=True)
-        typer.echo(rounded_json([{"question": text, "decision": plain(d)} for text, d in rows]))
+        typer.echo(
+            rounded_json(
+                [
+                    {"question": text, "decision": plain(decision_value(d, explain=explain))}
+                    for text, d in rows
+                ]
+            )
+        )
         return
     console = output()
     for text, decision in zip(questions, decisions, strict=True):

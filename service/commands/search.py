@@ -1,5 +1,6 @@
 """`wye search`: ask an index."""
 
+from time import perf_counter
 from typing import Annotated
 
 import typer
@@ -16,7 +17,10 @@ from service.commands.options import (
     questions_of,
 )
 from service.errors import ServiceError
-from service.terminal import messages, output
+from service.terminal import messages, output, say
+
+LOADING_SECONDS = 1.0
+"""From here on it is worth saying what took so long."""
 
 
 def search(
@@ -39,6 +43,7 @@ def search(
     from service.render import hits_json, show_hits
     from service.settings import load_settings
 
+    started = perf_counter()
     questions = questions_of(question)
     filter_ = parse_filter_option(filter)
     settings = load_settings(index=index)
@@ -55,8 +60,12 @@ def search(
     if any(hits.degraded == EMPTY_INDEX for hits in found):
         raise ServiceError(f"Index {folder} is empty. Fill it with `wye index SOURCE --index DIR`.")
     if as_json:
-        typer.echo(hits_json(found))
+        typer.echo(hits_json(found, explain=explain))
         return
     console = output()
     for hits in found:
         show_hits(console, hits)
+    taken = perf_counter() - started
+    loading = taken - sum(sum(hits.seconds.values()) for hits in found)
+    hint = "; `wye serve` loads the models once" if loading > LOADING_SECONDS else ""
+    say(f"{taken:.1f} s in all{hint}.")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from service.commands.options import IndexesOption, RoutersOption, ThresholdsOption
+from service.commands.options import IndexesOption, PortOption, RoutersOption, ThresholdsOption
 from service.terminal import say
 
 APP = "service.app:from_environment"
@@ -24,10 +24,7 @@ def serve(
         str | None,
         typer.Option(help="Address to listen on. Default: this machine.", show_default=False),
     ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Port. Default: 8000.", show_default=False),
-    ] = None,
+    port: PortOption = None,
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="Processes that answer. Default: 1.", show_default=False),
@@ -41,6 +38,7 @@ def serve(
     from router.session import ModelCache
     from service.app import indexes
     from service.collections import check_router, router_settings
+    from service.doctor import refuse_taken_address
     from service.http.auth import refuse_open_server
     from service.http.keys import KeyRing
     from service.logs import configure
@@ -59,6 +57,7 @@ def serve(
     settings = load_settings()
     wanted = settings.serve
     refuse_open_server(wanted)
+    refuse_taken_address(wanted.host, wanted.port)
     KeyRing(wanted.keys, wanted.keys_file)
     collections = indexes(settings, ModelCache())
     for opener in collections.values():

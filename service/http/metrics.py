@@ -166,6 +166,9 @@ class Metrics:
         self.generator_retries = counter(
             "wye_generator_retries", "Requests to the generator that were sent again."
         )
+        self.log_lines_lost = counter(
+            "wye_request_log_lost", "Lines of the request log that could not be written."
+        )
         self.feedback = counter("wye_feedback", "Feedback by rating.", ["rating"])
         self.index_version = gauge(
             "wye_index_version",

@@ -50,7 +50,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
             name: ArmValue(
                 candidates=ranking.candidates,
                 returned=len(ranking.hits),
-                degraded=ranking.degraded,
+                note=ranking.degraded,
                 hits=_arm_hits(ranking, result) if params.explain else None,
             )
             for name, ranking in reply.arms.items()
@@ -110,13 +110,16 @@ def route_value(
     `path` answered in place of `asked`; `fallback` says why dense search did, or "".
     """
     if decision is None:
-        return RouteValue(path=path, asked=asked, reason=fallback or FORCED)
+        said = (fallback or f"Route {asked} was asked for.") if explain else ""
+        return RouteValue(path=path, asked=asked, reason=fallback or FORCED, summary=said)
     return RouteValue(
         path=decision.route,
         asked=asked,
         reason=fallback or decision.reason,
         score=decision.score,
         thresholds=None if decision.thresholds is None else asdict(decision.thresholds),
+        summary=decision.summary,
+        simple=decision.simple,
         model=decision.model,
         contributions=list(decision.contributions) if explain else None,
         nearest_change=decision.nearest_change,

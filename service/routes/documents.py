@@ -10,7 +10,7 @@ from backends.store.documents import Removal, StoredDocument, list_documents, re
 from service.collections import Collection
 from service.http.auth import READ, WRITE
 from service.http.problems import Problem
-from service.ingest.bodies import cut, documents_of, passage_of
+from service.ingest.bodies import KINDS, cut, documents_of, passage_of
 from service.ingest.jobs import Job
 from service.ingest.writer import WriteResult
 from service.routes.jobs import job_value
@@ -62,6 +62,7 @@ _BODY: dict[str, Any] = {
                     "properties": {
                         "file": {
                             "type": "array",
+                            "x-endings": list(KINDS),
                             "items": {"type": "string", "format": "binary"},
                             "description": (
                                 "Files that end in .txt, .md, .pdf, .docx or .jsonl. The last part "
@@ -109,7 +110,7 @@ async def add(
     ```
     """
     settings = service.settings.documents
-    async with documents_of(request, settings, service.sandbox) as sent:
+    async with documents_of(request, settings, service.sandbox, service.uploads) as sent:
         target = service.collection(sent.collection or collection)
         passages = cut(sent.documents, sent.chunk_words or chunk_words, settings)
         done = await service.writers[target.name].store(passages)
@@ -124,11 +125,16 @@ async def listed(
         str, Query(max_length=512, description="`next` of the page before; empty for the first.")
     ] = "",
     limit: Annotated[int, Query(ge=1, le=1_000, description="Documents to a page.")] = 100,
+    prefix: Annotated[
+        str, Query(max_length=512, description="Only documents whose ids begin so; `total` too.")
+    ] = "",
 ) -> DocumentPage:
     """Documents of the newest version, ascending by id."""
     target = service.collection(collection)
     folder = target.session.folder
-    page = await service.writers[target.name].off_loop(lambda: list_documents(folder, after, limit))
+    page = await service.writers[target.name].off_loop(
+        lambda: list_documents(folder, after, limit, prefix)
+    )
     return DocumentPage(
         collection=target.name,
         index_version=page.version,
@@ -172,7 +178,7 @@ async def put(
 ) -> Response:
     """Stores a document under an id, in place of the one that was there (200) or anew (201)."""
     target = service.collection(collection)
-    passages = cut([passage_of(document, body)], chunk_words, service.settings.documents)
+    passages = cut(map(passage_of, [document], [body]), chunk_words, service.settings.documents)
     done = await service.writers[target.name].store(passages)
     return _told(service, target, done, 200)
 

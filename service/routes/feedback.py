@@ -16,7 +16,10 @@ router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
     status_code=201,
     summary="Say what a reply was worth",
     operation_id="feedback",
-    responses={409: {"description": "This server keeps no request log."}},
+    responses={
+        409: {"description": "This server keeps no request log."},
+        503: {"description": "The request log cannot be written."},
+    },
 )
 async def feedback(said: FeedbackRequest, service: Served) -> FeedbackReply:
     """Writes a rating to the request log, where the request's id joins it to its decision.
@@ -30,6 +33,13 @@ async def feedback(said: FeedbackRequest, service: Served) -> FeedbackReply:
             "This server keeps no request log, so feedback would be lost. Set "
             "WYE_SERVE__REQUEST_LOG to a file.",
         )
-    service.request_log.write(FEEDBACK, said.request_id, said.model_dump(exclude={"request_id"}))
+    values = said.model_dump(exclude={"request_id"})
+    if not service.log(FEEDBACK, said.request_id, lambda: values):
+        raise Problem(
+            503,
+            "not-logged",
+            f"The request log cannot be written now ({service.log_fault}). Send it again later.",
+            retry_after=30,
+        )
     service.metrics.feedback.labels(said.rating).inc()
     return FeedbackReply(request_id=said.request_id)

@@ -20,18 +20,25 @@ async def health(service: Served) -> dict[str, Any]:
     "/ready",
     summary="Can it answer questions?",
     operation_id="ready",
-    responses={503: {"description": "Still loading, or an index could not be loaded."}},
+    responses={
+        503: {"description": "Still loading, or an index could not be loaded, or was taken away."}
+    },
 )
 async def ready(service: Served) -> Response:
     """200 when every collection is loaded and has answered a question over every route, else 503.
 
     Meant for load balancers: a process that is stopping closes its port and finishes what it has.
     """
-    status = 200 if service.is_ready else 503
-    said = {"status": "ready" if service.is_ready else "loading", **_facts(service)}
-    headers = {} if service.is_ready else {"retry-after": "1"}
-    return JSONResponse(said, status, headers=headers)
+    status = "ready" if service.is_ready else "loading"
+    if any(each.gone for each in service.collections.values()):
+        status = "unavailable"
+    headers = {} if status == "ready" else {"retry-after": "1"}
+    said = {"status": status, **_facts(service)}
+    return JSONResponse(said, 200 if status == "ready" else 503, headers=headers)
 
 
 def _facts(service: Service) -> dict[str, Any]:
-    return {"collections": [each.facts() for each in service.collections.values()]}
+    facts: dict[str, Any] = {"collections": [each.facts() for each in service.collections.values()]}
+    if service.log_fault:
+        facts["request_log"] = f"cannot be written ({service.log_fault}); its lines are lost"
+    return facts

@@ -2,12 +2,22 @@
 
 from fastapi import APIRouter, Request, Response
 
+from featurizer.registry import FEATURES
+from router.explain import group_of
+from router.query_performance import MEANINGS, NAMES
 from router.types import Route
 from service.http.auth import READ
 from service.http.problems import request_id_of
 from service.http.replies import headers, retrieve_reply, route_value
 from service.schemas.common import SearchRequest
-from service.schemas.retrieve import RetrieveReply, RetrieveRequest, RouteReply, RouteRequest
+from service.schemas.retrieve import (
+    FeatureList,
+    FeatureValue,
+    RetrieveReply,
+    RetrieveRequest,
+    RouteReply,
+    RouteRequest,
+)
 from service.search import RouteParams, SearchParams
 from service.service import Served, Service
 
@@ -53,6 +63,17 @@ async def route(
         request_id=request_id_of(request.scope),
         question=wanted.question,
         route=route_value(decision, path=decision.route, asked=Route.AUTO, explain=wanted.explain),
+    )
+
+
+@router.get("/features", summary="What the router's numbers mean", operation_id="list_features")
+async def features() -> FeatureList:
+    """What `contributions` names: features of a question's build, and of what the corpus has."""
+    meanings = {**{feature.name: feature.doc for feature in FEATURES}, **MEANINGS}
+    return FeatureList(
+        data=[
+            FeatureValue(name=name, group=group_of(name), meaning=meanings[name]) for name in NAMES
+        ]
     )
 
 

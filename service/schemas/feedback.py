@@ -8,12 +8,14 @@ from service.schemas.common import Strict
 
 
 class FeedbackRequest(Strict):
-    """What someone thought of a reply."""
+    """What someone thinks of a reply; the last that was said of it counts, and nothing before."""
 
     request_id: Annotated[
         str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="Of the reply it is about.")
     ]
-    rating: Literal["good", "bad"]
+    rating: Annotated[
+        Literal["good", "bad", "none"], Field(description="`none` takes a rating back.")
+    ]
     passages: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=512)]],
         Field(

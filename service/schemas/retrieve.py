@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from backends.trigraph.explanation import Explanation
+from router.explain import Group
 from router.types import Change, Contribution, Route
 from service.schemas.common import (
     CollectionName,
@@ -86,6 +87,10 @@ class RouteValue(BaseModel):
     score: float | None = Field(
         default=None, description="Complexity of the question, from 0 to 1; null when not scored."
     )
+    summary: str = Field(default="", description="Why, in a sentence or two; with `explain` only.")
+    simple: Route | None = Field(
+        default=None, description="The route of scores up to `low`; null when not scored."
+    )
     thresholds: dict[str, float] | None = Field(
         default=None,
         description=(
@@ -123,7 +128,10 @@ class ArmValue(BaseModel):
 
     candidates: int = Field(description="Passages it could have returned, after filters.")
     returned: int
-    degraded: str = Field(default="", description="Why this is not what was asked of the arm.")
+    note: str = Field(
+        default="",
+        description="What the arm had to do without; no fault where other arms were asked as well.",
+    )
     hits: list[ArmHitValue] | None = Field(
         default=None, description="The arm's own first `k`, best first; with `explain` only."
     )
@@ -176,6 +184,22 @@ class RouteRequest(Strict):
             "examples": [{"question": _QUESTION}, {"question": _QUESTION, "explain": True}]
         }
     )
+
+
+class FeatureValue(BaseModel):
+    """One of the numbers that a router can look at."""
+
+    name: str = Field(description="As in `route.contributions`.")
+    group: Group = Field(
+        description="What it is about: what the question names, what is near it, how it is built."
+    )
+    meaning: str
+
+
+class FeatureList(BaseModel):
+    """All of them."""
+
+    data: list[FeatureValue]
 
 
 class RouteReply(BaseModel):

@@ -65,7 +65,11 @@ class StatsReply(BaseModel):
     last_minute: int = Field(description="Of the answers remembered, those of the last minute.")
     queue_depth: int
     routes: dict[Route, RouteTimesValue] = Field(description="By the route that answered.")
-    degraded: dict[str, int] = Field(description="By kind: failed, late or arm.")
+    degraded: dict[str, int] = Field(
+        description=(
+            "By kind: failed, late, or arm where the graph alone was asked and knows nothing named."
+        )
+    )
     collections: list[ScoresValue]
     questions: list[RecentQuestion] | None = Field(
         description=(

@@ -192,9 +192,9 @@ def openapi(index: Path) -> Files:
 def evaluation(index: Path) -> Files:
     """The numbers of `wye eval` over every route."""
     with _workplace(index) as folder:
-        words = f"eval demo --index index --routes {','.join(ROUTES)} --json found.json"
-        wye(Path(folder), words.split())
-        return {"eval.json.gz": masked(_json(Path(folder) / "found.json"))}
+        words = f"eval demo --index index --routes {','.join(ROUTES)} --json"
+        (printed,) = wye(Path(folder), words.split())
+        return {"eval.json.gz": masked(json.loads(printed))}
 
 
 def training(index: Path) -> Files:

@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backends.trigraph.seeds import SeedStats
 from backends.types import Float64
-from router.explain import Explainer, contributions, nearest_change
+from router.explain import GROUPS, Explainer, contributions, group_of, nearest_change, summary
 from router.policy import decide
+from router.query_performance import CHEAP_SIGNALS, MEANINGS
 from router.scorer import Floats, Scorer, to_scores
-from router.types import BASELINE, Route, Thresholds
+from router.types import BASELINE, Contribution, Decision, Route, Thresholds
 
 steps = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
 unit = st.floats(0, 1)
@@ -116,3 +118,108 @@ def test_the_change_names_the_route_that_it_leads_to(
 @pytest.mark.parametrize("thresholds", [(1, 1), (0, 0), (0, 1)])
 def test_where_no_score_leads_elsewhere_there_is_no_change(thresholds: tuple[int, int]) -> None:
     assert nearest_change(0.5, Thresholds(*thresholds)) is None
+
+
+def decided(route: Route, reason: str = "score", **pushes: float) -> Decision:
+    parts = [Contribution(name, push, 1.0) for name, push in pushes.items()]
+    return Decision(
+        route, 0.5, 0.0, Thresholds(0.3, 0.9), reason, "m/v1", (Contribution(BASELINE, 2.0), *parts)
+    )
+
+
+def seed(mention: str, value: float = 1.0, titles: int = 0) -> SeedStats:
+    return SeedStats(mention, value, "name", 3, titles)
+
+
+BRIDGE, MOSTAR = seed("the Old Bridge"), seed("Mostar")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "says"),
+    [
+        ([], "Names nothing that the corpus knows."),
+        (
+            [MOSTAR],
+            "Names one thing that the corpus knows (Mostar), though no passage is about it.",
+        ),
+        (
+            [BRIDGE, MOSTAR],
+            "Names two things that the corpus knows (the Old Bridge, Mostar), though no passage is "
+            "about either.",
+        ),
+        (
+            [BRIDGE, seed("Mostar", titles=1), seed("river", 0.3)],
+            "Names two things that the corpus knows (the Old Bridge, Mostar), and a passage is "
+            "about Mostar.",
+        ),
+        (
+            [seed("A", titles=1), seed("B", titles=2)],
+            "Names two things that the corpus knows (A, B), and a passage is about each of them.",
+        ),
+        (
+            [seed("sea", 0.3)],
+            "May name one thing that the corpus knows (sea), though no passage is about it.",
+        ),
+        (
+            [seed(name) for name in "ABCDEFG"],
+            "Names 7 things that the corpus knows (A, B, C, D, …), though no passage is about any "
+            "of them.",
+        ),
+    ],
+)
+def test_it_says_in_words_what_a_question_names(seeds: list[SeedStats], says: str) -> None:
+    told = summary(decided(Route.FUSION), seeds)
+    assert told == f"{says} All arms are asked."
+
+
+@pytest.mark.parametrize(
+    ("decision", "says"),
+    [
+        (
+            decided(Route.FUSION, seed_title_value=-1.3, words=-0.3, dense_best=0.02),
+            "What it names and how it is built speak against the graph, but not enough to leave it "
+            "out, so all arms are asked.",
+        ),
+        (
+            decided(Route.FUSION, seed_title_value=-0.2, words=0.9),
+            "How it is built speaks for the graph, what it names against it, but not enough to ask "
+            "it alone, so all arms are asked.",
+        ),
+        (
+            decided(Route.DENSE, words=0.2, dense_best=-0.9),
+            "How near the passages are speaks against the graph, how it is built for it, so dense "
+            "search is enough.",
+        ),
+        (
+            decided(Route.HYBRID, words=0.2),
+            "How it is built speaks for the graph, but not enough, so hybrid search is taken.",
+        ),
+        (
+            decided(Route.GRAPH, words=0.2),
+            "How it is built speaks for the graph, so the graph alone is asked.",
+        ),
+        (decided(Route.DENSE, "budget: no time"), "Dense is taken (budget: no time)."),
+        (Decision(Route.DENSE, None, None, None, "degraded: empty"), "Degraded: empty."),
+    ],
+)
+def test_it_says_in_words_what_that_leads_to(decision: Decision, says: str) -> None:
+    assert summary(decision) == says
+
+
+@given(
+    st.sampled_from([*Route]),
+    st.dictionaries(st.sampled_from([*CHEAP_SIGNALS, "words"]), st.floats(-9, 9)),
+    st.none()
+    | st.lists(st.builds(SeedStats, *[st.text(), unit, st.text()], *[st.integers(0, 3)] * 2)),
+)
+def test_there_are_words_for_every_decision(
+    route: Route, pushes: dict[str, float], seeds: list[SeedStats] | None
+) -> None:
+    told = summary(decided(route, "score", **pushes), seeds)
+    assert told.endswith(".")
+    assert (seeds is None) == (" that the corpus knows" not in told)
+
+
+def test_every_number_about_the_corpus_has_a_meaning_and_a_group() -> None:
+    assert tuple(MEANINGS) == CHEAP_SIGNALS
+    assert {group_of(name) for name in (*CHEAP_SIGNALS, "words")} == {*GROUPS}

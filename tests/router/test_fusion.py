@@ -127,10 +127,11 @@ def test_a_hit_says_where_it_came_from() -> None:
     assert sum(source.share for source in hit.sources) == pytest.approx(hit.score)
 
 
-def test_a_degraded_list_shows() -> None:
-    lists = [ranked("graph", "a", degraded="no seed"), ranked("dense", "a", candidates=7)]
-    result = fuse(lists, [1, 1], k=1)
-    assert (result.degraded, result.candidates) == ("graph: no seed", 7)
+def test_an_arm_with_nothing_to_say_degrades_nothing_unless_it_is_alone() -> None:
+    graph, dense = ranked("graph", "a", degraded="no seed"), ranked("dense", "a", candidates=7)
+    result = fuse([graph, dense], [1, 1], k=1)
+    assert (result.degraded, result.candidates) == ("", 7)
+    assert fuse([graph, dense], [1, 0], k=1).degraded == "graph: no seed"
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,9 @@ def test_a_router_is_a_folder_or_one_of_the_repositorys(
     given = tmp_path / "models" / "mine" / "v2"
     given.mkdir(parents=True)
     assert RoutingSettings(str(given)).folder() == given
+    with monkeypatch.context() as moved:
+        moved.chdir(tmp_path)
+        assert RoutingSettings("mine/v2").folder() == Path("models/mine/v2")
     monkeypatch.setattr("router.settings.MODELS", tmp_path / "models")
     assert RoutingSettings("mine/v2").folder() == given
     with pytest.raises(ModelFileError, match=r"There is no router 'mine/v9'.*WYE_ROUTER__MODEL"):

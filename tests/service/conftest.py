@@ -11,15 +11,13 @@ import pytest
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 
-from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.types import Passage
-from benchmarks.hashing import HashAnalyser
 from router.session import Session
 from service.app import build
 from service.settings import DocumentSettings, GeneratorSettings, ServeSettings, ServiceSettings
 from tests.live import inside
-from tests.service.fakes import LIBRARY, Endpoint, Library, Serve, Shelf
+from tests.service.fakes import Endpoint, Library, Serve, Shelf, stored
 
 BRIDGES = (
     Passage("mostar", "Stari Most", "The Old Bridge spans the Neretva in Mostar.", {"y": 1566}),
@@ -35,10 +33,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Shelf:
-    analyser = HashAnalyser()
-    index = PassageStore.create(tmp_path / "index", analyser.dimension, analyser.fingerprint)
-    ingest(index, LIBRARY, analyser)
-    return Shelf(tmp_path / "index")
+    return Shelf(stored(tmp_path / "index"))
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from backends.filters import Columns, parse_filter
 from backends.store.index import PassageStore
+from backends.store.ingest import ingest
 from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
 from backends.types import Passage, RankedHit, Ranking
 from benchmarks.hashing import HashAnalyser
@@ -24,7 +25,17 @@ from router.errors import ModelFileError
 from router.gateway import Gateway
 from router.policy import Policy
 from router.session import Session
-from router.types import Change, Contribution, Decision, FusedHit, Reply, Route, Source, Thresholds
+from router.types import (
+    BASELINE,
+    Change,
+    Contribution,
+    Decision,
+    FusedHit,
+    Reply,
+    Route,
+    Source,
+    Thresholds,
+)
 
 Serve = Callable[..., TestClient]
 LIBRARY = (
@@ -76,6 +87,17 @@ class Library(Session, Gateway):
     @property
     def folder(self) -> Path:
         return self._folder
+
+    def store_in(self, folder: Path) -> None:
+        """Has documents listed as well, which are read from an index."""
+        self._folder = stored(folder, [*self._passages.values()])
+
+    @property
+    def fault(self) -> str:
+        return ""
+
+    def check_files(self) -> None:
+        pass
 
     @property
     def analyser(self) -> Analyser:
@@ -174,9 +196,13 @@ class Library(Session, Gateway):
             self.thresholds,
             "budget: graph takes too long" if hasty else "score",
             "words/v1",
-            (Contribution("words", 2.0, 10 * score),) if explain else (),
+            (Contribution(BASELINE, 0.5), Contribution("words", 1.5, 10 * score))
+            if explain
+            else (),
             Change(Route.DENSE, low, low - score, -1.0) if explain else None,
             (TREE,) if explain else (),
+            Route.DENSE,
+            "How it is built speaks for the graph." if explain else "",
         )
 
     def _answer(self, question: str, route: Route, k: int, filter_: object | None) -> Reply:
@@ -227,6 +253,15 @@ def _explained(reply: Reply) -> Reply:
             ),
         ),
     )
+
+
+def stored(folder: Path, passages: Sequence[Passage] = LIBRARY) -> Path:
+    """A real index of passages, without models."""
+    analyser = HashAnalyser()
+    ingest(
+        PassageStore.create(folder, analyser.dimension, analyser.fingerprint), passages, analyser
+    )
+    return folder
 
 
 class Shelf(Library):

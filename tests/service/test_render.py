@@ -33,8 +33,9 @@ def printed(decision: Decision, **options: int) -> str:
 
 def test_all_of_a_decision_is_shown() -> None:
     text = printed(DECISION)
-    assert "route graph  score 0.750  score  router/v1" in text
-    assert "thresholds 0.250 and 0.500" in text
+    assert "route graph  score 0.750  router/v1" in text
+    assert "low 0.250, high 0.500" in text
+    assert max(map(len, text.splitlines())) <= 80
     assert "A score 0.250 lower, at 0.500, would make it fusion." in text
     assert "more)" not in text
 

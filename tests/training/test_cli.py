@@ -44,24 +44,25 @@ def evaluate(
 def test_it_prints_measures_differences_and_latency(evaluate: Eval) -> None:
     code, out, _ = evaluate()
     assert code == 0
-    for word in ("R@5", "all-evidence@5", "fusion", "- dense", "Milliseconds", "p99"):
+    for word in ("R@5", "all-evidence@5", "fusion", "- dense", "Milliseconds", "total"):
         assert word in out
 
 
 def test_it_writes_runs_and_numbers(evaluate: Eval, tmp_path: Path) -> None:
-    folder, file = tmp_path / "runs" / "one", tmp_path / "all.json"
-    assert evaluate("--run-dir", folder, "--json", file, "--routes", "dense,graph")[0] == 0
+    folder = tmp_path / "runs" / "one"
+    code, out, _ = evaluate("--run-dir", folder, "--json", "--routes", "dense,graph")
+    assert code == 0
     assert {path.name for path in folder.iterdir()} == {
         "dense.trec",
         "graph.trec",
         "metrics.json",
         "latency.json",
     }
-    numbers = json.loads(file.read_text(encoding="utf-8"))
+    numbers = json.loads(out)
     assert {*numbers["routes"]} == {"dense", "graph"}
     assert numbers["questions"] == 2
     assert "graph - dense" in numbers["differences"]
-    assert "p50" in numbers["latency"]["milliseconds"]["dense"]["total"]
+    assert numbers["latency"]["milliseconds"]["dense"]["total"] > 0
 
 
 def test_the_same_questions_give_the_same_bytes(evaluate: Eval, tmp_path: Path) -> None:

@@ -41,8 +41,6 @@ def test_a_router_is_trained_used_and_tuned(
     tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # The README speaks of a checkout, whose folder of models this is.
-    monkeypatch.setattr("router.settings.MODELS", tmp_path / "models")
     monkeypatch.setattr("router.session.Analyser", WordAnalyser)
     write_town(tmp_path / "my-questions")
     assert wye("index", "my-questions", "--index", "my-index")[0] == 0

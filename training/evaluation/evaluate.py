@@ -1,6 +1,6 @@
 """How good and how fast each route is on a dataset, measured through the gateway that serves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, islice
 from pathlib import Path
@@ -11,6 +11,7 @@ from backends.progress import Progress, Silent
 from backends.types import Float64, RankedHit
 from router.types import Reply, Route
 from training.data.dataset import Dataset, Question
+from training.errors import EvaluationError
 from training.evaluation.compare import (
     PERCENTILES,
     Differences,
@@ -34,7 +35,9 @@ class SystemRun:
         values: (n, m) float64, every measure of every question.
         unanswered: Ids of questions without a hit.
         degraded: How often the route had to do something else than asked, by reason.
-        latency: Stage -> milliseconds at each of `PERCENTILES`; "total" is their sum per question.
+        latency: Stage -> mean milliseconds of a question; "total" is their sum.
+        percentiles: Of that sum at each of `PERCENTILES`; None where questions were asked together,
+            for those of one batch have equal shares of its time.
     """
 
     name: str
@@ -42,7 +45,8 @@ class SystemRun:
     values: Float64
     unanswered: tuple[str, ...]
     degraded: Mapping[str, int]
-    latency: Mapping[str, Percentiles]
+    latency: Mapping[str, float]
+    percentiles: Percentiles | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ def evaluate(
     batch: int = 32,
     seed: int = 0,
     resamples: int = 10_000,
+    baseline: str = "",
     progress: Progress | None = None,
 ) -> Evaluation:
     """Ask every question over every route, and score the answers.
@@ -100,11 +105,17 @@ def evaluate(
         batch: Questions to ask together.
         seed: Of the bootstrap.
         resamples: Of the bootstrap.
+        baseline: The system that the others are compared with; "" compares every two.
         progress: Told of every question that is answered.
 
     Raises:
-        EvaluationError: The dataset has no question.
+        EvaluationError: The dataset has no question, or the baseline is not asked.
     """
+    names = [*map(str, routes), *(systems or {})]
+    if baseline and baseline not in names:
+        raise EvaluationError(
+            f"The baseline '{baseline}' is not asked; take one of {', '.join(names)}."
+        )
     depth = max(k, DEPTH)
     progress = progress or Silent()
     runs: list[SystemRun] = []
@@ -120,9 +131,11 @@ def evaluate(
         finally:
             progress.close()
         version = next((reply.version for reply in replies.values()), version)
-        runs.append(_run(name, dataset, replies))
+        runs.append(_run(name, dataset, replies, batch))
     values = {run.name: run.values for run in runs}
     pairs = [(later, earlier) for earlier, later in combinations(values, 2)]
+    if baseline:
+        pairs = [(name, baseline) for name in values if name != baseline]
     means, differences = compare(values, pairs, MEASURES, resamples=resamples, seed=seed)
     return Evaluation(
         dataset, version, depth, batch, seed, resamples, tuple(runs), means, differences
@@ -152,7 +165,11 @@ def _ask(
     return replies
 
 
-def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply]) -> SystemRun:
+def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply], batch: int) -> SystemRun:
+    taken = [reply.seconds for reply in replies.values()]
+    stages = list(dict.fromkeys(stage for times in taken for stage in times))
+    totals = 1000 * np.array([sum(times.values()) for times in taken])
+    latency = {s: 1000 * sum(times.get(s, 0.0) for times in taken) / len(taken) for s in stages}
     answers = {id_: reply.ranking.hits for id_, reply in replies.items() if reply.ranking.hits}
     degraded: dict[str, int] = {}
     for reply in replies.values():
@@ -167,15 +184,9 @@ def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply]) -> SystemRun
         ),
         unanswered=tuple(q.id for q in dataset.questions if q.id not in answers),
         degraded=degraded,
-        latency=_latency([reply.seconds for reply in replies.values()]),
+        latency={**latency, "total": float(totals.mean())} if taken else {},
+        percentiles=percentiles(totals) if taken and batch == 1 else None,
     )
-
-
-def _latency(seconds: Sequence[Mapping[str, float]]) -> dict[str, Percentiles]:
-    stages = list(dict.fromkeys(stage for times in seconds for stage in times))
-    columns = {stage: [times.get(stage, 0.0) for times in seconds] for stage in stages}
-    columns["total"] = [sum(times.values()) for times in seconds]
-    return {stage: percentiles(1000 * np.array(times)) for stage, times in columns.items() if times}
 
 
 def metrics(found: Evaluation) -> dict[str, object]:
@@ -215,14 +226,13 @@ def latency(found: Evaluation) -> dict[str, object]:
     """Milliseconds a question by route and stage; different each time."""
     return {
         "batch": found.batch,
-        "milliseconds": {
-            run.name: {
-                stage: {f"p{p}": value for p, value in zip(PERCENTILES, times, strict=True)}
-                for stage, times in run.latency.items()
-            }
-            for run in found.runs
-        },
+        "milliseconds": {run.name: {**run.latency, **_percentiles_of(run)} for run in found.runs},
     }
+
+
+def _percentiles_of(run: SystemRun) -> dict[str, float]:
+    names = (f"p{p} of total" for p in PERCENTILES)
+    return dict(zip(names, run.percentiles, strict=True)) if run.percentiles else {}
 
 
 def write_runs(folder: Path, found: Evaluation) -> None:
@@ -233,28 +243,37 @@ def write_runs(folder: Path, found: Evaluation) -> None:
     write_json(folder / "latency.json", latency(found))
 
 
+def _times(runs: Sequence[SystemRun]) -> Iterator[str]:
+    """Tables with a row for each stage and a column for each system, six to a table."""
+    for at in range(0, len(runs), 6):
+        part = [{**run.latency, **_percentiles_of(run)} for run in runs[at : at + 6]]
+        stages = dict.fromkeys(stage for times in part for stage in times if stage != "total")
+        last = ["total", *(stage for stage in stages if stage.endswith("of total"))]
+        rows = [
+            (stage, *(f"{times[stage]:.2f}" if stage in times else "" for times in part))
+            for stage in [*(stage for stage in stages if stage not in last), *last]
+        ]
+        yield table(("stage", *(run.name for run in runs[at : at + 6])), rows)
+
+
 def as_markdown(found: Evaluation) -> str:
     """Means, paired differences and latency."""
     data = found.dataset
     differences = {f"{one} - {other}": cells for (one, other), cells in found.differences.items()}
-    times = [
-        (run.name, stage, *(f"{value:.2f}" for value in values))
-        for run in found.runs
-        for stage, values in run.latency.items()
-    ]
     parts = [
         f"## {escape(data.name)}, {escape(data.split)}: {len(data.questions)} questions, "
         f"index version {found.version}, 95 % bootstrap intervals",
-        by_measure("system", found.means, spread, width=5),
+        by_measure("system", found.means, spread, width=3),
     ]
     if differences:
         parts += [
             "Paired differences; * where the 95 % interval excludes 0",
-            by_measure("difference", differences, gain),
+            by_measure("difference", differences, gain, width=4),
         ]
     parts += [
-        f"Milliseconds a question, asked in batches of {found.batch}",
-        table(("system", "stage", *(f"p{p}" for p in PERCENTILES)), times, words=2),
+        f"Milliseconds a question, asked in batches of {found.batch}: means"
+        + ("" if found.batch == 1 else "; --batch 1 gives percentiles"),
+        *_times(found.runs),
     ]
     for run in found.runs:
         for reason, count in sorted(run.degraded.items()):

@@ -29,7 +29,8 @@ Codes = NDArray[np.int8]
 ROUTES: tuple[Route, ...] = tuple(Route)
 """Routes by their codes in a column."""
 _CODES = {str(route): code for code, route in enumerate(ROUTES)}
-_WAITS = ("queue", "total")
+_BESIDE = ("queue", "total", "explaining")
+"""No part of what a route takes."""
 _STAGES = stages_of(Route.FUSION)
 """Stages that are run for some routes only."""
 _CORPUS = ("dense", "seeds")
@@ -176,7 +177,7 @@ def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") ->
 
 
 def read_feedback(paths: Sequence[Path]) -> dict[str, dict[str, None]]:
-    """Request id -> ids that feedback says answer it, each once, in the order of the log.
+    """Request id -> ids that its newest feedback says answer it, each once, as named.
 
     Feedback comes later than the request, perhaps after the log was rotated, so it is read first:
     then the requests can be read one line at a time. A request that was only rated has no ids.
@@ -185,6 +186,7 @@ def read_feedback(paths: Sequence[Path]) -> dict[str, dict[str, None]]:
         RequestLogError: A file cannot be read.
     """
     found: dict[str, dict[str, None]] = {}
+    newest: dict[str, str] = {}
     for path in paths:
         for _, text in read_texts(path):
             # What lacks the word need not be parsed, and most lines lack it.
@@ -193,9 +195,16 @@ def read_feedback(paths: Sequence[Path]) -> dict[str, dict[str, None]]:
             line = parse_line(text)
             if line is None or line["kind"] != FEEDBACK:
                 continue
-            passages = found.setdefault(line["request_id"], {})
-            if isinstance(named := line.get("passages"), list):
-                passages.update((id_, None) for id_ in named if isinstance(id_, str))
+            id_, time = line["request_id"], str(line.get("time", ""))
+            if time < newest.get(id_, ""):
+                continue
+            newest[id_] = time
+            named = line.get("passages")
+            found[id_] = {
+                one: None
+                for one in (named if isinstance(named, list) else [])
+                if isinstance(one, str)
+            }
     return found
 
 
@@ -265,7 +274,7 @@ class Line:
             shown=list(values["passages"]),
             time=time if time.tzinfo else time.replace(tzinfo=UTC),
             index_version=int(values["index_version"]),
-            stages={stage: own for stage, own in seconds.items() if stage not in _WAITS},
+            stages={stage: own for stage, own in seconds.items() if stage not in _BESIDE},
             waited_ms=1000 * seconds["total"],
             budget=math.nan if budget is None else float(budget),
             score=None if score is None else float(score),
@@ -326,6 +335,8 @@ class _Reader:
         self._first_broken = ""
 
     def take(self, text: str, path: Path, number: int) -> None:
+        if text == "\n":  # behind a line that was torn
+            return
         self._lines += 1
         if not text.endswith("\n"):
             self._unfinished += 1

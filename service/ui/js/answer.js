@@ -1,34 +1,44 @@
-// The answer, as it comes, with its citations.
+// The answer as it comes; once it is whole, its parts name the passages that they are from.
 
 import { card, el } from "./dom.js";
 
-// A text with [1] made links to the passages that there are.
-function cited(text, count) {
-  return text.split(/(\[\d+\])/).map((piece) => {
-    const number = /^\[(\d+)\]$/.exec(piece)?.[1];
-    return number && number <= count ? el("a", { href: `#passage-${number}` }, piece) : piece;
-  });
+function goTo(number) {
+  return (event) => {
+    event.preventDefault();
+    const passage = document.getElementById(`passage-${number}`);
+    passage?.focus();
+    passage?.scrollIntoView({ block: "nearest" });
+  };
+}
+
+function cited({ text, passages }) {
+  return [
+    text,
+    ...passages.map((number) =>
+      el("a", { class: "cite", href: `#passage-${number}`, "aria-label": `Passage ${number}`, onclick: goTo(number) }, String(number)),
+    ),
+  ];
 }
 
 export class Answer {
-  constructor(count) {
+  constructor(count, ...tools) {
     this.count = count;
     this.text = "";
     this.body = el("p", { id: "answer", class: "answer", dir: "auto" });
     this.note = el("p", { class: "dim" });
-    this.card = card("Answer", this.body, this.note);
+    this.card = card("Answer", this.body, this.note, el("div", { class: "answer-tools" }, ...tools));
     this.card.classList.add("wide");
   }
 
   add(piece) {
     this.text += piece;
-    this.body.replaceChildren(...cited(this.text, this.count));
+    this.body.textContent = this.text;
   }
 
-  end({ answer, note, generator }) {
-    this.text = "";
-    this.add(answer);
-    this.note.textContent = note || `Written by ${generator}.`;
+  end({ answer, segments, note, generator }) {
+    if (segments?.length) this.body.replaceChildren(...segments.flatMap(cited));
+    else this.body.textContent = answer;
+    this.note.textContent = note || (this.count ? `Written by ${generator}.` : "");
   }
 
   fail(detail) {

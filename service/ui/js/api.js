@@ -21,12 +21,12 @@ export function keepKey(secret) {
   else sessionStorage.removeItem(KEY);
 }
 
-async function send(path, body, signal) {
+async function send(path, body, signal, method = body === undefined ? "GET" : "POST") {
   const headers = {};
   if (apiKey()) headers.authorization = `Bearer ${apiKey()}`;
-  const options = { headers, signal };
-  if (body !== undefined) {
-    options.method = "POST";
+  const options = { headers, signal, method };
+  if (body instanceof FormData) options.body = body; // with a boundary that the browser chooses
+  else if (body !== undefined) {
     headers["content-type"] = "application/json";
     options.body = JSON.stringify(body);
   }
@@ -58,6 +58,10 @@ export async function get(path, signal) {
 
 export async function post(path, body, signal) {
   return (await send(path, body, signal)).json();
+}
+
+export async function remove(path) {
+  return (await send(path, undefined, undefined, "DELETE")).json();
 }
 
 // Server-sent events of a reply, as [name, value] pairs.

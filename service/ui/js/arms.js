@@ -3,13 +3,14 @@
 import { card, el } from "./dom.js";
 
 // Wherever a passage stands, all of its places light up together.
-function linked(id) {
+export function linked(id) {
   const toggle = (on) => () => {
     for (const other of document.querySelectorAll("[data-passage]")) {
       if (other.dataset.passage === id) other.classList.toggle("lit", on);
     }
   };
-  return { "data-passage": id, onmouseenter: toggle(true), onmouseleave: toggle(false) };
+  const [on, off] = [toggle(true), toggle(false)];
+  return { "data-passage": id, onmouseenter: on, onmouseleave: off, onfocusin: on, onfocusout: off };
 }
 
 function armList(name, arm, places) {
@@ -18,7 +19,7 @@ function armList(name, arm, places) {
     "section",
     { class: "list" },
     el("h3", {}, el("span", { class: `badge ${name}` }, name)),
-    arm.degraded ? el("p", { class: "note" }, arm.degraded) : null,
+    arm.note ? el("p", { class: "dim" }, arm.note) : null,
     hits.length ? null : el("p", { class: "dim" }, "nothing"),
     el(
       "ol",

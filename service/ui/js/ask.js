@@ -1,29 +1,31 @@
 // The first view: a question in, an answer with everything that led to it out.
 
+import { hashOf } from "./address.js";
 import { Answer } from "./answer.js";
 import { events, post, Problem } from "./api.js";
 import { armsCard } from "./arms.js";
 import { bridgeOf } from "./bridge.js";
 import { bridgeCard } from "./bridge_drawing.js";
-import { contributionsCard } from "./contributions.js";
+import { compare } from "./compare.js";
+import { contributionsCard, meanings } from "./contributions.js";
 import { el } from "./dom.js";
-import { DEMO, EXAMPLES } from "./examples.js";
+import { examplesOf } from "./examples.js";
+import { Feedback } from "./feedback.js";
 import { routeCard } from "./gauge.js";
+import { remember } from "./history.js";
 import { passagesCard } from "./passages.js";
 import { showProblem } from "./problem.js";
+import { shareButton } from "./share.js";
 import { timingsCard } from "./timings.js";
 import { treeCard } from "./tree.js";
 
 const $ = (id) => document.getElementById(id);
 let underWay = null;
+let onKey = () => {};
+let shown = "";
 
 function wanted() {
-  const body = {
-    question: $("question").value,
-    route: $("route").value,
-    k: Number($("k").value),
-    explain: true,
-  };
+  const body = { question: $("question").value, route: $("route").value, k: Number($("k").value) };
   if ($("collection").value) body.collection = $("collection").value;
   const filter = $("filter").value.trim();
   if (!filter) return body;
@@ -34,19 +36,33 @@ function wanted() {
   }
 }
 
+// Fills the form in as a link has it; what it does not name stays as it is.
+function fillIn({ question, route, k, collection, filter }) {
+  $("question").value = question;
+  if (route) $("route").value = route;
+  if (k) $("k").value = k;
+  if (collection) $("collection").value = collection;
+  $("filter").value = filter ? JSON.stringify(filter) : "";
+  $("filter").closest("details").open = Boolean(filter);
+}
+
 // What the router makes of a question whose route was forced; where it cannot say, why.
-async function opinion(body, signal) {
-  if (body.route === "auto") return {};
-  const { question, collection, explain } = body;
+async function opinion({ route, question, collection }, signal) {
+  if (route === "auto") return {};
   try {
-    return (await post("/v1/route", { question, collection, explain }, signal)).route;
+    return (await post("/v1/route", { question, collection, explain: true }, signal)).route;
   } catch (error) {
     if (error.name === "AbortError") throw error;
     return { score: null, why: error.message };
   }
 }
 
-function cards(reply, scored, answer) {
+function nothingFound(reply) {
+  const left = Object.values(reply.arms).every((arm) => arm.candidates === 0);
+  return $("filter").value.trim() && left ? "No passage passes the filter." : "No passage was found.";
+}
+
+function cards(reply, scored, described, answer, feedback) {
   const parts = reply.route.contributions?.length ? reply.route : scored;
   const bridge = reply.explanation?.entities.length ? bridgeOf(reply) : null;
   return el(
@@ -56,18 +72,25 @@ function cards(reply, scored, answer) {
       ? el("p", { id: "degraded", class: "card degraded wide" }, "Not what was asked for. ", reply.degraded)
       : null,
     answer.card,
-    routeCard(reply.route, scored.thresholds ? scored : null, scored.why ?? ""),
-    timingsCard(reply.timings_ms, reply.arms, reply),
-    bridge ? wide(bridgeCard(bridge)) : null,
-    passagesCard(reply.passages, bridge?.sentences ?? new Map()),
     el(
       "div",
       { class: "column" },
-      parts.contributions?.length ? contributionsCard(parts.contributions) : null,
-      parts.trees?.length ? treeCard(parts.trees) : null,
+      routeCard(reply.route, scored.thresholds ? scored : null, scored.why ?? ""),
+      parts.contributions?.length ? contributionsCard(parts.contributions, described) : null,
+      timingsCard(reply),
     ),
-    wide(armsCard(reply)),
+    reply.passages.length
+      ? passagesCard(reply, bridge?.sentences ?? new Map(), feedback)
+      : el("p", { class: "card" }, nothingFound(reply)),
+    bridge ? wide(bridgeCard(bridge)) : null,
+    reply.passages.length ? wide(armsCard(reply)) : null,
+    parts.trees?.length ? wide(treeCard(parts.trees)) : null,
   );
+}
+
+// The address of the question whose answer is shown, or "".
+export function current() {
+  return shown;
 }
 
 function wide(one) {
@@ -75,61 +98,96 @@ function wide(one) {
   return one;
 }
 
-async function run(onKey) {
+// Clears the way for a question; gives its body and what stops it, or null where the form is wrong.
+function begin() {
   underWay?.abort();
   underWay = new AbortController();
-  const { signal } = underWay;
   $("problem").replaceChildren();
   $("said").textContent = "";
-  $("result").setAttribute("aria-busy", "true");
   try {
     const body = wanted();
-    let answer = null;
-    for await (const [name, value] of events("/v1/answer", { ...body, stream: true }, signal)) {
-      if (name === "retrieval") {
-        // The router is asked afterwards: beside the question, it would be a part of its time.
-        answer = new Answer(value.passages.length);
-        $("result").replaceChildren(cards(value, await opinion(body, signal), answer));
-      } else if (name === "delta") answer.add(value.text);
-      else if (name === "error") answer.fail(value.detail);
-      else if (name === "done") {
-        answer.end(value);
-        $("said").textContent = `Answered: ${value.answer}`;
-      }
-    }
+    shown = hashOf(body);
+    if (location.hash !== shown) history.pushState(null, "", shown);
+    remember(body);
+    return { body, signal: underWay.signal };
+  } catch (error) {
+    $("result").replaceChildren();
+    showProblem($("problem"), error, onKey);
+    return null;
+  }
+}
+
+async function busy(signal, work) {
+  $("result").setAttribute("aria-busy", "true");
+  $("result").classList.add("old");
+  try {
+    await work();
   } catch (error) {
     if (error.name === "AbortError") return;
     $("result").replaceChildren();
     showProblem($("problem"), error, onKey);
   }
-  if (!signal.aborted) $("result").setAttribute("aria-busy", "false");
+  if (signal.aborted) return;
+  $("result").setAttribute("aria-busy", "false");
+  $("result").classList.remove("old");
 }
 
-export function showExamples(names) {
-  if (!names.includes(DEMO)) return;
-  $("examples").replaceChildren(
-    el("span", { class: "dim" }, "Try"),
-    ...EXAMPLES.map((question) =>
-      el(
-        "button",
-        {
-          type: "button",
-          class: "chip",
-          onclick: () => {
-            $("question").value = question;
-            $("collection").value = DEMO;
-            $("ask").requestSubmit();
-          },
-        },
-        question,
-      ),
-    ),
-  );
+async function answered(body, signal) {
+  let answer = null;
+  for await (const [name, value] of events("/v1/answer", { ...body, explain: true, stream: true }, signal)) {
+    if (name === "retrieval") {
+      const feedback = new Feedback(value.request_id);
+      answer = new Answer(value.passages.length, feedback.row, shareButton(body));
+      // The router is asked afterwards: beside the question, it would be a part of its time.
+      const [scored, described] = await Promise.all([opinion(body, signal), meanings()]);
+      $("result").replaceChildren(cards(value, scored, described, answer, feedback));
+      $("result").classList.remove("old"); // what comes now is new, and read while it comes
+    } else if (name === "delta") answer.add(value.text);
+    else if (name === "error") answer.fail(value.detail);
+    else if (name === "done") {
+      answer.end(value);
+      $("said").textContent = `Answered: ${value.answer}`;
+    }
+  }
 }
 
-export function installAsk(onKey) {
+function run() {
+  const begun = begin();
+  if (begun) busy(begun.signal, () => answered(begun.body, begun.signal));
+}
+
+function runAll() {
+  if (!$("ask").reportValidity()) return;
+  const begun = begin();
+  if (!begun) return;
+  busy(begun.signal, () => {
+    $("result").classList.remove("old");
+    return compare($("result"), begun.body, begun.signal);
+  });
+}
+
+export function ask(body) {
+  fillIn(body);
+  run();
+}
+
+function chip(question) {
+  return el("button", { type: "button", class: "chip", onclick: () => ask({ question }) }, question);
+}
+
+export async function showExamples() {
+  const collection = $("collection").value;
+  if (!collection) return;
+  const questions = await examplesOf(collection);
+  if (collection !== $("collection").value) return; // another was chosen meanwhile
+  $("examples").replaceChildren(...(questions.length ? [el("span", { class: "dim" }, "Try")] : []), ...questions.map(chip));
+}
+
+export function installAsk(askForKey) {
+  onKey = askForKey;
   $("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    run(onKey);
+    run();
   });
+  $("compare").addEventListener("click", runAll);
 }

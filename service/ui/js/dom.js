@@ -26,7 +26,29 @@ export function card(title, ...children) {
   return el("section", { class: "card" }, el("h2", {}, title), ...children);
 }
 
-// A drawing that may be wider than its card scrolls inside of it, with the keyboard too.
-export function scrolling(label, drawing) {
-  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, drawing);
+const NARROW = matchMedia("(max-width: 600px)");
+
+// A drawing that may still be wider than its card scrolls inside of it, with the keyboard too, and
+// fades where it goes on. `draw(narrow)` is asked again when the screen becomes narrow or wide.
+export function drawn(label, draw) {
+  const box = el("div", { class: "scroll", role: "group", "aria-label": label });
+  const fade = () => {
+    const rest = box.scrollWidth - box.clientWidth;
+    box.classList.toggle("more-left", box.scrollLeft > 1);
+    box.classList.toggle("more-right", box.scrollLeft < rest - 1);
+    if (rest > 1) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  };
+  const again = () => {
+    if (!box.isConnected && box.firstChild) {
+      NARROW.removeEventListener("change", again);
+      return;
+    }
+    box.replaceChildren(draw(NARROW.matches));
+  };
+  NARROW.addEventListener("change", again);
+  box.addEventListener("scroll", fade);
+  again();
+  new ResizeObserver(fade).observe(box);
+  return box;
 }

@@ -1,12 +1,32 @@
-// Questions to begin with, for the corpus of `wye demo`; other corpora have none.
+// Questions to begin with: those of the demo corpus where a collection holds it, whatever its name;
+// of any other collection the titles of some documents.
 
-export const DEMO = "demo";
+import { get } from "./api.js";
 
-export const EXAMPLES = [
+const OF_DEMO = ["mallard", "nigel-gresley"];
+const SHOWN = 5;
+
+const QUESTIONS = [
+  "Into which sea does the river beneath the Old Bridge of Mostar flow?",
   "Which famous composer was for a year organist in the town where the planner of the Brooklyn Bridge was born?",
-  "Which motor cars are assembled in the town where the designer of the fastest steam locomotive was an apprentice?",
   "Which programming language is older, Fortran or Lisp?",
   "How was a railway laid across the peat bog of Chat Moss?",
   "what does the name of the ship fram mean",
   "steam speed world record 1938 mph",
 ];
+
+function list(collection, query) {
+  return get(`/v1/documents?${new URLSearchParams({ collection, ...query })}`);
+}
+
+// Nothing where documents cannot be listed, as without a key.
+export async function examplesOf(collection) {
+  try {
+    const known = await Promise.all(OF_DEMO.map((prefix) => list(collection, { prefix, limit: 1 })));
+    if (known.every(({ total }) => total > 0)) return QUESTIONS;
+    const { data } = await list(collection, { limit: 4 * SHOWN });
+    return [...new Set(data.map(({ title }) => title.trim()).filter(Boolean))].slice(0, SHOWN);
+  } catch {
+    return [];
+  }
+}

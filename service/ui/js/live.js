@@ -1,5 +1,6 @@
 // The second view: what the server did lately, asked again every few seconds while it is looked at.
 
+import { hashOf } from "./address.js";
 import { get } from "./api.js";
 import { card, el } from "./dom.js";
 import { ms, percent } from "./format.js";
@@ -11,6 +12,7 @@ const $ = (id) => document.getElementById(id);
 const tryouts = new Map();
 let timer = 0;
 let watching = false;
+let shown = "";
 
 export function watch(on, onKey) {
   watching = on;
@@ -35,7 +37,7 @@ function draw(stats) {
   if (!$("live-now")) {
     $("live").replaceChildren(el("div", { id: "live-now", class: "grid" }), el("div", { id: "tryouts" }), el("div", { id: "recent" }));
   }
-  $("live-now").replaceChildren(tiles(stats), routes(stats), degraded(stats));
+  $("live-now").replaceChildren(tiles(stats), ...(stats.remembered ? [routes(stats), degraded(stats)] : []));
   for (const scores of stats.collections) {
     if (!tryouts.has(scores.collection)) {
       const made = new Tryout(scores.collection);
@@ -44,7 +46,10 @@ function draw(stats) {
     }
     tryouts.get(scores.collection).update(scores);
   }
-  $("recent").replaceChildren(recent(stats.questions, stats.collections.length > 1));
+  // Left as it is while it says the same, or whoever is on a link of it would lose their place.
+  const asked = JSON.stringify(stats.questions);
+  if (asked !== shown) $("recent").replaceChildren(recent(stats.questions, stats.collections.length > 1));
+  shown = asked;
 }
 
 function tiles(stats) {
@@ -57,7 +62,9 @@ function tiles(stats) {
   const made = card(
     "Traffic",
     el("div", { class: "tiles" }, ...facts.map(([value, name]) => el("div", {}, el("strong", {}, value), el("span", {}, name)))),
-    el("p", { class: "dim" }, `The last ${stats.remembered} answers of this worker, process ${stats.worker}${several}.`),
+    stats.remembered
+      ? el("p", { class: "dim" }, `The last ${stats.remembered} answers of this worker, process ${stats.worker}${several}.`)
+      : el("p", {}, "Nothing was asked since it began. ", el("a", { href: "#" }, "Ask a question"), ": its route, its score and its time are shown here."),
   );
   made.classList.add("wide");
   return made;
@@ -66,7 +73,6 @@ function tiles(stats) {
 function routes({ routes: found }) {
   const rows = Object.entries(found);
   const slowest = Math.max(1e-9, ...rows.map(([, times]) => times.p95_ms));
-  if (!rows.length) return card("Routes", el("p", { class: "dim" }, "No question was answered yet."));
   return card(
     "Routes",
     el(
@@ -100,18 +106,18 @@ function routeRow([route, { count, share, p50_ms: median, p95_ms: slow }], slowe
   );
 }
 
-function degraded({ degraded: kinds, remembered }) {
+function degraded({ degraded: kinds }) {
   const rows = Object.entries(kinds);
   const meaning = {
     failed: "a route failed, dense answered instead",
     late: "a route would have been late, dense answered instead",
-    arm: "an arm had less to go by than it should",
+    arm: "the graph alone was asked, and knew nothing that the question names",
   };
   return card(
     "Degraded",
     rows.length
       ? el("ul", {}, ...rows.map(([kind, count]) => el("li", {}, el("strong", {}, `${count} `), `${kind}: ${meaning[kind] ?? kind}`)))
-      : el("p", { class: "dim" }, remembered ? "None of these answers." : "Nothing yet."),
+      : el("p", { class: "dim" }, "None of these answers."),
   );
 }
 
@@ -124,6 +130,7 @@ function recent(questions, several) {
   }
   return card(
     "Recent questions",
+    questions.length ? null : el("p", { class: "dim" }, "None yet."),
     el(
       "ul",
       { id: "questions", class: "questions" },
@@ -132,7 +139,7 @@ function recent(questions, several) {
           "li",
           {},
           el("span", { class: `badge ${one.route}` }, one.route),
-          el("span", { class: "title" }, one.question),
+          el("a", { class: "title", href: hashOf({ question: one.question, route: one.asked, collection: one.collection }) }, one.question),
           several ? el("span", { class: "dim" }, one.collection) : null,
           el("span", { class: "dim number" }, one.score === null ? one.asked : one.score.toFixed(3)),
           el("span", { class: "dim number" }, ms(one.ms)),

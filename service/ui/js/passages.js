@@ -1,19 +1,33 @@
-// The passages of a reply, with the sentences that the graph walked over marked.
+// The passages of a reply: a few lines each, with the words of the question and the sentences that
+// the graph walked over marked.
 
 import { card, el } from "./dom.js";
+import { finderOf, plain } from "./plain.js";
+
+// A text with the words of the question set off.
+function pieces(text, finder) {
+  if (!finder) return [text];
+  const found = [];
+  let end = 0;
+  for (const match of text.matchAll(finder)) {
+    found.push(text.slice(end, match.index), el("span", { class: "asked" }, match[0]));
+    end = match.index + match[0].length;
+  }
+  return [...found, text.slice(end)];
+}
 
 // A text as pieces, those of `sentences` as <mark>; white space may differ.
-export function marked(text, sentences) {
-  const spans = [...sentences].map((sentence) => spanOf(text, sentence)).filter(Boolean);
+function marked(text, sentences, finder) {
+  const spans = [...sentences].map((sentence) => spanOf(text, plain(sentence))).filter(Boolean);
   spans.sort((a, b) => a[0] - b[0]);
-  const pieces = [];
+  const found = [];
   let end = 0;
   for (const [from, to] of spans) {
     if (from < end) continue;
-    pieces.push(text.slice(end, from), el("mark", {}, text.slice(from, to)));
+    found.push(...pieces(text.slice(end, from), finder), el("mark", {}, ...pieces(text.slice(from, to), finder)));
     end = to;
   }
-  return [...pieces, text.slice(end)];
+  return [...found, ...pieces(text.slice(end), finder)];
 }
 
 function spanOf(text, sentence) {
@@ -23,23 +37,38 @@ function spanOf(text, sentence) {
   return found && [found.index, found.index + found[0].length];
 }
 
+// A few lines of a text, and all of it at the press of a button where there is more.
+function clamped(id, content) {
+  const text = el("p", { id, class: "text clamped", dir: "auto" }, ...content);
+  const more = el("button", { type: "button", class: "link", "aria-expanded": "false", "aria-controls": id, hidden: true }, "more");
+  more.addEventListener("click", () => {
+    const open = text.classList.toggle("clamped") === false;
+    more.setAttribute("aria-expanded", String(open));
+    more.textContent = open ? "less" : "more";
+  });
+  new ResizeObserver(() => {
+    if (text.classList.contains("clamped")) more.hidden = text.scrollHeight <= text.clientHeight + 1;
+  }).observe(text);
+  return [text, more];
+}
+
 function source({ arm, rank }) {
   return el("span", { class: `badge ${arm}` }, `${arm} ${rank}`);
 }
 
 function facts(metadata) {
   const text = Object.entries(metadata).map(([name, value]) => `${name} ${value}`);
-  return text.length ? el("p", { class: "dim" }, text.join(" · ")) : null;
+  return text.length ? el("span", { class: "dim" }, text.join(" · ")) : null;
 }
 
-export function passagesCard(passages, sentences) {
+export function passagesCard(reply, sentences, feedback) {
+  const finder = finderOf(reply.question);
   return card(
     "Passages",
-    passages.length ? null : el("p", {}, "Nothing was found."),
     el(
       "ol",
       { id: "passages", class: "passages" },
-      ...passages.map((passage) =>
+      ...reply.passages.map((passage) =>
         el(
           "li",
           { id: `passage-${passage.rank}`, "data-passage": passage.id, tabindex: "-1" },
@@ -50,8 +79,8 @@ export function passagesCard(passages, sentences) {
             ` ${passage.title || passage.id} `,
             ...passage.sources.map(source),
           ),
-          el("p", { class: "text" }, ...marked(passage.text, sentences.get(passage.id) ?? [])),
-          facts(passage.metadata),
+          ...clamped(`text-${passage.rank}`, marked(plain(passage.text), sentences.get(passage.id) ?? [], finder)),
+          el("div", { class: "under-text" }, facts(passage.metadata), feedback.answers(passage.id)),
         ),
       ),
     ),

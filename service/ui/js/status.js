@@ -13,11 +13,12 @@ function say(kind, text) {
 }
 
 function fill(names) {
-  const select = $("collection");
-  const before = [...select.options].map((option) => option.value);
-  if (before.join("\n") === names.join("\n")) return;
-  select.replaceChildren(...names.map((name) => el("option", { value: name }, name)));
-  select.closest("label").hidden = names.length < 2;
+  for (const select of document.querySelectorAll("[data-collections]")) {
+    const before = [...select.options].map((option) => option.value);
+    if (before.join("\n") === names.join("\n")) return;
+    select.replaceChildren(...names.map((name) => el("option", { value: name }, name)));
+    select.closest("label").hidden = names.length < 2;
+  }
 }
 
 export async function follow(onNames) {

@@ -7,9 +7,7 @@ function chosen() {
 }
 
 function show(button) {
-  button.textContent = { system: "◐", light: "☀", dark: "☾" }[chosen()];
-  button.setAttribute("aria-label", `Theme: ${chosen()}`);
-  button.title = `Theme: ${chosen()}`;
+  button.textContent = `Theme: ${chosen()}`;
 }
 
 export function nextTheme(button) {

@@ -1,7 +1,28 @@
-// Where the time went: one bar, a piece for each stage.
+// Where the time went: one bar that is the whole, in six parts at most.
 
 import { card, el } from "./dom.js";
 import { ms } from "./format.js";
+
+const PARTS = [
+  ["reading", ["parsing", "trees", "encoding", "features"], "The parser and the encoder work side by side: encoding is what was left of it when parsing was done."],
+  ["routing", ["routing"], "Scoring the question, and saying why."],
+  ["searching", ["seeds", "dense", "lexical", "graph"], "Each arm that was asked."],
+  ["fusing", ["fusing", "fetching"], "One ranking of several, and the texts of its passages."],
+  ["explaining", ["explaining"], "How the graph came to its ranking; only asked for here."],
+];
+const WAITING = "The queue, and the way between threads and back.";
+const SHARED = "The queue, and the time of the other questions that were worked on together with this one.";
+
+// [name, milliseconds, what it is made of], which add up to the total.
+function partsOf({ total, ...stages }, batch) {
+  const parts = PARTS.map(([name, own, says]) => {
+    const known = own.filter((stage) => stages[stage] !== undefined);
+    const spent = known.reduce((sum, stage) => sum + stages[stage], 0);
+    return [name, spent, `${known.map((stage) => `${stage} ${ms(stages[stage])}`).join(", ")}. ${says}`];
+  }).filter(([, spent]) => spent > 0);
+  const rest = total - parts.reduce((sum, [, spent]) => sum + spent, 0);
+  return rest > 0 ? [...parts, ["waiting", rest, batch > 1 ? SHARED : WAITING]] : parts;
+}
 
 function armRows([name, arm]) {
   const counts = el(
@@ -11,44 +32,33 @@ function armRows([name, arm]) {
     el("td", { class: "number" }, String(arm.candidates)),
     el("td", { class: "number" }, String(arm.returned)),
   );
-  if (!arm.degraded) return [counts];
-  return [counts, el("tr", {}, el("td", { class: "note", colspan: "3" }, arm.degraded))];
+  if (!arm.note) return [counts];
+  return [counts, el("tr", {}, el("td", { class: "dim", colspan: "3" }, arm.note))];
 }
 
-export function timingsCard(timings, arms, reply) {
-  const { total, ...stages } = timings;
-  const spent = Object.entries(stages).filter(([, value]) => value > 0);
-  const whole = Math.max(total, spent.reduce((sum, [, value]) => sum + value, 0), 1e-9);
+export function timingsCard(reply) {
+  const { total } = reply.timings_ms;
+  const parts = partsOf(reply.timings_ms, reply.batch);
+  const whole = Math.max(parts.reduce((sum, [, spent]) => sum + spent, 0), 1e-9);
   return card(
     "Time and candidates",
     el(
       "div",
-      { id: "timings", class: "stack", role: "img", "aria-label": `${ms(total)} in all` },
-      ...spent.map(([stage, value], place) =>
-        el("span", { class: `stage-${place % 12}`, style: { width: `${(100 * value) / whole}%` }, title: `${stage} ${ms(value)}` }),
-      ),
+      { id: "timings", class: "stack", role: "img", "aria-label": `${ms(total)} in all: ${parts.map(([name, spent]) => `${name} ${ms(spent)}`).join(", ")}` },
+      ...parts.map(([name, spent, says]) => el("span", { class: `stage ${name}`, style: { width: `${(100 * spent) / whole}%` }, title: `${name}: ${says}` })),
     ),
     el(
       "ul",
       { class: "legend" },
-      ...spent.map(([stage, value], place) =>
-        el("li", {}, el("i", { class: `stage-${place % 12}` }), `${stage} ${ms(value)}`),
-      ),
+      ...parts.map(([name, spent, says]) => el("li", { title: says }, el("i", { class: `stage ${name}` }), `${name} ${ms(spent)}`)),
       el("li", {}, el("strong", {}, `total ${ms(total)}`)),
     ),
+    el("details", {}, el("summary", {}, "What each part is"), el("dl", { class: "meanings" }, ...parts.flatMap(([name, , says]) => [el("dt", {}, name), el("dd", {}, says)]))),
     el(
       "table",
       { class: "plain", id: "arms-counts" },
-      el(
-        "thead",
-        {},
-        el("tr", {}, ...["arm", "candidates", "returned"].map((name) => el("th", { scope: "col" }, name))),
-      ),
-      el(
-        "tbody",
-        {},
-        ...Object.entries(arms).flatMap(armRows),
-      ),
+      el("thead", {}, el("tr", {}, ...["arm", "candidates", "returned"].map((name) => el("th", { scope: "col" }, name)))),
+      el("tbody", {}, ...Object.entries(reply.arms).flatMap(armRows)),
     ),
     el(
       "p",

@@ -1,7 +1,9 @@
-// A constituency tree as it stands in books: words in a row, each phrase above its parts.
+// A constituency tree as it stands in books: words in a row, each phrase above its parts. On a narrow
+// screen it is an outline: each phrase with its parts indented below it.
 
 import { parseBrackets } from "./brackets.js";
-import { card, scrolling, svg } from "./dom.js";
+import { card, drawn, el, svg } from "./dom.js";
+import { legendOf } from "./tags.js";
 
 const LEVEL = 38;
 const GAP = 14;
@@ -35,19 +37,30 @@ function draw(placed, bottom) {
   ];
 }
 
+function drawing(text, tree) {
+  const state = { x: GAP, depth: 0 };
+  const placed = place(tree, state, 0);
+  const bottom = 16 + state.depth * LEVEL;
+  // It shrinks to fit, and scrolls where its letters would become too small.
+  const style = { "max-width": `${state.x}px`, "min-width": `${0.7 * state.x}px` };
+  return svg("svg", { class: "tree", viewBox: `0 0 ${state.x} ${bottom + 12}`, role: "img", "aria-label": text, style }, ...draw(placed, bottom));
+}
+
+// Phrases that hold nothing but one other stand on its line.
+function outline(node, above = []) {
+  const chain = [...above, node.label];
+  const [only] = node.children;
+  if (!only.children.length) return el("li", {}, el("span", { class: "tag" }, chain.join(" ")), " ", el("span", { class: "word" }, only.label));
+  if (node.children.length === 1) return outline(only, chain);
+  return el("li", {}, el("span", { class: "phrase" }, chain.join(" ")), el("ul", {}, ...node.children.map((child) => outline(child))));
+}
+
 export function treeCard(trees) {
+  const parsed = trees.map((text) => [text, parseBrackets(text)]);
+  const legend = legendOf(parsed.map(([, tree]) => tree));
   return card(
     "Parse tree",
-    ...trees.map((text) => {
-      const state = { x: GAP, depth: 0 };
-      const placed = place(parseBrackets(text), state, 0);
-      const bottom = 16 + state.depth * LEVEL;
-      const drawing = svg(
-        "svg",
-        { class: "tree", width: state.x, height: bottom + 12, role: "img", "aria-label": text },
-        ...draw(placed, bottom),
-      );
-      return scrolling("Parse tree", drawing);
-    }),
+    ...parsed.map(([text, tree]) => drawn("Parse tree", (narrow) => (narrow ? el("ul", { class: "tree outline" }, outline(tree)) : drawing(text, tree)))),
+    el("details", {}, el("summary", {}, "What the tags mean"), el("dl", { class: "meanings" }, ...legend.flatMap(([tag, says]) => [el("dt", {}, tag), el("dd", {}, says)]))),
   );
 }

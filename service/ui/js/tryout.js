@@ -33,13 +33,27 @@ export class Tryout {
     this.fault.hidden = !scores.error;
     if (!scores.thresholds) {
       this.note.textContent = `No router is loaded, so nothing is scored: name a route, or give the server --router ${this.collection}=MODEL.`;
-      this.tried = null;
-      for (const part of [this.drawing, this.sliders, this.buttons, this.shares]) part.replaceChildren();
+      this.clear();
+      return;
+    }
+    if (!scores.scores.length) {
+      this.note.textContent = `${this.now()} No question was scored yet.`;
+      this.clear();
       return;
     }
     if (!moved && !this.isUntouched()) this.begin();
     this.tried.simple = scores.simple;
     this.show();
+  }
+
+  clear() {
+    this.tried = null;
+    for (const part of [this.drawing, this.sliders, this.buttons, this.shares]) part.replaceChildren();
+  }
+
+  now() {
+    const { router, thresholds } = this.scores;
+    return `Now ${router} decides with ${thresholds.low.toFixed(3)} and ${thresholds.high.toFixed(3)}.`;
   }
 
   // Whether the sliders stand where the thresholds are.
@@ -53,7 +67,7 @@ export class Tryout {
     this.sliders.replaceChildren(this.slider("low", "simple up to"), this.slider("high", "graph from"));
     this.buttons.replaceChildren(
       el("button", { type: "button", class: "primary", onclick: () => this.download() }, "Download thresholds"),
-      el("button", { type: "button", onclick: () => this.begin() || this.show() }, "As they are"),
+      el("button", { type: "button", onclick: () => this.begin() || this.show() }, "Reset"),
     );
   }
 
@@ -89,16 +103,9 @@ export class Tryout {
   }
 
   show() {
-    const { scores, thresholds, simple, router } = this.scores;
-    const now = `Now ${router} decides with ${thresholds.low.toFixed(3)} and ${thresholds.high.toFixed(3)}.`;
-    this.note.textContent = scores.length
-      ? `${now} Scored in this collection lately: ${scores.length}. Trying changes nothing here.`
-      : `${now} No question was scored yet.`;
+    const { scores, thresholds, simple } = this.scores;
+    this.note.textContent = `${this.now()} Scored in this collection lately: ${scores.length}. Trying changes nothing here.`;
     this.drawing.replaceChildren(histogram(scores, this.tried));
-    if (!scores.length) {
-      this.shares.replaceChildren();
-      return;
-    }
     const before = sharesOf(scores, { ...thresholds, simple });
     const then = sharesOf(scores, this.tried);
     this.shares.replaceChildren(

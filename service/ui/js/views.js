@@ -1,29 +1,29 @@
-// Two views as tabs; the address remembers which one is shown.
+// The views as tabs; the address says which one is shown.
 
-const VIEWS = ["ask", "live"];
+export const VIEWS = ["ask", "documents", "live"];
 const $ = (id) => document.getElementById(id);
 
-export function installViews(onShow) {
+// `onChoose(name)` is told of a view that somebody chose.
+export function installViews(onChoose) {
   for (const name of VIEWS) {
-    $(`tab-${name}`).addEventListener("click", () => show(name, onShow));
+    $(`tab-${name}`).addEventListener("click", () => onChoose(name));
     $(`tab-${name}`).addEventListener("keydown", (event) => {
-      if (!["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) return;
+      const last = VIEWS.length - 1;
+      const here = VIEWS.indexOf(name);
+      const to = { ArrowLeft: here ? here - 1 : last, ArrowRight: here === last ? 0 : here + 1, Home: 0, End: last }[event.key];
+      if (to === undefined) return;
       event.preventDefault();
-      const other = event.key === "Home" ? "ask" : event.key === "End" ? "live" : VIEWS.find((one) => one !== name);
-      show(other, onShow);
-      $(`tab-${other}`).focus();
+      onChoose(VIEWS[to]);
+      $(`tab-${VIEWS[to]}`).focus();
     });
   }
-  show(location.hash === "#live" ? "live" : "ask", onShow);
 }
 
-export function show(name, onShow) {
+export function show(name) {
   for (const view of VIEWS) {
     const chosen = view === name;
     $(`view-${view}`).hidden = !chosen;
     $(`tab-${view}`).setAttribute("aria-selected", String(chosen));
     $(`tab-${view}`).tabIndex = chosen ? 0 : -1;
   }
-  history.replaceState(null, "", name === "ask" ? location.pathname : `#${name}`);
-  onShow(name);
 }

@@ -60,6 +60,17 @@ def test_pages_follow_one_another(folder: Path) -> None:
     assert list_documents(folder, "ä").documents == ()
 
 
+def test_a_prefix_lists_and_counts_only_what_begins_so(folder: Path) -> None:
+    page = list_documents(folder, limit=1, prefix="lo")
+    assert ([document.id for document in page.documents], page.more, page.total) == (
+        ["long"],
+        False,
+        1,
+    )
+    assert list_documents(folder, "long", prefix="lo").documents == ()
+    assert list_documents(folder, prefix="ong").total == 0
+
+
 def test_a_document_has_its_chunks_in_order(folder: Path) -> None:
     found = read_document(folder, "long")
     assert found is not None

@@ -62,6 +62,8 @@ def test_searching_takes_the_route_that_is_named(
 ) -> None:
     monkeypatch.setattr("sys.stdin", iter([f"{SHORT}\n", f"{LONG}\n"]))
     routed = json.loads(wye("route", "-", "--json")[1])
+    unasked = ("contributions", "nearest_change", "trees")
+    assert [one["decision"][name] for one in routed for name in unasked] == [None] * 6
     monkeypatch.setattr("sys.stdin", iter([f"{SHORT}\n", f"{LONG}\n"]))
     asked = ("search", "-", "--index", index, "--route", "auto", "--json")
     replies = json.loads(wye(*asked)[1])

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -202,6 +203,22 @@ def test_mistakes_are_told_before_anything_is_served(
 ) -> None:
     assert run(["serve", *arguments]) == 2
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_port_that_is_taken_is_told_before_anything_is_loaded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        assert run(["serve", "--index", "/nowhere", "--port", port]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(
+            f"Error: 127.0.0.1 port {port} cannot be had (Address already in use)"
+        )
+        assert ("Serving" in said, said.count("\n")) == (False, 1)
+        run(["doctor", "--index", "/nowhere", "--port", port])
+    found = capsys.readouterr().out
+    assert f"warning  address: 127.0.0.1 port {port} cannot be had" in found
 
 
 @pytest.mark.usefixtures("fake_models")

@@ -13,10 +13,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from backends.store.index import PassageStore
+from benchmarks.hashing import FakeAnalyser
 from router.session import Session
 from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
-from tests.fakes import FakeAnalyser
 from tests.live import PATIENCE, Live, until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
@@ -148,7 +148,7 @@ SERVER = """
 import time
 import uvicorn
 import router.session
-from tests.fakes import FakeAnalyser
+from benchmarks.hashing import FakeAnalyser
 
 class Slow(FakeAnalyser):
     def analyse(self, passages):

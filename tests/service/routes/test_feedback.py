@@ -21,6 +21,14 @@ def test_feedback_joins_the_reply_it_is_about(serve: Serve, library: Library, lo
     assert 'wye_feedback_total{rating="bad"} 1.0' in client.get("/metrics").text
 
 
+def test_a_rating_can_be_taken_back(serve: Serve, library: Library, log: Path) -> None:
+    client = serve(library, request_log=log)
+    for rating in ("good", "none"):
+        said = {"request_id": "x", "rating": rating}
+        assert client.post("/v1/feedback", json=said).status_code == 201
+    assert [json.loads(line)["rating"] for line in log.read_text().splitlines()] == ["good", "none"]
+
+
 def test_feedback_is_not_lost_in_silence(client: TestClient) -> None:
     reply = client.post("/v1/feedback", json={"request_id": "x", "rating": "good"})
     assert (reply.status_code, "WYE_SERVE__REQUEST_LOG" in reply.json()["detail"]) == (409, True)

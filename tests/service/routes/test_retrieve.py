@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from backends.types import Passage
+from router.query_performance import NAMES
 from router.types import Route
 from tests.live import until
 from tests.service.fakes import Library, Serve
@@ -33,7 +34,7 @@ def test_a_reply_says_how_it_came_about(client: TestClient) -> None:
     assert first["sources"] == [{"arm": "graph", "rank": 1, "score": 3.0, "share": None}]
     assert (body["route"]["path"], body["route"]["asked"]) == ("graph", "graph")
     assert body["route"]["reason"] == "forced"
-    arm = {"candidates": 3, "returned": 2, "degraded": "", "hits": None}
+    arm = {"candidates": 3, "returned": 2, "note": "", "hits": None}
     assert body["arms"] == {"graph": arm}
     assert {"queue", "parsing", "graph", "fetching", "total"} == {*body["timings_ms"]}
     assert body["index"] == {"collection": "default", "version": 1}
@@ -225,9 +226,14 @@ def test_the_router_chooses_and_says_why(client: TestClient) -> None:
         "asked": "auto",
         "reason": "score",
         "score": 1.0,
+        "summary": "How it is built speaks for the graph.",
+        "simple": "dense",
         "thresholds": {"low": 0.4, "high": 0.7},
         "model": "words/v1",
-        "contributions": [{"name": "words", "logit": 2.0, "value": 10.0}],
+        "contributions": [
+            {"name": "(average question)", "logit": 0.5, "value": None},
+            {"name": "words", "logit": 1.5, "value": 10.0},
+        ],
         "nearest_change": {"route": "dense", "threshold": 0.4, "score": -0.6, "logit": -1.0},
         "trees": ["(ROOT (SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (PRP it))) (. ?)))"],
     }
@@ -236,6 +242,21 @@ def test_the_router_chooses_and_says_why(client: TestClient) -> None:
     counts = client.get("/metrics").text
     assert 'wye_routes_total{asked="auto",collection="default",route="graph"} 2.0' in counts
     assert 'wye_route_score_count{collection="default"} 2.0' in counts
+
+
+def test_an_explained_reply_says_why_in_words(client: TestClient) -> None:
+    route = ask(client, route="auto", explain=True)["route"]
+    assert (route["summary"], route["simple"]) == ("How it is built speaks for the graph.", "dense")
+    route = ask(client, route="dense", explain=True)["route"]
+    assert route["summary"] == "Route dense was asked for."
+    assert ask(client, route="auto")["route"]["summary"] == ""
+
+
+def test_every_feature_that_a_router_can_name_has_a_meaning(client: TestClient) -> None:
+    rows = client.get("/v1/features").json()["data"]
+    assert [row["name"] for row in rows] == [*NAMES]
+    assert all(row["meaning"].endswith(".") for row in rows)
+    assert [row["group"] for row in rows if row["name"] == "seed_coverage"] == ["names"]
 
 
 def test_a_budget_is_told(client: TestClient) -> None:
@@ -259,7 +280,7 @@ def test_a_server_without_a_router_says_so(serve: Serve, library: Library) -> No
 def test_a_decision_without_a_search(client: TestClient, library: Library) -> None:
     reply = client.post("/v1/route", json={"question": LONG["question"], "explain": True})
     assert reply.json()["route"]["path"] == reply.headers["x-wye-route"] == "graph"
-    assert reply.json()["route"]["contributions"][0]["name"] == "words"
+    assert reply.json()["route"]["contributions"][1]["name"] == "words"
     assert library.batches == []
 
 

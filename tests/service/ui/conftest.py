@@ -133,7 +133,7 @@ Visit = Callable[..., Page]
 
 
 @pytest.fixture
-def visit(chromium: webdriver.Chrome, downloads: Path) -> Iterator[Visit]:
+def visit(chromium: webdriver.Chrome, downloads: Path, tmp_path: Path) -> Iterator[Visit]:
     """Opens the console of a server: `visit(library, beside={...}, request_log=...)`."""
     with ExitStack() as stack:
 
@@ -144,6 +144,9 @@ def visit(chromium: webdriver.Chrome, downloads: Path) -> Iterator[Visit]:
         ) -> Page:
             settings = ServiceSettings(serve=replace(ServeSettings(), **options))
             engines = {"demo": library, **(beside or {})}
+            for name, engine in engines.items():
+                if not engine.folder.exists():
+                    engine.store_in(tmp_path / f"index-{name}")
             app = build(settings, {name: lambda e=e: e for name, e in engines.items()})  # type: ignore[misc]
             return Page(chromium, stack.enter_context(listening(app)), downloads)
 

@@ -23,7 +23,7 @@ GRAPH = "Into which sea does the river under the bridge flow?"
 def test_it_loads_without_a_complaint(page: "Page") -> None:
     assert page.text("#status") == "ready, 4 passages"
     assert page.focused == "question"
-    assert len(page.all("#examples button")) >= 5
+    page.wait(lambda: page.all("#examples button"))
     assert page.complaints == []
 
 
@@ -34,10 +34,11 @@ def test_an_answer_shows_how_it_came_about(page: "Page") -> None:
     assert [mark.text for mark in page.all(".gauge .tick")].count("0.400") == 1
     assert page.text("#change") == "A score 0.200 lower, at 0.400, would make it dense."
     assert len(page.all("#passages > li")) == 4
-    assert "[1]" in page.text("#answer")
+    assert page.text("#summary") == "How it is built speaks for the graph."
+    assert "Written by" not in page.text("#answer")
     assert "words" in page.text("#contributions tbody")
     assert [word.text for word in page.all(".tree .word")] == ["What", "is", "it", "?"]
-    assert len(page.all("#timings span")) >= 3
+    assert 3 <= len(page.all("#timings span")) <= 6
     assert [row.text.split()[0] for row in page.all("#arms-counts tbody tr")] == ["dense", "graph"]
     assert page.complaints == []
 

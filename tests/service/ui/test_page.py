@@ -26,6 +26,8 @@ def test_all_of_it_can_be_reached_with_the_keyboard(page: "Page") -> None:
     assert page.run("return document.activeElement.value") == "what / is 2 t?"
     page.run("document.querySelector('#tab-ask').focus()")
     page.press(Keys.ARROW_RIGHT)
+    assert page.focused == "tab-documents"
+    page.press(Keys.ARROW_RIGHT)
     assert page.focused == "tab-live"
     assert page.one("#tab-live").get_attribute("aria-selected") == "true"
     page.press(Keys.HOME)

@@ -1,13 +1,18 @@
 from collections.abc import Sequence
+from io import StringIO
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from backends.types import RankedHit, Ranking
 from router.types import Reply, Route
 from training.data.dataset import Dataset, Question
-from training.evaluation.evaluate import evaluate
+from training.errors import EvaluationError
+from training.evaluation.evaluate import as_markdown, evaluate
 from training.evaluation.measures import MEASURES
+from training.evaluation.systems import CHOSEN
+from training.markdown import show
 
 ANSWERS = {
     ("dense", "one"): ["a", "b"],
@@ -62,9 +67,35 @@ def test_each_route_is_measured_apart() -> None:
 
 def test_latency_is_per_stage_in_milliseconds() -> None:
     result = evaluate(Canned(), DATASET, [Route.DENSE]).runs[0]
-    assert result.latency["encoding"] == pytest.approx((2, 2, 2))
-    assert result.latency["dense"][0] == pytest.approx(2)
-    assert result.latency["total"][0] == pytest.approx(4)
+    assert result.latency == pytest.approx({"encoding": 2, "dense": 2, "total": 4})
+
+
+def test_a_batch_is_one_measurement_and_has_no_percentiles() -> None:
+    together = evaluate(Canned(), DATASET, [Route.DENSE], batch=2)
+    apart = evaluate(Canned(), DATASET, [Route.DENSE], batch=1)
+    assert together.runs[0].percentiles is None
+    assert apart.runs[0].percentiles == pytest.approx((4, 4.9, 4.98))
+    assert ("p95" in as_markdown(together), "p95" in as_markdown(apart)) == (False, True)
+
+
+@pytest.mark.parametrize("names", [Route, [*Route, *CHOSEN]], ids=len)
+def test_tables_fit_eighty_columns(names: Sequence[str]) -> None:
+    systems = {name: Canned() for name in names if name not in {*Route}}
+    found = evaluate(Canned(), DATASET, [*Route], systems=systems, batch=1)
+    console = Console(width=80, record=True, file=StringIO())
+    show(as_markdown(found), console)
+    said = console.export_text()
+    assert "…" not in said
+    # The first cell of a table is never empty, unless a row has become two lines.
+    assert [line for line in said.splitlines() if line.startswith("   ") and line.strip()] == []
+
+
+def test_a_baseline_is_what_the_others_are_compared_with() -> None:
+    routes = [Route.DENSE, Route.LEXICAL, Route.GRAPH]
+    found = evaluate(Canned(), DATASET, routes, baseline="graph")
+    assert [*found.differences] == [("dense", "graph"), ("lexical", "graph")]
+    with pytest.raises(EvaluationError, match="baseline 'fusion' is not asked; take one of dense"):
+        evaluate(Canned(), DATASET, routes, baseline="fusion")
 
 
 def test_a_question_without_hits_is_unanswered() -> None:

@@ -192,16 +192,16 @@ def test_feedback_that_was_written_after_the_log_was_rotated(write_log: Write) -
         assert [one.text for one in feedback.questions] == ["question 1?"]
 
 
-def test_what_was_said_about_a_request_is_put_together_across_files(
+def test_the_newest_that_was_said_about_a_request_counts_whatever_the_order_of_the_files(
     write_log: Callable[..., Path],
 ) -> None:
     old = write_log(logged("1"), rated("1", "a", rating="bad"), name="old.jsonl")
-    new = write_log(
-        rated("1", "b", "a"), rated("2"), 'nonsense "feedback"\n', '{"kind": "feedback"', name="new"
-    )
-    found = read_feedback([old, new])
-    assert {*found} == {"1", "2"}
-    assert [list(found[id_]) for id_ in "12"] == [["a", "b"], []]
+    newer = {**rated("1", "b", "c"), "time": "2026-11-10T09:00:01.000+00:00"}
+    new = write_log(newer, rated("2"), 'nonsense "feedback"\n', '{"kind": "feedback"', name="new")
+    for paths in ([old, new], [new, old]):
+        found = read_feedback(paths)
+        assert {*found} == {"1", "2"}
+        assert [list(found[id_]) for id_ in "12"] == [["b", "c"], []]
 
 
 def test_passages_that_are_none_are_passed_over(write_log: Callable[..., Path]) -> None:

@@ -1,0 +1,239 @@
+"""Attacks on connections, keys and logs."""
+
+import json
+import signal
+import threading
+import time
+from contextlib import suppress
+
+import httpx2 as httpx
+
+from benchmarks.attacks.target import QUICK, Outcome, Target, longest
+
+_START = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def endless_header(target: Target) -> Outcome:
+    """A head ends at 64 kB or so, whether it is one header or many; nobody waits for it."""
+    server, sent = target.ready(), 0
+    before = server.memory_mb()
+    pieces = (b"X-A: " + b"a" * 65_536, b"X-B: b\r\n" * 8_192)
+    with target.probing() as seen:
+        most = []
+        for piece in pieces:
+            sent = 0
+            with suppress(OSError), server.connect() as connection:
+                connection.sendall(_START)
+                while sent < 16 << 20:
+                    connection.sendall(piece)
+                    sent += len(piece)
+            most.append(sent / 2**20)
+    wait, _ = longest(seen)
+    grown = server.memory_mb() - before
+    said = f"took {most[0]:.1f} and {most[1]:.1f} MB, grew by {grown:.0f} MB, wait {wait:.1f} s"
+    # What lies in buffers of the machine counts as sent too.
+    return Outcome(max(most) < 8, said)
+
+
+def slow_header(target: Target) -> Outcome:
+    """A connection that does not finish its head is closed in 15 s."""
+    started = time.monotonic()
+    with target.ready().connect(20) as connection:
+        connection.sendall(_START[:20])
+        try:
+            connection.recv(4_096)
+            closed = True
+        except TimeoutError:
+            closed = False
+    taken = time.monotonic() - started
+    return Outcome(closed and taken < 15, f"{'closed' if closed else 'open'} after {taken:.0f} s")
+
+
+def sigterm_two_workers(target: Target) -> Outcome:
+    """SIGTERM under load resets nobody who was connected."""
+    with target.serve(SERVE__WORKERS="2") as server:
+        server.wait()
+        time.sleep(3)
+        statuses: dict[str, int] = {}
+        done = threading.Event()
+
+        def ask() -> None:
+            while not done.is_set():
+                try:
+                    reply = httpx.post(f"{server.url}/v1/retrieve", json=QUICK, timeout=20)
+                    kind = str(reply.status_code)
+                except httpx.ConnectError:
+                    kind = "refused"
+                    done.wait(0.05)
+                except httpx.HTTPError as error:
+                    kind = type(error).__name__
+                statuses[kind] = statuses.get(kind, 0) + 1
+
+        threads = [threading.Thread(target=ask) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        time.sleep(2)
+        server.process.send_signal(signal.SIGTERM)
+        with suppress(Exception):
+            server.process.wait(30)
+        done.set()
+        for thread in threads:
+            thread.join()
+    broken = {kind: n for kind, n in statuses.items() if kind not in ("200", "503", "refused")}
+    return Outcome(not broken and statuses.get("200", 0) > 0, f"{statuses}")
+
+
+def withdrawn_key(target: Target) -> Outcome:
+    """A key that is taken out of the file counts no more, even where a line is garbage."""
+    target.ready()  # has read the file
+    whole = target.keys_file.read_text(encoding="utf-8")
+    before, _ = target.send("POST", "/v1/retrieve", key="boss", json=QUICK)
+    kept = [line for line in whole.splitlines() if not line.startswith("boss")]
+    replaced = target.folder / "keys-with-garbage"
+    replaced.write_text("\n".join([*kept, "garbage"]) + "\n", encoding="utf-8")
+    replaced.replace(target.keys_file)
+    started, status = time.monotonic(), before
+    while status == 200 and time.monotonic() - started < 6:
+        time.sleep(0.2)
+        status, _ = target.send("POST", "/v1/retrieve", key="boss", json=QUICK)
+    taken = time.monotonic() - started
+    target.keys_file.write_text(whole, encoding="utf-8")
+    time.sleep(2)
+    return Outcome((before, status) == (200, 401), f"{before}, then {status} after {taken:.1f} s")
+
+
+def writable_keys_file(target: Target) -> Outcome:
+    """No key goes into a file that others can write to, unless that is told or mended."""
+    path = target.folder / "open-keys"
+    path.touch()
+    path.chmod(0o666)
+    done = target.run("keys", "new", "--name", "x", "--file", str(path))
+    mode = path.stat().st_mode & 0o777
+    told = "666" in done.stderr or "chmod" in done.stderr
+    return Outcome(
+        bool(done.returncode) or not mode & 0o022 or told,
+        f"exit code {done.returncode}, mode {mode:o}",
+    )
+
+
+def paths_without_key(target: Target) -> Outcome:
+    """Whoever has no key learns no path, and an index that is away makes nothing "ready"."""
+    server = target.ready()
+    away = server.index.with_name("away")
+    server.index.rename(away)
+    try:
+        time.sleep(3)
+        replies = [target.send("GET", path, key=None) for path in ("/ready", "/health")]
+        dense, _ = target.send("POST", "/v1/retrieve", json={**QUICK, "route": "dense"})
+    finally:
+        away.rename(server.index)
+    time.sleep(3)
+    told = [
+        word
+        for word in (server.index.name, ".lance", "/lance")
+        for _, text in replies
+        if word in text
+    ]
+    held = not told and replies[0][0] == 503 and dense == 503
+    said = f"/ready {replies[0][0]}, dense {dense}, told {', '.join({*told}) or 'no path'}"
+    return Outcome(held, said)
+
+
+def cors_star(target: Target) -> Outcome:
+    """Without keys, web pages of any origin are refused at the start."""
+    with target.serve(SERVE__CORS_ORIGINS="*") as server:
+        with suppress(Exception):
+            server.wait(60)
+        code = server.process.poll()
+        if code is not None:
+            return Outcome(code == 2, f"exit code {code}")
+        reply = httpx.delete(
+            f"{server.url}/v1/documents/town-00", headers={"origin": "https://evil.example"}
+        )
+        allowed = reply.headers.get("access-control-allow-origin")
+    return Outcome(
+        False, f"it serves; DELETE from evil.example {reply.status_code}, allows {allowed}"
+    )
+
+
+def forged_log_line(target: Target) -> Outcome:
+    """No address makes a line of the log, nor colours one."""
+    server = target.ready()
+    with server.connect() as connection:
+        head = "GET /v1/x%0A2026-01-01T00:00:00Z%20info%20forged%1B[31m HTTP/1.1\r\nHost: localhost"
+        connection.sendall(f"{head}\r\nConnection: close\r\n\r\n".encode())
+        with suppress(OSError):
+            connection.recv(4_096)
+    time.sleep(1)
+    mine = [line for line in server.lines if "forged" in line]
+    forged = [line for line in mine if line.startswith("2026-01-01") or "\x1b" in line]
+    return Outcome(not forged, f"{len(forged)} of {len(mine)} lines with it are forged")
+
+
+def reader_hogs(target: Target) -> Outcome:
+    """12 questions of 4,096 quotes by one key keep no other key waiting for 2 s."""
+    body = {"question": '"' * 4_096, "route": "dense", "k": 3, "deadline_ms": 60_000}
+    done = threading.Event()
+
+    def hog() -> None:
+        while not done.is_set():
+            target.send("POST", "/v1/retrieve", key="hog", json=body, timeout=70)
+
+    target.ready()  # ready
+    threads = [threading.Thread(target=hog) for _ in range(12)]
+    with target.probing({**QUICK, "route": "dense"}) as seen:
+        for thread in threads:
+            thread.start()
+        time.sleep(8)
+        done.set()
+    for thread in threads:
+        thread.join()
+    wait, statuses = longest(seen)
+    return Outcome(wait < 2 and {*statuses} == {200}, f"longest wait {wait:.1f} s, {statuses}")
+
+
+def k_as_string(target: Target) -> Outcome:
+    """`"5"` and `true` are no numbers."""
+    found = [target.send("POST", "/v1/retrieve", json={**QUICK, "k": k})[0] for k in ("5", True)]
+    return Outcome(found == [422, 422], f"{found}")
+
+
+def metrics_folder(target: Target) -> Outcome:
+    """What a killed server leaves in the temporary folder goes with the next one."""
+    target.ready().kill()
+    left = {path.name for path in target.temporary.glob("wye-*")}
+    target.ready()  # begun anew
+    still = left & {path.name for path in target.temporary.iterdir()}
+    return Outcome(not still, f"{len(left)} left behind, {len(still)} after the next start")
+
+
+def filter_statistics(target: Target) -> Outcome:
+    """Which documents a filter hides does not move the scores of those that it shows."""
+    own = {"type": "eq", "key": "acl", "value": "mine"}
+    body = {"question": "wombatine", "route": "lexical", "k": 1, "filter": own}
+    target.put("mine", "A bridge of wombatine.", metadata={"acl": "mine"})
+    scores = []
+    for n in range(3):
+        _, text = target.send("POST", "/v1/retrieve", json=body)
+        scores.append(json.loads(text)["passages"][0]["score"])
+        target.put(f"hidden-{n}", "Wombatine everywhere.", metadata={"acl": "hidden"})
+    for id_ in ("mine", "hidden-0", "hidden-1", "hidden-2"):
+        target.send("DELETE", f"/v1/documents/{id_}")
+    shown = " / ".join(f"{score:.3f}" for score in scores)
+    return Outcome(len({*scores}) == 1, f"score with 0 / 1 / 2 hidden: {shown}")
+
+
+ATTACKS = (
+    endless_header,
+    slow_header,
+    sigterm_two_workers,
+    withdrawn_key,
+    writable_keys_file,
+    paths_without_key,
+    cors_star,
+    forged_log_line,
+    reader_hogs,
+    k_as_string,
+    metrics_folder,
+    filter_statistics,
+)

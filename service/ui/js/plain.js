@@ -1,0 +1,32 @@
+// Markdown as people read it, and the words of a question found in a text.
+
+const PAIRS = /(\*\*|__)(\S[^*_\n]*?)\1/g;
+const CODE = /`([^`\n]+)`/g;
+const LINK = /!?\[([^[\]\n]*)\]\([^()\s]*\)/g;
+
+function line(text) {
+  const trimmed = text.trim();
+  if (trimmed.includes("---") && /^[\s:|-]+$/.test(trimmed)) return null; // a rule, or a table's
+  if (trimmed.startsWith("|") && trimmed.endsWith("|")) {
+    return trimmed.split("|").map((cell) => cell.trim()).filter(Boolean).join(" · ");
+  }
+  return trimmed.replace(/^#{1,6}\s+/, "").replace(/^[-*+]\s+/, "• ");
+}
+
+export function plain(text) {
+  const lines = text.split("\n").map(line).filter((one) => one !== null);
+  return lines.join("\n").replace(LINK, "$1").replace(PAIRS, "$2").replace(CODE, "$1").replace(/\n{2,}/g, "\n");
+}
+
+const COMMON = new Set(
+  ("about after also and are been before between but can could did does for from had has have her his how into its " +
+    "may not one other our over she should than that the their them then there these they this those through under " +
+    "was were what when where which while who whom whose why will with would you your").split(" "),
+);
+
+// What finds the words of a question that tell something; null where it has none.
+export function finderOf(question) {
+  const words = [...new Set(question.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? [])].filter((word) => !COMMON.has(word));
+  if (!words.length) return null;
+  return new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.slice(0, 40).join("|")})(?![\\p{L}\\p{N}])`, "giu");
+}
