@@ -169,7 +169,7 @@ class Collection:
             session.check_files()
             gone = ""
         except BackendError as error:
-            gone = f"The index of '{self.name}' can no longer be read: {error}."
+            gone = f"The index of '{self.name}' can no longer be read. {error}"
         if gone != self.gone:
             LOG.error(gone) if gone else LOG.info("readable again", extra=self.facts())
         self.gone = gone

@@ -46,7 +46,7 @@ def list_documents(folder: Path, after: str = "", limit: int = 100, prefix: str 
         IndexNotFoundError: There is no index.
         IndexDamagedError: It cannot be read.
     """
-    index = PassageStore.open(folder)
+    index = _open(folder)
     with reading(folder):
         column = index.snapshot().to_table(columns=["document"])["document"]
         ids = sorted(id_ for id_ in pc.unique(column).to_pylist() if id_.startswith(prefix))
@@ -62,7 +62,15 @@ def read_document(folder: Path, id_: str) -> StoredDocument | None:
         IndexNotFoundError: There is no index.
         IndexDamagedError: It cannot be read.
     """
-    return next(iter(_read(PassageStore.open(folder), [id_])), None)
+    return next(iter(_read(_open(folder), [id_])), None)
+
+
+def _open(folder: Path) -> PassageStore:
+    """The newest version; an older one would lack documents that were acknowledged."""
+    index = PassageStore.open(folder)
+    if index.fault:
+        raise IndexDamagedError(index.fault)
+    return index
 
 
 def _read(index: PassageStore, ids: Sequence[str]) -> list[StoredDocument]:
@@ -108,7 +116,7 @@ def matching(folder: Path, wanted: Removal) -> tuple[list[str], int]:
         IndexDamagedError: It cannot be read.
         FilterError: The filter is not well formed.
     """
-    index = PassageStore.open(folder)
+    index = _open(folder)
     with reading(folder):
         return _select(index.snapshot(), wanted), index.version
 

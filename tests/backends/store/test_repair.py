@@ -154,7 +154,7 @@ def test_documents_of_which_a_part_is_lost_are_not_kept_in_parts(tmp_path: Path)
         if name != newest_manifest(folder):
             name.unlink()
     done = repair(folder, dry_run=False)
-    assert (stored(folder).keys(), "a" in done.lost, done.is_all) == ({"b"}, True, False)
+    assert ({*stored(folder)}, "a" in done.lost, done.is_all) == ({"b"}, True, False)
 
 
 def test_a_commit_that_a_power_cut_tore_is_passed_over_and_cleared_away(index: Path) -> None:
