@@ -194,13 +194,13 @@ def summary(decision: Decision, seeds: Sequence[SeedStats] | None = None) -> str
         seeds: What the question names; None where nobody looked at the graph.
     """
     told = [] if seeds is None else [_named(seeds)]
-    outcome = _outcome(decision)
+    outcome = _outcome(decision, "naming nothing" if seeds is not None and not seeds else "")
     told.append(outcome[0].upper() + outcome[1:])
     return " ".join(f"{sentence}." for sentence in told)
 
 
 def _named(seeds: Sequence[SeedStats]) -> str:
-    """What the question names, and whether passages are about it."""
+    """What the question names, and whether passages are called so."""
     sure = [seed for seed in seeds if seed.value >= _SURE]
     shown = {seed.mention: seed.titles > 0 for seed in sure or seeds}
     if not shown:
@@ -209,26 +209,30 @@ def _named(seeds: Sequence[SeedStats]) -> str:
     listed = ", ".join(mentions[:_SHOWN]) + (", …" if len(shown) > _SHOWN else "")
     count = _COUNTS[len(shown)] if len(shown) < len(_COUNTS) else f"{len(shown)} things"
     verb = "Names" if sure else "May name"
-    return f"{verb} {count} that the corpus knows ({listed}), {_about(shown)}"
+    return f"{verb} {count} that the corpus knows ({listed}), {_titles(shown)}"
 
 
-def _about(shown: dict[str, bool]) -> str:
+def _titles(shown: dict[str, bool]) -> str:
     titled = [mention for mention, has_title in shown.items() if has_title]
     if not titled:
         either = ("it", "either", "any of them")[min(len(shown), 3) - 1]
-        return f"though no passage is about {either}"
+        return f"though no passage has {either} for a title"
     if len(titled) < len(shown):
-        return f"and a passage is about {_listed(titled[:_SHOWN])}"
-    return "and a passage is about " + ("it" if len(shown) == 1 else "each of them")
+        return f"and a passage has {_listed(titled[:_SHOWN])} for a title"
+    return f"and a passage has {'it' if len(shown) == 1 else 'each of them'} for a title"
 
 
-def _outcome(decision: Decision) -> str:
-    """What speaks for the graph and against it, and what came of that."""
+def _outcome(decision: Decision, names: str) -> str:
+    """What speaks for the graph and against it, and what came of that.
+
+    Args:
+        names: What to say instead of "what it names"; "" for just that.
+    """
     if decision.score is None:
         return decision.reason
     if decision.reason != SCORE:
         return f"{decision.route} is taken ({decision.reason})"
-    pushes = _pushes(decision.contributions)
+    pushes = _pushes(decision.contributions, {**GROUPS, "names": names or GROUPS["names"]})
     towards = [name for name, push in pushes.items() if push > 0]
     away = [name for name, push in pushes.items() if push < 0]
     more = sum(pushes.values()) > 0
@@ -255,12 +259,12 @@ def _speaks(sides: Sequence[tuple[str, Sequence[str]]]) -> str:
     return ", ".join(first + [f"{_listed(names)} {side} it" for side, names in sides[1:]])
 
 
-def _pushes(parts: Sequence[Contribution]) -> dict[str, float]:
+def _pushes(parts: Sequence[Contribution], groups: Mapping[Group, str]) -> dict[str, float]:
     """Sum of the logits of each group of features that counts beside the strongest."""
     sums: dict[str, float] = {}
     for part in parts:
         if part.name != BASELINE:
-            group = GROUPS[group_of(part.name)]
+            group = groups[group_of(part.name)]
             sums[group] = sums.get(group, 0.0) + part.logit
     strongest = max(map(abs, sums.values()), default=0.0)
     ranked = sorted(sums.items(), key=lambda item: (-abs(item[1]), item[0]))

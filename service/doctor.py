@@ -3,11 +3,9 @@
 import os
 import shutil
 import socket
-import sqlite3
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -29,7 +27,7 @@ from service.collections import WARM_UP, check_router, index_folders, router_set
 from service.errors import ServiceError
 from service.http.auth import refuse_open_server
 from service.http.keys import KeyRing, read_keys
-from service.ingest.jobs import DATABASE, FOLDER
+from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
 
 LEAST_FREE = 1 << 30
@@ -91,8 +89,8 @@ def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
     for name, folder in collections.items():
         own = settings.model_copy(update={"router": routers.get(name, settings.router)})
         yield _look(f"index {name}", partial(_index, own, folder, models))
-        if (folder / FOLDER / DATABASE).exists():
-            yield _look(f"jobs {name}", partial(_jobs, folder / FOLDER / DATABASE))
+        if fault := JobStore(folder, name).fault:
+            yield Finding(f"jobs {name}", Health.WARNING, fault)
         if own.router != settings.router:
             yield _look(f"router {name}", partial(_router_of, own, name, folder, models))
 
@@ -159,20 +157,6 @@ def _index(settings: ServiceSettings, folder: Path, models: ModelCache) -> str:
     if free < LEAST_FREE:
         return f"! {said} Its disk has only {free / 1e9:.1f} GB left; writes need room."
     return said
-
-
-def _jobs(path: Path) -> str:
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-        try:
-            (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
-        except sqlite3.Error as error:
-            said = str(error)
-    if said != "ok":
-        raise ServiceError(
-            f"{path} is damaged ({said.splitlines()[0]}). Stop the server and move {path.parent} "
-            "away: uploads that were not written yet are lost, and have to be sent again."
-        )
-    return f"{path} is sound."
 
 
 def _access(settings: ServiceSettings) -> str:

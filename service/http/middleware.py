@@ -4,6 +4,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, perf_counter
 
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.http.auth import PROTECTED, identify
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
-from service.http.problems import NOTED_ID, NOTED_KEY, NOTED_PROBLEM, Problem, answer
+from service.http.problems import NOTED_ID, NOTED_KEY, NOTED_PROBLEM, Problem, answer, closing
 from service.logs import LOG
 
 
@@ -213,6 +214,9 @@ class Edge:
             await self._app(scope, limited, visit.send)
         except Exception as error:  # noqa: BLE001 - the HTTP edge
             await visit.fail(error, receive)
+        except asyncio.CancelledError:  # only of a server that stops
+            with suppress(Problem):
+                await visit.fail(closing(), receive)
         finally:
             visit.end()
 

@@ -3,17 +3,17 @@
 import asyncio
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic, time
 
-from backends.errors import BackendError, IndexLockedError
+from backends.errors import IndexLockedError
 from backends.types import Passage
 from service.collections import Collection
 from service.errors import ServiceError
 from service.http.metrics import DocumentMetrics
 from service.http.problems import Problem
-from service.ingest.jobs import Job, State
+from service.ingest.job import Job, State
 from service.ingest.writer import CollectionWriter, StoppedError
 from service.logs import LOG
 from service.settings import DocumentSettings
@@ -42,6 +42,7 @@ class JobRunner:
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._stopping = threading.Event()
+        self._faults: dict[str, str] = {}
 
     def start(self) -> None:
         """Begin to do jobs, those first that an earlier process left."""
@@ -63,34 +64,60 @@ class JobRunner:
     async def count(self) -> None:
         """Have the metrics say how many jobs there are now, whichever process does them."""
         for writer in self._loaded():
-            waiting = await asyncio.to_thread(writer.jobs.unfinished)
-            self._metrics.unfinished(writer.collection.name, waiting)
+            with suppress(OSError):  # `faults` tells, and the other metrics are told
+                waiting = await asyncio.to_thread(writer.jobs.unfinished)
+                self._metrics.unfinished(writer.collection.name, waiting)
+
+    async def faults(self) -> dict[str, str]:
+        """Collection -> what is wrong with its jobs, where something is."""
+
+        def look() -> dict[str, str]:
+            return {each.collection.name: each.jobs.fault for each in self._loaded()}
+
+        own = {name: fault for name, fault in self._faults.items() if fault}
+        found = {**await asyncio.to_thread(look), **own}
+        return {name: fault for name, fault in found.items() if fault}
 
     async def jobs(self, collection: Collection | None) -> list[Job]:
-        """Jobs of a collection, or of all that are loaded; newest first."""
+        """Jobs of a collection, or of all that are loaded; newest first.
+
+        Raises:
+            Problem: 503 where they cannot be read.
+        """
         writers = self._loaded() if collection is None else [self._writers[collection.name]]
-        found = [job for each in writers for job in await each.off_loop(each.jobs.jobs)]
-        return sorted(found, key=lambda job: job.id, reverse=True)
+        found: list[Job] = []
+        for each in writers:
+            with _told():
+                found += reversed(await each.off_loop(each.jobs.jobs))
+        return found if len(writers) == 1 else sorted(found, key=lambda job: -job.created)
 
     async def job(self, id_: str) -> Job:
-        """A job by id, or a `Problem` 404."""
+        """A job by id, or a `Problem` 404 or 503."""
         return (await self._find(id_))[0]
 
     async def cancel(self, id_: str) -> Job:
-        """Ask a job to end before its next commit; one that has ended is left as it is.
+        """End a job that waits, or ask it to end before its next commit.
+
+        One that has ended is left as it is.
 
         Raises:
-            Problem: 404.
+            Problem: 404, or 503 where jobs cannot be written.
         """
         job, writer = await self._find(id_)
-        if not job.state.has_ended:
+        if job.state.has_ended:
+            return job
+        with _told():
             await writer.off_loop(lambda: writer.jobs.cancel(job))
-            self._wake.set()
+        self._wake.set()
+        job = await self.job(id_)
+        if job.state.has_ended:
+            self._ended(job)
         return job
 
     async def _find(self, id_: str) -> tuple[Job, CollectionWriter]:
         for writer in self._loaded():
-            job = await asyncio.to_thread(writer.jobs.job, id_)
+            with _told():
+                job = await asyncio.to_thread(writer.jobs.job, id_)
             if job is not None:
                 return job, writer
         raise Problem(
@@ -108,13 +135,16 @@ class JobRunner:
         while not self._stopping.is_set():
             is_time = monotonic() - swept >= _SWEEP
             for writer in self._loaded():
+                name, fault = writer.collection.name, ""
                 try:
                     await self._work_off(writer)
                     if is_time:
                         await self._sweep(writer)
-                except (OSError, ValueError, TypeError, BackendError) as error:
-                    extra = {"collection": writer.collection.name}
-                    LOG.error("jobs", exc_info=error, extra=extra)
+                except Exception as error:  # noqa: BLE001 - other jobs must go on, and these later
+                    fault = f"Jobs cannot be done ({_reason(error)})."
+                    if fault != self._faults.get(name):
+                        LOG.error("jobs", exc_info=error, extra={"collection": name})
+                self._faults[name] = fault
             swept = monotonic() if is_time else swept
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK):
@@ -165,6 +195,9 @@ class JobRunner:
             LOG.error("job failed", exc_info=error, extra={"job": job.id})
             job = replace(job, state=State.FAILED, error=f"{error}" or type(error).__name__)
         job = await self._save(writer, replace(job, finished=time(), waits_for=""))
+        self._ended(job)
+
+    def _ended(self, job: Job) -> None:
         self._metrics.jobs_ended.labels(job.collection, job.state).inc()
         LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
 
@@ -214,3 +247,23 @@ class JobRunner:
             group.append(passage)
         if group:
             yield group
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Have whoever asks for jobs told when they cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        raise Problem(
+            503,
+            "jobs-unavailable",
+            f"The jobs cannot be read or written now: {_reason(error)}. Ask again later; /ready "
+            "and the log of the server say more.",
+            retry_after=30,
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why, without the path."""
+    return getattr(error, "strerror", None) or f"{error}" or type(error).__name__

@@ -1,17 +1,19 @@
 """Documents: sent, listed, read and deleted."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import JSONResponse
 
+from backends.sources import SUFFIXES
 from backends.store.documents import Removal, StoredDocument, list_documents, read_document
 from service.collections import Collection
 from service.http.auth import READ, WRITE
 from service.http.problems import Problem
-from service.ingest.bodies import KINDS, cut, documents_of, passage_of
-from service.ingest.jobs import Job
+from service.ingest.bodies import cut, documents_of, passage_of
+from service.ingest.job import Job
 from service.ingest.writer import WriteResult
 from service.routes.jobs import job_value
 from service.schemas.common import CollectionName
@@ -28,7 +30,7 @@ from service.schemas.documents import (
     StoredPassage,
     WrittenReply,
 )
-from service.service import Served, Service
+from service.service import Served, Service, gone
 
 SHOWN_IDS = 1_000
 
@@ -62,10 +64,10 @@ _BODY: dict[str, Any] = {
                     "properties": {
                         "file": {
                             "type": "array",
-                            "x-endings": list(KINDS),
+                            "x-endings": list(SUFFIXES),
                             "items": {"type": "string", "format": "binary"},
                             "description": (
-                                "Files that end in .txt, .md, .pdf, .docx or .jsonl. The last part "
+                                f"Files that end in {', '.join(SUFFIXES)}. The last part "
                                 "of a file's name becomes the id of its document."
                             ),
                         },
@@ -113,7 +115,7 @@ async def add(
     async with documents_of(request, settings, service.sandbox, service.uploads) as sent:
         target = service.collection(sent.collection or collection)
         passages = cut(sent.documents, sent.chunk_words or chunk_words, settings)
-        done = await service.writers[target.name].store(passages)
+        done = await service.writers[target.name].store(passages, partial(gone, request))
     return _told(service, target, done, 201)
 
 
@@ -172,14 +174,16 @@ async def delete_many(wanted: DeleteRequest, service: Served) -> DeletedReply:
 async def put(
     document: Id,
     body: DocumentBody,
+    request: Request,
     service: Served,
+    *,
     collection: Named = None,
     chunk_words: Annotated[ChunkWords, Query()] = None,
 ) -> Response:
     """Stores a document under an id, in place of the one that was there (200) or anew (201)."""
     target = service.collection(collection)
     passages = cut(map(passage_of, [document], [body]), chunk_words, service.settings.documents)
-    done = await service.writers[target.name].store(passages)
+    done = await service.writers[target.name].store(passages, partial(gone, request))
     return _told(service, target, done, 200)
 
 

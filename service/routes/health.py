@@ -13,32 +13,35 @@ router = APIRouter(tags=["operations"])
 @router.get("/health", summary="Is the process alive?", operation_id="health")
 async def health(service: Served) -> dict[str, Any]:
     """Always 200 while the process answers at all; says what it serves."""
-    return {"status": "ok", "ready": service.is_ready, **_facts(service)}
+    return {"status": "ok", "ready": service.is_ready, **await _facts(service)}
 
 
 @router.get(
     "/ready",
     summary="Can it answer questions?",
     operation_id="ready",
-    responses={
-        503: {"description": "Still loading, or an index could not be loaded, or was taken away."}
-    },
+    responses={503: {"description": "Loading, an index cannot be read, or nothing moves."}},
 )
 async def ready(service: Served) -> Response:
     """200 when every collection is loaded and has answered a question over every route, else 503.
 
-    Meant for load balancers: a process that is stopping closes its port and finishes what it has.
+    503 as well while the models have been at one piece of work for 10 seconds. Meant for load
+    balancers: a process that is stopping closes its port and finishes what it has.
     """
-    status = "ready" if service.is_ready else "loading"
-    if any(each.gone for each in service.collections.values()):
-        status = "unavailable"
-    headers = {} if status == "ready" else {"retry-after": "1"}
-    said = {"status": status, **_facts(service)}
-    return JSONResponse(said, 200 if status == "ready" else 503, headers=headers)
+    fault, facts = service.fault, await _facts(service)
+    is_gone = any(collection.gone for collection in service.collections.values())
+    if service.is_ready and not fault and not is_gone:
+        return JSONResponse({"status": "ready", **facts})
+    said = {"status": "stalled", "error": fault} if service.is_ready else {"status": "loading"}
+    if is_gone:
+        said = {"status": "unavailable"}
+    return JSONResponse({**said, **facts}, 503, headers={"retry-after": "1"})
 
 
-def _facts(service: Service) -> dict[str, Any]:
+async def _facts(service: Service) -> dict[str, Any]:
     facts: dict[str, Any] = {"collections": [each.facts() for each in service.collections.values()]}
     if service.log_fault:
         facts["request_log"] = f"cannot be written ({service.log_fault}); its lines are lost"
+    if faults := await service.jobs.faults():
+        facts["jobs"] = faults
     return facts

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from backends.types import Metadata
-from service.ingest.jobs import State
+from service.ingest.job import State
 from service.schemas.common import CollectionName, Filter, Strict
 
 MOST_DOCUMENTS = 10_000

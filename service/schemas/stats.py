@@ -67,7 +67,7 @@ class StatsReply(BaseModel):
     routes: dict[Route, RouteTimesValue] = Field(description="By the route that answered.")
     degraded: dict[str, int] = Field(
         description=(
-            "By kind: failed, late, or arm where the graph alone was asked and knows nothing named."
+            "By kind: failed, late, or arm where a single arm was asked, and had nothing to go by."
         )
     )
     collections: list[ScoresValue]
