@@ -11,6 +11,7 @@ from backends.errors import IndexLockedError
 from backends.types import Passage
 from service.collections import Collection
 from service.errors import ServiceError
+from service.http.keys import ASKING
 from service.http.metrics import DocumentMetrics
 from service.http.problems import Problem
 from service.ingest.job import Job, State
@@ -84,7 +85,7 @@ class JobRunner:
         Raises:
             Problem: 503 where they cannot be read.
         """
-        writers = self._loaded() if collection is None else [self._writers[collection.name]]
+        writers = [each for each in self._seen() if collection in (None, each.collection)]
         found: list[Job] = []
         for each in writers:
             with _told():
@@ -115,7 +116,7 @@ class JobRunner:
         return job
 
     async def _find(self, id_: str) -> tuple[Job, CollectionWriter]:
-        for writer in self._loaded():
+        for writer in self._seen():
             with _told():
                 job = await asyncio.to_thread(writer.jobs.job, id_)
             if job is not None:
@@ -126,6 +127,12 @@ class JobRunner:
             f"There is no job '{id_:.40}'. Jobs that ended are kept for "
             f"{self._settings.keep_seconds / 3600:g} hours; /v1/jobs lists them.",
         )
+
+    def _seen(self) -> list[CollectionWriter]:
+        """Of the collections whose jobs whoever asks may see; a filter lets none through."""
+        key = ASKING.get()
+        loaded = [] if key.filter else self._loaded()
+        return [writer for writer in loaded if key.sees(writer.collection.name)]
 
     def _loaded(self) -> list[CollectionWriter]:
         return [writer for writer in self._writers.values() if writer.collection.is_ready]

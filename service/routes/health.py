@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from service.http.keys import ASKING, Scope
 from service.service import Served, Service
 
 router = APIRouter(tags=["operations"])
@@ -39,9 +40,19 @@ async def ready(service: Served) -> Response:
 
 
 async def _facts(service: Service) -> dict[str, Any]:
+    """What only those may know who may read: of the others, anybody can ask."""
+    key = ASKING.get()
+    if not key.may(Scope.READ):
+        return {"more": "with an API key"}
     facts: dict[str, Any] = {"collections": [each.facts() for each in service.collections.values()]}
+    if key.filter:
+        for each in facts["collections"]:
+            each.pop("passages", None)
+    if service.ring.fault:
+        facts["keys"] = service.ring.fault
     if service.log_fault:
         facts["request_log"] = f"cannot be written ({service.log_fault}); its lines are lost"
-    if faults := await service.jobs.faults():
-        facts["jobs"] = faults
+    faults = await service.jobs.faults()
+    if own := {name: fault for name, fault in faults.items() if name in service.collections}:
+        facts["jobs"] = own
     return facts

@@ -71,6 +71,9 @@ class StatsReply(BaseModel):
         )
     )
     collections: list[ScoresValue]
+    keys_error: str = Field(
+        description="What is wrong with the keys file, so that some keys open nothing, or empty."
+    )
     questions: list[RecentQuestion] | None = Field(
         description=(
             "The last questions, newest first; null unless the server keeps a request log and the "
