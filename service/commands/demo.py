@@ -20,7 +20,7 @@ from service.terminal import output
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from router.settings import Settings
+    from service.settings import ServiceSettings
 
 FOLDER = Path("demo-index")
 COLLECTION = "demo"
@@ -73,8 +73,8 @@ def _serve(folder: Path, port: int | None) -> None:
     serve(index=[f"{COLLECTION}={folder}"], port=port)
 
 
-def _index(settings: "Settings", folder: Path, corpus: Path, console: "Console") -> None:
-    report = ingest_files(settings, [corpus], BadLines(strict=True).note)
+def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Console") -> None:
+    report = ingest_files(settings, [corpus], BadLines(strict=True))
     if report.interrupted:
         raise typer.Exit(130)
     total = report.added + report.updated + report.unchanged

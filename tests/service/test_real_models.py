@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from backends.documents import refuse
 from featurizer.constituency.tree import parse_brackets
 from router.session import Session
-from router.settings import load_settings
 from router.types import Route
-from service.commands.index import ingest_files
+from service.commands.index import BadLines, ingest_files
+from service.settings import load_settings
 
 ROWS = [
     ("ada", "Ada Lovelace", "Ada Lovelace met Charles Babbage at a party in London in 1833."),
@@ -98,7 +97,7 @@ def test_the_same_passages_and_questions_give_the_same_bytes(answers: list[list[
 def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:
     settings = load_settings(index=tmp_path / "index")
     corpus = write_corpus(tmp_path / "corpus.jsonl", seed=3)
-    ingest_files(settings, [corpus], refuse)
+    ingest_files(settings, [corpus], BadLines(strict=True))
     container = Session.open(settings, tmp_path / "index")
     try:
         for route in Route:
