@@ -29,11 +29,11 @@ async function tried(work) {
 
 function row(document) {
   const parts = document.passages === 1 ? "1 passage" : `${document.passages} passages`;
+  const facts = `${document.id} · ${parts}, ${document.characters.toLocaleString("en")} characters`;
   return el(
     "tr",
     { "data-document": document.id },
-    el("th", { scope: "row" }, el("span", { class: "title" }, document.title || document.id), el("span", { class: "dim id" }, document.id)),
-    el("td", { class: "number dim" }, `${parts}, ${document.characters.toLocaleString("en")} characters`),
+    el("th", { scope: "row" }, el("span", { class: "title" }, document.title || document.id), el("span", { class: "dim id" }, facts)),
     el("td", { class: "number" }, el("button", { type: "button", "aria-label": `Delete ${document.id}`, onclick: () => confirm(document) }, "Delete")),
   );
 }
