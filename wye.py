@@ -30,7 +30,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
-from backends.documents import CHUNK_WORDS, OnBad, chunk_passage, parse_record, read_passages
+from backends.documents import (
+    CHUNK_WORDS,
+    OnBad,
+    chunk_passage,
+    clean_metadata,
+    parse_record,
+    read_passages,
+)
 from backends.documents import refuse as refuse_bad_line
 from backends.errors import BackendError, SourceError
 from backends.progress import Progress
@@ -396,10 +403,11 @@ def _reading(passages: Iterator[Passage]) -> Iterator[Passage]:
 
 
 def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:
-    if isinstance(document, Passage):
-        yield document
-        return
     try:
+        if isinstance(document, Passage):
+            clean_metadata(document.metadata)
+            yield document
+            return
         yield from chunk_passage(parse_record(asdict(document)), words)
     except SourceError as error:
         raise SourceError(f"Document {document.id!r} cannot be added: {error}.") from error

@@ -21,6 +21,9 @@ LONGEST_WORDS = 2_000
 # Letters that count as one word where spaces do not tell: Chinese text, base64, a line of dashes.
 _LETTERS_PER_WORD = 16
 
+# Characters that are looked at in one go; other threads have their turn in between.
+_PIECE = 1 << 18
+
 _PARAGRAPH_END = re.compile(r"\n\s*\n")
 _SENTENCE_END = re.compile(r"""(?<=[.!?…])["'”’)\]]*\s+(?=[^a-z\s])|(?<=[。！？])""")  # noqa: RUF001
 _ABBREVIATION = re.compile(
@@ -76,7 +79,7 @@ def chunk_text(text: str, words: int) -> list[str]:
     room = 0
     for paragraph in _PARAGRAPH_END.split(text):
         joint = "\n\n"
-        sentences = split_sentences(paragraph)
+        sentences = chain.from_iterable(map(split_sentences, _windows(paragraph)))
         for piece in (piece for sentence in sentences for piece in _cut(sentence, words)):
             weight = count_words(piece)
             if weight <= room:
@@ -110,6 +113,17 @@ def is_part_id(id_: str) -> bool:
     return _PART.search(id_) is not None
 
 
+def _windows(paragraph: str) -> Iterator[str]:
+    """A paragraph in pieces, each read in one go; normally just one."""
+    start = 0
+    while len(paragraph) - start > _PIECE:
+        end = paragraph.rfind(" ", start + 1, start + _PIECE)
+        end = end if end > 0 else start + _PIECE
+        yield paragraph[start:end]
+        start = end
+    yield paragraph[start:]
+
+
 def _cut(sentence: str, words: int) -> list[str]:
     """A sentence in pieces of at most `words` words; normally just one."""
     pieces: list[list[str]] = [[]]
@@ -134,10 +148,17 @@ def _weight(word: str) -> int:
 BEIR_CORPUS = "corpus.jsonl"
 TEXT_SUFFIXES = (".txt", ".md")
 
+# Of the metadata of a document, which each of its passages has, and each hit returns.
+METADATA_BYTES = 16_384
+MOST_KEYS = 64
+MOST_VALUES = 256
+_LONGEST_NUMBER = 1_024  # bits
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BREAK = re.compile(r"\r\n?|\x0b|\x0c")
-# C0 controls other than tab and newline, DEL, and halves of surrogate pairs, which no UTF-8 holds.
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
+_BREAKS = ("\r\n", "\r", "\x0b", "\x0c", "\x85")
+# Controls other than tab and newline; overrides of direction, with which a text reads as another;
+# and halves of surrogate pairs, which no UTF-8 holds.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff]")
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*)$", re.MULTILINE)
 
 
@@ -215,11 +236,12 @@ def read_passages(
 def parse_record(record: object) -> Passage:
     """The passage that a JSON object describes.
 
-    Control characters other than tab and newline are dropped from title, text and metadata.
+    Title, text and metadata are cleaned.
 
     Args:
         record: Has `_id` or `id` (a string, or an integer that is taken as one) and `text`; may
-            have `title` and `metadata` (flat: strings, numbers, booleans, null or lists of them).
+            have `title` and `metadata` (flat: strings, numbers, booleans, null or lists of them, of
+            at most `METADATA_BYTES`).
 
     Raises:
         SourceError: It does not; says which field and why.
@@ -232,12 +254,18 @@ def parse_record(record: object) -> Passage:
     if not text.strip():
         raise SourceError("text is empty")
     title = " ".join(clean(_string(record, "title")).split())
-    return Passage(_id(record), title, text, _metadata(record.get("metadata")))
+    return Passage(_id(record), title, text, clean_metadata(record.get("metadata")))
 
 
 def clean(text: str) -> str:
-    """A text without carriage returns, control characters and halves of surrogate pairs."""
-    return _UNPRINTABLE.sub("", _BREAK.sub("\n", text))
+    """A text without control characters, overrides of direction and halves of surrogates.
+
+    Tabs stay, and line breaks of all kinds become newlines.
+    """
+    for each in _BREAKS:
+        text = text.replace(each, "\n")
+    pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
+    return "".join(_UNPRINTABLE.sub("", piece) for piece in pieces)
 
 
 def _jsonl(path: Path, on_bad: OnBad) -> Iterator[Passage]:
@@ -369,8 +397,8 @@ def _id(record: Mapping[str, object]) -> str:
         raise SourceError(f"_id is {_kind(value)}, not a string")
     if not value.strip():
         raise SourceError("_id is empty")
-    if clean(value) != value:
-        raise SourceError(f"_id {value!r} holds a control character or half a surrogate pair")
+    if clean(value) != value or "\n" in value or "\t" in value:
+        raise SourceError(f"_id {value!r:.80} holds a control character or half a surrogate pair")
     return value
 
 
@@ -384,20 +412,38 @@ def _string(record: Mapping[str, object], key: str) -> str:
     return value
 
 
-def _metadata(value: object) -> Metadata:
-    """Checked and cleaned metadata; missing and null are empty."""
+def clean_metadata(value: object) -> Metadata:
+    """Metadata, checked and cleaned; missing and null are empty.
+
+    Raises:
+        SourceError: It is no flat object, or more than is kept with each passage.
+    """
     if value is None:
         return {}
     if not isinstance(value, Mapping):
         raise SourceError(f"metadata is {_kind(value)}, not an object")
-    return {clean(str(key)): _metadata_value(str(key), entry) for key, entry in value.items()}
+    if len(value) > MOST_KEYS:
+        raise SourceError(f"metadata has {len(value):,} keys; at most {MOST_KEYS} are stored")
+    metadata = {clean(str(key)): _metadata_value(str(key), entry) for key, entry in value.items()}
+    if (
+        metadata
+        and (size := len(json.dumps(metadata, ensure_ascii=False).encode())) > METADATA_BYTES
+    ):
+        raise SourceError(
+            f"metadata has {size:,} bytes as JSON; at most {METADATA_BYTES:,} are stored"
+        )
+    return metadata
 
 
 def _metadata_value(key: str, value: object) -> Scalar | list[Scalar]:
     """One value of metadata, or a list of them."""
-    if isinstance(value, list | tuple):
-        return [_scalar(key, entry) for entry in value]
-    return _scalar(key, value)
+    if not isinstance(value, list | tuple):
+        return _scalar(key, value)
+    if len(value) > MOST_VALUES:
+        raise SourceError(
+            f"metadata {key!r:.80} has {len(value):,} values; at most {MOST_VALUES} are stored"
+        )
+    return [_scalar(key, entry) for entry in value]
 
 
 def _scalar(key: str, value: object) -> Scalar:
@@ -406,6 +452,8 @@ def _scalar(key: str, value: object) -> Scalar:
         return clean(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise SourceError(f"metadata {key!r} is {value}, which JSON cannot say")
+    if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:
+        raise SourceError(f"metadata {key!r} is a number of more than 300 digits")
     if value is None or isinstance(value, bool | int | float):
         return value
     raise SourceError(

@@ -104,13 +104,10 @@ def parse_filter(value: object) -> Filter:
 
     Raises:
         FilterError: It describes none; names the offending place, as in `filters[1].key`. Or it is
-            nested deeper than `MAX_DEPTH`, or compares more than `MAX_COMPARISONS` times, or to
-            more than `MAX_VALUES` values at once.
+            nested deeper than `MAX_DEPTH`, compares more than `MAX_COMPARISONS` times, or has more
+            than `MAX_VALUES` values in its lists.
     """
-    parsed = _parse(value, "filter", MAX_DEPTH)
-    if (count := sum(1 for _ in _comparisons(parsed))) > MAX_COMPARISONS:
-        raise FilterError(f"filter has {count} comparisons; at most {MAX_COMPARISONS} are allowed")
-    return parsed
+    return _Parser().parse(value, "filter", MAX_DEPTH)
 
 
 class Columns:
@@ -211,43 +208,55 @@ class Column:
         return np.less(self._codes, below if order == "lt" else above)
 
 
-def _parse(value: object, path: str, depth: int) -> Filter:
-    """One node of a filter."""
-    if not isinstance(value, Mapping):
-        raise FilterError(f"{path} must be an object with a type, not {value!r:.60}")
-    kind = value.get("type")
-    if kind in _COMPARISONS:
-        return _parse_comparison(value, path)
-    if kind in tuple(_COMBINATIONS):  # not the mapping itself: what came need not be hashable
-        return _parse_combination(value, path, depth)
-    known = ", ".join([*_COMPARISONS, *_COMBINATIONS])
-    raise FilterError(f"{path}.type must be one of {known}, not {kind!r:.60}")
+class _Parser:
+    """Parses one filter, and stops where it has more than it may, however long it is."""
 
+    def __init__(self) -> None:
+        self._comparisons = MAX_COMPARISONS
+        self._values = MAX_VALUES
 
-def _parse_combination(node: Mapping[str, object], path: str, depth: int) -> Combination:
-    """An "and" or an "or"."""
-    _check_fields(node, ("type", "filters"), path)
-    filters = node["filters"]
-    if not isinstance(filters, list | tuple) or not filters:
-        raise FilterError(f"{path}.filters must be a list of at least one filter")
-    if depth == 0:
-        raise FilterError(f"{path} is nested deeper than {MAX_DEPTH} levels")
-    parsed = (_parse(part, f"{path}.filters[{i}]", depth - 1) for i, part in enumerate(filters))
-    return Combination(str(node["type"]), tuple(parsed))
+    def parse(self, value: object, path: str, depth: int) -> Filter:
+        """One node of a filter."""
+        if not isinstance(value, Mapping):
+            raise FilterError(f"{path} must be an object with a type, not {value!r:.60}")
+        kind = value.get("type")
+        if kind in _COMPARISONS:
+            return self._comparison(value, path)
+        if kind in tuple(_COMBINATIONS):  # not the mapping itself: what came need not be hashable
+            return self._combination(value, path, depth)
+        known = ", ".join([*_COMPARISONS, *_COMBINATIONS])
+        raise FilterError(f"{path}.type must be one of {known}, not {kind!r:.60}")
 
+    def _combination(self, node: Mapping[str, object], path: str, depth: int) -> Combination:
+        """An "and" or an "or"."""
+        _check_fields(node, ("type", "filters"), path)
+        filters = node["filters"]
+        if not isinstance(filters, list | tuple) or not filters:
+            raise FilterError(f"{path}.filters must be a list of at least one filter")
+        if depth == 0:
+            raise FilterError(f"{path} is nested deeper than {MAX_DEPTH} levels")
+        parts = enumerate(filters)
+        parsed = (self.parse(part, f"{path}.filters[{i}]", depth - 1) for i, part in parts)
+        return Combination(str(node["type"]), tuple(parsed))
 
-def _parse_comparison(node: Mapping[str, object], path: str) -> Comparison:
-    """A key against a value or values."""
-    _check_fields(node, ("type", "key", "value"), path)
-    kind, key, value = str(node["type"]), node["key"], node["value"]
-    if not isinstance(key, str):
-        raise FilterError(f"{path}.key must be a string, not {key!r:.60}")
-    if kind not in ("in", "nin"):
-        return Comparison(kind, key, (_parse_value(value, f"{path}.value", kind),))
-    if not isinstance(value, list | tuple) or len(value) > MAX_VALUES:
-        raise FilterError(f"{path}.value must be a list of at most {MAX_VALUES} values for {kind}")
-    values = (_parse_value(entry, f"{path}.value[{i}]", kind) for i, entry in enumerate(value))
-    return Comparison(kind, key, tuple(values))
+    def _comparison(self, node: Mapping[str, object], path: str) -> Comparison:
+        """A key against a value or values."""
+        _check_fields(node, ("type", "key", "value"), path)
+        kind, key, value = str(node["type"]), node["key"], node["value"]
+        self._comparisons -= 1
+        if self._comparisons < 0:
+            raise FilterError(f"filter has more than {MAX_COMPARISONS} comparisons")
+        if not isinstance(key, str):
+            raise FilterError(f"{path}.key must be a string, not {key!r:.60}")
+        if kind not in ("in", "nin"):
+            return Comparison(kind, key, (_parse_value(value, f"{path}.value", kind),))
+        if not isinstance(value, list | tuple):
+            raise FilterError(f"{path}.value must be a list of values for {kind}")
+        self._values -= len(value)
+        if self._values < 0:
+            raise FilterError(f"the lists of filter have more than {MAX_VALUES} values together")
+        values = (_parse_value(entry, f"{path}.value[{i}]", kind) for i, entry in enumerate(value))
+        return Comparison(kind, key, tuple(values))
 
 
 def _parse_value(value: object, path: str, kind: str) -> Value:

@@ -18,6 +18,7 @@ from featurizer.types import (
     PassageAnalysis,
     QuestionMention,
     SentenceAnalysis,
+    Steps,
 )
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -52,9 +53,23 @@ class HashAnalyser:
             results.append(self._analyse(passage))
         return results
 
+    def analyse_in_steps(self, passages: Sequence[Passage]) -> Steps[list[PassageAnalysis]]:
+        """The same, a passage at a time."""
+        results = []
+        for passage in passages:
+            yield
+            results += self.analyse([passage])
+        return results
+
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors, in order."""
-        return np.array([self._vector(surface) for surface in surfaces], np.float32)
+        vectors = [self._vector(surface) for surface in surfaces]
+        return np.array(vectors, np.float32).reshape(-1, self._dimension)
+
+    def encode_surfaces_in_steps(self, surfaces: Sequence[str]) -> Steps[Float32]:
+        """The same."""
+        yield
+        return self.encode_surfaces(surfaces)
 
     def _analyse(self, passage: Passage) -> PassageAnalysis:
         sentences = []
@@ -99,9 +114,17 @@ class FakeAnalyser:
         """One result per passage, in order."""
         return self._hash.analyse(passages)
 
+    def analyse_in_steps(self, passages: Sequence[Passage]) -> Steps[list[PassageAnalysis]]:
+        """The same, a passage at a time."""
+        return self._hash.analyse_in_steps(passages)
+
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors, in order."""
         return self._hash.encode_surfaces(surfaces)
+
+    def encode_surfaces_in_steps(self, surfaces: Sequence[str]) -> Steps[Float32]:
+        """The same."""
+        return self._hash.encode_surfaces_in_steps(surfaces)
 
     def questions(
         self,

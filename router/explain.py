@@ -200,7 +200,7 @@ def summary(decision: Decision, seeds: Sequence[SeedStats] | None = None) -> str
 
 
 def _named(seeds: Sequence[SeedStats]) -> str:
-    """What the question names, and whether passages are about it."""
+    """What the question names, and whether passages are called so."""
     sure = [seed for seed in seeds if seed.value >= _SURE]
     shown = {seed.mention: seed.titles > 0 for seed in sure or seeds}
     if not shown:
@@ -209,17 +209,17 @@ def _named(seeds: Sequence[SeedStats]) -> str:
     listed = ", ".join(mentions[:_SHOWN]) + (", …" if len(shown) > _SHOWN else "")
     count = _COUNTS[len(shown)] if len(shown) < len(_COUNTS) else f"{len(shown)} things"
     verb = "Names" if sure else "May name"
-    return f"{verb} {count} that the corpus knows ({listed}), {_about(shown)}"
+    return f"{verb} {count} that the corpus knows ({listed}), {_titles(shown)}"
 
 
-def _about(shown: dict[str, bool]) -> str:
+def _titles(shown: dict[str, bool]) -> str:
     titled = [mention for mention, has_title in shown.items() if has_title]
     if not titled:
         either = ("it", "either", "any of them")[min(len(shown), 3) - 1]
-        return f"though no passage is about {either}"
+        return f"though no passage has {either} for a title"
     if len(titled) < len(shown):
-        return f"and a passage is about {_listed(titled[:_SHOWN])}"
-    return "and a passage is about " + ("it" if len(shown) == 1 else "each of them")
+        return f"and a passage has {_listed(titled[:_SHOWN])} for a title"
+    return f"and a passage has {'it' if len(shown) == 1 else 'each of them'} for a title"
 
 
 def _outcome(decision: Decision) -> str:

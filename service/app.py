@@ -22,7 +22,7 @@ from service.http import problems
 from service.http.auth import refuse_open_server
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
-from service.http.middleware import REQUEST_ID, BodyLimit, Edge, RateLimit
+from service.http.middleware import LONGEST_BODY, REQUEST_ID, BodyLimit, Edge, RateLimit
 from service.http.openapi import DESCRIPTION, TAGS, describe
 from service.http.replies import HEADERS
 from service.http.tracing import NAME, provider
@@ -140,7 +140,7 @@ def build(
         Edge,
         ring=ring,
         rate=RateLimit(serve.requests_per_second, serve.burst),
-        bodies=BodyLimit(serve.body_bytes, {"/v1/documents": settings.documents.upload_bytes}),
+        bodies=BodyLimit(LONGEST_BODY, settings.documents.upload_bytes),
         metrics=counts,
     )
     if serve.cors_origins:  # outside of the edge: a browser asks first, and without a key

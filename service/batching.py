@@ -2,21 +2,23 @@
 
 A question that arrives while nothing runs is worked on at once, alone. While one batch runs, others
 wait, and all of them that can go together go as the next batch: batches grow only when it is busy.
-The queue is bounded, and what could not be done in time is refused when it arrives.
+The queue is bounded, and what could not be done in time is refused when it arrives. Owners, which
+are API keys, take turns: one that sends much delays itself.
 
 Source: the queue of Hugging Face's text-embeddings-inference.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from time import monotonic
 from typing import Generic, TypeVar
 
-from service.http.problems import Problem
+from service.http.problems import Problem, closing
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -56,6 +58,8 @@ Work = Callable[[Key, Sequence[Entry[Item]]], Sequence[Result | Exception]]
 @dataclass(eq=False, slots=True)
 class _Waiting(Generic[Key, Item, Result]):
     key: Key
+    owner: str
+    weight: int
     entry: Entry[Item]
     future: "asyncio.Future[Result]" = field(repr=False)
 
@@ -63,11 +67,18 @@ class _Waiting(Generic[Key, Item, Result]):
 class Batcher(Generic[Key, Item, Result]):
     """A bounded queue in front of one thread that works on batches of entries with one key."""
 
-    def __init__(self, work: Work[Key, Item, Result], *, batch: int, queue: int) -> None:
-        """Start nothing yet; at most `batch` entries make a batch, and `queue` entries may wait."""
+    def __init__(
+        self, work: Work[Key, Item, Result], *, batch: int, queue: int, weight: int
+    ) -> None:
+        """Start nothing yet.
+
+        At most `batch` entries make a batch, of no more than `weight` together unless one alone has
+        more; and `queue` entries may wait.
+        """
         self._work = work
         self._batch = batch
         self._capacity = queue
+        self._weight = weight
         self._queue: deque[_Waiting[Key, Item, Result]] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="wye-model")
         self._calling = asyncio.Lock()
@@ -75,6 +86,9 @@ class Batcher(Generic[Key, Item, Result]):
         self._closing = False
         self._running = 0
         self._lately: deque[float] = deque(maxlen=_LATELY)
+        self._batches = 0
+        self._served: dict[str, int] = {}
+        self._since: float | None = None
 
     @property
     def depth(self) -> int:
@@ -82,17 +96,26 @@ class Batcher(Generic[Key, Item, Result]):
         return len(self._queue)
 
     @property
-    def expected_wait(self) -> float:
+    def busy_seconds(self) -> float:
+        """How long the thread has been at what it does now; 0 when it does nothing."""
+        since = self._since
+        return 0.0 if since is None else monotonic() - since
+
+    def expected_wait(self, owner: str = "") -> float:
         """Seconds until an entry that came now would be done, by how long others took lately.
 
         It is done when its batch is, and where more than a batch waits, that will be a full one.
         """
-        waiting = len(self._queue)
+        counts = Counter(waiting.owner for waiting in self._queue)
+        # Of each owner, no more go first than the owner of this one has waiting.
+        waiting = sum(min(count, counts[owner] + 1) for count in counts.values())
         if waiting >= self._batch:
             waiting = (waiting // self._batch + 1) * self._batch
         return (waiting + self._running) * median(self._lately or [0.0])
 
-    async def submit(self, key: Key, item: Item, seconds: float) -> tuple[Result, Entry[Item]]:
+    async def submit(
+        self, key: Key, item: Item, seconds: float, *, owner: str = "", weight: int = 1
+    ) -> tuple[Result, Entry[Item]]:
         """Queue something and wait for its result.
 
         Cancelling this takes it out of the queue again. Items of equal keys can be worked on
@@ -105,18 +128,18 @@ class Batcher(Generic[Key, Item, Result]):
             Problem: 503 when the queue is full, would take too long or is closing; 504 when time
                 ran out.
         """
-        self._admit(seconds)
+        self._admit(owner, seconds)
         now = monotonic()
         entry = Entry(item, now + seconds, now)
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(key, entry, future))
+        self._queue.append(_Waiting(key, owner, weight, entry, future))
         if self._runner is None or self._runner.done():
             self._runner = asyncio.create_task(self._run(), name="wye-batches")
         try:
             async with asyncio.timeout(seconds):
                 return await future, entry
         except TimeoutError:
-            raise _out_of_time(seconds, self.expected_wait) from None
+            raise _out_of_time(seconds, self.expected_wait(owner)) from None
 
     async def call(self, function: Callable[[], T]) -> T:
         """Run something else in the thread, between batches.
@@ -124,7 +147,9 @@ class Batcher(Generic[Key, Item, Result]):
         One at a time, so that no batch waits for more than one.
         """
         async with self._calling:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+            return await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._timed, function
+            )
 
     async def close(self) -> None:
         """Take nothing more, finish what was taken, and end the thread."""
@@ -133,25 +158,25 @@ class Batcher(Generic[Key, Item, Result]):
             await asyncio.wait([self._runner])
         self._thread.shutdown()
 
-    def _admit(self, seconds: float) -> None:
+    def _timed(self, function: Callable[[], T]) -> T:
+        """Do something, in the thread."""
+        self._since = monotonic()
+        try:
+            return function()
+        finally:
+            self._since = None
+
+    def _admit(self, owner: str, seconds: float) -> None:
         """Refuse at once what would be refused later.
 
         Raises:
             Problem: Says when to try again.
         """
         if self._closing:
-            raise Problem(
-                503, "closing", "This server is stopping; ask again or another.", retry_after=1
-            )
-        wait = self.expected_wait
+            raise closing()
+        wait = self.expected_wait(owner)
         if len(self._queue) >= self._capacity:
-            raise Problem(
-                503,
-                "overloaded",
-                f"{len(self._queue)} questions are waiting, which is as many as may. Try again in "
-                "the seconds that Retry-After gives, or add workers or replicas.",
-                retry_after=wait,
-            )
+            self._make_room(owner)
         if wait > _SURE * seconds:
             raise Problem(
                 503,
@@ -160,6 +185,28 @@ class Batcher(Generic[Key, Item, Result]):
                 f"{seconds:.1f} s. Try again in the seconds that Retry-After gives.",
                 retry_after=wait - _SURE * seconds,
             )
+
+    def _make_room(self, owner: str) -> None:
+        """Refuse the newest entry of whoever has most, which may be this owner's.
+
+        Raises:
+            Problem: It is this owner's.
+        """
+        counts = Counter(waiting.owner for waiting in self._queue)
+        most, count = counts.most_common(1)[0]
+        full = Problem(
+            503,
+            "overloaded",
+            f"{len(self._queue)} questions are waiting, which is as many as may. Try again in the "
+            "seconds that Retry-After gives, or add workers or replicas.",
+            retry_after=self.expected_wait(most),
+        )
+        if count <= counts[owner] + 1:
+            raise full
+        newest = next(waiting for waiting in reversed(self._queue) if waiting.owner == most)
+        self._queue.remove(newest)
+        if not newest.future.done():
+            newest.future.set_exception(full)
 
     async def _run(self) -> None:
         """Work until nothing waits."""
@@ -174,7 +221,7 @@ class Batcher(Generic[Key, Item, Result]):
             results: Sequence[Result | Exception]
             try:
                 results = await loop.run_in_executor(
-                    self._thread, self._work, batch[0].key, entries
+                    self._thread, self._timed, partial(self._work, batch[0].key, entries)
                 )
             except Exception as error:  # noqa: BLE001 - whoever waits has to be told
                 results = [error] * len(batch)
@@ -189,14 +236,32 @@ class Batcher(Generic[Key, Item, Result]):
                     waiting.future.set_result(result)
 
     def _next(self) -> list[_Waiting[Key, Item, Result]]:
-        """Take the oldest entry and those that go with it; drop those that nobody waits for."""
+        """Take the entry whose turn it is and those that go with it; drop what nobody waits for.
+
+        First the oldest of each owner, those first whose owner was served longest ago; then the
+        second of each, and so on.
+        """
         now = monotonic()
         alive = [w for w in self._queue if not w.future.done() and w.entry.deadline > now]
+        self._queue = deque(alive)
         if not alive:
-            self._queue.clear()
             return []
-        key = alive[0].key
-        batch = [waiting for waiting in alive if waiting.key == key][: self._batch]
+        met: Counter[str] = Counter()
+        turns = []
+        for waiting in alive:
+            turns.append((met[waiting.owner], self._served.get(waiting.owner, 0), waiting))
+            met[waiting.owner] += 1
+        turns.sort(key=lambda turn: turn[:2])  # and who came first, as sorting is stable
+        key = turns[0][2].key
+        batch: list[_Waiting[Key, Item, Result]] = []
+        room = self._weight
+        for _, _, waiting in turns:
+            fits = waiting.weight <= room or not batch
+            if waiting.key == key and fits and len(batch) < self._batch:
+                batch.append(waiting)
+                room -= waiting.weight
+        self._batches += 1
+        self._served |= dict.fromkeys((waiting.owner for waiting in batch), self._batches)
         taken = set(map(id, batch))
         self._queue = deque(waiting for waiting in alive if id(waiting) not in taken)
         return batch

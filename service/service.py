@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 from opentelemetry.trace import Tracer
 
 from backends.files import plain
+from featurizer.spacy_parser import QUESTION_TOKENS, token_count
 from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
@@ -19,8 +20,9 @@ from service.batching import Batcher, unless_gone
 from service.collections import Collection
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
-from service.http.problems import Problem, request_id_of
+from service.http.problems import Problem, key_of, request_id_of
 from service.http.tracing import record_retrieval
+from service.ingest.bodies import UploadSpace
 from service.ingest.job_runner import JobRunner
 from service.ingest.sandbox import Sandbox
 from service.ingest.writer import CollectionWriter
@@ -31,6 +33,7 @@ from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, 
 from service.settings import LONGEST_DEADLINE_MS, ServiceSettings
 
 _THREADS = 4
+_STALLED_SECONDS = 10.0
 REMEMBERED = 1000
 """Answers that `/v1/stats` is about; older ones are forgotten."""
 
@@ -67,12 +70,18 @@ class Service:
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         self.batcher: Batcher[
             SearchParams | RouteParams, QueuedQuestion, SearchResult | Decision
-        ] = Batcher(Searcher(collections).work, batch=serve.batch, queue=serve.queue)
+        ] = Batcher(
+            Searcher(collections).work,
+            batch=serve.batch,
+            queue=serve.queue,
+            weight=QUESTION_TOKENS,
+        )
         self.refresher = Refresher(
             settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
         self.sandbox = Sandbox(settings.documents.limits)
+        self.uploads = UploadSpace(settings.documents.upload_bytes)
         self.writers = {
             name: CollectionWriter(
                 collection,
@@ -94,6 +103,17 @@ class Service:
     def is_ready(self) -> bool:
         """Whether every collection is loaded."""
         return all(collection.is_ready for collection in self.collections.values())
+
+    @property
+    def fault(self) -> str:
+        """Why no question is answered although all is loaded; "" while they are."""
+        spent = self.batcher.busy_seconds
+        if spent < _STALLED_SECONDS:
+            return ""
+        return (
+            f"The thread of the models has been at one piece of work for {spent:.0f} s, which "
+            "takes a quarter of a second otherwise. Restart this process if that goes on."
+        )
 
     def collection(self, name: str | None) -> Collection:
         """A collection by name, the first without one.
@@ -147,16 +167,16 @@ class Service:
                 422 for a request that cannot be answered, 499 when the client went away.
         """
         seconds = self._admit(params.collection, params.route, deadline_ms)
-        request_id = request_id_of(request.scope)
         tasks = [
-            asyncio.ensure_future(self._submit(params, QueuedQuestion(text, request_id), seconds))
+            asyncio.ensure_future(self._submit(request, params, text, seconds))
             for text in questions
         ]
         try:
-            results = await unless_gone(gone(request), asyncio.gather(*tasks))
+            found = await unless_gone(gone(request), asyncio.gather(*tasks))
         finally:
             for task in tasks:
                 task.cancel()
+        results = cast("list[SearchResult]", found)
         for result in results:
             self._record(result)
         return results
@@ -170,10 +190,8 @@ class Service:
             Problem: As of `search`.
         """
         seconds = self._admit(params.collection, Route.AUTO, deadline_ms)
-        item = QueuedQuestion(question, request_id_of(request.scope))
-        work = self.batcher.submit(params, item, seconds)
-        decision, _ = await unless_gone(gone(request), work)
-        return cast("Decision", decision)
+        work = self._submit(request, params, question, seconds)
+        return cast("Decision", await unless_gone(gone(request), work))
 
     def _admit(self, name: str, route: Route, deadline_ms: int | None) -> float:
         """Refuse at once what cannot be answered.
@@ -197,15 +215,24 @@ class Service:
         return min(deadline_ms or serve.deadline_ms, LONGEST_DEADLINE_MS) / 1000
 
     async def _submit(
-        self, params: SearchParams, question: QueuedQuestion, seconds: float
-    ) -> SearchResult:
+        self, request: Request, params: SearchParams | RouteParams, question: str, seconds: float
+    ) -> SearchResult | Decision:
+        key = key_of(request.scope)
         started = perf_counter()
         self.metrics.queue_depth.set(self.batcher.depth + 1)
         try:
-            result, _ = await self.batcher.submit(params, question, seconds)
+            result, _ = await self.batcher.submit(
+                params,
+                QueuedQuestion(question, request_id_of(request.scope)),
+                seconds,
+                owner="" if key is None else key.name,
+                weight=token_count(question),
+            )
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)
-        return replace(cast("SearchResult", result), total=perf_counter() - started)
+        if isinstance(result, SearchResult):
+            return replace(result, total=perf_counter() - started)
+        return result
 
     def _record(self, result: SearchResult) -> None:
         """Count it, trace it, and write it to the request log."""

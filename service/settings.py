@@ -35,7 +35,6 @@ class DocumentSettings:
         wait_seconds: For another process that is writing, before a change is refused.
         keep_seconds: How long a job that has ended can still be asked about.
         group_passages: Of a job that are written together, after which others have their turn.
-        slice_words: Analysed between two batches of questions, as long as no passage is longer.
         read_seconds: Of processor time to read a PDF or DOCX file.
         read_memory_mb: To read it in.
         unpacked_mb: Of a DOCX file when it is decompressed.
@@ -51,7 +50,6 @@ class DocumentSettings:
     wait_seconds: Annotated[float, Field(ge=0)] = 10.0
     keep_seconds: Annotated[float, Field(ge=0)] = 86_400.0
     group_passages: Positive = 64
-    slice_words: Positive = 400
     read_seconds: Positive = 30
     read_memory_mb: Annotated[int, Field(ge=256)] = 1_024
     unpacked_mb: Positive = 256
@@ -89,7 +87,6 @@ class ServeSettings:
         keys_file: File with such lines; followed like an index, so that keys can be withdrawn.
         requests_per_second: That each API key may send to each worker, on average; 0 sets no limit.
         burst: Requests that a key may send at once before that rate counts.
-        body_bytes: Longest body of a request.
         batch: Questions that are worked on together, at most.
         queue: Questions that may wait; one more is refused at once.
         deadline_ms: Time for finding passages when a request names none; at most a minute.
@@ -114,7 +111,6 @@ class ServeSettings:
     keys_file: Path | None = None
     requests_per_second: Annotated[float, Field(ge=0)] = 0.0
     burst: Positive = 20
-    body_bytes: Annotated[int, Field(ge=1_024)] = 1_048_576
     batch: Positive = 32
     queue: Positive = 256
     deadline_ms: Annotated[int, Field(ge=1, le=LONGEST_DEADLINE_MS)] = 5_000
@@ -194,7 +190,7 @@ class ServiceSettings(Settings):
 
     retired: ClassVar[Mapping[str, str]] = {
         **RETIRED,
-        **retire("SERVE", "BATCH", FIXED),
+        **retire("SERVE", "BATCH BODY_BYTES", FIXED),
         **retire("SERVE", "LONGEST_DEADLINE_MS", "A request may ask for a minute at most."),
         **retire("GENERATOR", "RETRIES LONGEST_WAIT_SECONDS PASSAGE_CHARACTERS HISTORY", FIXED),
         **retire(

@@ -37,6 +37,17 @@ def until(condition: Callable[[], T]) -> T:
     return found
 
 
+def is_running(process: int) -> bool:
+    """Whether a process does anything yet; one that ended may be listed until it is asked for."""
+    listed = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(process)],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        check=False,
+    )
+    return bool(listed.stdout.strip()) and not listed.stdout.startswith("Z")
+
+
 class Live:
     """A server that is ready; `stop` or `kill` it.
 

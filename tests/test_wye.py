@@ -59,6 +59,16 @@ def test_what_is_added_is_found_at_once(index: wye.Index) -> None:
     }
 
 
+def test_metadata_is_bounded_whatever_it_comes_with(index: wye.Index) -> None:
+    metadata = {"a": [1] * 257}
+    for one in (
+        wye.Document("long", text="A bridge.", metadata=metadata),
+        wye.Passage("long", "", "A bridge.", metadata),
+    ):
+        with pytest.raises(wye.Error, match="257 values; at most 256"):
+            index.add([one])
+
+
 @pytest.mark.parametrize(
     ("wanted", "left"),
     [

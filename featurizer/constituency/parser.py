@@ -1,7 +1,7 @@
 """Questions to syntax in a bounded time; trees by our decoder, or by Stanza if only it can.
 
-- Of a question, the first `spacy_parser.QUESTION_CHARACTERS` characters are parsed.
-- Of its tokens, the first `TOKENS` are described; heads beyond them are no heads.
+- Of a question, the first `spacy_parser.QUESTION_CHARACTERS` characters are parsed, and of those
+  the first `spacy_parser.QUESTION_TOKENS` tokens.
 - A sentence of more than `SENTENCE_TOKENS` tokens gets a flat tree, and so does one for which the
   model finds none: (ROOT (X (tag word) …)), which holds no clause and no phrase but X.
 - A text without a word or mark (empty, or nothing but white space) has no sentence and no tree.
@@ -11,7 +11,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from featurizer.constituency.stanza_checkpoint import file_digest, read_checkpoi
 from featurizer.constituency.tree import Tree
 from featurizer.errors import ModelError, ParseError, UnsupportedModelError
 from featurizer.spacy_parser import SpacyParser
-from featurizer.types import Parse, Span, Syntax, Token
+from featurizer.types import Parse, Syntax
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,6 @@ DEFAULT_MODEL = "constituency-en-gum"
 MODELS = Path(__file__).resolve().parents[2] / "models"
 # Raise when a change here or in `spacy_parser` alters the syntax of some question.
 SYNTAX_VERSION = "1"
-TOKENS = 400
 # Twice the longest sentence that the shipped model saw in training.
 SENTENCE_TOKENS = 80
 
@@ -171,21 +170,17 @@ class SyntaxParser:
 
     def build(self, parses: Sequence[Parse]) -> list[Syntax]:
         """The same, given the parses with their tokens; all trees are built together."""
-        parts = [bounded(parse.tokens, parse.token_sentences) for parse in parses]
         tagged = [
-            [(token.text, token.tag) for token in tokens[start:end]]
-            for tokens, sentences in parts
-            for start, end in sentences
+            [(token.text, token.tag) for token in parse.tokens[start:end]]
+            for parse in parses
+            for start, end in parse.token_sentences
         ]
         short = [words for words in tagged if len(words) <= SENTENCE_TOKENS]
         found = iter(self._trees.parse_many(short))
         trees = iter(
             [(words, next(found) if len(words) <= SENTENCE_TOKENS else None) for words in tagged]
         )
-        return [
-            _syntax(parse, tokens, sentences, [next(trees) for _ in sentences])
-            for parse, (tokens, sentences) in zip(parses, parts, strict=True)
-        ]
+        return [_syntax(parse, [next(trees) for _ in parse.token_sentences]) for parse in parses]
 
 
 def open_syntax_parser(pipeline: str, constituency: ConstituencySettings) -> SyntaxParser:
@@ -197,33 +192,14 @@ def open_syntax_parser(pipeline: str, constituency: ConstituencySettings) -> Syn
     return SyntaxParser(SpacyParser(pipeline), open_tree_parser(*locate(constituency)))
 
 
-def _syntax(
-    parse: Parse,
-    tokens: tuple[Token, ...],
-    sentences: tuple[Span, ...],
-    trees: Sequence[tuple[Words, Tree | None]],
-) -> Syntax:
-    left_out = len(parse.tokens) > len(tokens)
+def _syntax(parse: Parse, trees: Sequence[tuple[Words, Tree | None]]) -> Syntax:
     return Syntax(
-        tokens,
-        sentences,
+        parse.tokens,
+        parse.token_sentences,
         tuple(flat_tree(words) if tree is None else tree for words, tree in trees),
         tuple(tree is None for _, tree in trees),
-        len(parse.text) - tokens[-1].span[1] if left_out else parse.unread,
+        parse.unread,
     )
-
-
-def bounded(
-    tokens: Sequence[Token], sentences: Sequence[Span]
-) -> tuple[tuple[Token, ...], tuple[Span, ...]]:
-    """The first `TOKENS` tokens, and the sentences that these make."""
-    if len(tokens) <= TOKENS:
-        return tuple(tokens), tuple(sentences)
-    kept = tuple(
-        token if token.head < TOKENS else replace(token, head=place)
-        for place, token in enumerate(tokens[:TOKENS])
-    )
-    return kept, tuple((start, min(end, TOKENS)) for start, end in sentences if start < TOKENS)
 
 
 def flat_tree(words: Words) -> Tree:

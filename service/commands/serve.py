@@ -1,18 +1,32 @@
 """`wye serve`: answer over HTTP."""
 
+import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Mapping
-from typing import Annotated
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import Thread, Timer
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service.commands.options import IndexesOption, PortOption, RoutersOption, ThresholdsOption
+from service.logs import LOG
 from service.terminal import say
 
-APP = "service.app:from_environment"
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+APP = "service.commands.serve:app"
+
+# After the time to finish what was accepted: to end threads and let go of files.
+_LAST_SECONDS = 5
+_COUNTS = "wye-metrics-"
 
 
 def serve(
@@ -69,12 +83,80 @@ def serve(
         f"Serving {', '.join(collections)} at {_address(wanted.host, wanted.port)}. "
         "It answers when /ready says so."
     )
-    with tempfile.TemporaryDirectory(prefix="wye-metrics-") as shared:
-        if wanted.workers > 1:
-            from service.http.metrics import SHARED
-
-            os.environ[SHARED] = shared
+    if wanted.workers == 1:
         _run(wanted.host, wanted.port, wanted.workers, wanted.shutdown_seconds)
+        return
+    from service.http.metrics import SHARED
+
+    clear_away(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=f"{_COUNTS}{os.getpid()}-") as shared:
+        os.environ[SHARED] = shared
+        _run(wanted.host, wanted.port, wanted.workers, wanted.shutdown_seconds)
+
+
+def app() -> "FastAPI":
+    """What the web server runs, in each worker a process of its own."""
+    from service.app import from_environment
+    from service.settings import load_settings
+
+    _end_in_time(load_settings().serve.shutdown_seconds + _LAST_SECONDS)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=_end_with, args=(parent,), daemon=True).start()
+    return from_environment()
+
+
+def clear_away(folder: Path) -> None:
+    """Delete the counts that servers which were killed have left in a folder of temporary files."""
+    for path in folder.glob(f"{_COUNTS}*-*"):
+        process = path.name.removeprefix(_COUNTS).partition("-")[0]
+        if process.isdecimal() and not _is_alive(int(process)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    """Whether another process has this number."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return process != os.getpid()  # as in a container, where each server has the same
+
+
+def _end_in_time(seconds: float) -> None:
+    """Have this process end so many seconds after it was told to, whatever its threads do.
+
+    A thread cannot be ended, and Python waits for those of its pools. All else is done by the
+    handlers of the web server, which stand already when it asks for the app.
+    """
+
+    def end() -> None:
+        # Beside: the one who holds the lock of the log may be the one who hangs.
+        log = Thread(target=LOG.error, args=("ended by force: its threads went on working",))
+        log.daemon = True
+        log.start()
+        log.join(1)
+        os._exit(1)
+
+    def stopping(number: int, frame: FrameType | None) -> None:
+        last = Timer(seconds, end)
+        last.daemon = True
+        last.start()
+        then = handlers[signal.Signals(number)]
+        if callable(then):
+            then(number, frame)
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in handlers:
+        signal.signal(number, stopping)
+
+
+def _end_with(parent: BaseProcess) -> None:
+    """End a worker whose parent was killed, as the parent would have ended it."""
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:

@@ -3,7 +3,8 @@
 import asyncio
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, perf_counter
 
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.http.auth import PROTECTED, identify
 from service.http.keys import KeyRing
 from service.http.metrics import Metrics
-from service.http.problems import NOTED_ID, NOTED_KEY, NOTED_PROBLEM, Problem, answer
+from service.http.problems import NOTED_ID, NOTED_KEY, NOTED_PROBLEM, Problem, answer, closing
 from service.logs import LOG
 
 
@@ -88,43 +89,83 @@ class RefusalPace:
         return max(0.0, self._next - now)
 
 
+LONGEST_BODY = 4_194_304
+"""Bytes of a body that is parsed in one go, during which nothing else runs."""
+MOST_VALUES = 100_000
+"""Values and names of JSON that is parsed in one go: they take time, its strings hardly any."""
+# What is streamed to a file, so that it may be longer.
+_STREAMED = ("application/x-ndjson", "application/jsonl", "multipart/form-data")
+
+
 class BodyLimit:
     """Refuses bodies that are too long, by what they say and by what they are."""
 
-    def __init__(self, most: int, larger: Mapping[str, int] | None = None) -> None:
-        """Allow so many bytes, and other numbers where a path begins as `larger` says."""
-        self._most = most
-        self._larger = dict(larger or {})
+    def __init__(self, parsed: int, uploads: int) -> None:
+        """Allow so many bytes of what is parsed in one go, and of what is streamed to a file."""
+        self._parsed = parsed
+        self._uploads = uploads
 
-    def check(self, path: str, content_length: str | None) -> None:
-        """Refuse a body for what its head says.
+    def counting(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+        """The same stream of a body, but it ends with a problem when it is too much.
 
         Raises:
-            HTTPException: 413.
+            HTTPException: 413 for what its head says.
         """
-        if content_length is not None and content_length.isdigit():
-            self._refuse(path, int(content_length))
-
-    def counting(self, path: str, receive: Receive) -> Receive:
-        """The same stream of a body, but it ends with a problem when it grows too long."""
-        seen = 0
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_upload = (
+            scope["method"] == "POST" and scope["path"] == "/v1/documents" and kind in _STREAMED
+        )
+        most = self._uploads if is_upload else self._parsed
+        said = headers.get("content-length", "")
+        seen = int(said) if said.isdigit() else 0
+        _refuse_beyond(most, seen)
+        seen, values = 0, JsonValues()
 
         async def limited() -> Message:
             nonlocal seen
             message = await receive()
             if message["type"] == "http.request":
-                seen += len(message.get("body", b""))
-                self._refuse(path, seen)
+                block = message.get("body", b"")
+                seen += len(block)
+                _refuse_beyond(most, seen)
+                if not is_upload and values.add(block) > MOST_VALUES:
+                    raise HTTPException(
+                        413, f"JSON may have {MOST_VALUES:,} values here. Send less at a time."
+                    )
             return message
 
         return limited
 
-    def _refuse(self, path: str, length: int) -> None:
-        larger = (limit for start, limit in self._larger.items() if path.startswith(start))
-        most = next(larger, self._most)
-        if length > most:
-            # Of this kind, since FastAPI takes others for JSON that it cannot read.
-            raise HTTPException(413, f"A body may have {most:,} bytes here. Send less at a time.")
+
+def _refuse_beyond(most: int, length: int) -> None:
+    if length > most:
+        # Of this kind, since FastAPI takes others for JSON that it cannot read.
+        raise HTTPException(
+            413,
+            f"A body may have {most:,} bytes here. Send less at a time, or documents as files or "
+            "application/x-ndjson.",
+        )
+
+
+class JsonValues:
+    """Counts what JSON consists of, as it comes and without parsing it."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._is_inside = False  # a string
+        self._rest = b""
+
+    def add(self, block: bytes) -> int:
+        """Take in the next bytes; all so far have about so many values and names, or fewer."""
+        block = self._rest + block
+        # A backslash at the end may be for what follows.
+        odd = (len(block) - len(block.rstrip(b"\\"))) % 2
+        block, self._rest = block[: len(block) - odd], block[len(block) - odd :]
+        pieces = block.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        outside = b"".join(pieces[self._is_inside :: 2])
+        self._is_inside ^= len(pieces) % 2 == 0
+        self._count += sum(map(outside.count, (b",", b":", b"[", b"{")))
+        return self._count
 
 
 REQUEST_ID = "x-request-id"
@@ -169,10 +210,13 @@ class Edge:
             visit.key = key.name
             if path.startswith(PROTECTED):
                 self._rate.take(key.name)
-            self._bodies.check(path, visit.headers.get("content-length"))
-            await self._app(scope, self._bodies.counting(path, receive), visit.send)
+            limited = self._bodies.counting(scope, visit.headers, receive)
+            await self._app(scope, limited, visit.send)
         except Exception as error:  # noqa: BLE001 - the HTTP edge
             await visit.fail(error, receive)
+        except asyncio.CancelledError:  # only of a server that stops
+            with suppress(Problem):
+                await visit.fail(closing(), receive)
         finally:
             visit.end()
 

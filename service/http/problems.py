@@ -117,6 +117,11 @@ class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
         }
 
 
+def closing() -> Problem:
+    """What to say to those whose request this server will not finish."""
+    return Problem(503, "closing", "This server is stopping; ask again or another.", retry_after=1)
+
+
 def problem_of(error: Exception) -> Problem:
     """What becomes of an exception that a request ends with."""
     if isinstance(error, Problem):

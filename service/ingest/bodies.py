@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -21,14 +21,17 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from backends.documents import (
     CHUNK_WORDS,
+    METADATA_BYTES,
     BadLine,
     chunk_passage,
+    clean_metadata,
     parse_record,
     read_passages,
     text_document,
 )
 from backends.errors import SourceError
 from backends.types import Passage
+from service.http.middleware import MOST_VALUES, JsonValues
 from service.http.problems import Problem
 from service.ingest.sandbox import Sandbox, bad_file
 from service.schemas.documents import DocumentBody, DocumentsRequest
@@ -46,8 +49,9 @@ _SEPARATORS = re.compile(r"[/\\]")
 # Of JSON in one line; more at once would keep everything else waiting while it is parsed.
 _LONGEST_LINE = 4_194_304
 _LONGEST_TITLE = 1_024
-# Parsed in one go, during which nothing else runs.
-LONGEST_JSON = 4_194_304
+_BYTES_PER_CHARACTER = 4  # at most, in UTF-8
+# Uploads as long as may be that have room on the temporary disk at once; shorter ones, more.
+_UPLOADS = 4
 _FIELDS = ("collection", "chunk_words", "metadata", "id")
 
 
@@ -163,6 +167,10 @@ def read_lines(path: Path, name: str) -> Iterator[Passage]:
                 raise bad_file(
                     name, f"cannot be read: line {number} has more than {_LONGEST_LINE:,} bytes"
                 )
+            if len(line) > MOST_VALUES and JsonValues().add(line) > MOST_VALUES:
+                raise bad_file(
+                    name, f"cannot be read: line {number} has more than {MOST_VALUES:,} values"
+                )
     if not number:
         raise bad_file(name, "is empty")
     # Whole documents: they are cut into passages later, as those of other kinds.
@@ -173,8 +181,10 @@ def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
     """A document with further metadata, which its own goes on top of."""
     if not metadata:
         return passage
-    record = {"id": passage.id, "text": passage.text, "metadata": {**metadata, **passage.metadata}}
-    return replace(passage, metadata=parse_record(record).metadata)
+    try:
+        return replace(passage, metadata=clean_metadata({**metadata, **passage.metadata}))
+    except SourceError as error:
+        raise Problem(422, "bad-document", f"Document '{passage.id:.80}': {error}.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,38 +196,81 @@ class Sent:
     chunk_words: int | None = None
 
 
+class UploadSpace:
+    """The room that uploads have on the temporary disk, which may be memory."""
+
+    def __init__(self, upload_bytes: int) -> None:
+        """Have room for a few of the longest."""
+        self._upload_bytes = upload_bytes
+        self._left = _UPLOADS * upload_bytes
+
+    @contextmanager
+    def taken(self, request: Request, copies: int) -> Iterator[Path]:
+        """A folder for what a request holds, which is gone at the end.
+
+        Raises:
+            Problem: 503 while others have taken the room.
+        """
+        said = request.headers.get("content-length", "")
+        wanted = copies * (int(said) if said.isdigit() else self._upload_bytes)
+        if wanted > self._left:
+            raise Problem(
+                503,
+                "overloaded",
+                "Other uploads take the room that there is. Try again.",
+                retry_after=5,
+            )
+        self._left -= wanted
+        try:
+            with tempfile.TemporaryDirectory(prefix="wye-upload-") as name:
+                yield Path(name)
+        finally:
+            self._left += wanted
+
+
 @asynccontextmanager
 async def documents_of(
-    request: Request, settings: DocumentSettings, sandbox: Sandbox
+    request: Request, settings: DocumentSettings, sandbox: Sandbox, space: UploadSpace
 ) -> AsyncIterator[Sent]:
     """The documents of a body, whatever its kind; what was put aside for it goes at the end.
 
     Raises:
-        Problem: 415 for another kind, 422 for what is wrong with it.
+        Problem: 415 for another kind, 422 for what is wrong with it, 503 where there is no room.
         RequestValidationError: JSON that is not as it should be.
-        HTTPException: 413 for JSON that is too long, 400 for a form that is none.
+        HTTPException: 400 for a form that is none.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    with tempfile.TemporaryDirectory(prefix="wye-upload-") as name:
-        folder = Path(name)
-        if kind == "application/json":
-            yield await _json(request)
-        elif kind in ("application/x-ndjson", "application/jsonl"):
-            path = folder / "body.jsonl"
-            with path.open("wb") as file:
-                async for block in request.stream():
-                    file.write(block)
-            yield Sent(read_lines(path, "The body"))
-        elif kind == "multipart/form-data":
-            async with form_of(request, files=settings.files, fields=len(_FIELDS)) as form:
-                yield await _form(form, folder, sandbox)
-        else:
+    if kind == "application/json":
+        yield await _json(request)
+        return
+    with ExitStack() as stack:
+        try:
+            if kind in ("application/x-ndjson", "application/jsonl"):
+                path = stack.enter_context(space.taken(request, 1)) / "body.jsonl"
+                with path.open("wb") as file:
+                    async for block in request.stream():
+                        file.write(block)
+                sent = Sent(read_lines(path, "The body"))
+            elif kind == "multipart/form-data":
+                folder = stack.enter_context(space.taken(request, 2))
+                async with form_of(request, files=settings.files, fields=len(_FIELDS)) as form:
+                    sent = await _form(form, folder, sandbox, settings.characters)
+            else:
+                raise Problem(
+                    415,
+                    "content-type",
+                    "Send application/json, application/x-ndjson (a document on each line) or "
+                    "multipart/form-data with files, and say which in content-type.",
+                )
+        except OSError as error:
             raise Problem(
-                415,
-                "content-type",
-                "Send application/json, application/x-ndjson (a document on each line) or "
-                "multipart/form-data with files, and say which in content-type.",
-            )
+                503,
+                "not-writable",
+                f"What was sent cannot be put aside here: {error.strerror or error}. Give the "
+                "server a temporary folder (TMPDIR) with room that it may write to.",
+                retry_after=30,
+            ) from error
+        yield sent
 
 
 def passage_of(id_: str, body: DocumentBody) -> Passage:
@@ -234,17 +287,8 @@ def passage_of(id_: str, body: DocumentBody) -> Passage:
 
 
 async def _json(request: Request) -> Sent:
-    body = bytearray()
-    async for block in request.stream():
-        body += block
-        if len(body) > LONGEST_JSON:
-            raise HTTPException(
-                413,
-                f"A JSON body may have {LONGEST_JSON:,} bytes. Send application/x-ndjson, a "
-                "document on each line, or several requests.",
-            )
     try:
-        wanted = DocumentsRequest.model_validate_json(bytes(body))
+        wanted = DocumentsRequest.model_validate_json(await request.body())
     except ValidationError as error:
         faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
         raise RequestValidationError(faults) from error
@@ -252,7 +296,7 @@ async def _json(request: Request) -> Sent:
     return Sent(passages, wanted.collection, wanted.chunk_words)
 
 
-async def _form(form: FormData, folder: Path, sandbox: Sandbox) -> Sent:
+async def _form(form: FormData, folder: Path, sandbox: Sandbox, characters: int) -> Sent:
     fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
     if unknown := sorted({*fields} - {*_FIELDS}):
         raise Problem(
@@ -270,6 +314,8 @@ async def _form(form: FormData, folder: Path, sandbox: Sandbox) -> Sent:
         raise Problem(422, "form", "`id` is for a single file that is one document.")
     streams: list[Iterable[Passage]] = []
     for number, (upload, name) in enumerate(zip(uploads, names, strict=True)):
+        if suffix_of(name) in TEXTS and (upload.size or 0) > _BYTES_PER_CHARACTER * characters:
+            raise bad_file(name, f"has more than the {characters:,} characters that are stored")
         # Never under its own name: that is anything a client likes.
         path = folder / f"{number}.jsonl"
         await asyncio.to_thread(_copy, upload.file, path)
@@ -299,11 +345,15 @@ def _renamed(document: Passage, id_: str) -> Passage:
 
 def _metadata(text: str) -> Mapping[str, object]:
     try:
-        value = json.loads(text)
-        return parse_record({"id": "x", "text": "x", "metadata": value}).metadata
+        if len(text) > 8 * METADATA_BYTES:
+            raise SourceError("metadata is too long")
+        return clean_metadata(json.loads(text))
     except (ValueError, RecursionError, SourceError) as error:
+        why = f" ({error})" if isinstance(error, SourceError) else ""
         raise Problem(
-            422, "form", 'The field `metadata` is no flat JSON object, as in {"year": 1894}.'
+            422,
+            "form",
+            f'The field `metadata` is no flat JSON object, as in {{"year": 1894}}{why}.',
         ) from error
 
 

@@ -77,15 +77,21 @@ class JobRunner:
         return (await self._find(id_))[0]
 
     async def cancel(self, id_: str) -> Job:
-        """Ask a job to end before its next commit; one that has ended is left as it is.
+        """End a job that waits, or ask it to end before its next commit.
+
+        One that has ended is left as it is.
 
         Raises:
             Problem: 404.
         """
         job, writer = await self._find(id_)
-        if not job.state.has_ended:
-            await writer.off_loop(lambda: writer.jobs.cancel(job))
-            self._wake.set()
+        if job.state.has_ended:
+            return job
+        await writer.off_loop(lambda: writer.jobs.cancel(job))
+        self._wake.set()
+        job = await self.job(id_)
+        if job.state.has_ended:
+            self._ended(job)
         return job
 
     async def _find(self, id_: str) -> tuple[Job, CollectionWriter]:
@@ -165,6 +171,9 @@ class JobRunner:
             LOG.error("job failed", exc_info=error, extra={"job": job.id})
             job = replace(job, state=State.FAILED, error=f"{error}" or type(error).__name__)
         job = await self._save(writer, replace(job, finished=time(), waits_for=""))
+        self._ended(job)
+
+    def _ended(self, job: Job) -> None:
         self._metrics.jobs_ended.labels(job.collection, job.state).inc()
         LOG.info("job ended", extra={"job": job.id, "state": job.state, "passages": job.done})
 

@@ -183,9 +183,13 @@ class JobStore:
             done += len(rows)
 
     def cancel(self, job: Job) -> None:
-        """Ask whoever works on a job to stop, in whichever process."""
+        """Ask whoever works on a job to stop, in whichever process; one that waits ends at once."""
         with self._change() as database:
             database.execute("UPDATE jobs SET is_cancelled = 1 WHERE id = ?", [job.id])
+            database.execute(
+                "UPDATE jobs SET state = ?, finished = ? WHERE id = ? AND state = ?",
+                [State.CANCELLED, time.time(), job.id, State.QUEUED],
+            )
 
     def is_cancelled(self, job: Job) -> bool:
         """Whether somebody asked so."""

@@ -3,27 +3,34 @@
 import asyncio
 import random
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, islice
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
-
-import numpy as np
 
 from backends.errors import IndexLockedError
 from backends.filters import parse_filter
 from backends.store.documents import Removal, matching, remove
 from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
-from backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser
-from service.batching import Batcher
+from backends.types import AnalysedPassage, Float32, Passage
+from featurizer.analyser import Analyser
+from featurizer.types import Steps
+from service.batching import Batcher, unless_gone
 from service.collections import Collection
 from service.http.metrics import DocumentMetrics
-from service.http.problems import Problem
+from service.http.problems import Problem, closing
 from service.ingest.jobs import Job, JobStore
 from service.refresh import Refresher
 from service.settings import ServiceSettings
@@ -32,8 +39,10 @@ T = TypeVar("T")
 
 # Between two tries for the lock; after a change, others have as long.
 _SOONEST, _LATEST = 0.005, 0.025
-# Surfaces to a slice.
-_SURFACES = 64
+# Time to begin a further step of an analysis in; steps are short, see `Analyser.analyse_in_steps`.
+_SLICE_SECONDS = 0.1
+# Passages that are analysed together, so that the encoder has its fill.
+_TOGETHER = 8
 
 
 class StoppedError(Exception):
@@ -89,15 +98,18 @@ class CollectionWriter:
             self._jobs = JobStore(self.collection.session.folder, self.collection.name)
         return self._jobs
 
-    async def store(self, passages: Iterator[Passage]) -> WriteResult | Job:
+    async def store(
+        self, passages: Iterator[Passage], gone: Callable[[], Awaitable[object]]
+    ) -> WriteResult | Job:
         """Store documents in one commit, or make a job of them where they are many.
 
         Either is on the disk when this returns. The passages of a document follow each other; they
-        are read in another thread.
+        are read in another thread. When `gone` ends before they are analysed, nothing is stored.
 
         Raises:
             Problem: Documents that cannot be stored, of which none is stored then; 409 when a job
-                is about one of them, or 503 when too many changes or jobs wait.
+                is about one of them, 499 when their sender went away, or 503 when too many changes
+                or jobs wait.
             IndexLockedError: Another process did not stop writing in time.
         """
         most = self._settings.direct_passages
@@ -110,7 +122,8 @@ class CollectionWriter:
             return await self._submit(chain(first, passages))
         documents = tuple(dict.fromkeys(passage.document for passage in first))
         async with self._change("write"):
-            index, analyser = await self.analyse(first, self._stopping.is_set)
+            analysed = self.analyse(first, self._stopping.is_set)
+            index, analyser = await unless_gone(gone(), analysed)
 
             def write() -> IngestReport:
                 self._leave_jobs_alone(documents)
@@ -162,7 +175,6 @@ class CollectionWriter:
         analyser = InterleavedAnalyser(
             self.collection.session.analyser,
             self._models,
-            words=self._settings.slice_words,
             is_stopped=is_stopped,
         )
         await analyser.prepare(await self.off_loop(lambda: index.changed(passages)))
@@ -255,9 +267,7 @@ class CollectionWriter:
         except OSError as error:
             raise self._unwritable(error) from error
         except StoppedError:
-            raise Problem(
-                503, "closing", "This server is stopping; ask again or another.", retry_after=1
-            ) from None
+            raise closing() from None
         finally:
             self._waiting -= 1
 
@@ -321,27 +331,20 @@ class InterleavedAnalyser:
 
     The models are large and made for one thread. A second set of them in a process of its own would
     double the memory of each worker, so ingest borrows them: a question waits for one slice at
-    most, and a slice is a few hundred words.
+    most, and that is as many steps of the analysis as begin within `_SLICE_SECONDS`.
     """
 
     def __init__(
         self,
-        analyser: PassageAnalyser,
+        analyser: Analyser,
         models: Batcher[Any, Any, Any],
         *,
-        words: int,
         is_stopped: Callable[[], bool],
     ) -> None:
-        """Wrap an analyser; in the event loop's thread.
-
-        Args:
-            words: To a slice, except that a passage is never cut.
-            is_stopped: Asked before each slice.
-        """
+        """Wrap an analyser; in the event loop's thread. `is_stopped` is asked before each slice."""
         self._analyser = analyser
         self._models = models
         self._loop = asyncio.get_running_loop()
-        self._words = words
         self._is_stopped = is_stopped
         self._found: dict[str, AnalysedPassage] = {}
 
@@ -358,9 +361,10 @@ class InterleavedAnalyser:
         Raises:
             StoppedError: It is to end.
         """
-        for part in self._slices(passages):
-            await asyncio.to_thread(self.check)
-            analysed = await self._models.call(partial(self._analysed, part))
+        missing = [passage for passage in passages if passage.id not in self._found]
+        for start in range(0, len(missing), _TOGETHER):
+            part = missing[start : start + _TOGETHER]
+            analysed = await self._slices(self._analyser.analyse_in_steps(part))
             self._found.update(zip((passage.id for passage in part), analysed, strict=True))
 
     def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
@@ -371,10 +375,7 @@ class InterleavedAnalyser:
         Raises:
             StoppedError: It is to end.
         """
-        missing = [passage for passage in passages if passage.id not in self._found]
-        for part in self._slices(missing):
-            analysed = self._between(partial(self._analysed, part))
-            self._found.update(zip((passage.id for passage in part), analysed, strict=True))
+        asyncio.run_coroutine_threadsafe(self.prepare(passages), self._loop).result()
         return [self._found[passage.id] for passage in passages]
 
     def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
@@ -383,31 +384,28 @@ class InterleavedAnalyser:
         Raises:
             StoppedError: It is to end.
         """
-        parts = [surfaces[n : n + _SURFACES] for n in range(0, len(surfaces), _SURFACES)]
-        encode = self._analyser.encode_surfaces
-        return np.concatenate([self._between(partial(encode, part)) for part in parts])
+        slices = self._slices(self._analyser.encode_surfaces_in_steps(surfaces))
+        return asyncio.run_coroutine_threadsafe(slices, self._loop).result()
 
     def check(self) -> None:
         """Raise a `StoppedError` where the work is to end."""
         if self._is_stopped():
             raise StoppedError
 
-    def _analysed(self, part: Sequence[Passage]) -> list[AnalysedPassage]:
-        return [*self._analyser.analyse(part)]
+    async def _slices(self, steps: Steps[T]) -> T:
+        """Take steps to their end, some at a time."""
+        ended: list[T] = []
 
-    def _between(self, function: Callable[[], T]) -> T:
-        self.check()
-        return asyncio.run_coroutine_threadsafe(self._models.call(function), self._loop).result()
+        def go_on() -> None:
+            until = perf_counter() + _SLICE_SECONDS
+            try:
+                next(steps)
+                while perf_counter() < until:
+                    next(steps)
+            except StopIteration as end:
+                ended.append(end.value)
 
-    def _slices(self, passages: Sequence[Passage]) -> Iterator[list[Passage]]:
-        part: list[Passage] = []
-        room = self._words
-        for passage in passages:
-            words = len(passage.text.split())
-            if part and words > room:
-                yield part
-                part, room = [], self._words
-            part.append(passage)
-            room -= words
-        if part:
-            yield part
+        while not ended:
+            await asyncio.to_thread(self.check)
+            await self._models.call(go_on)
+        return ended[0]

@@ -1,6 +1,7 @@
 """Documents: sent, listed, read and deleted."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -28,7 +29,7 @@ from service.schemas.documents import (
     StoredPassage,
     WrittenReply,
 )
-from service.service import Served, Service
+from service.service import Served, Service, gone
 
 SHOWN_IDS = 1_000
 
@@ -110,10 +111,10 @@ async def add(
     ```
     """
     settings = service.settings.documents
-    async with documents_of(request, settings, service.sandbox) as sent:
+    async with documents_of(request, settings, service.sandbox, service.uploads) as sent:
         target = service.collection(sent.collection or collection)
         passages = cut(sent.documents, sent.chunk_words or chunk_words, settings)
-        done = await service.writers[target.name].store(passages)
+        done = await service.writers[target.name].store(passages, partial(gone, request))
     return _told(service, target, done, 201)
 
 
@@ -172,14 +173,16 @@ async def delete_many(wanted: DeleteRequest, service: Served) -> DeletedReply:
 async def put(
     document: Id,
     body: DocumentBody,
+    request: Request,
     service: Served,
+    *,
     collection: Named = None,
     chunk_words: Annotated[ChunkWords, Query()] = None,
 ) -> Response:
     """Stores a document under an id, in place of the one that was there (200) or anew (201)."""
     target = service.collection(collection)
-    passages = cut([passage_of(document, body)], chunk_words, service.settings.documents)
-    done = await service.writers[target.name].store(passages)
+    passages = cut(map(passage_of, [document], [body]), chunk_words, service.settings.documents)
+    done = await service.writers[target.name].store(passages, partial(gone, request))
     return _told(service, target, done, 200)
 
 

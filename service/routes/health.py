@@ -20,17 +20,19 @@ async def health(service: Served) -> dict[str, Any]:
     "/ready",
     summary="Can it answer questions?",
     operation_id="ready",
-    responses={503: {"description": "Still loading, or an index could not be loaded."}},
+    responses={503: {"description": "Loading, an index could not be loaded, or nothing moves."}},
 )
 async def ready(service: Served) -> Response:
     """200 when every collection is loaded and has answered a question over every route, else 503.
 
-    Meant for load balancers: a process that is stopping closes its port and finishes what it has.
+    503 as well while the models have been at one piece of work for 10 seconds. Meant for load
+    balancers: a process that is stopping closes its port and finishes what it has.
     """
-    status = 200 if service.is_ready else 503
-    said = {"status": "ready" if service.is_ready else "loading", **_facts(service)}
-    headers = {} if service.is_ready else {"retry-after": "1"}
-    return JSONResponse(said, status, headers=headers)
+    fault = service.fault
+    if service.is_ready and not fault:
+        return JSONResponse({"status": "ready", **_facts(service)})
+    said = {"status": "stalled", "error": fault} if service.is_ready else {"status": "loading"}
+    return JSONResponse({**said, **_facts(service)}, 503, headers={"retry-after": "1"})
 
 
 def _facts(service: Service) -> dict[str, Any]:

@@ -83,7 +83,9 @@ class ChatRequest(BaseModel):
             description="`wye-` and a route; for a collection but the first also `:` and its name.",
         ),
     ]
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
+    messages: Annotated[
+        list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)
+    ]
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     n: Annotated[int | None, Field(ge=1, le=1, description="One answer is all there is.")] = None

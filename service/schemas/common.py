@@ -1,6 +1,6 @@
 """Fields that several requests have, with their limits."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -21,6 +21,7 @@ from router.errors import QuestionError
 from router.types import Route, route_named
 
 LONGEST_QUESTION = 4_096
+_MOST_FIELDS = 64
 MOST_PASSAGES = 100
 
 ROUTES = frozenset(route.value for route in Route)
@@ -35,6 +36,9 @@ class Strict(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _say_what_was_meant(cls, value: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        # Each unknown field is an error of its own, and a body may have thousands.
+        if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
+            raise ValueError(f"there are {len(value):,} fields, and most are unknown")
         try:
             return validate(value)
         except ValidationError as error:

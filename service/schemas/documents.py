@@ -25,8 +25,8 @@ MetadataField = Annotated[
         default_factory=dict,
         max_length=64,
         description=(
-            "Flat: strings, numbers, booleans, null or lists of them, to filter by. Every passage "
-            "of the document has it."
+            "Flat: strings, numbers, booleans, null or lists of at most 256 of them, to filter by; "
+            "16 kB as JSON. Every passage of the document has it."
         ),
     ),
 ]
@@ -79,7 +79,8 @@ class DocumentsRequest(Strict):
     """One document, or many as `documents`."""
 
     documents: Annotated[
-        list[DocumentValue] | None, Field(min_length=1, max_length=MOST_DOCUMENTS)
+        list[DocumentValue] | None,
+        Field(min_length=1, max_length=MOST_DOCUMENTS, fail_fast=True),
     ] = None
     id: DocumentId | None = None
     title: Annotated[str, Field(max_length=1_024)] = ""

@@ -71,7 +71,26 @@ def test_a_jsonl_file_may_leave_out_what_is_optional(tmp_path: Path) -> None:
         ('{"_id": " ", "text": "y"}', "_id is empty"),
         ('{"_id": true, "text": "y"}', "_id is a boolean, not a string"),
         ('{"_id": 1.5, "text": "y"}', "_id is a number, not a string"),
-        ('{"_id": "a\\u0000", "text": "y"}', "holds a control character"),
+        *(
+            (
+                f'{{"_id": "a{bad}b", "text": "y"}}',
+                "holds a control character or half a surrogate pair",
+            )
+            for bad in ("\\u0000", "\\n", "\\t", "\\r", "\\u009b", "\\u202e", "\\ud800")
+        ),
+        (
+            f'{{"_id": "x", "text": "y", "metadata": {{"k": [{"1," * 256}1]}}}}',
+            "257 values; at most",
+        ),
+        (
+            f'{{"_id": "x", "text": "y", "metadata": {{"k": "{"é" * 8_192}"}}}}',
+            "metadata has 16,393 bytes as JSON; at most 16,384",
+        ),
+        (
+            json.dumps({"_id": "x", "text": "y", "metadata": dict.fromkeys(range(65), 1)}),
+            "metadata has 65 keys; at most 64",
+        ),
+        (f'{{"_id": "x", "text": "y", "metadata": {{"k": {"9" * 400}}}}}', "more than 300 digits"),
         ('{"_id": "a\\ud83d", "text": "y"}', "half a surrogate pair"),
         ('{"_id": "x"}', "text is missing"),
         ('{"_id": "x", "text": null}', "text is empty"),
@@ -106,9 +125,9 @@ def test_a_bad_line_is_reported_and_passed_over(
 
 
 def test_control_characters_go_and_all_other_scripts_stay(tmp_path: Path) -> None:
-    text = "a\u0000b\u0007c\r\nd\re\x0cf\tg 👩‍👩‍👧 שלום مرحبا \u202b \ud83d!"
+    text = "a\u0000b\u0007c\r\nd\re\x0cf\tg\x85h\x9b\u202e 👩‍👩‍👧 שלום مرحبا \u202b \ud83d!"
     record = {"id": "é😀", "title": " a\n\u0001b ", "text": text, "metadata": {"k\0": "v\0"}}
-    kept = "abc\nd\ne\nf\tg 👩‍👩‍👧 שלום مرحبا \u202b !"
+    kept = "abc\nd\ne\nf\tg\nh 👩‍👩‍👧 שלום مرحبا \u202b !"
     found = read(write(tmp_path / "x.jsonl", json.dumps(record)))
     assert found == ([Passage("é😀", "a b", kept, {"k": "v"})], [])
 
@@ -133,6 +152,24 @@ def test_whatever_the_record_it_can_be_stored_or_is_refused(value: object, meta:
     assert passage.id.strip()
     content_hash(passage)  # which encodes everything as UTF-8
     assert clean(passage.text) == passage.text
+
+
+@given(st.text(alphabet="ab. ", max_size=80), st.integers(1, 9))
+def test_a_long_paragraph_is_read_in_pieces_that_are_all_of_it(text: str, piece: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("backends.documents._PIECE", piece)
+        chunks = chunk_text(text, 3)
+    assert "".join("".join(chunks).split()) == "".join(text.split())
+
+
+@given(st.lists(st.sampled_from(["\r", "\n", "\x85", "\x9b", "\u202e", "a", "ab\r\n"])))
+def test_a_long_text_is_cleaned_in_pieces_as_a_short_one_is(parts: list[str]) -> None:
+    text = "".join(parts)
+    short = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n")
+    short = short.replace("\x9b", "").replace("\u202e", "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("backends.documents._PIECE", 2)
+        assert clean(text) == short
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

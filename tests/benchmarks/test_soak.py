@@ -1,11 +1,13 @@
+import random
 from typing import Any
 
-from benchmarks.soak import Known, OracleState
+from benchmarks.soak import HOSTILE, Known, OracleState, hostile_documents
 
 
-def reply(*ids: str, version: int = 5, tag: str = "red") -> dict[str, Any]:
+def reply(*ids: str, version: int = 5, tag: str = "red", queue: float = 3.0) -> dict[str, Any]:
     passages = [{"document": id_, "metadata": {"tag": tag}} for id_ in ids]
-    return {"index": {"version": version}, "passages": passages}
+    index = {"version": version}
+    return {"index": index, "passages": passages, "timings_ms": {"queue": queue}}
 
 
 def test_what_is_lost_or_back_is_seen() -> None:
@@ -40,3 +42,16 @@ def test_replies_are_held_against_deletions_and_filters() -> None:
         "deleted passage in a reply": 1,
         "filtered-out passage in a reply": 2,
     }
+
+
+def test_a_question_that_waits_for_a_document_is_seen() -> None:
+    oracle = OracleState()
+    oracle.check_reply(reply("a", queue=1_999), {}, None)
+    assert not oracle.faults
+    oracle.check_reply(reply("a", queue=2_345), {}, None)
+    assert oracle.faults == {"question that waited for more than 2 s": ["2345 ms"]}
+
+
+def test_hostile_documents_are_of_so_many_kinds() -> None:
+    kinds = [kind for kind, _ in hostile_documents(random.Random(0))]
+    assert len({*kinds}) == len(kinds) == HOSTILE

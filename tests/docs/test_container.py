@@ -86,7 +86,7 @@ def test_it_may_write_to_its_volume_and_to_nothing_else() -> None:
     own = environment()
     assert own["WYE_SERVE__INDEXES"].startswith(f"default={place}/")
     assert own["WYE_SERVE__KEYS_FILE"].startswith(f"{place}/")
-    assert (service["read_only"], service["tmpfs"]) == (True, ["/tmp"])
+    assert (service["read_only"], service["tmpfs"]) == (True, ["/tmp:size=320m"])
 
 
 def test_its_commands_parse() -> None:

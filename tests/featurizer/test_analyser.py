@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
+from time import process_time
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from featurizer.constituency.parser import ConstituencySettings, SyntaxParser, T
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
 from featurizer.spacy_parser import SpacyParser
-from featurizer.types import Float32, Parse, PassageAnalysis, Span
+from featurizer.types import Float32, Parse, PassageAnalysis, Span, finished
 
 ITEMS = [
     (
@@ -196,6 +197,46 @@ def test_work_on_a_long_passage_grows_with_its_length_only(make: Make, spy: Spy)
     assert spy.asked[0] == f"Ships\n{text}"
     page = featurizer.analyser.CHARACTERS_PER_TOKEN * 256
     assert max(map(len, spy.asked[1:])) <= len("Ships\n") + page
+
+
+@pytest.mark.parametrize("mode", ["pooled", "contextual", "plain"])
+def test_an_analysis_in_steps_is_the_same_bit_for_bit(
+    make: Make, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    chosen = make(sentence_vectors=mode)
+    items = [*ITEMS, ("Long", f"{ITEMS[0][1]} {NEVER}" * 30), ("t" * 3_000, "Otto is in Rome.")]
+    passages = [Passage(title, text) for title, text in items]
+    whole = chosen.analyse(passages)
+    monkeypatch.setattr(featurizer.analyser, "STEP_TOKENS", 300)
+    assert plain(finished(chosen.analyse_in_steps(passages))) == plain(whole)
+    names = ["Otto Lind", "OSLO", "", "x" * 999]
+    assert np.array_equal(
+        finished(chosen.encode_surfaces_in_steps(names)), chosen.encode_surfaces(names)
+    )
+    assert finished(chosen.encode_surfaces_in_steps([])).shape == (0, chosen.dimension)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"' * 32_000, "x" * 32_000, "Bob, " * 6_400, "Ann! " * 6_400, "字" * 32_000, "a.b-" * 8_000],
+    ids=["signs", "a word", "names", "sentences", "script", "halves"],
+)
+def test_no_step_takes_long_however_long_a_passage(make: Make, text: str) -> None:
+    """Of 2,000 words that count as 16 letters each, the most that a client may ask for."""
+    steps = make().analyse_in_steps([Passage("T" * 500, text)])
+    longest = 0.0
+    while True:
+        started = process_time()
+        try:
+            next(steps)
+        except StopIteration as end:
+            (found,) = end.value
+            break
+        finally:
+            longest = max(longest, process_time() - started)
+    # Four times what it may be on an idle machine.
+    assert longest < 1.0
+    assert found.vector.shape == (make().dimension,)
 
 
 def test_prefixes_that_the_encoder_was_trained_with(make: Make, encoder: Encoder, spy: Spy) -> None:

@@ -1,11 +1,19 @@
 """The packaged pipeline: spans that fit the text, in one process and in several."""
 
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from time import thread_time
+from typing import Any
 
 import pytest
 import spacy
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
@@ -14,12 +22,15 @@ from featurizer.errors import ModelError
 from featurizer.spacy_parser import (
     MAX_WORDS,
     QUESTION_CHARACTERS,
+    QUESTION_TOKENS,
     SpacyParser,
     load_pipeline,
     noun_phrase_key,
     readable,
+    token_count,
 )
-from featurizer.types import Parse
+from featurizer.types import Parse, finished
+from tests.live import is_running, until
 
 SENTENCES = [
     "Selma Lagerlöf was born in Sweden in 1858.",
@@ -111,31 +122,149 @@ def test_a_parse_of_an_odd_text_does_not_depend_on_what_is_parsed_beside(
     assert together == [parser.parse([text])[0] for text in texts]
 
 
-def test_a_long_text_is_parsed_in_pieces_cut_between_words(
+def test_a_long_text_is_parsed_in_pieces_that_end_with_a_sentence_if_they_can(
     parser: SpacyParser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = parser.parse([STORY])[0]
-    monkeypatch.setattr(featurizer.spacy_parser, "PIECE_CHARACTERS", 60)
+    monkeypatch.setattr(featurizer.spacy_parser, "PIECE_TOKENS", 30)
     text = f"{STORY}\n{STORY}  {STORY}"
     first, long, last = parser.parse(["Lisbon.", text, "Tagus."])
     check(long, text)
-    assert text[slice(*long.sentences[0])].startswith("Selma Lagerlöf was born")
-    assert {m.text for m in long.entities} >= {"Selma Lagerlöf", "Sweden", "Skåne"}
-    assert len(long.sentences) > 3 * len(whole.sentences)
+    assert [text[slice(*span)] for span in long.sentences] == 3 * SENTENCES
+    assert [m.text for m in long.entities] == 3 * [m.text for m in whole.entities]
     assert (first.text, last.text) == ("Lisbon.", "Tagus.")
-    # A word longer than a piece is cut all the same.
-    monkeypatch.setattr(featurizer.spacy_parser, "PIECE_CHARACTERS", 40)
-    text = "In Lisbon " + "x" * 130 + " and Rome."
+    # Where none ends, they end with a word, and a word without an end is cut all the same.
+    monkeypatch.setattr(featurizer.spacy_parser, "PIECE_TOKENS", 7)
+    text = "In Lisbon " + "x" * 1300 + " and Rome."
     (parse,) = parser.parse([text])
-    # Sentence borders at the cuts, and every character in its place.
     check(parse, text)
+
+
+WORDS = st.sampled_from(["Lisbon", "don't", "(a.m.)", "e.g.", "U.K.", "$5,", '"', "\u3000", "\n"])
+
+
+@settings(max_examples=50)
+@given(texts=st.lists(WORDS | st.text(max_size=12), max_size=40), gap=st.sampled_from(" \n\t"))
+def test_a_text_tokenised_in_parts_has_the_tokens_of_the_whole(
+    parser: SpacyParser, texts: list[str], gap: str
+) -> None:
+    text = gap.join(texts)
+    nlp = parser._nlp
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(featurizer.spacy_parser, "_PART_CHARACTERS", 5)
+        parts = list(featurizer.spacy_parser._parts(text))
+        found = featurizer.spacy_parser._joined([nlp.make_doc(part) for part in parts])
+    assert "".join(parts) == text
+    assert [(t.text, t.whitespace_, t.norm_) for t in found] == [
+        (t.text, t.whitespace_, t.norm_) for t in nlp.make_doc(text)
+    ]
+
+
+# Of the longest passage: 200 words that count as 16 letters each, or what a client asks for.
+LONGEST = 3_200
+SCRIPTS = ["az", "AZ", "09", '""', "!/", ":@", "[`", "{~", "\u0080ÿ", "Ѐӿ", "\u0590׿"]
+SCRIPTS += ["\u0600ۿ", "ऀॿ", "぀ヿ", "一鿿", "가힣", "\u2000\u206f", "\u3000〿", "😀🙏"]
+ANY = st.one_of(
+    *(st.characters(min_codepoint=ord(ends[0]), max_codepoint=ord(ends[1])) for ends in SCRIPTS)
+)
+
+
+def longest_step(steps: Iterator[Any]) -> tuple[float, list[Any]]:
+    """Processor seconds of the longest step, and what the steps give."""
+    spent, found = [], []
+    started = thread_time()
+    for step in steps:
+        found.append(step)
+        spent.append(thread_time() - started)
+        started = thread_time()
+    return max([*spent, thread_time() - started]), found
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    signs=st.lists(ANY, min_size=1, max_size=6),
+    blanks=st.sampled_from([0.0, 0.01, 0.1, 0.5]),
+    seed=st.integers(0, 99),
+)
+@example(signs=['"'], blanks=0.0, seed=0)
+@example(signs=[",", "a"], blanks=0.5, seed=0)
+def test_no_step_takes_long_whatever_the_text(
+    parser: SpacyParser, signs: list[str], blanks: float, seed: int
+) -> None:
+    random = Random(seed)
+    drawn = (" " if random.random() < blanks else random.choice(signs) for _ in range(LONGEST))
+    text = "".join(drawn)
+    # Four times what it may be on an idle machine; of a row of quotation marks, the tokenizer alone
+    # took 1.4 seconds, and for ten times as many a hundred times as long.
+    assert longest_step(parser.parse_in_steps([text]))[0] < 1.0
+    spent, pieces = longest_step(featurizer.spacy_parser._pieces(parser._nlp, 10 * text))
+    assert spent < 1.0
+    assert all(len(doc) <= featurizer.spacy_parser.PIECE_TOKENS for _, doc in pieces)
+
+
+@pytest.mark.parametrize(
+    "text", ['"' * 2_000, "(" * 2_000, "a-" * 1_000, "?! " * 600, "boat " * 400]
+)
+def test_of_a_question_so_many_tokens_are_read(parser: SpacyParser, text: str) -> None:
+    started = thread_time()
+    (parse,) = parser.parse_questions([text], tokens=True)
+    assert thread_time() - started < 1.0
+    assert len(parse.tokens) <= QUESTION_TOKENS
+    read = text[: len(text) - parse.unread]
+    assert "".join(token.text for token in parse.tokens) == "".join(read.split())
+    assert (parse.unread > 0) == (len(parse.tokens) == QUESTION_TOKENS != len(text.split()))
+
+
+@settings(max_examples=30)
+@given(text=st.text(max_size=60) | st.text("ab'-.,\"( ", max_size=60))
+def test_about_how_many_tokens_a_question_has_is_known_before(
+    parser: SpacyParser, text: str
+) -> None:
+    (parse,) = parser.parse_questions([text], tokens=True)
+    assert len(parse.tokens) <= 2 * token_count(text)
+    assert token_count(100 * f"{text} ") <= QUESTION_TOKENS
+
+
+def test_a_parse_in_steps_is_the_same_whatever_is_done_in_between(parser: SpacyParser) -> None:
+    texts = [STORY, *ODD, STORY[43:], "Goose! Goose?"]
+    other = parser.parse_in_steps(texts[::-1])
+    steps = parser.parse_in_steps(texts)
+    for n in range(60):
+        next(steps)
+        next(other)
+        if n % 7 == 0:
+            parser.parse_questions(["Who came to Lisbon?", STORY], tokens=True)
+    assert finished(steps) == parser.parse(texts)
+    assert finished(other) == parser.parse(texts[::-1])
+
+
+def test_a_pool_ends_with_its_parent() -> None:
+    program = """
+import os, signal
+from featurizer.spacy_parser import SpacyParser
+if __name__ == "__main__":
+    parser = SpacyParser(processes=1)
+    parser._parse_in_pool(["Lisbon."])
+    print(*parser._pool._processes, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "program.py")
+        path.write_text(program)
+        done = subprocess.run(
+            [sys.executable, path], stdout=subprocess.PIPE, encoding="utf-8", check=False
+        )
+    pool = [int(word) for word in done.stdout.split()]
+    assert pool
+    assert done.returncode == -signal.SIGKILL
+    until(lambda: not any(map(is_running, pool)))
 
 
 @pytest.mark.parametrize("sentences", [700, pytest.param(23_000, marks=pytest.mark.slow)])
 def test_a_text_of_many_pages(parser: SpacyParser, sentences: int) -> None:
     numbers = range(sentences)
     text = " ".join(f"In {1800 + n % 200} a ship of Lisbon came to port {n}." for n in numbers)
-    assert len(text) > 42 * sentences > featurizer.spacy_parser.PIECE_CHARACTERS
+    assert sentences > featurizer.spacy_parser.PIECE_TOKENS // 11
     (parse,) = parser.parse([text])
     check(parse, text)
     assert len(parse.sentences) >= sentences

@@ -140,30 +140,31 @@ BRIDGE, MOSTAR = seed("the Old Bridge"), seed("Mostar")
         ([], "Names nothing that the corpus knows."),
         (
             [MOSTAR],
-            "Names one thing that the corpus knows (Mostar), though no passage is about it.",
+            "Names one thing that the corpus knows (Mostar), though no passage has it for a title.",
         ),
         (
             [BRIDGE, MOSTAR],
-            "Names two things that the corpus knows (the Old Bridge, Mostar), though no passage is "
-            "about either.",
+            "Names two things that the corpus knows (the Old Bridge, Mostar), though no passage "
+            "has either for a title.",
         ),
         (
             [BRIDGE, seed("Mostar", titles=1), seed("river", 0.3)],
-            "Names two things that the corpus knows (the Old Bridge, Mostar), and a passage is "
-            "about Mostar.",
+            "Names two things that the corpus knows (the Old Bridge, Mostar), and a passage has "
+            "Mostar for a title.",
         ),
         (
             [seed("A", titles=1), seed("B", titles=2)],
-            "Names two things that the corpus knows (A, B), and a passage is about each of them.",
+            "Names two things that the corpus knows (A, B), and a passage has each of them for a "
+            "title.",
         ),
         (
             [seed("sea", 0.3)],
-            "May name one thing that the corpus knows (sea), though no passage is about it.",
+            "May name one thing that the corpus knows (sea), though no passage has it for a title.",
         ),
         (
             [seed(name) for name in "ABCDEFG"],
-            "Names 7 things that the corpus knows (A, B, C, D, …), though no passage is about any "
-            "of them.",
+            "Names 7 things that the corpus knows (A, B, C, D, …), though no passage has any of "
+            "them for a title.",
         ),
     ],
 )

@@ -23,12 +23,17 @@ class Desk:
         self.seconds = 0.0
         self.open()
 
-    def open(self, *, batch: int = 8, queue: int = 16) -> None:
-        self.batcher: Batcher[str, str, str] = Batcher(self.work, batch=batch, queue=queue)
+    def open(self, *, batch: int = 8, queue: int = 16, weight: int = 1000) -> None:
+        self.batcher: Batcher[str, str, str] = Batcher(
+            self.work, batch=batch, queue=queue, weight=weight
+        )
 
-    async def wait(self, *items: str) -> "list[asyncio.Task[Any]]":
+    async def wait(
+        self, *items: str, key: str = "k", owner: str = "", weight: int = 1
+    ) -> "list[asyncio.Task[Any]]":
         """Questions that stand in the queue."""
-        tasks = [asyncio.create_task(self.batcher.submit("k", item, 60)) for item in items]
+        waiting = (self.batcher.submit(key, item, 60, owner=owner, weight=weight) for item in items)
+        tasks = [asyncio.create_task(each) for each in waiting]
         await asyncio.sleep(0)
         return tasks
 
@@ -207,7 +212,7 @@ async def test_one_slow_batch_is_no_reason_to_refuse(desk: Desk) -> None:
     first = await desk.occupy()
     second = asyncio.create_task(desk.batcher.submit("k", "second", 0.5))
     await asyncio.sleep(0)
-    assert desk.batcher.expected_wait < 0.3
+    assert desk.batcher.expected_wait() < 0.3
     desk.gate.set()
     await asyncio.gather(first, second)
 
@@ -218,10 +223,10 @@ async def test_where_more_than_a_batch_waits_the_next_one_will_be_full(desk: Des
     await desk.batcher.submit("k", "known", 60)
     running = await desk.occupy()
     waiting = []
-    waits = [desk.batcher.expected_wait]
+    waits = [desk.batcher.expected_wait()]
     for number in range(5):
         waiting += await desk.wait(f"{number}")
-        waits.append(desk.batcher.expected_wait)
+        waits.append(desk.batcher.expected_wait())
     each = waits[0]  # of the one that runs
     assert [round(wait / each) for wait in waits] == [1, 2, 3, 4, 9, 9]
     desk.gate.set()
@@ -244,3 +249,86 @@ async def test_a_batch_waits_for_one_call_at_most(desk: Desk) -> None:
     await asyncio.gather(running, asked, *calls)
     await desk.close()
     assert [key for key, _ in desk.batches] == ["k", "call", "k", "call", "call"]
+
+
+async def served(desk: Desk, *waiting: "asyncio.Task[Any]") -> list[str]:
+    """Let it work, and say in which order it did what waited."""
+    desk.gate.set()
+    await asyncio.gather(*waiting)
+    await desk.close()
+    return [item for _, items in desk.batches[1:] for item in items]
+
+
+@pytest.mark.parametrize("keys", ["kkk", "xyz"])
+async def test_owners_take_turns_whatever_they_ask_for(desk: Desk, keys: str) -> None:
+    desk.open(batch=1)
+    first = await desk.occupy()
+    much = await desk.wait("a1", "a2", "a3", "a4", owner="ada", key=keys[0])
+    few = await desk.wait("b1", "b2", owner="bob", key=keys[1])
+    one = await desk.wait("c1", owner="cy", key=keys[2])
+    order = await served(desk, first, *much, *few, *one)
+    assert order == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+
+
+async def test_who_was_served_longest_ago_goes_first(desk: Desk) -> None:
+    desk.open(batch=1)
+    first = await desk.occupy()
+    much = await desk.wait("a1", "a2", owner="ada")
+    desk.begun.clear()
+    desk.gate.set()
+    await much[0]
+    desk.gate.clear()
+    late = await desk.wait("a3", owner="ada"), await desk.wait("b1", owner="bob")
+    order = await served(desk, first, *much, *late[0], *late[1])
+    assert order.index("b1") < order.index("a3")
+
+
+async def test_what_another_owner_has_waiting_delays_nobody_for_long(desk: Desk) -> None:
+    desk.open(batch=4)
+    desk.seconds = 0.1
+    await desk.batcher.submit("k", "known", 60)
+    running = await desk.occupy()
+    waiting = await desk.wait(*"abcdefgh", owner="ada")
+    more, other = (desk.batcher.expected_wait(owner) for owner in ("ada", "bob"))
+    assert round(more / other, 1) == round((12 + 1) / (1 + 1), 1)
+    desk.gate.set()
+    await asyncio.gather(running, *waiting)
+
+
+async def test_in_a_full_queue_there_is_room_for_who_has_less(desk: Desk) -> None:
+    desk.open(batch=1, queue=3)
+    first = await desk.occupy()
+    much = await desk.wait("a1", "a2", "a3", owner="ada")
+    with pytest.raises(Problem, match="3 questions are waiting"):
+        await desk.batcher.submit("k", "a4", 60, owner="ada")
+    few = await desk.wait("b1", owner="bob")
+    with pytest.raises(Problem, match="3 questions are waiting") as refused:
+        await much[2]
+    assert refused.value.status == 503
+    with pytest.raises(Problem, match="3 questions are waiting"):
+        await desk.batcher.submit("k", "b2", 60, owner="bob")
+    assert await served(desk, first, *much[:2], *few) == ["a1", "b1", "a2"]
+
+
+async def test_a_batch_weighs_no_more_than_it_may(desk: Desk) -> None:
+    desk.open(weight=10)
+    first = await desk.occupy()
+    light = await desk.wait("a", "b", "c", weight=4)
+    heavy = await desk.wait("heavy", weight=50)
+    small = await desk.wait("d", weight=2)
+    desk.gate.set()
+    await asyncio.gather(first, *light, *heavy, *small)
+    await desk.close()
+    assert [items for _, items in desk.batches[1:]] == [["a", "b", "d"], ["c"], ["heavy"]]
+
+
+async def test_it_says_how_long_it_has_been_at_what_it_does(desk: Desk) -> None:
+    assert desk.batcher.busy_seconds == 0
+    first = await desk.occupy()
+    await asyncio.sleep(0.05)
+    assert desk.batcher.busy_seconds >= 0.05
+    desk.gate.set()
+    await first
+    called = asyncio.create_task(desk.batcher.call(lambda: desk.batcher.busy_seconds))
+    assert 0 < await called < 10
+    assert desk.batcher.busy_seconds == 0

@@ -64,7 +64,7 @@ function nothingFound(reply) {
 
 function cards(reply, scored, described, answer, feedback) {
   const parts = reply.route.contributions?.length ? reply.route : scored;
-  const bridge = reply.explanation?.entities.length ? bridgeOf(reply) : null;
+  const bridge = reply.passages.length && reply.explanation?.entities.length ? bridgeOf(reply) : null;
   return el(
     "div",
     { class: "grid" },

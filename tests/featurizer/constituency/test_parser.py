@@ -10,18 +10,16 @@ from featurizer.constituency.parser import (
     DEFAULT_MODEL,
     MODELS,
     SENTENCE_TOKENS,
-    TOKENS,
     ConstituencySettings,
     StanzaParser,
     SyntaxParser,
-    bounded,
     flat_tree,
     locate,
     open_tree_parser,
 )
 from featurizer.constituency.tree import Tree, parse_brackets
 from featurizer.errors import ModelError, ParseError
-from featurizer.spacy_parser import QUESTION_CHARACTERS, SpacyParser
+from featurizer.spacy_parser import QUESTION_CHARACTERS, QUESTION_TOKENS, SpacyParser
 from featurizer.types import Syntax
 
 Maker = Callable[..., tuple[Path, Path]]
@@ -121,7 +119,7 @@ def check(syntax: Syntax) -> None:
         tokens = [(token.text, token.tag) for token in syntax.tokens[start:end]]
         assert list(tree.tagged_words()) == tokens
         assert all(start <= token.head < end for token in syntax.tokens[start:end])
-    assert len(syntax.tokens) <= TOKENS
+    assert len(syntax.tokens) <= QUESTION_TOKENS
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -171,14 +169,6 @@ def test_a_sentence_for_which_there_is_no_tree_gets_a_flat_one(parser: SpacyPars
     assert syntax.flat == (True,)
     assert syntax.trees == (parse_brackets("(ROOT (X (WP Who) (VBD came) (. ?)))"),)
     assert str(flat_tree([("It", "PRP"), ("(", "-LRB-")])) == "(ROOT (X (PRP It) (-LRB- -LRB-)))"
-
-
-def test_heads_beyond_the_last_token_are_none(questions: SyntaxParser, chain: Syntax) -> None:
-    tokens = chain.tokens * (TOKENS // len(chain.tokens) + 1)
-    kept, sentences = bounded(tokens, [(0, TOKENS - 1), (TOKENS - 1, len(tokens))])
-    assert len(kept) == TOKENS
-    assert sentences == ((0, TOKENS - 1), (TOKENS - 1, TOKENS))
-    assert all(token.head < TOKENS for token in kept)
 
 
 def test_the_fingerprint_is_that_of_both_models(questions: SyntaxParser) -> None:

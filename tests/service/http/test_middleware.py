@@ -1,14 +1,23 @@
 import json
 import logging
+import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from starlette.exceptions import HTTPException
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from service.errors import ServiceError
 from service.http.keys import Scope, new_key
-from service.http.middleware import BodyLimit, RateLimit, RefusalPace
+from service.http.middleware import (
+    LONGEST_BODY,
+    MOST_VALUES,
+    JsonValues,
+    RateLimit,
+    RefusalPace,
+)
 from service.http.problems import Problem
 from service.logs import JsonLines, TextLines
 from tests.service.fakes import Library, Serve
@@ -79,16 +88,16 @@ def test_each_key_has_its_own_rate(serve: Serve, library: Library) -> None:
 
 
 def test_bodies_that_are_too_long(serve: Serve, library: Library) -> None:
-    client = serve(library, body_bytes=2000)
-    long = json.dumps({**RIVER, "question": "x" * 3000})
+    client = serve(library)
+    long = json.dumps({**RIVER, "question": "x" * 5_000_000})
     kind = {"content-type": "application/json"}
     replies = [
         client.post("/v1/retrieve", content=long, headers=kind),
-        client.post("/v1/retrieve", content=(part for part in [long.encode()] * 3), headers=kind),
+        client.post("/v1/retrieve", content=(part for part in [long.encode()]), headers=kind),
     ]
     for reply in replies:
         assert (reply.status_code, reply.json()["type"]) == (413, "urn:wye:problem:too-long")
-        assert "2,000 bytes" in reply.json()["detail"]
+        assert "4,194,304 bytes" in reply.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -219,14 +228,74 @@ def test_no_rate_no_limit() -> None:
         limit.take("ada")
 
 
-def test_a_path_may_have_a_longer_body() -> None:
-    limit = BodyLimit(10, {"/v1/documents": 100})
-    limit.check("/v1/retrieve", "10")
-    limit.check("/v1/documents/x", "100")
-    limit.check("/v1/retrieve", None)
-    limit.check("/v1/retrieve", "nonsense")
-    with pytest.raises(HTTPException, match="10 bytes"):
-        limit.check("/v1/retrieve", "11")
+BOUNDED = st.recursive(
+    st.integers() | st.text(alphabet='"\\\\,:[{a', max_size=5) | st.none(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(alphabet='\\\\",:', max_size=3), inner),
+)
+
+
+def values_of(value: object) -> int:
+    """Commas, colons and opening brackets that it takes to write it."""
+    if isinstance(value, list):
+        return 1 + max(len(value) - 1, 0) + sum(map(values_of, value))
+    if isinstance(value, dict):
+        return 1 + max(len(value) - 1, 0) + len(value) + sum(map(values_of, value.values()))
+    return 0
+
+
+@given(value=BOUNDED, cuts=st.lists(st.integers(0, 200)))
+def test_json_is_counted_without_its_strings_however_it_comes(
+    value: object, cuts: list[int]
+) -> None:
+    body = json.dumps(value).encode()
+    counting = JsonValues()
+    places = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
+    for start, end in pairwise(places):
+        counting.add(body[start:end])
+    assert counting.add(b"") == values_of(value)
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/retrieve", "/v1/documents/delete", "/v1/documents", "/v1/documents/x"]
+)
+def test_what_is_parsed_in_one_go_is_bounded(client: TestClient, path: str) -> None:
+    method = "PUT" if path.endswith("/x") else "POST"
+    kind = {"content-type": "application/json"}
+    long = b'{"a": "' + b"a" * LONGEST_BODY + b'"}'
+    many = b'{"a": [' + b"[]," * (MOST_VALUES // 2) + b"[]]}"
+    for body in (long, many):
+        reply = client.request(method, path, content=body, headers=kind)
+        assert (reply.status_code, reply.json()["type"]) == (413, "urn:wye:problem:too-long")
+    strings = b'{"a": "' + b"[{,:" * 500_000 + b'"}'
+    assert client.request(method, path, content=strings, headers=kind).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/retrieve", "/v1/documents/delete", "/v1/documents", "/v1/documents/x"]
+)
+@pytest.mark.parametrize(
+    "body",
+    [
+        {f"{n:x}": 1 for n in range(45_000)},
+        {"documents": [{"a": 1, "b": 1} for _ in range(9_000)]},
+        {"filter": {"type": "and", "filters": [{"type": "eq", "key": "a", "value": 1}] * 9_000}},
+        {"filter": {"type": "in", "key": "a", "value": [1] * 90_000}},
+        {"metadata": {"a": [1] * 90_000}, "id": "x", "text": "x"},
+    ],
+    ids=["fields", "documents", "comparisons", "values", "metadata"],
+)
+def test_what_is_refused_is_refused_soon(
+    client: TestClient, path: str, body: dict[str, object]
+) -> None:
+    """Not a hundred thousand errors, each with a sentence, of which ten are shown."""
+    content = json.dumps(body).encode()
+    kind = {"content-type": "application/json"}
+    before = time.process_time()
+    reply = client.request(
+        "PUT" if path.endswith("/x") else "POST", path, content=content, headers=kind
+    )
+    assert reply.status_code == 422
+    assert time.process_time() - before < 0.5
 
 
 def test_refusals_are_spaced_out_once_there_are_many() -> None:

@@ -18,7 +18,7 @@ from schemathesis import Case
 from starlette.testclient import TestClient
 
 from tests.service.fakes import Serve, Shelf
-from tests.service.strategies import JSON
+from tests.service.strategies import HEADS, HOSTILE, JSON, METADATA
 
 AMPLE_MS = 60_000
 
@@ -102,9 +102,11 @@ def test_nothing_that_fits_the_schema_is_a_fault(logged: TestClient) -> None:
         strategy = result.ok().as_strategy()  # type: ignore[union-attr]
 
         @settings(max_examples=40, suppress_health_check=list(HealthCheck), database=None)
-        @given(case=strategy)
-        def send(case: Case[Any]) -> None:
+        @given(case=strategy, heads=HEADS)
+        def send(case: Case[Any], heads: dict[bytes, bytes]) -> None:
             request = case.as_transport_kwargs(base_url="http://localhost")
+            own = (request.get("headers") or {}).items()
+            request["headers"] = {**heads, **{n.encode(): v.encode("latin-1") for n, v in own}}
             request.pop("cookies", None)
             if request.get("data") is not None:
                 request["content"] = request.pop("data")
@@ -148,14 +150,29 @@ FIELDS = st.sampled_from(
 )
 
 
+# Well-formed, but for the key and the value.
+FILTERS = METADATA.flatmap(
+    lambda metadata: st.sampled_from(
+        [{"type": "eq", "key": key, "value": value} for key, value in metadata.items()] or [{}]
+    )
+)
+
+
 @settings(max_examples=150, suppress_health_check=list(HealthCheck), database=None)
-@given(body=st.dictionaries(FIELDS, JSON, max_size=5), good=st.booleans())
-def test_no_body_at_all_is_a_fault(logged: TestClient, body: dict[str, Any], good: bool) -> None:
+@given(
+    body=st.dictionaries(FIELDS, JSON | HOSTILE | FILTERS, max_size=5),
+    good=st.booleans(),
+    heads=HEADS,
+)
+def test_no_body_at_all_is_a_fault(
+    logged: TestClient, body: dict[str, Any], good: bool, heads: dict[bytes, bytes]
+) -> None:
     start = {"question": "What river?", "model": "wye-dense", "query": "x"} if good else {}
     for path in ("/v1/retrieve", "/v1/chat/completions", "/v1/vector_stores/default/search"):
         asked = {**start, **body}
         content = json.dumps(asked)  # with Infinity and NaN, as Python writes them
-        reply = logged.post(path, content=content, headers={"content-type": "application/json"})
+        headers = {**heads, b"content-type": b"application/json"}
+        reply = logged.post(path, content=content, headers=headers)
         assert not is_fault(reply, asked), reply.text
 
 

@@ -1,16 +1,22 @@
 """Files from anybody: good ones are read, bad ones refused, and none stalls or escapes."""
 
 import io
+import json
+import resource
+import signal
+import tempfile
 import time
 import zipfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from pypdf import PdfReader, PdfWriter
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from service.http.problems import Problem
-from service.ingest.bodies import base_name
+from service.ingest.bodies import UploadSpace, base_name
 from tests.service.fakes import Serve
 from tests.service.ingest.files import make_pdf, make_word
 
@@ -200,6 +206,99 @@ FORM = b"".join(
     b'--x\r\nContent-Disposition: form-data; name="file"; filename="%s"\r\n\r\nA bridge.\r\n' % name
     for name in (b"a.txt", b"b.txt")
 )
+
+
+NDJSON = {"content-type": "application/x-ndjson"}
+LINE = json.dumps({"_id": "x", "text": "A bridge. " * 2_000}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("kind", ["form", "lines"])
+def test_a_temporary_disk_that_is_full_is_no_fault_of_ours(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    """As many bytes to a file as fit; a form of 2 MB rolls over from memory to disk."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "aside"))
+    (tmp_path / "aside").mkdir()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
+    try:
+        if kind == "form":
+            reply = client.post("/v1/documents", files={"file": ("a.jsonl", LINE * 100)})
+        else:
+            reply = client.post("/v1/documents", content=LINE * 100, headers=NDJSON)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+    assert (reply.status_code, reply.headers["retry-after"]) == (503, "30")
+    assert reply.json()["type"] == "urn:wye:problem:not-writable"
+    assert list((tmp_path / "aside").iterdir()) == []
+
+
+def test_a_temporary_disk_that_is_gone_is_told(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    reply = client.post("/v1/documents", content=LINE, headers=NDJSON)
+    assert (reply.status_code, reply.json()["type"]) == (503, "urn:wye:problem:not-writable")
+
+
+def test_uploads_at_once_have_so_much_room_together(tmp_path: Path) -> None:
+    space = UploadSpace(1_000)
+
+    def asking(length: str | None) -> Request:
+        headers = [] if length is None else [(b"content-length", length.encode())]
+        return Request({"type": "http", "headers": headers})
+
+    with ExitStack() as stack:
+        folders = [stack.enter_context(space.taken(asking("500"), 2)) for _ in range(3)]
+        stack.enter_context(space.taken(asking("999"), 1))
+        assert all(folder.is_dir() for folder in folders)
+        for length, copies in (("2", 1), (None, 1), ("1", 2)):
+            with pytest.raises(Problem, match="take the room") as refused:
+                stack.enter_context(space.taken(asking(length), copies))
+            assert (refused.value.status, refused.value.headers["retry-after"]) == (503, "5")
+    assert not any(folder.exists() for folder in folders)
+    with space.taken(asking(None), 2):  # one that does not say may have all of it
+        pass
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"a": [1] * 257}, {"a": "é" * 9_000}, {str(n): 1 for n in range(65)}, {"a": {"b": 1}}],
+)
+def test_metadata_is_bounded_at_every_way_in(
+    client: TestClient, metadata: dict[str, object]
+) -> None:
+    one = {"id": "x", "text": "A bridge.", "metadata": metadata}
+    replies = [
+        client.post("/v1/documents", json=one),
+        client.put("/v1/documents/x", json={"text": "A bridge.", "metadata": metadata}),
+        client.post("/v1/documents", content=json.dumps(one), headers=NDJSON),
+        client.post(
+            "/v1/documents",
+            files={"file": ("a.txt", b"A bridge.")},
+            data={"metadata": json.dumps(metadata)},
+        ),
+    ]
+    assert [reply.status_code for reply in replies] == [422] * 4
+    assert all("metadata" in reply.json()["detail"] for reply in replies)
+
+
+def test_metadata_of_a_form_and_of_a_line_are_bounded_together(client: TestClient) -> None:
+    halves = [{f"{half}{n}": 1 for n in range(40)} for half in "ab"]
+    line = json.dumps({"_id": "x", "text": "A bridge.", "metadata": halves[0]}).encode()
+    file = {"file": ("a.jsonl", line)}
+    reply = client.post("/v1/documents", files=file, data={"metadata": json.dumps(halves[1])})
+    assert (reply.status_code, "80 keys" in reply.json()["detail"]) == (422, True)
+
+
+def test_ids_that_no_address_could_name_are_refused(client: TestClient) -> None:
+    for id_ in ("new\nline", "a\tb", "a\u009bb", "a\u202eb"):
+        one = {"id": id_, "text": "A bridge."}
+        assert client.post("/v1/documents", json=one).status_code == 422
+        sent = client.post("/v1/documents", content=json.dumps(one), headers=NDJSON)
+        assert sent.status_code == 422
 
 
 def test_a_form_that_breaks_off_is_refused_as_a_whole(client: TestClient) -> None:

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from tests.service.fakes import Serve
 from tests.service.ingest.files import make_pdf, make_word
-from tests.service.strategies import ANY, JSON
+from tests.service.strategies import ANY, HEADS, HOSTILE, JSON, METADATA
 
 few = settings(max_examples=12, suppress_health_check=list(HealthCheck), database=None)
 some = settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
@@ -54,17 +54,20 @@ def settled(reply: Response) -> None:
 RECORDS = st.fixed_dictionaries(
     {},
     optional={
-        "_id": ANY | st.just("mostar2") | JSON,
-        "id": ANY | JSON,
-        "text": ANY | st.just("A bridge.") | JSON,
-        "title": ANY | JSON,
-        "metadata": st.dictionaries(ANY, JSON, max_size=3) | JSON,
+        "_id": ANY | HOSTILE | st.just("mostar2") | JSON,
+        "id": ANY | HOSTILE | JSON,
+        "text": ANY | HOSTILE | st.just("A bridge.") | JSON,
+        "title": ANY | HOSTILE | JSON,
+        "metadata": METADATA | JSON,
     },
 )
 # Nothing is wrong with them but what the text or the metadata hold.
 GOOD = st.fixed_dictionaries(
-    {"id": st.sampled_from(["x", "y", "z"]), "text": ANY.map("A bridge {}.".format)},
-    optional={"title": ANY, "metadata": st.dictionaries(ANY, ANY | st.integers(), max_size=2)},
+    {
+        "id": st.sampled_from(["x", "y", "x#0000", "x#0001"]),
+        "text": (ANY | HOSTILE).map("A bridge {}.".format),
+    },
+    optional={"title": ANY | HOSTILE, "metadata": METADATA},
 )
 LINES = st.lists(
     (RECORDS | GOOD).map(lambda record: json.dumps(record).encode()) | st.binary(max_size=40),
@@ -255,16 +258,25 @@ def test_no_json_is_a_fault(client: TestClient, body: object, path: str) -> None
 
 
 @some
-@given(name=st.binary(min_size=1, max_size=40), text=ANY)
-@example(name=b"a\x00b", text="A bridge.")
-@example(name=b"\xff\xfe", text="A bridge.")
-@example(name=b"../../etc/passwd", text="A bridge.")
-@example(name=b"x", text="\ud800")
-def test_no_address_is_a_fault(client: TestClient, name: bytes, text: str) -> None:
+@given(name=st.binary(min_size=1, max_size=40), text=ANY | HOSTILE, metadata=METADATA, heads=HEADS)
+@example(name=b"a\x00b", text="A bridge.", metadata={}, heads={})
+@example(name=b"\xff\xfe", text="A bridge.", metadata={}, heads={})
+@example(name=b"../../etc/passwd", text="A bridge.", metadata={}, heads={})
+@example(name=b"new\nline", text="A bridge.", metadata={}, heads={})
+@example(name=b"x", text="\ud800", metadata={}, heads={})
+@example(name=b"x", text="A bridge.", metadata={"a": [1] * 100_000}, heads={})
+def test_no_address_is_a_fault(
+    client: TestClient, name: bytes, text: str, metadata: object, heads: dict[bytes, bytes]
+) -> None:
     address = "/v1/documents/" + quote_from_bytes(name)
-    kind = {"content-type": "application/json"}
-    settled(client.put(address, content=json.dumps({"text": text}), headers=kind))
-    settled(client.get(address))
+    headers = {**heads, b"content-type": b"application/json"}
+    content = json.dumps({"text": text, "metadata": metadata})
+    stored = client.put(address, content=content, headers=headers)
+    settled(stored)
+    found = client.get(address, headers=heads)
+    settled(found)
+    # What was acknowledged can be read by its address.
+    assert not stored.is_success or found.status_code == 200, (stored.text, found.text)
     settled(client.delete(address))
 
 

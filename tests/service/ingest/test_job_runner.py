@@ -25,13 +25,14 @@ from tests.service.ingest.files import NDJSON, make_lines, wait_for
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models that take a while for each slice."""
-    quick = FakeAnalyser.analyse
+    quick = FakeAnalyser.analyse_in_steps
 
     def analyse(self: FakeAnalyser, passages: Any) -> Any:  # noqa: ANN401
+        yield
         time.sleep(0.05)
-        return quick(self, passages)
+        return (yield from quick(self, passages))
 
-    monkeypatch.setattr(FakeAnalyser, "analyse", analyse)
+    monkeypatch.setattr(FakeAnalyser, "analyse_in_steps", analyse)
 
 
 def test_another_writer_is_waited_for_and_then_named(start: Serve, folder: Path) -> None:
@@ -83,6 +84,22 @@ def test_a_job_can_be_cancelled_and_keeps_what_it_committed(client: TestClient) 
     assert client.get("/v1/documents").json()["total"] == 2 + ended["done"]
 
 
+def test_a_job_that_waits_ends_as_soon_as_it_is_cancelled(client: TestClient, folder: Path) -> None:
+    with PassageStore.open(folder).writer():
+        first, second = (
+            client.post("/v1/documents", content=make_lines(20, n), headers=NDJSON).json()["id"]
+            for n in (0, 50)
+        )
+        until(lambda: client.get(f"/v1/jobs/{first}").json()["waits_for"])
+        assert client.get(f"/v1/jobs/{second}").json()["state"] == "queued"
+        ended = client.delete(f"/v1/jobs/{second}").json()
+        assert (ended["state"], ended["finished"] >= ended["created"]) == ("cancelled", True)
+        assert client.get(f"/v1/jobs/{first}").json()["state"] == "running"
+    assert wait_for(client, first)["added"] == 20
+    assert client.get(f"/v1/jobs/{second}").json() == ended
+    assert client.get("/v1/documents").json()["total"] == 22
+
+
 def test_what_a_job_will_write_is_not_deleted_by_filter(client: TestClient, folder: Path) -> None:
     rows = "".join(
         f'{{"_id": "t{n}", "text": "Bridge {n}.", "metadata": {{"tag": {n}}}}}\n' for n in range(20)
@@ -115,7 +132,7 @@ def test_a_job_that_cannot_be_done_says_why(
         raise RuntimeError("the parser is out of ink")
 
     with monkeypatch.context() as patched:
-        patched.setattr(FakeAnalyser, "analyse", broken)
+        patched.setattr(FakeAnalyser, "analyse_in_steps", broken)
         job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
         ended = wait_for(client, job)
     assert (ended["state"], ended["error"]) == ("failed", "the parser is out of ink")
@@ -151,9 +168,8 @@ import router.session
 from benchmarks.hashing import FakeAnalyser
 
 class Slow(FakeAnalyser):
-    def analyse(self, passages):
-        time.sleep(0.02)
-        return super().analyse(passages)
+    def __init__(self, settings):
+        super().__init__(settings, delay=0.02)
 
 router.session.Analyser = Slow
 import service.app
@@ -161,7 +177,7 @@ from dataclasses import replace
 from service.settings import load_settings
 
 settings = load_settings()
-small = replace(settings.documents, group_passages=8, slice_words=20)
+small = replace(settings.documents, group_passages=8)
 service.app.load_settings = lambda: settings.model_copy(update={"documents": small})
 uvicorn.run(service.app.from_environment(), port=0, log_config=None)
 """

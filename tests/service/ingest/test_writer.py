@@ -1,30 +1,39 @@
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
 
+import httpx2 as httpx
 import numpy as np
 import pytest
 
+import service.ingest.writer
 from backends.types import AnalysedPassage, Passage
-from benchmarks.hashing import HashAnalyser
+from benchmarks.hashing import FakeAnalyser, HashAnalyser
+from featurizer.analyser import Analyser
+from router.session import Session
+from service.app import build
 from service.batching import Batcher
 from service.ingest.writer import InterleavedAnalyser, StoppedError
+from service.settings import ServiceSettings
+from tests.live import PATIENCE, listening, until
 
 pytestmark = pytest.mark.anyio
 
 
 class Noting(HashAnalyser):
-    """Notes how much it was given at once, and in which thread."""
+    """Notes how many passages were analysed in each slice, and in which thread."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, delay: float = 0.0) -> None:
+        super().__init__(delay=delay)
         self.given: list[int] = []
         self.threads: set[str] = set()
 
     def analyse(self, passages: Any) -> Any:  # noqa: ANN401
-        self.given.append(len(passages))
+        self.given[-1] += len(passages)
         self.threads.add(threading.current_thread().name)
         return super().analyse(passages)
 
@@ -37,9 +46,16 @@ def passages(*words: int) -> list[Passage]:
 async def slices(
     analyser: Noting, is_stopped: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[InterleavedAnalyser]:
-    batcher: Batcher[int, int, int] = Batcher(lambda key, entries: [], batch=1, queue=1)
+    batcher: Batcher[int, int, int] = Batcher(lambda key, entries: [], batch=1, queue=1, weight=1)
+
+    def asked() -> bool:
+        if not is_stopped():
+            analyser.given.append(0)
+            return False
+        return True
+
     try:
-        yield InterleavedAnalyser(analyser, batcher, words=10, is_stopped=is_stopped)
+        yield InterleavedAnalyser(cast("Analyser", analyser), batcher, is_stopped=asked)
     finally:
         await batcher.close()
 
@@ -49,25 +65,31 @@ def assert_same(found: Sequence[AnalysedPassage], given: list[Passage]) -> None:
         assert np.array_equal(one.vector, other.vector)
 
 
-async def test_slices_are_short_and_give_the_same_as_the_whole() -> None:
-    analyser = Noting()
-    given = passages(4, 4, 4, 25, 1, 10, 3)
+async def test_slices_are_short_and_give_the_same_as_the_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(service.ingest.writer, "_SLICE_SECONDS", 0.05)
+    analyser = Noting(delay=0.02)
+    given = passages(*range(1, 20))
     names = [f"Town{n}" for n in range(150)]
     async with slices(analyser) as made:
         found = await asyncio.to_thread(made.analyse, given)
+        assert sum(analyser.given) == len(given)
+        assert max(analyser.given) <= 3
         vectors = await asyncio.to_thread(made.encode_surfaces, names)
-    assert analyser.given == [2, 1, 1, 1, 1, 1]
+        assert (await asyncio.to_thread(made.encode_surfaces, [])).shape == (0, 8)
     assert {name.partition("_")[0] for name in analyser.threads} == {"wye-model"}
     assert_same(found, given)
     assert np.array_equal(vectors, HashAnalyser().encode_surfaces(names))
 
 
-async def test_they_end_when_told_to() -> None:
+async def test_they_end_when_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service.ingest.writer, "_SLICE_SECONDS", 0)
     analyser = Noting()
-    async with slices(analyser, lambda: len(analyser.given) == 2) as made:
+    async with slices(analyser, lambda: len(analyser.given) == 4) as made:
         with pytest.raises(StoppedError):
-            await asyncio.to_thread(made.analyse, passages(9, 9, 9))
-    assert analyser.given == [1, 1]
+            await asyncio.to_thread(made.analyse, passages(9, 9, 9, 9, 9))
+    assert sum(analyser.given) == 3, "the first slice is up to the first pause"
 
 
 async def test_what_was_prepared_is_not_analysed_again() -> None:
@@ -75,7 +97,43 @@ async def test_what_was_prepared_is_not_analysed_again() -> None:
     given = passages(4, 4, 4)
     async with slices(analyser) as made:
         await made.prepare(given[:2])
-        assert analyser.given == [2]
+        assert sum(analyser.given) == 2
         found = await asyncio.to_thread(made.analyse, given)
-    assert analyser.given == [2, 1]
+    assert sum(analyser.given) == 3
     assert_same(found, given)
+
+
+def test_an_upload_ends_when_its_client_leaves(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "wye")
+    gate = threading.Event()
+    begun: list[int] = []
+
+    def hold(self: object, passages: Sequence[Passage]) -> Generator[None, None, list[Any]]:
+        begun.append(len(passages))
+        while not gate.wait(0.02):
+            yield
+        return HashAnalyser().analyse(passages)
+
+    monkeypatch.setattr(FakeAnalyser, "analyse_in_steps", hold)
+    settings = ServiceSettings()
+    app = build(settings, {"default": partial(Session.open, settings, folder)})
+    with listening(app) as url, httpx.Client(base_url=url, timeout=PATIENCE) as client:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.put(f"{url}/v1/documents/left", json={"text": "A bridge."}, timeout=0.3)
+        assert begun == [1]
+
+        def requests() -> list[dict[str, Any]]:
+            return [vars(r) for r in caplog.records if r.getMessage() == "request"]
+
+        (left,) = until(requests)
+        assert (left["status"], left["problem"]) == (499, "gone")
+        gate.set()
+        assert client.put("/v1/documents/kept", json={"text": "A bridge."}).status_code == 201
+        assert client.get("/v1/documents/left").status_code == 404
+        counts = client.get("/metrics").text
+    assert (
+        'wye_http_requests_total{path="/v1/documents/{document:path}",status="499"} 1.0' in counts
+    )
+    assert 'wye_changes_waiting{collection="default"} 0.0' in counts

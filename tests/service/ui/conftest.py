@@ -105,6 +105,14 @@ class Page:
         field.send_keys(question, Keys.ENTER)
         self.settle()
 
+    def click(self, selector: str) -> None:
+        self.wait(lambda: self.all(selector))
+        self.run(
+            "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})",
+            self.one(selector),
+        )
+        self.one(selector).click()
+
     def settle(self) -> None:
         ended = "#result[aria-busy='false'] #answer, #problem .problem"
         self.wait(lambda: self.all(ended))
@@ -134,15 +142,19 @@ Visit = Callable[..., Page]
 
 @pytest.fixture
 def visit(chromium: webdriver.Chrome, downloads: Path, tmp_path: Path) -> Iterator[Visit]:
-    """Opens the console of a server: `visit(library, beside={...}, request_log=...)`."""
+    """Opens the console of a server: `visit(library, beside={...}, request_log=...)`.
+
+    `parts` are other settings than those of serving, such as `documents`.
+    """
     with ExitStack() as stack:
 
         def start(
             library: Library,
             beside: Mapping[str, Library] | None = None,
+            parts: Mapping[str, Any] | None = None,
             **options: Any,  # noqa: ANN401
         ) -> Page:
-            settings = ServiceSettings(serve=replace(ServeSettings(), **options))
+            settings = ServiceSettings(serve=replace(ServeSettings(), **options), **(parts or {}))
             engines = {"demo": library, **(beside or {})}
             for name, engine in engines.items():
                 if not engine.folder.exists():

@@ -1,11 +1,14 @@
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from router.types import Route
+from backends.types import Passage
+from router.types import Reply, Route, Thresholds
 from service.http.keys import Scope, append_key, new_key
 from tests.service.fakes import Library
 
@@ -141,3 +144,108 @@ def test_a_key_is_asked_for_and_kept_in_this_tab_only(
     assert page.run("return sessionStorage.getItem('wye-api-key')") == secret
     assert secret not in str(page.run("return JSON.stringify(localStorage) + document.cookie"))
     assert page.run("return document.querySelector('#key-field').value") == ""
+
+
+def test_the_parts_of_the_time_are_the_whole(visit: Visit, library: Library) -> None:
+    page = visit(library)
+    library.seconds = dict.fromkeys(Route, 0.03)
+    page.ask(FUSION)
+    widths = page.run(
+        "return [...document.querySelectorAll('#timings span')]"
+        ".map((one) => parseFloat(one.style.width))"
+    )
+    assert (sum(widths), len(widths) <= 6) == (pytest.approx(100, abs=0.01), True)
+    told = page.one("#timings").get_attribute("aria-label") or ""
+    whole, *parts = [float(number) for number in re.findall(r"([\d.]+) ms", told)]
+    assert sum(parts) == pytest.approx(whole, abs=1 + 0.06 * len(parts))
+    assert "waiting" in told
+
+
+def test_citations_are_links_and_what_a_source_has_in_brackets_is_none(visit: Visit) -> None:
+    text = "The river under the bridge flows [2] into the sea [1]."
+    page = visit(Library([Passage("one", "One", text), Passage("two", "Two", "A sea [1].")]))
+    page.ask("Into which sea does the river under the bridge flow?")
+    links = page.all("#answer a")
+    assert {link.text for link in links} <= {"1", "2"}
+    assert links[0].accessible_name == "Passage 1"
+    assert "[ 2 ]" in page.text("#answer")
+    hash_ = page.run("return location.hash")
+    links[0].click()
+    assert page.focused == "passage-1"
+    assert page.run("return location.hash") == hash_, "the address keeps the question"
+
+
+def test_a_passage_is_short_and_plain_and_shows_the_words_asked_for(visit: Visit) -> None:
+    table = "| a | b |\n|---|---|\n| 1 | 2 |\n"
+    text = f"# Head\n\n**Rivers** of [Bosnia](http://x) and `code`.\n\n{table}"
+    page = visit(Library([Passage("long", "Long", text + "A river, no riverbed. " * 80)]))
+    page.ask("Which RIVER is it?")
+    shown = page.text("#text-1")
+    assert shown.startswith("Head\nRivers of Bosnia and code.\na · b\n1 · 2\n")
+    assert {one.get_attribute("textContent") for one in page.all("#text-1 .asked")} == {"river"}
+    more = page.one("#passages [aria-controls=text-1]")
+    before = page.one("#text-1").rect["height"]
+    more.click()
+    assert page.one("#text-1").rect["height"] > 2 * before
+    assert (more.text, more.get_attribute("aria-expanded")) == ("less", "true")
+
+
+def test_a_short_passage_has_no_more_to_it(page: "Page") -> None:
+    page.ask(FUSION)
+    assert not any(one.is_displayed() for one in page.all("#passages [aria-controls]"))
+
+
+def test_where_nothing_is_found_it_says_so_once(page: "Page") -> None:
+    page.run("document.querySelector('.filter').open = true")
+    page.one("#filter").send_keys('{"type": "eq", "key": "y", "value": -5}')
+    page.ask(FUSION)
+    assert "No passage passes the filter." in page.text("#result")
+    assert "Written by" not in page.text("#result")
+    assert page.all("#passages, #bridge, #arms") == []
+
+
+def test_every_zone_of_the_gauge_is_told_even_one_that_no_score_reaches(
+    visit: Visit, library: Library
+) -> None:
+    library.thresholds = Thresholds(0.3, 1.0)
+    page = visit(library)
+    page.ask(FUSION)
+    said = page.one(".gauge").accessible_name
+    assert "dense: scores up to 0.300" in said
+    assert "graph: no score: it begins at 1, which none reaches" in said
+    zones = [title.get_attribute("textContent") for title in page.all(".gauge title")]
+    assert zones == ["dense: scores up to 0.300", "fusion: scores between 0.300 and 1.000"]
+
+
+def test_a_feature_says_what_it_means_when_it_is_focused(page: "Page") -> None:
+    page.ask(FUSION)
+    assert "what it names" in page.text("#groups")
+    page.run("document.querySelector('#contributions').closest('details').open = true")
+    meaning = page.one(".meaning")
+    assert not meaning.is_displayed()
+    page.run("document.querySelector('.term').focus()")
+    assert meaning.is_displayed()
+    assert meaning.text == "Words (W), by the trees' tags."
+
+
+class Silent(Library):
+    """The graph knows nothing that any question names."""
+
+    def _answer(self, question: str, route: Route, k: int, filter_: object | None) -> Reply:
+        reply = super()._answer(question, route, k, filter_)
+        arms = {
+            name: replace(one, degraded="knows nothing") if name == "graph" else one
+            for name, one in reply.arms.items()
+        }
+        return replace(reply, arms=arms)
+
+
+def test_an_arm_with_nothing_to_say_is_told_in_its_row_and_is_no_alarm(visit: Visit) -> None:
+    page = visit(Silent())
+    page.ask(FUSION)
+    assert page.text("#path") == "fusion"
+    assert "knows nothing" in page.text("#arms-counts")
+    assert page.all("#degraded, #result p.note, #result td.note") == []
+    page.click("#tab-live")
+    page.wait(lambda: page.all("#routes"))
+    assert "None of these answers." in page.text("#live-now")

@@ -1,0 +1,147 @@
+"""axe-core, sizes of targets, and phones: every view, wide and narrow, light and dark."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from axe_core_python.selenium import Axe
+
+from service.settings import GeneratorSettings
+from tests.service.fakes import Endpoint, Library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.service.ui.conftest import Page
+
+Visit = Callable[..., "Page"]
+
+GRAPH = "Into which sea does the river under the bridge flow?"
+FUSION = "Which river does the bridge cross?"
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+
+# Links in running text may be smaller (WCAG 2.2, 2.5.8), and what only a screen reader sees.
+SMALL = """
+return [...document.querySelectorAll("button, a, summary, select, input, textarea, [role=tab]")]
+  .filter((one) => one.checkVisibility() && !one.matches(".skip, p a"))
+  .map((one) => [one.outerHTML.slice(0, 90), one.getBoundingClientRect()])
+  .filter(([, box]) => box.width && (box.width < 24 || box.height < 24))
+  .map(([html, box]) => `${html} ${box.width} x ${box.height}`);
+"""
+
+
+def ask(page: "Page") -> None:
+    page.ask(FUSION)
+
+
+def unfold(page: "Page") -> None:
+    page.ask(FUSION)
+    page.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    page.one(".term").send_keys("")
+
+
+def compare(page: "Page") -> None:
+    page.one("#question").send_keys(GRAPH)
+    page.click("#compare")
+    page.wait(lambda: "First by" in page.text("#verdict"))
+
+
+def share(page: "Page") -> None:
+    page.ask(GRAPH)
+    page.click("#open-share")
+
+
+def documents(page: "Page") -> None:
+    page.click("#tab-documents")
+    page.wait(lambda: page.all("[data-document]"))
+
+
+def delete(page: "Page") -> None:
+    documents(page)
+    page.click("[data-document] button")
+
+
+def live(page: "Page") -> None:
+    page.ask(GRAPH)
+    page.click("#tab-live")
+    page.wait(lambda: page.all("#questions a") and page.all(".shares"))
+
+
+def idle(page: "Page") -> None:
+    page.click("#tab-live")
+    page.wait(lambda: "Nothing was asked" in page.text("#live-now"))
+
+
+def refused(page: "Page") -> None:
+    page.run("document.querySelector('.filter').open = true")
+    page.one("#filter").send_keys("{nonsense")
+    page.ask(GRAPH)
+
+
+def start(page: "Page") -> None:
+    page.wait(lambda: page.all("#examples button"))
+
+
+VIEWS = [start, ask, unfold, compare, share, documents, delete, live, idle, refused]
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+@pytest.mark.parametrize("go", VIEWS)
+def test_axe_finds_nothing_and_nothing_is_too_small_or_too_wide(
+    visit: Visit, library: Library, log: "Path", go: Callable[["Page"], None], width: int
+) -> None:
+    page = visit(library, request_log=log)
+    page.resize(width, 900)
+    go(page)
+    for scheme in ("light", "dark"):
+        page.prefer(scheme)
+        found: dict[str, Any] = Axe().run(page.browser, options=RULES)
+        wrong = [
+            f"{scheme}: {fault['id']}: {node['html'][:120]} {node['failureSummary']}"
+            for fault in found["violations"]
+            for node in fault["nodes"]
+        ]
+        assert wrong == []
+    assert page.run(SMALL) == []
+    assert not page.is_too_wide
+
+
+def test_what_streams_is_not_dimmed_but_what_was_before_is(
+    visit: Visit, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
+) -> None:
+    page = visit(library, parts={"generator": with_model})
+    page.ask(GRAPH)
+    endpoint.script = ["stall"]
+    field = page.one("#question")
+    field.clear()
+    field.send_keys(FUSION, "\n")
+    page.wait(lambda: page.text("#path") == "fusion")
+    page.wait(lambda: page.text("#answer") != "")
+    assert page.one("#result").get_attribute("aria-busy") == "true"
+    assert page.run("return getComputedStyle(document.querySelector('#result')).opacity") == "1"
+    endpoint.release.set()
+    page.settle()
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_drawings_fit_and_chips_can_be_read(page: "Page", width: int) -> None:
+    page.resize(width, 900)
+    page.ask("Which river does the bridge cross, and who was the very first to build one there?")
+    for drawing in page.all(".scroll"):
+        wide = page.run("return arguments[0].scrollWidth - arguments[0].clientWidth", drawing)
+        assert wide <= 1
+    for chip in page.all("#examples button"):
+        over = "return arguments[0].scrollWidth - arguments[0].clientWidth"
+        assert (page.run(over, chip) <= 1, chip.rect["height"] >= 24) == (True, True)
+
+
+def test_a_drawing_is_drawn_anew_when_the_screen_becomes_narrow(page: "Page") -> None:
+    page.ask(GRAPH)
+    boxes = (
+        "return [...document.querySelectorAll('#bridge .node')]"
+        ".map((one) => one.getBoundingClientRect().left)"
+    )
+    assert len({round(left) for left in page.run(boxes)}) >= 4
+    page.resize(390, 900)
+    page.wait(lambda: len({round(left) for left in page.run(boxes)}) <= 2)
+    assert page.all(".outline .word")

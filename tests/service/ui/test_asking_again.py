@@ -1,0 +1,193 @@
+"""What can be done with a question beside asking it once: compare, link, repeat, copy, judge."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from backends.types import Passage
+from router.types import Route
+from service.http.keys import Scope, append_key, new_key
+from tests.service.fakes import LIBRARY, Library
+
+if TYPE_CHECKING:
+    from tests.service.ui.conftest import Page
+
+Visit = Callable[..., "Page"]
+
+GRAPH = "Into which sea does the river under the bridge flow?"
+HARD = "What's \"it\" & <b>why</b> 50% + 1 'é' $HOME `id`?"
+
+
+def said(log: Path) -> list[dict[str, object]]:
+    lines = map(json.loads, log.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line["kind"] == "feedback"]
+
+
+def pressed(page: "Page", kind: str) -> list[str | None]:
+    return [one.get_attribute("aria-pressed") for one in page.all(f"[data-feedback={kind}]")]
+
+
+def test_a_judgement_is_shown_as_given_and_can_be_taken_back(
+    visit: Visit, library: Library, log: Path
+) -> None:
+    page = visit(library, request_log=log)
+    page.ask(GRAPH)
+    page.click("[data-feedback=answers]")
+    page.wait(lambda: len(said(log)) == 1)
+    first = page.one("#passages > li").get_attribute("data-passage")
+    assert (said(log)[0]["rating"], said(log)[0]["passages"]) == ("good", [first])
+    page.wait(lambda: pressed(page, "answers") == ["true", "false", "false"])
+    page.click("[data-feedback=bad]")
+    page.wait(lambda: len(said(log)) == 2)
+    assert (said(log)[1]["rating"], said(log)[1]["passages"]) == ("bad", [first])
+    page.wait(lambda: (pressed(page, "bad"), pressed(page, "good")) == (["true"], ["false"]))
+    page.click("[data-feedback=bad]")
+    page.click("[data-feedback=answers]")
+    page.wait(lambda: len(said(log)) == 4)
+    assert (said(log)[3]["rating"], said(log)[3]["passages"]) == ("none", [])
+    page.wait(lambda: page.text("#feedback-said") == "Taken back.")
+
+
+def test_a_judgement_that_is_not_kept_is_not_shown_as_given(page: "Page") -> None:
+    page.ask(GRAPH)
+    page.click("[data-feedback=good]")
+    page.wait(lambda: "WYE_SERVE__REQUEST_LOG" in page.text("#feedback-said"))
+    assert pressed(page, "good") == ["false"]
+
+
+def test_all_routes_are_compared_in_one_click(page: "Page") -> None:
+    page.one("#question").send_keys(GRAPH)
+    page.click("#compare")
+    page.wait(lambda: "First by" in page.text("#verdict"))
+    columns = page.all("#compared section")
+    routes = [column.get_attribute("data-route") for column in columns]
+    assert routes == ["auto", "dense", "lexical", "hybrid", "graph", "fusion"]
+    assert "→ graph" in columns[0].text
+    assert all(" ms" in column.text and "The same first: " in column.text for column in columns)
+    title = columns[1].find_element("css selector", "button")
+    title.send_keys(Keys.ENTER)
+    assert title.get_attribute("aria-expanded") == "true"
+    places = page.all("#compared li:first-child")
+    assert all("lit" in (place.get_attribute("class") or "") for place in places)
+    page.resize(390, 800)
+    lefts = {column.rect["x"] for column in columns}
+    assert (len(lefts), page.is_too_wide) == (1, False)
+
+
+def test_one_route_that_fails_does_not_hide_the_others(visit: Visit, library: Library) -> None:
+    library.has_no_router = True
+    page = visit(library)
+    library.failing = {Route.LEXICAL}
+    page.one("#question").send_keys(GRAPH)
+    page.click("#compare")
+    page.wait(lambda: "First by" in page.text("#verdict"))
+    columns = {c.get_attribute("data-route"): c.text for c in page.all("#compared section")}
+    assert "There is no router model here" in columns["auto"]
+    assert "lexical failed (RuntimeError); dense instead" in columns["lexical"]
+    assert "The same first" in columns["dense"]
+
+
+@pytest.mark.parametrize("question", [GRAPH, HARD])
+def test_a_link_carries_a_question_and_how_it_was_asked(visit: Visit, question: str) -> None:
+    page = visit(Library(), beside={"other": Library()})
+    page.run("document.querySelector('#route').value = 'dense'")
+    page.run("document.querySelector('#k').value = 2")
+    page.run("document.querySelector('#collection').value = 'other'")
+    page.run(
+        'document.querySelector(\'#filter\').value = \'{"type": "gt", "key": "y", "value": 1}\''
+    )
+    page.ask(question)
+    link = page.run("return location.hash")
+    page.open("/" + link)
+    page.settle()
+    fields = ["question", "route", "k", "collection"]
+    form = "return arguments[0].map((id) => document.getElementById(id).value)"
+    assert page.run(form, fields) == [question, "dense", "2", "other"]
+    assert (page.text("#path"), len(page.all("#passages > li"))) == ("dense", 2)
+    assert json.loads(page.run("return document.querySelector('#filter').value"))["value"] == 1
+    page.click("#tab-live")
+    page.browser.back()
+    page.wait(lambda: page.run("return location.hash") == link)
+    assert page.one("#view-ask").is_displayed()
+
+
+def test_questions_are_remembered_here_and_can_be_forgotten(page: "Page") -> None:
+    for question in (GRAPH, HARD, GRAPH):
+        page.ask(question)
+    page.run("document.querySelector('#history').open = true")
+    assert [link.text for link in page.all("#history a")] == [GRAPH, HARD]
+    page.click("#history li:nth-child(2) a")
+    page.wait(lambda: page.run("return document.querySelector('#question').value") == HARD)
+    page.settle()
+    page.click("#history-clear")
+    assert page.run("return localStorage.getItem('wye-history')") is None
+    assert not page.one("#history").is_displayed()
+
+
+def test_no_more_than_fifty_questions_are_remembered(page: "Page") -> None:
+    page.run(
+        "localStorage.setItem('wye-history', JSON.stringify("
+        "Array.from({length: 50}, (_, n) => ({question: `old ${n}`}))))"
+    )
+    page.ask(GRAPH)
+    kept = json.loads(page.run("return localStorage.getItem('wye-history')"))
+    assert (len(kept), kept[0]["question"], kept[-1]["question"]) == (50, GRAPH, "old 48")
+
+
+def test_recent_questions_of_the_server_can_be_asked_again(
+    visit: Visit, library: Library, log: Path
+) -> None:
+    page = visit(library, request_log=log)
+    page.ask(HARD)
+    page.click("#tab-live")
+    page.click("#questions a")
+    page.wait(lambda: page.one("#view-ask").is_displayed())
+    page.settle()
+    assert page.run("return document.querySelector('#question').value") == HARD
+
+
+@pytest.mark.parametrize("question", [GRAPH, HARD])
+def test_copies_run_as_they_stand_and_hold_no_key(
+    visit: Visit, library: Library, tmp_path: Path, question: str
+) -> None:
+    secret, key = new_key("ada", [Scope.READ])
+    append_key(tmp_path / "keys.txt", key)
+    page = visit(library, keys_file=tmp_path / "keys.txt")
+    page.run("sessionStorage.setItem('wye-api-key', arguments[0])", secret)
+    page.ask(question)
+    page.click("#open-share")
+    copies = {
+        name: page.run(f"return document.querySelector('[data-copy={name}]').value")
+        for name in ("link", "curl", "Python")
+    }
+    assert secret not in str(copies)
+    environment = {"WYE_API_KEY": secret, "PATH": "/usr/bin:/bin"}
+    options = {"env": environment, "capture_output": True, "encoding": "utf-8", "timeout": 60}
+    asked = subprocess.run(["bash", "-c", copies["curl"]], check=True, **options)  # type: ignore[call-overload]
+    reply = json.loads(asked.stdout)
+    assert reply["retrieval"]["question"] == question
+    run = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", copies["Python"]], check=True, **options
+    )  # type: ignore[call-overload]
+    assert run.stdout.startswith(reply["answer"])
+    page.press(Keys.ESCAPE)
+
+
+@pytest.mark.parametrize("name", ["demo", "mine"])
+def test_examples_are_those_of_the_collection(visit: Visit, name: str) -> None:
+    demo = Library(
+        [Passage("mallard", "Mallard", "It ran."), Passage("nigel-gresley", "Gresley", "He drew.")]
+    )
+    own = Library(LIBRARY)
+    page = visit(own if name == "demo" else demo, beside={"other": demo if name == "demo" else own})
+    page.wait(lambda: page.all("#examples button"))
+    titles = ["Stari Most", "Neretva", "Tower Bridge"]
+    now = [chip.text for chip in page.all("#examples button")]
+    assert (now == titles) == (name == "demo"), "whatever a collection is called"
+    assert any("Fortran" in text for text in now) == (name == "mine")

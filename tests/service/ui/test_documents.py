@@ -1,0 +1,141 @@
+"""The view of documents, over a real index."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from selenium.webdriver.common.keys import Keys
+
+from backends.types import Passage
+from service.http.keys import Scope, append_key, new_key
+from service.ingest.bodies import KINDS
+from service.settings import DocumentSettings
+from tests.service.fakes import Library, Shelf, stored
+
+if TYPE_CHECKING:
+    from tests.service.ui.conftest import Page
+
+Visit = Callable[..., "Page"]
+
+
+def shown(page: "Page") -> list[str]:
+    read = "return [...document.querySelectorAll('[data-document]')].map((r) => r.dataset.document)"
+    return [str(id_) for id_ in page.run(read)]
+
+
+def open_documents(page: "Page") -> None:
+    page.click("#tab-documents")
+    page.wait(lambda: page.text("#documents-count") and page.text("#endings"))
+
+
+def send(page: "Page", *files: Path) -> None:
+    page.one("#files").send_keys("\n".join(map(str, files)))
+
+
+def test_documents_are_listed_by_page_and_by_prefix(visit: Visit) -> None:
+    many = [Passage(f"d{n:03}", f"<b>{n}</b>", "Text.") for n in range(60)]
+    page = visit(Library([*many, Passage("other", "Other", "Text.")]))
+    open_documents(page)
+    assert page.text("#documents-count") == "61 documents in demo, version 2; 50 shown."
+    assert (len(shown(page)), page.text("#documents-list .title")) == (50, "<b>0</b>")
+    page.click("#documents-more")
+    page.wait(lambda: len(shown(page)) == 61)
+    assert not page.one("#documents-more").is_displayed()
+    page.one("#prefix").send_keys("o")
+    page.wait(lambda: shown(page) == ["other"])
+    assert "1 document whose ids begin with “o”" in page.text("#documents-count")
+    assert page.complaints == []
+
+
+def test_files_are_added_and_found_and_deleted_only_when_confirmed(
+    visit: Visit, shelf: Shelf, tmp_path: Path
+) -> None:
+    page = visit(shelf, refresh_seconds=0.05)
+    open_documents(page)
+    assert page.one("#files").get_attribute("accept") == ",".join(KINDS)
+    note = tmp_path / "iron bridge.md"
+    note.write_text("# Iron Bridge\n\nThe Iron Bridge crosses the Severn.")
+    send(page, note)
+    page.wait(lambda: "iron bridge.md" in shown(page))
+    assert "Stored iron bridge.md: 1 added (passages)" in page.text("#documents-said")
+    page.click("[data-document='iron bridge.md'] button")
+    assert page.run("return document.activeElement.value") == "keep"
+    assert "This cannot be undone." in page.text("#delete-text")
+    page.press(Keys.ESCAPE)
+    page.click("[data-document='iron bridge.md'] button")
+    page.click("#delete button[value=keep]")
+    assert "iron bridge.md" in shown(page)
+    page.click("[data-document='iron bridge.md'] button")
+    page.click("#delete button[value=delete]")
+    page.wait(lambda: "iron bridge.md" not in shown(page))
+    assert "Deleted iron bridge.md: 1 passages" in page.text("#documents-said")
+    assert page.complaints == []
+
+
+def test_files_can_be_dropped(visit: Visit, shelf: Shelf) -> None:
+    page = visit(shelf, refresh_seconds=0.05)
+    open_documents(page)
+    page.run(
+        "const data = new DataTransfer();"
+        "data.items.add(new File(['The Severn is a river.'], 'severn.txt'));"
+        "document.getElementById('drop').dispatchEvent("
+        "new DragEvent('drop', {dataTransfer: data, cancelable: true}));"
+    )
+    page.wait(lambda: "severn.txt" in shown(page))
+
+
+def test_a_job_is_followed_to_its_end(visit: Visit, tmp_path: Path, shelf: Shelf) -> None:
+    page = visit(
+        shelf, refresh_seconds=0.05, parts={"documents": DocumentSettings(direct_passages=2)}
+    )
+    open_documents(page)
+    files = [tmp_path / f"note{n}.txt" for n in range(5)]
+    for file in files:
+        file.write_text(f"This is {file.stem}.")
+    send(page, *files)
+    page.wait(lambda: "done: 5 of 5 passages" in page.text("#jobs"))
+    page.wait(lambda: "note4.txt" in shown(page))
+    assert "Accepted as a job of 5 passages" in page.text("#documents-said")
+    assert page.all("#jobs button") == []
+
+
+def test_what_is_wrong_is_said_in_the_words_of_the_api(
+    visit: Visit, shelf: Shelf, tmp_path: Path
+) -> None:
+    page = visit(shelf)
+    open_documents(page)
+    wrong = tmp_path / "song.mp3"
+    wrong.write_text("la")
+    send(page, wrong)
+    page.wait(lambda: page.all("#documents-problem .problem"))
+    assert "'song.mp3' is of no kind that is read; send .txt" in page.text("#documents-problem")
+    assert page.text("#documents-said") == ""
+
+
+def test_a_key_that_may_only_read_cannot_delete_and_is_told_so(
+    visit: Visit, tmp_path: Path
+) -> None:
+    secret, key = new_key("ada", [Scope.READ])
+    append_key(tmp_path / "keys.txt", key)
+    page = visit(Shelf(stored(tmp_path / "shelf")), keys_file=tmp_path / "keys.txt")
+    page.click("#tab-documents")
+    page.wait(lambda: page.all("#documents-problem button"))
+    page.click("#documents-problem button")
+    page.press(secret, Keys.ENTER)
+    page.wait(lambda: shown(page) == ["mostar", "neretva", "tower"])
+    page.click("[data-document=tower] button")
+    page.click("#delete button[value=delete]")
+    page.wait(lambda: "write" in page.text("#documents-problem"))
+    assert shown(page) == ["mostar", "neretva", "tower"]
+
+
+def test_each_collection_has_its_own_documents(visit: Visit) -> None:
+    page = visit(Library(), beside={"other": Library([Passage("only", "Only", "Text.")])})
+    open_documents(page)
+    page.run(
+        "const select = document.getElementById('documents-collection');"
+        "select.value = 'other'; select.dispatchEvent(new Event('change'));"
+    )
+    page.wait(lambda: shown(page) == ["only"])
+    page.click("#tab-ask")
+    page.wait(lambda: [chip.text for chip in page.all("#examples button")] == ["Only"])
