@@ -30,17 +30,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
-from backends.documents import (
-    CHUNK_WORDS,
-    OnBad,
-    chunk_passage,
-    clean_metadata,
-    parse_record,
-    read_passages,
-)
-from backends.documents import refuse as refuse_bad_line
+from backends.documents import CHUNK_WORDS, chunk_passage, clean_metadata, parse_record
 from backends.errors import BackendError, SourceError
 from backends.progress import Progress
+from backends.readers.found import Limits
+from backends.sources import OnBad, Source
+from backends.sources import refuse as refuse_bad_line
 from backends.store.documents import Removal, remove
 from backends.store.ingest import IngestReport
 from backends.trigraph.explanation import Explanation
@@ -60,6 +55,7 @@ __all__ = [
     "Index",
     "IngestReport",
     "Passage",
+    "Reading",
     "Route",
     "Settings",
     "create",
@@ -379,27 +375,61 @@ def create(path: str | Path, *, settings: Settings | None = None) -> Index:
     return Index(Session.create(settings or load_settings(), Path(path)))
 
 
+class Reading(Iterator[Passage]):
+    """The passages of a file or a folder, which is read as they are taken.
+
+    Attributes:
+        files: How many files are read.
+        left_out: Ending of a file's name -> how many files of the folder are of no kind that is
+            read.
+    """
+
+    def __init__(self, source: Source, passages: Iterator[Passage]) -> None:
+        self._source = source
+        self._passages = passages
+        self.files = source.files
+        self.left_out: Mapping[str, int] = source.left_out
+
+    @_errors()
+    def __next__(self) -> Passage:
+        return next(self._passages)
+
+    @property
+    def expected(self) -> int:
+        """About how many passages there are; the more was read, the better it is known."""
+        return self._source.expected
+
+
 @_errors()
 def read(
-    source: str | Path, *, chunk_words: int | None = None, on_bad: OnBad = refuse_bad_line
-) -> Iterator[Passage]:
-    """Read a BEIR folder, a .jsonl, .txt or .md file, or a folder of text files.
+    source: str | Path,
+    *,
+    chunk_words: int | None = None,
+    metadata: Metadata | None = None,
+    limits: Limits | None = None,
+    on_bad: OnBad = refuse_bad_line,
+) -> Reading:
+    """Read a BEIR folder, a file of a kind that is read, or a folder of such files at any depth.
+
+    These are .txt, .md, .rst, .html, .htm, .csv, .pdf, .docx, .jsonl and .ndjson. A document of a
+    folder has the metadata `path`, `folder` and `modified` (a date).
 
     Args:
         source: What to read, line by line and file by file as the passages are taken.
-        chunk_words: Longest passage. By default text files are cut into passages of 200 words, and
-            lines of .jsonl files stay whole.
-        on_bad: Told of every line that cannot be read; by default the first is an error.
+        chunk_words: Longest passage. By default texts are cut into passages of 200 words, and lines
+            of .jsonl files stay whole.
+        metadata: Of every document; what a document says of itself goes on top.
+        limits: Of time and memory to read one file that is neither text nor lines.
+        on_bad: Told of every line and file that cannot be read; by default the first is an error.
 
     Raises:
         Error: There is no such file or folder, or it is of no kind that is read.
     """
-    return _reading(read_passages(source, chunk_words=chunk_words, on_bad=on_bad))
-
-
-def _reading(passages: Iterator[Passage]) -> Iterator[Passage]:
-    with _errors():
-        yield from passages
+    found = Source(source)
+    return Reading(
+        found,
+        found.passages(chunk_words=chunk_words, metadata=metadata, limits=limits, on_bad=on_bad),
+    )
 
 
 def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:

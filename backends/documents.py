@@ -1,22 +1,28 @@
-"""Documents from files, checked and cleaned, and long ones cut into chunks of whole sentences."""
+"""Documents, checked and cleaned, and long ones cut into chunks of whole sentences."""
 
 import json
 import math
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path, PurePath
-from typing import NoReturn
+from itertools import chain, pairwise
 
 from backends.errors import SourceError
+from backends.readers.found import Block, Found
 from backends.types import Metadata, Passage, Scalar
 
 CHUNK_WORDS = 200
 # A longer passage is chunked even where nobody asked: one vector says little about so much text,
 # and parsers stop at a million characters.
 LONGEST_WORDS = 2_000
+
+LONGEST_TITLE = 1_024
+
+HEADING_JOINT = " > "
+"""Between the headings in the title of a chunk."""
+
+# Sections that have less than such a part of a chunk stay together.
+_FEW = 4
 
 # Letters that count as one word where spaces do not tell: Chinese text, base64, a line of dashes.
 _LETTERS_PER_WORD = 16
@@ -92,20 +98,87 @@ def chunk_text(text: str, words: int) -> list[str]:
     return chunks
 
 
+@dataclass(frozen=True, slots=True)
+class HeadedDocument(Passage):
+    """A document whose headings are known.
+
+    Attributes:
+        blocks: Its text, as headings and what stands between them.
+    """
+
+    blocks: Sequence[Block] = ()
+
+
 def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
     """The chunks of a passage that is a document, or the passage itself if it is short enough.
 
     Chunk i has the id `<document>#<i>`, i counted from 0 with at least four digits, and the title
     and metadata of its document. A document whose own id ends like that is always a chunk, so that
     an id is never both a document's and a chunk's of another: each says whose passage it is.
+
+    Where headings are known, a chunk begins at one if it can, and the title goes on with those that
+    it stands under, as in "Handbook > Install > Linux".
     """
-    texts = chunk_text(passage.text, words)
-    if len(texts) == 1 and not is_part_id(passage.id):
-        yield passage
+    parts: list[tuple[tuple[str, ...], str]]
+    if isinstance(passage, HeadedDocument) and count_words(passage.text) > words:
+        parts = [
+            (headings, text)
+            for headings, section in _sections(passage.blocks, words)
+            for text in chunk_text(section, words)
+        ]
+    else:
+        parts = [((), text) for text in chunk_text(passage.text, words)]
+    if len(parts) == 1 and not is_part_id(passage.id):
+        yield Passage(passage.id, passage.title, passage.text, passage.metadata)
         return
-    for number, text in enumerate(texts):
+    for number, (headings, text) in enumerate(parts):
         id_ = f"{passage.id}#{number:04d}"
-        yield Passage(id_, passage.title, text, passage.metadata, passage.id, number)
+        title = HEADING_JOINT.join(filter(None, (passage.title, *headings)))
+        yield Passage(id_, title, text, passage.metadata, passage.id, number)
+
+
+def _sections(
+    blocks: Sequence[Block], words: int, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The text of blocks in parts, with the headings that each stands under.
+
+    A section stays whole if it is short enough; those that are very short stay together.
+    """
+    top = min((level for level, _ in blocks if level), default=0)
+    starts = [place for place, (level, _) in enumerate(blocks) if level == top and level]
+    ends = [0, *starts, len(blocks)]
+    group: Sequence[Block] = ()
+    for part in (blocks[start:end] for start, end in pairwise(ends)):
+        weight = sum(count_words(text) for _, text in group)
+        if weight < words // _FEW and weight + sum(count_words(text) for _, text in part) <= words:
+            group = [*group, *part]
+            continue
+        yield from _section(group, words, above, top)
+        group = part
+    yield from _section(group, words, above, top)
+
+
+def _section(
+    blocks: Sequence[Block], words: int, above: tuple[str, ...], top: int
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What stands under one heading, or several short sections."""
+    if not blocks:
+        return
+    levels = [level for level, _ in blocks]
+    if top and levels[0] == top and levels.count(top) == 1:
+        above = (*above, blocks[0][1])
+        # A heading over nothing is a text of its own.
+        blocks = blocks[1:] or [(0, blocks[0][1])]
+    text = joined(blocks)
+    if count_words(text) <= words or not any(level for level, _ in blocks):
+        yield above, text
+    else:
+        yield from _sections(blocks, words, above)
+
+
+def joined(blocks: Iterable[Block]) -> str:
+    """Blocks as one text, with empty lines between them."""
+    return "\n\n".join(text for _, text in blocks)
 
 
 def is_part_id(id_: str) -> bool:
@@ -145,92 +218,16 @@ def _weight(word: str) -> int:
     return -(-len(word) // _LETTERS_PER_WORD)
 
 
-BEIR_CORPUS = "corpus.jsonl"
-TEXT_SUFFIXES = (".txt", ".md")
-
 # Of the metadata of a document, which each of its passages has, and each hit returns.
 METADATA_BYTES = 16_384
 MOST_KEYS = 64
 MOST_VALUES = 256
 _LONGEST_NUMBER = 1_024  # bits
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BREAKS = ("\r\n", "\r", "\x0b", "\x0c", "\x85")
 # Controls other than tab and newline; overrides of direction, with which a text reads as another;
 # and halves of surrogate pairs, which no UTF-8 holds.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff]")
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.*)$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line, or a whole text file, that gave no passage.
-
-    Attributes:
-        line: 1-based; None for a text file as a whole.
-    """
-
-    file: str
-    line: int | None
-    reason: str
-
-    def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.reason}"
-
-
-OnBad = Callable[[BadLine], None]
-
-
-def refuse(bad: BadLine) -> NoReturn:
-    """Stop at the first bad line; the strict way to read.
-
-    Raises:
-        SourceError: Always; names file, line and reason.
-    """
-    raise SourceError(f"{bad}. Correct it, or read leniently to skip such lines.")
-
-
-def read_passages(
-    path: str | Path, *, chunk_words: int | None = None, on_bad: OnBad = refuse
-) -> Iterator[Passage]:
-    """Passages of a source, in the order of its lines, or of its file names.
-
-    The lines of `.jsonl` files stay whole unless `chunk_words` is given or they exceed
-    `LONGEST_WORDS`; text files are chunked by `CHUNK_WORDS` unless `chunk_words` says otherwise.
-    A text file's id is its name, or its path below the folder that is read. Memory holds one line
-    or one text file at a time, and the ids met so far in a `.jsonl` file.
-
-    Args:
-        path: A BEIR folder, a `.jsonl`, `.txt` or `.md` file, or a folder of text files at any
-            depth; names that begin with a dot are passed over.
-        chunk_words: Longest chunk, in words.
-        on_bad: Told of every line that gives no passage; by default the first ends the reading.
-
-    Raises:
-        SourceError: There is no such file, or it is of no kind that we read; at the call, not at
-            the first passage.
-    """
-    source = Path(path)
-    if source.is_dir() and (source / BEIR_CORPUS).is_file():
-        source = source / BEIR_CORPUS
-    if source.is_dir():
-        documents = _text_folder(source, on_bad)
-        words = chunk_words or CHUNK_WORDS
-    elif not source.exists():
-        raise SourceError(f"There is no file or folder {source}. Check the path.")
-    elif source.suffix.lower() == ".jsonl":
-        documents = _jsonl(source, on_bad)
-        words = chunk_words or LONGEST_WORDS
-    elif source.suffix.lower() in TEXT_SUFFIXES:
-        documents = _text_files([(source.name, source)], on_bad)
-        words = chunk_words or CHUNK_WORDS
-    else:
-        raise SourceError(
-            f"{source} is not a file we read. Give a .jsonl, .txt or .md file, a folder of text "
-            f"files, or a BEIR folder with {BEIR_CORPUS}."
-        )
-    return (chunk for document in documents for chunk in chunk_passage(document, words))
 
 
 def parse_record(record: object) -> Passage:
@@ -268,122 +265,31 @@ def clean(text: str) -> str:
     return "".join(_UNPRINTABLE.sub("", piece) for piece in pieces)
 
 
-def _jsonl(path: Path, on_bad: OnBad) -> Iterator[Passage]:
-    """One passage a line."""
-    met: set[str] = set()
-    for number, line in _lines(path):
-        try:
-            passage = parse_record(_json(line))
-            if passage.id in met:
-                raise SourceError(f"id {passage.id!r} came up before in this file")
-        except SourceError as error:
-            on_bad(BadLine(str(path), number, str(error)))
-            continue
-        met.add(passage.id)
-        yield passage
+def found_document(found: Found, id_: str, title: str) -> HeadedDocument:
+    """The document that a reader found.
 
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines that are not blank, without a byte order mark."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                content = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).strip()
-                if content:
-                    yield number, content
-    except OSError as error:
-        raise SourceError(
-            f"{path} cannot be read: {error}. Check the disk and the rights."
-        ) from error
-
-
-def _json(line: bytes) -> object:
-    """What a line of JSON says; NaN and infinities are not JSON."""
-    try:
-        return json.loads(_decode(line), parse_constant=_not_json)
-    except json.JSONDecodeError as error:
-        raise SourceError(f"not JSON: {error.msg} at column {error.colno}") from error
-    except ValueError as error:  # a number of thousands of digits
-        raise SourceError(f"not JSON that we read: {error}") from error
-    except RecursionError as error:
-        raise SourceError("not JSON that we read: nested too deeply") from error
-
-
-def _not_json(name: str) -> NoReturn:
-    raise SourceError(f"not JSON: {name} is not a number")
-
-
-def _decode(content: bytes) -> str:
-    """Text of UTF-8 bytes."""
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise SourceError(
-            f"not UTF-8: byte {error.start} is 0x{content[error.start]:02x}"
-        ) from error
-
-
-def _text_folder(folder: Path, on_bad: OnBad) -> Iterator[Passage]:
-    """The text files at any depth, in the order of their paths, without following links."""
-    files = _walk(folder)
-    first = next(files, None)
-    if first is None:
-        raise SourceError(
-            f"{folder} holds neither {BEIR_CORPUS} nor any {' or '.join(TEXT_SUFFIXES)} file. "
-            "Check the path."
-        )
-    return _text_files(chain([first], files), on_bad)
-
-
-def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Relative and full paths of text files."""
-    for here, folders, files in os.walk(folder, onerror=_unreadable):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            path = Path(here, name)
-            if path.suffix.lower() in TEXT_SUFFIXES and not name.startswith("."):
-                yield path.relative_to(folder).as_posix(), path
-
-
-def _unreadable(error: OSError) -> NoReturn:
-    raise SourceError(f"A folder cannot be read: {error}. Check the rights.") from error
-
-
-def _text_files(files: Iterable[tuple[str, Path]], on_bad: OnBad) -> Iterator[Passage]:
-    """One passage a file."""
-    for name, path in files:
-        try:
-            yield _text_file(name, path)
-        except SourceError as error:
-            on_bad(BadLine(str(path), None, str(error)))
-
-
-def _text_file(name: str, path: Path) -> Passage:
-    """A text file as one document."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise SourceError(f"cannot be read: {error}") from error
-    return text_document(name, content)
-
-
-def text_document(name: str, content: bytes) -> Passage:
-    """The content of a text file as one document, whose id is the file's name.
-
-    The first heading of Markdown is its title.
+    Args:
+        id_: For one that says none.
+        title: Likewise.
 
     Raises:
-        SourceError: It is empty, or not UTF-8.
+        SourceError: It has no text, or holds what cannot be stored; says why.
     """
-    path = PurePath(name)
-    text = clean(_decode(content.removeprefix(_BYTE_ORDER_MARK))).strip()
-    title = path.stem
-    heading = _HEADING.search(text) if path.suffix.lower() == ".md" else None
-    if heading:
-        title = heading[1].strip().rstrip("#").rstrip() or title
-        if heading.start() == 0:  # otherwise something stands above, and it is part of the text
-            text = text[heading.end() :].strip()
-    return parse_record({"id": name, "title": title, "text": text})
+    if found.error:
+        raise SourceError(found.error)
+    cleaned = [(level, clean(text).strip()) for level, text in found.blocks]
+    blocks = [(level, text) for level, text in cleaned if text]
+    if not blocks:
+        raise SourceError("holds no text; pictures of pages have to be recognised first")
+    passage = parse_record(
+        {
+            "id": found.id or id_,
+            "title": found.title[:LONGEST_TITLE] or title,
+            "text": joined(blocks),
+            "metadata": found.metadata,
+        }
+    )
+    return HeadedDocument(passage.id, passage.title, passage.text, passage.metadata, blocks=blocks)
 
 
 def _id(record: Mapping[str, object]) -> str:

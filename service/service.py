@@ -24,7 +24,7 @@ from service.http.problems import Problem, key_of, request_id_of
 from service.http.tracing import record_retrieval
 from service.ingest.bodies import UploadSpace
 from service.ingest.job_runner import JobRunner
-from service.ingest.sandbox import Sandbox
+from service.ingest.sandbox import FileReader
 from service.ingest.writer import CollectionWriter
 from service.logs import LOG
 from service.refresh import Refresher
@@ -80,7 +80,7 @@ class Service:
             settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wye-documents")
-        self.sandbox = Sandbox(settings.documents.limits)
+        self.sandbox = FileReader(settings.documents.limits)
         self.uploads = UploadSpace(settings.documents.upload_bytes)
         self.writers = {
             name: CollectionWriter(

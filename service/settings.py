@@ -12,9 +12,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
+from backends.readers.found import Limits
 from router.errors import SettingsError
 from router.settings import FIXED, RETIRED, Settings, load, markdown, retire
-from service.ingest.extract import Limits
 
 LONGEST_DEADLINE_MS = 60_000
 """The most time that a request may ask for."""
@@ -35,9 +35,9 @@ class DocumentSettings:
         wait_seconds: For another process that is writing, before a change is refused.
         keep_seconds: How long a job that has ended can still be asked about.
         group_passages: Of a job that are written together, after which others have their turn.
-        read_seconds: Of processor time to read a PDF or DOCX file.
+        read_seconds: Of processor time to read a file that is neither text nor JSON lines.
         read_memory_mb: To read it in.
-        unpacked_mb: Of a DOCX file when it is decompressed.
+        unpacked_mb: Of a DOCX file when it is decompressed, and of all that is found in a file.
         pages: Of a PDF file.
         characters: Of one document.
     """

@@ -84,7 +84,8 @@ def prompt_injection_fence(target: Target) -> Outcome:
         target.send("POST", "/v1/answer", json=asked)
     target.send("DELETE", "/v1/documents/injected")
     told = [each["messages"][-1]["content"] for each in target.generator.asked]
-    bare = [line for line in forged if told and _at_start(line, told[0])]
+    own = {"Passages:": 1}
+    bare = [line for line in forged if told and _starts(line, told[0]) > own.get(line, 0)]
     fenced = len({*told}) > 1  # by something that nobody can guess
     said = (
         f"{len(bare)} of 3 forged lines stand as they are; {'a' if fenced else 'no'} random fence"
@@ -92,8 +93,9 @@ def prompt_injection_fence(target: Target) -> Outcome:
     return Outcome(bool(told) and (not bare or fenced), said)
 
 
-def _at_start(line: str, prompt: str) -> bool:
-    return re.search(f"^{re.escape(line)}", prompt, re.MULTILINE) is not None
+def _starts(line: str, prompt: str) -> int:
+    """How many lines of a prompt begin like this."""
+    return len(re.findall(f"^{re.escape(line)}", prompt, re.MULTILINE))
 
 
 ATTACKS = (

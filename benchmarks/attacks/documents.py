@@ -73,16 +73,20 @@ def row_of_another_document(target: Target) -> Outcome:
     return Outcome(survived and whole, said)
 
 
-def metadata_of_numbers(target: Target) -> Outcome:
-    """6 MB of numbers in metadata are refused, and nobody waits while they are read."""
+def body_of_numbers(target: Target) -> Outcome:
+    """6 MB of JSON in one go are refused, and nobody waits while they are read."""
     body = '{"text": "t", "metadata": {"a": [' + "1," * 3_000_000 + "1]}}"
     with target.probing() as seen:
         kind = {"content-type": "application/json"}
         status, _ = target.send("PUT", "/v1/documents/numbers", content=body.encode(), headers=kind)
+        content = b"{}," * 2_000_000
+        many, _ = target.send("POST", "/v1/documents/delete", content=content, headers=kind)
     small = target.put("numbers", "t", metadata={"a": [1] * 100_000})
     wait, _ = longest(seen)
-    held = 400 <= status < 500 and 400 <= small < 500 and wait < 1
-    return Outcome(held, f"{status}, and 200 kB of them {small}; longest wait {wait:.1f} s")
+    held = 400 <= status < 500 and many == 413 and 400 <= small < 500 and wait < 1
+    return Outcome(
+        held, f"PUT {status}, deletion {many}, metadata of 200 kB {small}; wait {wait:.1f} s"
+    )
 
 
 def newline_in_id(target: Target) -> Outcome:
@@ -200,7 +204,7 @@ ATTACKS = (
     document_of_quotes,
     sigterm_while_busy,
     row_of_another_document,
-    metadata_of_numbers,
+    body_of_numbers,
     newline_in_id,
     terminal_controls,
     upload_client_leaves,

@@ -4,11 +4,12 @@ import json
 import signal
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import httpx2 as httpx
 
-from benchmarks.attacks.target import QUICK, Outcome, Target, longest
+from benchmarks.attacks.target import QUICK, START, Outcome, Target, longest, wait_until
 
 _START = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -198,13 +199,39 @@ def k_as_string(target: Target) -> Outcome:
     return Outcome(found == [422, 422], f"{found}")
 
 
+def too_many_connections(target: Target) -> Outcome:
+    """Connections that do nothing take no descriptor that changes of documents need."""
+    with target.serve(files=200) as server, ExitStack() as stack:
+        server.wait()
+        client = stack.enter_context(httpx.Client(base_url=server.url, timeout=30))
+        client.get("/health")
+        for _ in range(300):
+            with suppress(OSError):
+                stack.enter_context(server.connect())
+        time.sleep(2)
+        try:
+            status = client.put("/v1/documents/x", json={"text": "A bridge."}).status_code
+        except httpx.HTTPError:
+            status = 0
+        faults = sum("Too many open files" in line for line in server.lines)
+    return Outcome(status == 201 and not faults, f"PUT {status}, {faults} errors in the log")
+
+
 def metrics_folder(target: Target) -> Outcome:
-    """What a killed server leaves in the temporary folder goes with the next one."""
-    target.ready().kill()
-    left = {path.name for path in target.temporary.glob("wye-*")}
-    target.ready()  # begun anew
-    still = left & {path.name for path in target.temporary.iterdir()}
-    return Outcome(not still, f"{len(left)} left behind, {len(still)} after the next start")
+    """What a killed server of two workers leaves in the temporary folder goes with the next one."""
+    before = {*target.temporary.iterdir()}
+
+    def left() -> set[Path]:
+        return {path for path in target.temporary.glob("wye-metrics-*") if path not in before}
+
+    with target.serve(SERVE__WORKERS="2") as server:
+        wait_until(left, START)
+        server.kill()
+    old = left()
+    with target.serve(SERVE__WORKERS="2"):
+        wait_until(lambda: left() - old, START)
+        still = old & left()
+    return Outcome(bool(old) and not still, f"{len(old)} left, {len(still)} after the next start")
 
 
 def filter_statistics(target: Target) -> Outcome:
@@ -226,6 +253,7 @@ def filter_statistics(target: Target) -> Outcome:
 ATTACKS = (
     endless_header,
     slow_header,
+    too_many_connections,
     sigterm_two_workers,
     withdrawn_key,
     writable_keys_file,

@@ -72,7 +72,7 @@ class Server:
         self.lines: list[str] = []
         words = ["serve", "--index", str(index), "--port", str(self.port)]
         self.process = subprocess.Popen(
-            [*command[:1], *command[1:], *words],
+            [*command, *words],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=environment,
@@ -285,9 +285,15 @@ class Target:
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     @contextmanager
-    def serve(self, **settings: str) -> Iterator[Server]:
-        """A server of its own, perhaps not ready, with settings such as SERVE__WORKERS."""
-        server = Server(self.command, self._environment(settings), self.index())
+    def serve(self, files: int | None = None, **settings: str) -> Iterator[Server]:
+        """A server of its own, perhaps not ready, with settings such as SERVE__WORKERS.
+
+        It may open so many files.
+        """
+        command = [*self.command]
+        if files is not None:
+            command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
+        server = Server(command, self._environment(settings), self.index())
         try:
             yield server
         finally:
@@ -391,6 +397,16 @@ class Target:
             "TMPDIR": str(self.temporary),
             **{f"WYE_{name}": value for name, value in settings.items()},
         }
+
+
+def wait_until(condition: Callable[[], object], seconds: float) -> bool:
+    """Whether something holds within so many seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def longest(seen: Sequence[tuple[float, int]]) -> tuple[float, dict[int, int]]:

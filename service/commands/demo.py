@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from router.settings import Settings
+    from service.settings import ServiceSettings
     from wye import Index
 
 FOLDER = Path("demo-index")
@@ -92,8 +92,8 @@ def _serve(folder: Path, port: int | None) -> None:
     serve(index=[f"{COLLECTION}={folder}"], port=port)
 
 
-def _index(settings: "Settings", folder: Path, corpus: Path, console: "Console") -> None:
-    report = ingest_files(settings, [corpus], BadLines(strict=True).note)
+def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Console") -> None:
+    report = ingest_files(settings, [corpus], BadLines(strict=True))
     if report.interrupted:
         raise typer.Exit(130)
     total = report.added + report.updated + report.unchanged

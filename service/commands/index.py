@@ -1,7 +1,8 @@
 """`wye index`: bring an index up to date with files."""
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import chain
@@ -16,9 +17,10 @@ from service.errors import ServiceError
 from service.terminal import Bar, messages, output, say
 
 if TYPE_CHECKING:
-    from backends.documents import BadLine, OnBad
+    from backends.sources import BadLine
     from backends.store.ingest import IngestReport
-    from router.settings import Settings
+    from backends.types import Metadata, Scalar
+    from service.settings import ServiceSettings
 
 SHOWN_BAD_LINES = 20
 INTERRUPTED = 130
@@ -29,15 +31,26 @@ def index(
         list[Path],
         typer.Argument(
             metavar="SOURCE",
-            help="BEIR folders, .jsonl, .txt and .md files, or folders of text files.",
+            help="Folders or files: .txt, .md, .rst, .html, .csv, .pdf, .docx, .jsonl. A folder in "
+            "BEIR's layout gives its corpus.jsonl.",
             show_default=False,
         ),
     ],
     *,
     index: IndexOption = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first line that cannot be read.")
+        bool,
+        typer.Option("--strict", help="Write nothing if a line or a file cannot be read."),
     ] = False,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metadata",
+            metavar="KEY=VALUE",
+            help="To filter by, of every document that does not say otherwise; may come again.",
+            show_default=False,
+        ),
+    ] = None,
     chunk_words: Annotated[
         int | None,
         typer.Option(min=1, help="Longest chunk, in words. Default: 200 for text files."),
@@ -62,36 +75,61 @@ def index(
         ingest = replace(settings.ingest, entity_vectors=True)
         settings = settings.model_copy(update={"ingest": ingest})
     bad = BadLines(strict=strict)
-    report = ingest_files(settings, sources, bad.note, chunk_words=chunk_words)
+    given = dict(map(_pair, metadata or ()))
+    report = ingest_files(settings, sources, bad, chunk_words=chunk_words, metadata=given)
     bad.summarise()
     _print(report, folder_of(settings), len(bad), as_json=as_json)
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
-    if len(bad) and not (report.added or report.updated or report.unchanged):
-        raise ServiceError("No line of the sources could be read; see above for what is wrong.")
 
 
 def ingest_files(
-    settings: "Settings",
+    settings: "ServiceSettings",
     sources: Sequence[Path],
-    on_bad: "OnBad",
+    bad: "BadLines",
     *,
     chunk_words: int | None = None,
+    metadata: "Metadata | None" = None,
 ) -> "IngestReport":
     """Bring the settings' index up to date with files, showing progress; see `wye.read`.
 
     Raises:
         wye.Error: A source is missing, or of no kind that is read; the index cannot be written, or
             the models cannot be loaded.
+        ServiceError: Nothing can be read; no index is made then.
     """
     import wye
 
+    def read() -> list[wye.Reading]:
+        return [
+            wye.read(
+                source,
+                chunk_words=chunk_words,
+                metadata=metadata,
+                limits=settings.documents.limits,
+                on_bad=bad.note,
+            )
+            for source in sources
+        ]
+
     # First what fails at once; the models take seconds to load.
-    streams = [wye.read(source, chunk_words=chunk_words, on_bad=on_bad) for source in sources]
+    streams = read()
+    bad.left_out(sum((Counter(stream.left_out) for stream in streams), Counter()))
+    if bad.is_strict:
+        with messages().status("Reading"):
+            for stream in streams:
+                deque(stream, maxlen=0)
+        streams = read()
+    passages = chain.from_iterable(streams)
+    first = next(passages, None)
+    if first is None:
+        bad.summarise()
+        raise ServiceError("Nothing in the sources could be read; see above for what is wrong.")
     with messages().status("Loading the models"):
         target = wye.create(folder_of(settings), settings=settings)
+    bar = Bar(lambda: sum(stream.expected for stream in streams))
     with target, _announcing_stops():
-        return target.add(chain.from_iterable(streams), progress=Bar(expected_passages(sources)))
+        return target.add(chain([first], passages), progress=bar)
 
 
 @contextmanager
@@ -109,16 +147,15 @@ def _announcing_stops() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def expected_passages(sources: Sequence[Path]) -> int | None:
-    """About how many passages there are: lines; None where a source is not made of lines."""
-    lines = 0
-    for source in sources:
-        file = source / "corpus.jsonl" if source.is_dir() else source
-        if file.suffix != ".jsonl" or not file.is_file():
-            return None
-        with file.open("rb") as content:
-            lines += sum(block.count(b"\n") for block in iter(lambda: content.read(1 << 20), b""))
-    return lines
+def _pair(option: str) -> "tuple[str, Scalar]":
+    from backends.readers.found import scalar
+
+    key, equals, value = option.partition("=")
+    if not equals or not key.strip():
+        raise typer.BadParameter(
+            f"'{option}' is not KEY=VALUE, as in --metadata year=1894.", param_hint="--metadata"
+        )
+    return key.strip(), scalar(value)
 
 
 class BadLines:
@@ -126,7 +163,7 @@ class BadLines:
 
     def __init__(self, *, strict: bool = False) -> None:
         """Take note, or make the first bad line an error."""
-        self._strict = strict
+        self.is_strict = strict
         self._count = 0
 
     def __len__(self) -> int:
@@ -139,13 +176,30 @@ class BadLines:
         Raises:
             SourceError: When strict.
         """
-        from backends.documents import refuse
+        from backends.sources import refuse
 
-        if self._strict:
+        if self.is_strict:
             refuse(bad)
         self._count += 1
         if self._count <= SHOWN_BAD_LINES:
             say(f"Skipped: {bad}")
+
+    def left_out(self, count: Mapping[str, int]) -> None:
+        """Take note of files that are of no kind that is read, by the ending of their names.
+
+        Raises:
+            ServiceError: When strict.
+        """
+        from backends.sources import SUFFIXES, in_words
+
+        if not count:
+            return
+        if self.is_strict:
+            raise ServiceError(
+                f"The sources hold files of kinds that are not read: {in_words(count)}. Move them "
+                f"away, or index without --strict. Read are {', '.join(SUFFIXES)}."
+            )
+        say(f"Left out: {in_words(count)}.")
 
     def summarise(self) -> None:
         """Say how many there were beyond those shown."""

@@ -22,33 +22,26 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from backends.documents import (
     CHUNK_WORDS,
     METADATA_BYTES,
-    BadLine,
     chunk_passage,
     clean_metadata,
+    found_document,
     parse_record,
-    read_passages,
-    text_document,
 )
 from backends.errors import SourceError
+from backends.readers.found import BadFileError, Found
+from backends.sources import LINES, ROWS, SUFFIXES, TEXT, BadLine, read_lines, text_document
 from backends.types import Passage
 from service.http.middleware import MOST_VALUES, JsonValues
 from service.http.problems import Problem
-from service.ingest.sandbox import Sandbox, bad_file
+from service.ingest.sandbox import FileReader, bad_file
 from service.schemas.documents import DocumentBody, DocumentsRequest
 from service.settings import DocumentSettings
 
 LONGEST_ID = 512
 LONGEST_NAME = 255
-# Names of files whose lines are documents each.
-LINES = (".jsonl", ".ndjson")
-TEXTS = (".txt", ".md")
-PARSED: Mapping[str, str] = {".pdf": "pdf", ".docx": "docx"}
-KINDS = (*TEXTS, *PARSED, *LINES)
-
 _SEPARATORS = re.compile(r"[/\\]")
 # Of JSON in one line; more at once would keep everything else waiting while it is parsed.
 _LONGEST_LINE = 4_194_304
-_LONGEST_TITLE = 1_024
 _BYTES_PER_CHARACTER = 4  # at most, in UTF-8
 # Uploads as long as may be that have room on the temporary disk at once; shorter ones, more.
 _UPLOADS = 4
@@ -115,9 +108,11 @@ def base_name(given: str | None) -> str:
         raise Problem(
             422, "bad-file", f"'{name:.40}…' is too long a name; {LONGEST_NAME} characters may be."
         )
-    if suffix_of(name) not in KINDS:
+    if suffix_of(name) not in SUFFIXES:
         raise Problem(
-            415, "file-type", f"'{name:.80}' is of no kind that is read; send {', '.join(KINDS)}."
+            415,
+            "file-type",
+            f"'{name:.80}' is of no kind that is read; send {', '.join(SUFFIXES)}.",
         )
     return name
 
@@ -127,40 +122,44 @@ def suffix_of(name: str) -> str:
     return Path(name).suffix.lower()
 
 
-async def read_file(path: Path, name: str, sandbox: Sandbox) -> Passage:
-    """The document in a text, PDF or DOCX file, with its `base_name` as id.
+async def read_file(path: Path, name: str, reader: FileReader) -> Iterable[Passage]:
+    """The documents in a file of any kind; where it is one, its `base_name` is its id.
 
     Raises:
-        Problem: What is wrong with it.
+        Problem: What is wrong with it; of a line or a row, when that is taken.
     """
     suffix = suffix_of(name)
     if not path.stat().st_size:
         raise bad_file(name, "is empty")
+    if suffix in LINES:
+        return await asyncio.to_thread(_lines, path, name)
+    if suffix != TEXT:
+        return _found(await reader.read(path, suffix, name), name)
     try:
-        if suffix in TEXTS:
-            return await asyncio.to_thread(lambda: text_document(name, path.read_bytes()))
-        title, text = await sandbox.read(path, PARSED[suffix], name)
-        if not text.strip():
-            raise bad_file(name, "holds no text; pictures of pages have to be recognised first")
-        return parse_record(
-            {"id": name, "title": title[:_LONGEST_TITLE] or Path(name).stem, "text": text}
-        )
+        return [await asyncio.to_thread(lambda: text_document(name, path.read_bytes()))]
     except SourceError as error:
         raise bad_file(name, str(error)) from error
 
 
-def read_lines(path: Path, name: str) -> Iterator[Passage]:
-    """The documents in a file of JSON lines, whose path ends in .jsonl.
+def _found(found: Iterable[Found], name: str) -> Iterator[Passage]:
+    try:
+        for one in found:
+            try:
+                id_ = f"{name}:{one.line}" if one.line else name
+                yield found_document(one, id_, "" if one.line else Path(name).stem)
+            except SourceError as error:
+                place = f"cannot be read: row {one.line}: " if one.line else ""
+                raise bad_file(name, f"{place}{error}") from error
+    except BadFileError as error:
+        raise bad_file(name, str(error)) from error
 
-    Raises:
-        Problem: With the number of the first line that is none.
-    """
 
+def _lines(path: Path, name: str) -> Iterator[Passage]:
     def refuse(bad: BadLine) -> None:
         raise bad_file(name, f"cannot be read: line {bad.line}: {bad.reason}")
 
+    number = 0
     with path.open("rb") as file:
-        number = 0
         while line := file.readline(_LONGEST_LINE + 1):
             number += 1
             if len(line) > _LONGEST_LINE:
@@ -173,8 +172,7 @@ def read_lines(path: Path, name: str) -> Iterator[Passage]:
                 )
     if not number:
         raise bad_file(name, "is empty")
-    # Whole documents: they are cut into passages later, as those of other kinds.
-    yield from read_passages(path, chunk_words=_LONGEST_LINE, on_bad=refuse)
+    return read_lines(path, refuse)
 
 
 def with_metadata(passage: Passage, metadata: Mapping[str, object]) -> Passage:
@@ -230,7 +228,7 @@ class UploadSpace:
 
 @asynccontextmanager
 async def documents_of(
-    request: Request, settings: DocumentSettings, sandbox: Sandbox, space: UploadSpace
+    request: Request, settings: DocumentSettings, reader: FileReader, space: UploadSpace
 ) -> AsyncIterator[Sent]:
     """The documents of a body, whatever its kind; what was put aside for it goes at the end.
 
@@ -250,11 +248,11 @@ async def documents_of(
                 with path.open("wb") as file:
                     async for block in request.stream():
                         file.write(block)
-                sent = Sent(read_lines(path, "The body"))
+                sent = Sent(_lines(path, "The body"))
             elif kind == "multipart/form-data":
                 folder = stack.enter_context(space.taken(request, 2))
                 async with form_of(request, files=settings.files, fields=len(_FIELDS)) as form:
-                    sent = await _form(form, folder, sandbox, settings.characters)
+                    sent = await _form(form, folder, reader, settings.characters)
             else:
                 raise Problem(
                     415,
@@ -296,7 +294,7 @@ async def _json(request: Request) -> Sent:
     return Sent(passages, wanted.collection, wanted.chunk_words)
 
 
-async def _form(form: FormData, folder: Path, sandbox: Sandbox, characters: int) -> Sent:
+async def _form(form: FormData, folder: Path, reader: FileReader, characters: int) -> Sent:
     fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
     if unknown := sorted({*fields} - {*_FIELDS}):
         raise Problem(
@@ -310,20 +308,19 @@ async def _form(form: FormData, folder: Path, sandbox: Sandbox, characters: int)
     metadata = _metadata(fields.get("metadata", "{}"))
     names = [base_name(upload.filename) for upload in uploads]
     id_ = fields.get("id")
-    if id_ is not None and (len(names) > 1 or suffix_of(names[0]) in LINES):
+    if id_ is not None and (len(names) > 1 or suffix_of(names[0]) in ROWS):
         raise Problem(422, "form", "`id` is for a single file that is one document.")
     streams: list[Iterable[Passage]] = []
     for number, (upload, name) in enumerate(zip(uploads, names, strict=True)):
-        if suffix_of(name) in TEXTS and (upload.size or 0) > _BYTES_PER_CHARACTER * characters:
+        if suffix_of(name) == TEXT and (upload.size or 0) > _BYTES_PER_CHARACTER * characters:
             raise bad_file(name, f"has more than the {characters:,} characters that are stored")
         # Never under its own name: that is anything a client likes.
-        path = folder / f"{number}.jsonl"
+        path = folder / str(number)
         await asyncio.to_thread(_copy, upload.file, path)
-        if suffix_of(name) in LINES:
-            streams.append(read_lines(path, name))
-            continue
-        document = await read_file(path, name, sandbox)
-        streams.append([_renamed(document, id_) if id_ is not None else document])
+        documents = await read_file(path, name, reader)
+        if id_ is not None:
+            documents = [_renamed(document, id_) for document in documents]
+        streams.append(documents)
     return Sent(
         (with_metadata(document, metadata) for document in chain.from_iterable(streams)),
         fields.get("collection"),
@@ -338,9 +335,10 @@ def _copy(source: BinaryIO, path: Path) -> None:
 
 def _renamed(document: Passage, id_: str) -> Passage:
     try:
-        return parse_record({"id": id_, "title": document.title, "text": document.text})
+        checked = parse_record({"id": id_, "text": document.text}).id
     except SourceError as error:
         raise bad_file(document.id, f"cannot be stored under that id: {error}") from error
+    return replace(document, id=checked, document=checked)
 
 
 def _metadata(text: str) -> Mapping[str, object]:

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import JSONResponse
 
+from backends.sources import SUFFIXES
 from backends.store.documents import Removal, StoredDocument, list_documents, read_document
 from service.collections import Collection
 from service.http.auth import READ, WRITE
 from service.http.problems import Problem
-from service.ingest.bodies import KINDS, cut, documents_of, passage_of
+from service.ingest.bodies import cut, documents_of, passage_of
 from service.ingest.jobs import Job
 from service.ingest.writer import WriteResult
 from service.routes.jobs import job_value
@@ -63,10 +64,10 @@ _BODY: dict[str, Any] = {
                     "properties": {
                         "file": {
                             "type": "array",
-                            "x-endings": list(KINDS),
+                            "x-endings": list(SUFFIXES),
                             "items": {"type": "string", "format": "binary"},
                             "description": (
-                                "Files that end in .txt, .md, .pdf, .docx or .jsonl. The last part "
+                                f"Files that end in {', '.join(SUFFIXES)}. The last part "
                                 "of a file's name becomes the id of its document."
                             ),
                         },

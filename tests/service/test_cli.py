@@ -66,7 +66,8 @@ def test_many_bad_lines_are_counted_not_listed(tmp_path: Path, corpus: Path, wye
     corpus.write_text("{}\n" * 50, encoding="utf-8")
     code, _, err = wye("index", corpus, "--index", tmp_path / "new")
     assert (code, err.count("Skipped: "), "Skipped: 30 more." in err) == (2, 21, True)
-    assert "No line of the sources could be read" in err
+    assert "Nothing in the sources could be read" in err
+    assert not (tmp_path / "new").exists()
 
 
 def test_text_files_are_chunked(tmp_path: Path, wye: Run) -> None:

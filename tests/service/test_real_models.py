@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 import wye
-from backends.documents import refuse
 from featurizer.constituency.tree import parse_brackets
 from router.session import Session
-from router.settings import load_settings
 from router.types import Route
 from service.commands.demo import judged_questions, one_of_each_kind
-from service.commands.index import ingest_files
+from service.commands.index import BadLines, ingest_files
+from service.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -123,7 +122,7 @@ def test_what_the_readme_and_the_demo_ask_is_answered_first_by_auto(tmp_path: Pa
 def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:
     settings = load_settings(index=tmp_path / "index")
     corpus = write_corpus(tmp_path / "corpus.jsonl", seed=3)
-    ingest_files(settings, [corpus], refuse)
+    ingest_files(settings, [corpus], BadLines(strict=True))
     container = Session.open(settings, tmp_path / "index")
     try:
         for route in Route:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from selenium.webdriver.common.keys import Keys
 
+from backends.sources import SUFFIXES
 from backends.types import Passage
 from service.http.keys import Scope, append_key, new_key
-from service.ingest.bodies import KINDS
 from service.settings import DocumentSettings
 from tests.service.fakes import Library, Shelf, stored
 
@@ -52,7 +52,7 @@ def test_files_are_added_and_found_and_deleted_only_when_confirmed(
 ) -> None:
     page = visit(shelf, refresh_seconds=0.05)
     open_documents(page)
-    assert page.one("#files").get_attribute("accept") == ",".join(KINDS)
+    assert page.one("#files").get_attribute("accept") == ",".join(SUFFIXES)
     note = tmp_path / "iron bridge.md"
     note.write_text("# Iron Bridge\n\nThe Iron Bridge crosses the Severn.")
     send(page, note)

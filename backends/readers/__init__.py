@@ -1,0 +1,1 @@
+"""Files of every kind to titles, blocks of text and metadata, in a process with limits."""

@@ -1,0 +1,88 @@
+"""The program that reads files which come from anybody; `sandbox` runs it.
+
+python -m backends.readers.extract < SOCKET
+
+For each request, the ending of a file's name and limits with two open files, it makes a process
+that reads the one and writes what it finds to the other, a JSON object on each line. That process
+opens no other file, and the system ends it when it takes too much time or memory.
+"""
+
+import importlib
+import json
+import os
+import resource
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import BinaryIO
+
+from backends.readers import markup, office
+from backends.readers.found import BadFileError, Found, Limits
+
+Reader = Callable[[BinaryIO, Limits], Iterator[Found]]
+
+READERS: Mapping[str, tuple[Reader, str]] = {
+    ".md": (markup.markdown, "markdown_it"),
+    ".rst": (markup.rst, "docutils.core"),
+    ".html": (markup.html, "lxml.etree"),
+    ".htm": (markup.html, "lxml.etree"),
+    ".csv": (office.csv, "csv"),
+    ".pdf": (office.pdf, "pypdf"),
+    ".docx": (office.docx, "docx"),
+}
+"""Ending of a file's name -> its reader, and the library that this takes long to load."""
+
+
+def read(source: BinaryIO, target: BinaryIO, suffix: str, limits: Limits) -> None:
+    """Write what a file holds, or as the last line what is wrong with it."""
+    kind = suffix.lstrip(".").upper()
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.seconds, limits.seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limits.unpacked_bytes, limits.unpacked_bytes))
+    try:
+        for found in READERS[suffix][0](source, limits):
+            # ASCII, since a damaged file may hold what no encoding can write.
+            target.write(json.dumps(asdict(found)).encode() + b"\n")
+        return
+    except BadFileError as error:
+        said = str(error)
+    except MemoryError:
+        said = "takes more memory to read than is allowed here"
+    except RecursionError:
+        said = f"is nested too deeply for a {kind} file"
+    except Exception as error:  # noqa: BLE001 - a damaged file fails in any way it likes
+        said = f"cannot be read as a {kind} file ({type(error).__name__})"
+    target.write(json.dumps(asdict(Found(error=said))).encode() + b"\n")
+
+
+def serve(requests: socket.socket) -> None:
+    """Answer each request with the exit code of the process that read the file."""
+    while True:
+        said, files, _, _ = socket.recv_fds(requests, 4096, 2)
+        if not said:
+            return
+        request = json.loads(said)
+        # Before the fork: the next file of its kind needs not load it again.
+        importlib.import_module(READERS[request["suffix"]][1])
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                requests.close()
+                with os.fdopen(files[0], "rb") as source, os.fdopen(files[1], "wb") as target:
+                    read(source, target, request["suffix"], Limits(**request["limits"]))
+                code = 0
+            finally:
+                os._exit(code)
+        for file in files:
+            os.close(file)
+        _, status = os.waitpid(child, 0)
+        requests.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    # What a library says of a file would be said to nobody.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    with socket.socket(fileno=sys.stdin.fileno()) as served:
+        serve(served)

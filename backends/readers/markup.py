@@ -1,0 +1,388 @@
+"""Readers of Markdown, HTML and reStructuredText: their text without the markup, and headings."""
+
+import datetime
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, BinaryIO
+
+from backends.readers.found import BadFileError, Block, Found, Limits, document, one_line
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FRONT = re.compile(
+    r"---[ \t]*\r?\n(?=[\w\"'][^\n]*:)(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S
+)
+_LONGEST_FRONT = 65_536
+
+
+def decoded(content: bytes) -> str:
+    """Text of UTF-8 bytes.
+
+    Raises:
+        BadFileError: They are none.
+    """
+    try:
+        return content.removeprefix(_BYTE_ORDER_MARK).decode()
+    except UnicodeDecodeError as error:
+        byte = content.removeprefix(_BYTE_ORDER_MARK)[error.start]
+        raise BadFileError(f"is not UTF-8: byte {error.start} is 0x{byte:02x}") from error
+
+
+def front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """Metadata of the YAML at the beginning of a text, and the rest of it.
+
+    Nested keys are joined by dots, dates become ISO 8601, and what is neither a value nor a list of
+    values is left out.
+
+    Raises:
+        BadFileError: It is no YAML, too long, or uses aliases.
+    """
+    found = _FRONT.match(text)
+    if not found:
+        return {}, text
+    if len(found[1]) > _LONGEST_FRONT:
+        raise BadFileError(f"has front matter of more than {_LONGEST_FRONT:,} characters")
+    import yaml  # noqa: PLC0415
+
+    try:
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(found[1])):
+            raise BadFileError("has front matter with aliases (*), which are not read")
+        value = yaml.safe_load(found[1])
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 2}" if mark else ""
+        reason = getattr(error, "problem", None) or type(error).__name__
+        raise BadFileError(f"has front matter that is not YAML{place}: {reason}") from error
+    if not isinstance(value, dict):
+        raise BadFileError("has front matter that is not made of lines like `author: Jane`")
+    return dict(_flat(value, "")), text[found.end() :]
+
+
+def _flat(value: Mapping[object, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, entry in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(entry, dict):
+            yield from _flat(entry, f"{name}.")
+        elif isinstance(entry, list):
+            if kept := [_plain(item) for item in entry if _is_value(item)]:
+                yield name, kept
+        elif _is_value(entry):
+            yield name, _plain(entry)
+
+
+def _is_value(value: object) -> bool:
+    return isinstance(value, str | int | float | datetime.date)
+
+
+def _plain(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+def _with_front_matter(metadata: dict[str, Any], blocks: Iterable[Block], limits: Limits) -> Found:
+    title = metadata.get("title")
+    if isinstance(title, str) and title.strip():
+        del metadata["title"]
+        return document(blocks, limits, title=one_line(title), metadata=metadata)
+    return document(blocks, limits, metadata=metadata)
+
+
+def markdown(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+    """A Markdown file, tables and front matter included."""
+    metadata, text = front_matter(decoded(file.read()))
+    yield _with_front_matter(metadata, _markdown(text), limits)
+
+
+def _markdown(text: str) -> Iterator[Block]:
+    from markdown_it import MarkdownIt  # noqa: PLC0415
+
+    level = 0
+    cells: list[str] | None = None  # of the row of a table
+    mark = ""  # of the item that begins here
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        kind = token.type
+        if kind == "heading_open":
+            level = int(token.tag[1])
+        elif kind == "heading_close":
+            level = 0
+        elif kind == "inline":
+            said = _inline(token.children or ())
+            if cells is not None:
+                cells.append(one_line(said))
+            else:
+                yield (level, said) if level else (0, mark + said)
+                mark = ""
+        elif kind in ("fence", "code_block"):
+            yield 0, mark + token.content.rstrip()
+            mark = ""
+        elif kind == "html_block":
+            yield from _html(token.content)
+        elif kind == "list_item_open":
+            mark = f"{token.info}. " if token.info else "- "
+        elif kind == "tr_open":
+            cells = []
+        elif kind == "tr_close":
+            yield 0, _row(cells or ())
+            cells = None
+
+
+def _row(cells: Iterable[str]) -> str:
+    return " | ".join(cell for cell in cells if cell)
+
+
+def _inline(tokens: Iterable[Any]) -> str:
+    said = []
+    for token in tokens:
+        if token.type in ("softbreak", "hardbreak"):
+            said.append("\n")
+        elif token.type == "image":
+            said.append(_inline(token.children or ()))
+        elif token.type in ("text", "code_inline", "text_special"):
+            said.append(token.content)
+    return "".join(said)
+
+
+# What is no text of a page.
+_LEFT_OUT = frozenset(
+    """aside button canvas dialog footer form head iframe math nav noscript object script
+    select style svg template textarea""".split()  # noqa: SIM905 - names read better as words
+)
+_BLOCKS = frozenset(
+    """address article blockquote body br center dd details div dl dt fieldset figcaption
+    figure header hr li main ol p pre section summary tbody tfoot thead ul""".split()  # noqa: SIM905 - names read better as words
+)
+_HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
+
+
+def html(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+    """The main text of a page: without navigation, scripts, forms and the like.
+
+    The title is the only heading of the highest level, else what the page calls itself.
+    """
+    content = file.read()
+    try:
+        metadata, source = front_matter(content.removeprefix(_BYTE_ORDER_MARK).decode())
+    except UnicodeDecodeError:  # the page says in which encoding it is
+        yield _page(content, {}, limits)
+        return
+    yield _page(source, metadata, limits)
+
+
+def _page(source: str | bytes, metadata: dict[str, Any], limits: Limits) -> Found:
+    blocks = [*_html(source)]
+    found = _with_front_matter(metadata, blocks, limits)
+    if found.title:
+        return found
+    root = _parsed(source)
+    named = root.find(".//title") if root is not None else None
+    title = one_line("".join(named.itertext())) if named is not None else ""
+    return Found(title, found.blocks, found.metadata)
+
+
+def _parsed(source: str | bytes) -> Any:  # noqa: ANN401 - lxml has no types
+    from lxml import etree  # noqa: PLC0415
+
+    # Text that says it is in another encoding is refused by lxml, so it gets bytes.
+    encoding = "utf-8" if isinstance(source, str) else None
+    content = source.encode("utf-8", "replace") if isinstance(source, str) else source
+    parser = etree.HTMLParser(
+        encoding=encoding, remove_comments=True, remove_pis=True, no_network=True
+    )
+    return etree.fromstring(content, parser) if content.strip() else None
+
+
+def _html(source: str | bytes) -> Iterator[Block]:
+    from lxml import etree  # noqa: PLC0415
+
+    root = _parsed(source)
+    if root is None:
+        return
+    mains = root.findall(".//main") or root.findall(".//*[@role='main']")
+    if not mains:
+        mains = root.findall(".//article")
+    if len(mains) == 1 and "".join(mains[0].itertext()).strip():
+        root = mains[0]
+    page = _Page()
+    walker = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walker:
+        left_out = element.tag in _LEFT_OUT or "hidden" in element.attrib or _is_anchor(element)
+        if event == "start" and left_out:
+            walker.skip_subtree()
+        elif event == "start":
+            yield from page.begin(element.tag)
+            page.say(element.text)
+        else:
+            if not left_out:
+                yield from page.end(element.tag)
+            if element is not root:
+                page.say(element.tail)
+    yield from page.flush()
+
+
+class _Page:
+    """The block of a page that is being read."""
+
+    def __init__(self) -> None:
+        self._said: list[str] = []
+        self._level = self._rows = self._pre = 0
+
+    def say(self, text: str | None) -> None:
+        """Go on with a text."""
+        self._said.append(text or "")
+
+    def begin(self, tag: str) -> Iterator[Block]:
+        """Take a tag that opens."""
+        yield from self._border(tag)
+        self._rows += tag == "tr"
+        self._pre += tag == "pre"
+        if tag in _HEADINGS:
+            self._level = int(tag[1])
+        elif tag == "li" and not self._rows:
+            self.say("- ")
+
+    def end(self, tag: str) -> Iterator[Block]:
+        """Take a tag that closes."""
+        if tag in ("td", "th"):
+            self.say(" | ")
+        yield from self._border(tag)
+        self._rows -= tag == "tr"
+        self._pre -= tag == "pre"
+        if tag in _HEADINGS:
+            self._level = 0
+
+    def _border(self, tag: str) -> Iterator[Block]:
+        # The cells of a row are one block, whatever is in them.
+        if tag in _HEADINGS or tag in ("tr", "table") or (tag in _BLOCKS and not self._rows):
+            yield from self.flush()
+        elif tag in _BLOCKS:
+            self.say(" ")
+
+    def flush(self) -> Iterator[Block]:
+        """End the block."""
+        text = "".join(self._said)
+        self._said.clear()
+        text = text.strip("\n") if self._pre else one_line(text).strip("| ")
+        if text and text != "-":
+            yield self._level, text
+
+
+def _is_anchor(element: Any) -> bool:  # noqa: ANN401 - lxml has no types
+    """Whether it is the mark beside a heading that links to it."""
+    return element.tag == "a" and "headerlink" in (element.get("class") or "")
+
+
+def rst(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+    """A reStructuredText file, of which nothing else is read: no include, no raw text.
+
+    Directives and roles of Sphinx give the text that they hold. Fields at the beginning are
+    metadata.
+    """
+    from docutils import nodes  # noqa: PLC0415
+    from docutils.core import publish_doctree  # noqa: PLC0415
+
+    metadata, text = front_matter(decoded(file.read()))
+    _accept_sphinx()
+    settings = {
+        "_disable_config": True,
+        "file_insertion_enabled": False,
+        "raw_enabled": False,
+        "report_level": 5,
+        "halt_level": 5,
+        "syntax_highlight": "none",
+        "line_length_limit": limits.characters,
+    }
+    tree = publish_doctree(text, settings_overrides=settings)
+    for fields in tree.findall(nodes.docinfo):
+        metadata = {**dict(_fields(fields)), **metadata}
+    yield _with_front_matter(metadata, _rst(tree, 1), limits)
+
+
+def _fields(fields: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - docutils has no types
+    for field in fields.children:
+        if field.tagname == "field":
+            yield field[0].astext(), one_line(field[1].astext())
+        else:
+            yield field.tagname, one_line(field.astext())
+
+
+_RST_LEFT_OUT = frozenset(
+    """comment docinfo image meta pending raw substitution_definition system_message target
+    topic""".split()  # noqa: SIM905 - names read better as words
+)
+_RST_BLOCKS = frozenset(
+    """paragraph literal_block doctest_block math_block rubric term line attribution caption
+    title""".split()  # noqa: SIM905 - names read better as words
+)
+
+
+def _rst(node: Any, level: int, mark: str = "") -> Iterator[Block]:  # noqa: ANN401
+    for child in node.children:
+        tag = child.tagname
+        if tag in _RST_LEFT_OUT:
+            continue
+        if tag == "title" and node.tagname in ("document", "section"):
+            yield level, child.astext()
+        elif tag in _RST_BLOCKS:
+            yield 0, mark + child.astext()
+            mark = ""
+        elif tag == "row":
+            yield 0, _row(one_line(cell.astext()) for cell in child.children)
+        elif tag == "section":
+            yield from _rst(child, level + 1)
+        elif tag == "list_item":
+            yield from _rst(child, level, "- ")
+        elif hasattr(child, "children"):
+            yield from _rst(child, level, mark)
+
+
+# Of Sphinx: what holds no text, and what holds code.
+_NOTHING = frozenset(["toctree", "index", "currentmodule", "module", "highlight", "tabularcolumns"])
+_CODE = frozenset(["code", "code-block", "sourcecode", "literalinclude", "prompt", "testcode"])
+
+
+class _Any(dict[str, Any]):
+    """The same for any key."""
+
+    def __missing__(self, key: str) -> Any:  # noqa: ANN401 - whatever it holds
+        return self[""]
+
+
+def _accept_sphinx() -> None:
+    """Read what docutils does not know as the text that it holds."""
+    from docutils import nodes  # noqa: PLC0415
+    from docutils.parsers.rst import Directive, directives, roles  # noqa: PLC0415
+
+    class Other(Directive):  # type: ignore[misc]
+        optional_arguments = 1
+        final_argument_whitespace = True
+        has_content = True
+
+        option_spec = _Any({"": directives.unchanged})
+
+        def run(self) -> list[Any]:
+            if self.name in _NOTHING:
+                return []
+            text = "\n".join(self.content)
+            if self.name in _CODE:
+                return [nodes.literal_block(text, text)] if text else []
+            held = nodes.container()
+            if self.arguments:
+                said, _ = self.state.inline_text(self.arguments[0], self.lineno)
+                held += nodes.paragraph("", "", *said)
+            self.state.nested_parse(self.content, self.content_offset, held)
+            return [held]
+
+    def text_of(
+        _name: str, rawtext: str, text: str, *_: object, **__: object
+    ) -> tuple[list[Any], list[Any]]:
+        shown = re.sub(r"\s*<[^<>]*>$", "", text).lstrip("~!") or text
+        return [nodes.inline(rawtext, shown)], []
+
+    def directive(name: str, language: Any, tree: Any) -> tuple[Any, list[Any]]:  # noqa: ANN401
+        found = None if name in _CODE else known_directive(name, language, tree)[0]
+        return found or Other, []
+
+    def role(name: str, language: Any, lineno: int, reporter: Any) -> tuple[Any, list[Any]]:  # noqa: ANN401
+        found, _ = known_role(name, language, lineno, reporter)
+        return found or text_of, []
+
+    known_directive, known_role = directives.directive, roles.role
+    directives.directive, roles.role = directive, role

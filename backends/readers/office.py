@@ -1,0 +1,176 @@
+"""Readers of PDF, DOCX and CSV files."""
+
+import csv as csv_module
+import io
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, BinaryIO
+
+from backends.readers.found import BadFileError, Block, Found, Limits, document, one_line, scalar
+from backends.readers.markup import decoded
+
+# Parts of a DOCX file; a real one has dozens.
+_MOST_PARTS = 10_000
+
+
+def pdf(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+    """A PDF file, page by page; one that is locked is read where the empty password opens it.
+
+    Raises:
+        BadFileError: It needs a password, or is too long.
+    """
+    from pypdf import PdfReader  # noqa: PLC0415
+
+    reader = PdfReader(file)
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise BadFileError("is encrypted; save it without a password")
+    pages = len(reader.pages)
+    if pages > limits.pages:
+        raise BadFileError(f"has {pages:,} pages, and {limits.pages:,} are read; send it in parts")
+    found = document(((0, page.extract_text()) for page in reader.pages), limits)
+    title = reader.metadata.title if reader.metadata else None
+    yield Found(one_line(title) if isinstance(title, str) else "", found.blocks)
+
+
+def docx(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+    """A DOCX file, tables included, in the order of the document.
+
+    Raises:
+        BadFileError: It is no such file, too much when it is decompressed, or has a document type
+            declaration: entities, which would be left out of the text without a word.
+    """
+    _check_archive(file, limits)
+    from docx import Document  # noqa: PLC0415
+
+    whole = Document(file)
+    if whole.element.getroottree().docinfo.internalDTD is not None:
+        raise BadFileError("declares entities, which no DOCX file needs; save it again")
+    found = document(_blocks(whole), limits)
+    title = found.title or one_line(whole.core_properties.title or "")
+    yield Found(title, found.blocks)
+
+
+def _blocks(whole: Any) -> Iterator[Block]:  # noqa: ANN401 - its XML has no types
+    from docx.table import Table  # noqa: PLC0415
+
+    levels = {style.style_id: _level(style.name or "") for style in whole.styles}
+    for block in whole.iter_inner_content():
+        if isinstance(block, Table):
+            for row in _rows(block._tbl):
+                yield 0, row
+        else:
+            yield levels.get(block._p.style or "", 0), block.text
+
+
+def _level(style: str) -> int:
+    """The level of headings of a style, by the name that it has in every language."""
+    if style == "Title":
+        return 1
+    number = style.removeprefix("Heading ")
+    return int(number) + 1 if number in set("123456789") else 0
+
+
+def _rows(table: Any) -> Iterator[str]:  # noqa: ANN401
+    """The rows of a table; a cell that spans rows is in each, one that spans columns once."""
+    above: dict[int, str] = {}
+    for row in table.tr_lst:
+        column = row.grid_before
+        said: list[str] = []
+        for cell in row.tc_lst:
+            if cell.vMerge == "continue":
+                text = above.get(column, "")
+            else:
+                text = "\n".join(paragraph.text for paragraph in cell.p_lst).strip()
+            above[column] = text
+            column += cell.grid_span
+            said.append(text)
+        yield " | ".join(dict.fromkeys(filter(None, said)))
+
+
+def _check_archive(file: BinaryIO, limits: Limits) -> None:
+    """Look at what an archive says of itself; Python unpacks no more of a part than is said."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            parts = archive.infolist()
+    except zipfile.BadZipFile as error:
+        raise BadFileError("is not a DOCX file") from error
+    if any(part.flag_bits & 1 for part in parts):
+        raise BadFileError("is encrypted; save it without a password")
+    unpacked = sum(part.file_size for part in parts)
+    if len(parts) > _MOST_PARTS or unpacked > limits.unpacked_bytes:
+        raise BadFileError(
+            f"unpacks to {unpacked:,} bytes in {len(parts):,} parts, and "
+            f"{limits.unpacked_bytes:,} bytes in {_MOST_PARTS:,} are read"
+        )
+    file.seek(0)
+
+
+def csv(file: BinaryIO, limits: Limits) -> Iterator[Found]:
+    """A CSV file, a document for each row.
+
+    The first row names the columns. `text` is the text, or else the column with the longest texts;
+    `id` (or `_id`) and `title` are what they say; all others are metadata. In a column of nothing
+    but numbers, or of true and false, values are such.
+
+    Raises:
+        BadFileError: It has no header, or a field is too long.
+    """
+    text = decoded(file.read())
+    header = text.partition("\n")[0]
+    delimiter = max(",;\t", key=header.count)
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        csv_module.field_size_limit(limits.characters)
+        reader = csv_module.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        try:
+            for row in reader:
+                if any(map(str.strip, row)):
+                    yield reader.line_num, row
+        except csv_module.Error as error:
+            raise BadFileError(f"has a line that is no CSV, {reader.line_num}: {error}") from error
+
+    names = [one_line(name) for name in next(rows(), (0, [""]))[1]]
+    if len({*names}) < len(names) or "" in names:
+        raise BadFileError("has no header: its first row names each column, and all differently")
+    lengths = [0] * len(names)
+    typed = [True] * len(names)
+    for _, row in islice(rows(), 1, None):
+        for place, cell in enumerate(row[: len(names)]):
+            lengths[place] += len(cell)
+            typed[place] &= not cell.strip() or not isinstance(scalar(cell.strip()), str)
+    folded = [name.casefold() for name in names]
+    roles = {
+        "text": folded.index("text") if "text" in folded else lengths.index(max(lengths)),
+        "title": folded.index("title") if "title" in folded else -1,
+        "id": next((folded.index(name) for name in ("_id", "id") if name in folded), -1),
+    }
+    rest = [place for place in range(len(names)) if place not in roles.values()]
+    for line, row in islice(rows(), 1, None):
+        yield _row_document(line, row, names, roles, [(n, typed[n]) for n in rest])
+
+
+def _row_document(
+    line: int,
+    row: Sequence[str],
+    names: Sequence[str],
+    roles: dict[str, int],
+    rest: Iterable[tuple[int, bool]],
+) -> Found:
+    if len(row) > len(names):
+        error = f"has {len(row)} fields, and the header {len(names)}"
+        return Found(line=line, error=error)
+    cells = [cell.strip() for cell in row] + [""] * (len(names) - len(row))
+    if not cells[roles["text"]]:
+        return Found(line=line, error="text is empty")
+    return Found(
+        title=cells[roles["title"]] if roles["title"] >= 0 else "",
+        blocks=[(0, cells[roles["text"]])],
+        metadata={
+            names[place]: scalar(cells[place]) if is_typed else cells[place]
+            for place, is_typed in rest
+            if cells[place]
+        },
+        id=cells[roles["id"]] if roles["id"] >= 0 else "",
+        line=line,
+    )

@@ -1,0 +1,215 @@
+"""Files of every kind and folders of them, and every way in which a line can be bad."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.errors import SourceError
+from backends.sources import BadLine, Source
+from backends.types import Metadata, Passage
+
+
+def write(path: Path, *lines: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\n".join(x.encode() if isinstance(x, str) else x for x in lines))
+    return path
+
+
+def read(path: Path, chunk_words: int | None = None) -> tuple[list[Passage], list[BadLine]]:
+    bad: list[BadLine] = []
+    return list(Source(path).passages(chunk_words=chunk_words, on_bad=bad.append)), bad
+
+
+def test_a_beir_folder(tmp_path: Path) -> None:
+    write(
+        tmp_path / "corpus.jsonl",
+        '{"_id": "1", "title": "T", "text": "One.", "metadata": {"year": 1999, "tags": ["a", 2]}}',
+        '{"_id": "2", "title": "", "text": "Two.", "metadata": {}}',
+    )
+    write(tmp_path / "queries.jsonl", '{"_id": "q", "text": "Which?"}')
+    one = Passage("1", "T", "One.", {"year": 1999, "tags": ["a", 2]})
+    assert read(tmp_path) == ([one, Passage("2", "", "Two.")], [])
+
+
+def test_a_jsonl_file_may_leave_out_what_is_optional(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x.jsonl",
+        b'\xef\xbb\xbf{"id": "a", "text": "One."}\r',
+        "",
+        "   ",
+        '{"_id": 7, "id": "b", "text": " Two. ", "title": null, "metadata": null, "extra": {}}',
+    )
+    assert read(path) == ([Passage("a", "", "One."), Passage("7", "", " Two. ")], [])
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"_id": "x", "text": "y"', "not JSON: Expecting ',' delimiter at column"),
+        ("hello", "not JSON: Expecting value at column 1"),
+        ('["x"]', "is a list, not an object"),
+        ("3", "is a number, not an object"),
+        ('{"text": "y"}', "_id is missing"),
+        ('{"_id": null, "text": "y"}', "_id is missing"),
+        ('{"_id": " ", "text": "y"}', "_id is empty"),
+        ('{"_id": true, "text": "y"}', "_id is a boolean, not a string"),
+        ('{"_id": 1.5, "text": "y"}', "_id is a number, not a string"),
+        *(
+            (
+                f'{{"_id": "a{bad}b", "text": "y"}}',
+                "holds a control character or half a surrogate pair",
+            )
+            for bad in ("\\u0000", "\\n", "\\t", "\\r", "\\u009b", "\\u202e", "\\ud800")
+        ),
+        (
+            f'{{"_id": "x", "text": "y", "metadata": {{"k": [{"1," * 256}1]}}}}',
+            "257 values; at most",
+        ),
+        (
+            f'{{"_id": "x", "text": "y", "metadata": {{"k": "{"é" * 8_192}"}}}}',
+            "metadata has 16,393 bytes as JSON; at most 16,384",
+        ),
+        (
+            json.dumps({"_id": "x", "text": "y", "metadata": dict.fromkeys(range(65), 1)}),
+            "metadata has 65 keys; at most 64",
+        ),
+        (f'{{"_id": "x", "text": "y", "metadata": {{"k": {"9" * 400}}}}}', "more than 300 digits"),
+        ('{"_id": "a\\ud83d", "text": "y"}', "half a surrogate pair"),
+        ('{"_id": "x"}', "text is missing"),
+        ('{"_id": "x", "text": null}', "text is empty"),
+        ('{"_id": "x", "text": " \\n\\u0000\\ud83d "}', "text is empty"),
+        ('{"_id": "x", "text": ["y"]}', "text is a list, not a string"),
+        ('{"_id": "x", "text": "y", "title": 3}', "title is a number, not a string"),
+        ('{"_id": "x", "text": "y", "metadata": []}', "metadata is a list, not an object"),
+        ('{"_id": "x", "text": "y", "metadata": {"k": {}}}', "metadata 'k' holds an object"),
+        ('{"_id": "x", "text": "y", "metadata": {"k": [[]]}}', "metadata 'k' holds a list"),
+        ('{"_id": "x", "text": "y", "metadata": {"k": NaN}}', "NaN is not a number"),
+        ('{"_id": "x", "text": "y", "metadata": {"k": 1e999}}', "'k' is inf"),
+        ('{"_id": "ok", "text": "again"}', "id 'ok' came up before in this file"),
+        (b'{"_id": "x", "text": "caf\xe9"}', "not UTF-8: byte 25 is 0xe9"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"_id": ' + "9" * 5000 + ', "text": "y"}', "not JSON that we read"),
+    ],
+)
+def test_a_bad_line_is_reported_and_passed_over(
+    tmp_path: Path, line: str | bytes, reason: str
+) -> None:
+    path = write(
+        tmp_path / "x.jsonl", '{"_id": "ok", "text": "y"}', line, '{"_id": "z", "text": "y"}'
+    )
+    passages, bad = read(path)
+    assert [passage.id for passage in passages] == ["ok", "z"]
+    [only] = bad
+    assert (only.file, only.line) == (str(path), 2)
+    assert reason in only.reason
+    assert str(only).startswith(f"{path}:2: ")
+    with pytest.raises(SourceError, match=r"x\.jsonl:2: .* read leniently"):
+        list(Source(path).passages())
+
+
+def test_control_characters_go_and_all_other_scripts_stay(tmp_path: Path) -> None:
+    text = "a\u0000b\u0007c\r\nd\re\x0cf\tg\x85h\x9b\u202e 👩‍👩‍👧 שלום مرحبا \u202b \ud83d!"
+    record = {"id": "é😀", "title": " a\n\u0001b ", "text": text, "metadata": {"k\0": "v\0"}}
+    kept = "abc\nd\ne\nf\tg\nh 👩‍👩‍👧 שלום مرحبا \u202b !"
+    found = read(write(tmp_path / "x.jsonl", json.dumps(record)))
+    assert found == ([Passage("é😀", "a b", kept, {"k": "v"})], [])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=60))
+def test_no_bytes_stop_the_reading(tmp_path: Path, content: bytes) -> None:
+    for suffix in ("jsonl", "txt", "md"):
+        read(write(tmp_path / f"x.{suffix}", content))
+
+
+def test_a_folder_of_texts_at_any_depth(tmp_path: Path) -> None:
+    write(tmp_path / "b" / "deep" / "notes.TXT", "Some notes.")
+    write(tmp_path / "a.md", "\ufeff# The *title* #\n\nBody.\n\n## More\n\nText.")
+    write(tmp_path / "c.md", "Above.\n# Below\n")
+    write(tmp_path / "d.md", "No heading. #tag")
+    write(tmp_path / ".hidden.md", "x")
+    write(tmp_path / ".git" / "x.md", "x")
+    write(tmp_path / "image.png", b"\x89PNG")
+    passages, bad = read(tmp_path)
+    assert bad == []
+    for path in tmp_path.rglob("*.*"):
+        os.utime(path, (0, 86_400.0))
+    passages, bad = read(tmp_path)
+
+    def place(path: str, folder: str = "") -> Metadata:
+        return {"path": path, "folder": folder, "modified": "1970-01-02"}
+
+    assert passages == [
+        Passage("a.md", "The title", "Body.\n\nMore\n\nText.", place("a.md")),
+        Passage("c.md", "Below", "Above.\n\nBelow", place("c.md")),
+        Passage("d.md", "d", "No heading. #tag", place("d.md")),
+        Passage("b/deep/notes.TXT", "notes", "Some notes.", place("b/deep/notes.TXT", "b/deep")),
+    ]
+
+
+def test_a_bad_text_file_is_reported_as_a_whole(tmp_path: Path) -> None:
+    write(tmp_path / "empty.txt", " \n")
+    write(tmp_path / "latin.txt", b"caf\xe9")
+    write(tmp_path / "only.md", "<!-- nothing -->")
+    write(tmp_path / "z.txt", "fine")
+    passages, bad = read(tmp_path)
+    assert [passage.id for passage in passages] == ["z.txt"]
+    assert [(Path(b.file).name, b.line, b.reason) for b in bad] == [
+        ("empty.txt", None, "text is empty"),
+        ("latin.txt", None, "is not UTF-8: byte 3 is 0xe9"),
+        ("only.md", None, "holds no text; pictures of pages have to be recognised first"),
+    ]
+    assert str(bad[0]) == f"{tmp_path / 'empty.txt'}: text is empty"
+
+
+def test_links_that_go_in_circles_are_not_followed(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "x.txt", "Text.")
+    (tmp_path / "a" / "loop").symlink_to(tmp_path)
+    (tmp_path / "a" / "gone.txt").symlink_to(tmp_path / "nowhere.txt")
+    passages, bad = read(tmp_path)
+    assert [passage.id for passage in passages] == ["a/x.txt"]
+    assert [b.reason.split(":")[0] for b in bad] == ["cannot be read"]
+
+
+def test_text_files_are_chunked_and_lines_only_when_asked_or_huge(tmp_path: Path) -> None:
+    def line(text: str) -> Path:
+        return write(tmp_path / "x.jsonl", json.dumps({"_id": "d", "text": text}))
+
+    text = "Word word word word word. " * 60  # 300 words
+    file = write(tmp_path / "long.txt", text)
+    assert [(p.id, p.document, p.chunk) for p in read(file)[0]] == [
+        ("long.txt#0000", "long.txt", 0),
+        ("long.txt#0001", "long.txt", 1),
+    ]
+    assert len(read(file, chunk_words=100)[0]) == 3
+    assert [p.id for p in read(line(text))[0]] == ["d"]
+    assert [p.id for p in read(line(text), chunk_words=100)[0]] == ["d#0000", "d#0001", "d#0002"]
+    huge = text * 600
+    passages, bad = read(line(huge))
+    assert bad == []
+    assert len(passages) == 90
+    assert {passage.document for passage in passages} == {"d"}
+    assert " ".join(passage.text for passage in passages) == huge.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere.jsonl", r"no file or folder .*nowhere\.jsonl"),
+        ("picture.png", "not a file we read. Give a file that ends in .txt, .md"),
+        (
+            "empty",
+            r"neither corpus\.jsonl nor any file that .* It holds 2 \.xyz, 1 without an",
+        ),
+    ],
+)
+def test_what_is_no_source_is_refused_at_the_call(tmp_path: Path, name: str, message: str) -> None:
+    write(tmp_path / "picture.png", b"")
+    for other in ("a.xyz", "b.XYZ", "c"):
+        write(tmp_path / "empty" / other, b"")
+    with pytest.raises(SourceError, match=message):
+        Source(tmp_path / name)
