@@ -58,9 +58,20 @@ DIGITS = 6
 """Decimals of what is printed for people and compared by programs."""
 
 
+_OBEYED = (
+    *(code for code in range(0x20) if chr(code) not in "\t\n"),
+    *range(0x7F, 0xA0),
+    *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+)
+VISIBLE = {code: f"\\u{code:04x}" for code in _OBEYED}
+"""For `str.translate`: what a terminal would obey, as escapes of JSON."""
+
+
 def rounded_json(value: object, *, indent: int | None = 2) -> str:
     """JSON to print: sorted keys, numbers of at most 6 decimals, text as it is."""
-    return json.dumps(_rounded(value), sort_keys=True, indent=indent, ensure_ascii=False)
+    text = json.dumps(_rounded(value), sort_keys=True, indent=indent, ensure_ascii=False)
+    return text.translate(VISIBLE)
 
 
 def _rounded(value: object) -> object:

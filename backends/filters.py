@@ -86,10 +86,12 @@ class Combination:
     Attributes:
         type: "and" or "or".
         filters: At least one.
+        is_fixed: Whether it is not for whoever asks to put right; see `Fixed`.
     """
 
     type: str
     filters: "tuple[Filter, ...]"
+    is_fixed: bool = False
 
     def mask(self, columns: "Columns") -> Mask:
         """(n,) which passages satisfy it."""
@@ -97,6 +99,16 @@ class Combination:
 
 
 Filter = Comparison | Combination
+
+
+class Fixed(dict[str, object]):
+    """An "and" that holds for whoever asks, beside filters of theirs, as parsed JSON.
+
+    Nothing is said of keys that no passage has: that would tell of passages which it keeps out.
+    """
+
+    def __init__(self, *filters: object) -> None:
+        super().__init__(type="and", filters=filters)
 
 
 def parse_filter(value: object) -> Filter:
@@ -236,8 +248,10 @@ class _Parser:
         if depth == 0:
             raise FilterError(f"{path} is nested deeper than {MAX_DEPTH} levels")
         parts = enumerate(filters)
-        parsed = (self.parse(part, f"{path}.filters[{i}]", depth - 1) for i, part in parts)
-        return Combination(str(node["type"]), tuple(parsed))
+        is_fixed = isinstance(node, Fixed)
+        depth -= not is_fixed
+        parsed = (self.parse(part, f"{path}.filters[{i}]", depth) for i, part in parts)
+        return Combination(str(node["type"]), tuple(parsed), is_fixed)
 
     def _comparison(self, node: Mapping[str, object], path: str) -> Comparison:
         """A key against a value or values."""
@@ -279,12 +293,12 @@ def _check_fields(node: Mapping[str, object], fields: tuple[str, ...], path: str
 
 
 def _comparisons(part: Filter) -> Iterator[Comparison]:
-    """Those that a filter makes."""
-    if isinstance(part, Combination):
+    """Those that a filter makes, as far as whoever asks chose it."""
+    if isinstance(part, Comparison):
+        yield part
+    elif not part.is_fixed:
         for one in part.filters:
             yield from _comparisons(one)
-    else:
-        yield part
 
 
 def _finite(value: Value) -> bool:

@@ -194,7 +194,7 @@ def summary(decision: Decision, seeds: Sequence[SeedStats] | None = None) -> str
         seeds: What the question names; None where nobody looked at the graph.
     """
     told = [] if seeds is None else [_named(seeds)]
-    outcome = _outcome(decision)
+    outcome = _outcome(decision, "naming nothing" if seeds is not None and not seeds else "")
     told.append(outcome[0].upper() + outcome[1:])
     return " ".join(f"{sentence}." for sentence in told)
 
@@ -222,13 +222,17 @@ def _titles(shown: dict[str, bool]) -> str:
     return f"and a passage has {'it' if len(shown) == 1 else 'each of them'} for a title"
 
 
-def _outcome(decision: Decision) -> str:
-    """What speaks for the graph and against it, and what came of that."""
+def _outcome(decision: Decision, names: str) -> str:
+    """What speaks for the graph and against it, and what came of that.
+
+    Args:
+        names: What to say instead of "what it names"; "" for just that.
+    """
     if decision.score is None:
         return decision.reason
     if decision.reason != SCORE:
         return f"{decision.route} is taken ({decision.reason})"
-    pushes = _pushes(decision.contributions)
+    pushes = _pushes(decision.contributions, {**GROUPS, "names": names or GROUPS["names"]})
     towards = [name for name, push in pushes.items() if push > 0]
     away = [name for name, push in pushes.items() if push < 0]
     more = sum(pushes.values()) > 0
@@ -255,12 +259,12 @@ def _speaks(sides: Sequence[tuple[str, Sequence[str]]]) -> str:
     return ", ".join(first + [f"{_listed(names)} {side} it" for side, names in sides[1:]])
 
 
-def _pushes(parts: Sequence[Contribution]) -> dict[str, float]:
+def _pushes(parts: Sequence[Contribution], groups: Mapping[Group, str]) -> dict[str, float]:
     """Sum of the logits of each group of features that counts beside the strongest."""
     sums: dict[str, float] = {}
     for part in parts:
         if part.name != BASELINE:
-            group = GROUPS[group_of(part.name)]
+            group = groups[group_of(part.name)]
             sums[group] = sums.get(group, 0.0) + part.logit
     strongest = max(map(abs, sums.values()), default=0.0)
     ranked = sorted(sums.items(), key=lambda item: (-abs(item[1]), item[0]))

@@ -3,7 +3,6 @@
 import os
 import shutil
 import socket
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,7 +24,8 @@ from router.types import Route
 from service.collections import WARM_UP, check_router, index_folders, router_settings
 from service.errors import ServiceError
 from service.http.auth import refuse_open_server
-from service.http.keys import KeyRing, read_keys
+from service.http.keys import KeyRing, others_write
+from service.ingest.jobs import JobStore
 from service.settings import ServiceSettings
 
 LEAST_FREE = 1 << 30
@@ -87,6 +87,8 @@ def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
     for name, folder in collections.items():
         own = settings.model_copy(update={"router": routers.get(name, settings.router)})
         yield _look(f"index {name}", partial(_index, own, folder, models))
+        if fault := JobStore(folder, name).fault:
+            yield Finding(f"jobs {name}", Health.WARNING, fault)
         if own.router != settings.router:
             yield _look(f"router {name}", partial(_router_of, own, name, folder, models))
 
@@ -157,15 +159,21 @@ def _access(settings: ServiceSettings) -> str:
     ring = KeyRing(serve.keys, serve.keys_file)
     if not ring:
         return f"No keys; only this machine is served ({serve.host})."
-    if serve.keys_file is not None:
-        mode = stat.S_IMODE(serve.keys_file.stat().st_mode)
-        if mode & 0o077:
-            return (
-                f"! Others on this machine can read {serve.keys_file}. It holds hashes only, but "
-                "chmod 600 keeps it to you."
-            )
-    count = len(serve.keys) + (len(read_keys(serve.keys_file)) if serve.keys_file else 0)
-    return f"{count} API keys."
+    path = serve.keys_file
+    if path is not None and others_write(path):
+        raise ServiceError(
+            f"Others on this machine can write {path}, and so add a key of their own. Look through "
+            f"it, then `chmod 600 {path}`."
+        )
+    if ring.fault:
+        raise ServiceError(f"{path}: {ring.fault}")
+    if path is not None and path.stat().st_mode & 0o077:
+        return (
+            f"! Others on this machine can read {path}. It holds hashes only, but chmod 600 keeps "
+            "it to you."
+        )
+    count, bound = len(ring.keys), sum(key.is_bound for key in ring.keys)
+    return f"{count} API keys{f', {bound} bound to collections or filters' if bound else ''}."
 
 
 def refuse_taken_address(host: str, port: int) -> None:

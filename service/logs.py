@@ -8,7 +8,10 @@ import json
 import logging
 import sys
 import time
+from textwrap import indent
 from typing import Any, Literal
+
+from backends.files import VISIBLE
 
 LOG = logging.getLogger("wye")
 
@@ -33,15 +36,16 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """Each event as one line for people, a traceback below it."""
+    """Each event as one line for people, a traceback below it; nothing in it begins another."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
         extra = " ".join(f"{name}={value}" for name, value in _extra(record).items())
         line = f"{_time_of(record)} {record.levelname.lower():<7} {record.getMessage()} {extra}"
+        line = line.rstrip().replace("\n", "\\n")
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
-        return line.rstrip()
+            line += "\n" + indent(self.formatException(record.exc_info), "  ")
+        return line.translate(VISIBLE)
 
 
 def configure(form: Literal["json", "text"]) -> None:

@@ -45,6 +45,7 @@ class Refresher:
         self._collections = collections
         self._models = models
         self._ring = ring
+        self._key_fault = ""
         self._metrics = metrics
         self._loaded = loaded
         self._is_written = asyncio.Event()
@@ -181,10 +182,10 @@ class Refresher:
             )
 
     def _reload_keys(self) -> None:
-        try:
-            self._ring.reload()
-        except Exception as error:  # noqa: BLE001 - the keys stay as they were
-            LOG.error("keys not reloaded", extra={"error": str(error)})
+        self._ring.reload()
+        if self._ring.fault and self._ring.fault != self._key_fault:
+            LOG.error("keys dropped", extra={"error": self._ring.fault})
+        self._key_fault = self._ring.fault
 
 
 class ServedVersions:

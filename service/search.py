@@ -39,8 +39,7 @@ class SearchParams:
     canonical: str = field(init=False)
 
     def __post_init__(self) -> None:
-        text = "" if self.filter is None else json.dumps(self.filter, sort_keys=True)
-        object.__setattr__(self, "canonical", text)
+        object.__setattr__(self, "canonical", _canonical(self.filter))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,17 @@ class RouteParams:
     """The same where only the route is wanted."""
 
     collection: str
+    filter: object | None = field(default=None, compare=False)
     max_latency_ms: float | None = None
     explain: bool = False
+    canonical: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "canonical", _canonical(self.filter))
+
+
+def _canonical(filter_: object | None) -> str:
+    return "" if filter_ is None else json.dumps(filter_, sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,10 @@ class Searcher:
         try:
             return list(
                 session.gateway.decide(
-                    questions, max_latency_ms=params.max_latency_ms, explain=params.explain
+                    questions,
+                    params.filter,
+                    max_latency_ms=params.max_latency_ms,
+                    explain=params.explain,
                 )
             )
         except Exception as error:  # noqa: BLE001 - one bad question must not fail the others

@@ -1,7 +1,7 @@
 """The running service: collections, the batcher in front of them, and what watches over both."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,7 +18,7 @@ from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
 from service.batching import Batcher, unless_gone
 from service.collections import Collection
-from service.http.keys import KeyRing
+from service.http.keys import ASKING, KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import Problem, key_of, request_id_of
 from service.http.tracing import record_retrieval
@@ -61,7 +61,7 @@ class Service:
         """
         serve = settings.serve
         self.settings = settings
-        self.collections = collections
+        self._collections = collections
         self.ring = ring
         self.metrics = metrics
         self.tracer = tracer
@@ -96,8 +96,14 @@ class Service:
         self.jobs = JobRunner(self.writers, settings.documents, metrics.documents)
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
-        self.answered = 0
+        self.answered: Counter[str] = Counter()  # by collection
         metrics.queue_depth.set(0)
+
+    @property
+    def collections(self) -> Mapping[str, Collection]:
+        """By name, those that whoever asks may see; the first is the default."""
+        key = ASKING.get()
+        return {name: each for name, each in self._collections.items() if key.sees(name)}
 
     @property
     def is_ready(self) -> bool:
@@ -116,20 +122,25 @@ class Service:
         )
 
     def collection(self, name: str | None) -> Collection:
-        """A collection by name, the first without one.
+        """A collection by name, the first without one, among those that whoever asks may see.
 
         Raises:
             Problem: 404.
         """
+        seen = self.collections
+        if not seen:
+            raise Problem(
+                404, "no-such-collection", "None of the collections of this key is served here."
+            )
         if name is None:
-            return next(iter(self.collections.values()))
-        if name not in self.collections:
+            return next(iter(seen.values()))
+        if name not in seen:
             raise Problem(
                 404,
                 "no-such-collection",
-                f"There is no collection '{name:.80}'; there is {', '.join(self.collections)}.",
+                f"There is no collection '{name:.80}'; there is {', '.join(seen)}.",
             )
-        return self.collections[name]
+        return seen[name]
 
     async def start(self) -> None:
         """Begin to load, and return; `is_ready` says when it is done."""
@@ -145,7 +156,7 @@ class Service:
         self._threads.shutdown()
         for writer in self.writers.values():
             writer.close()
-        for collection in self.collections.values():
+        for collection in self._collections.values():
             collection.close()
         if self.request_log is not None:
             self.request_log.close()
@@ -157,7 +168,7 @@ class Service:
         questions: Sequence[str],
         deadline_ms: int | None,
     ) -> list[SearchResult]:
-        """Passages for each question of a request, in order.
+        """Passages for each question of a request, in order, that its key may see.
 
         With the first error the other questions leave the queue; all do when the client goes away.
         Without `deadline_ms`, the settings' holds.
@@ -167,6 +178,7 @@ class Service:
                 422 for a request that cannot be answered, 499 when the client went away.
         """
         seconds = self._admit(params.collection, params.route, deadline_ms)
+        params = replace(params, filter=ASKING.get().within(params.filter))
         tasks = [
             asyncio.ensure_future(self._submit(request, params, text, seconds))
             for text in questions
@@ -190,6 +202,7 @@ class Service:
             Problem: As of `search`.
         """
         seconds = self._admit(params.collection, Route.AUTO, deadline_ms)
+        params = replace(params, filter=ASKING.get().within(params.filter))
         work = self._submit(request, params, question, seconds)
         return cast("Decision", await unless_gone(gone(request), work))
 
@@ -247,7 +260,7 @@ class Service:
             metrics.scores.labels(params.collection).observe(score)
         if result.degradation:
             metrics.degraded.labels(params.collection, result.degradation).inc()
-        self.answered += 1
+        self.answered[params.collection] += 1
         self.recent.append(
             RecentQuestion(
                 time=time(),

@@ -1,10 +1,10 @@
 """What the command line writes to, and how long work shows there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from time import monotonic
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -16,7 +16,10 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.text import Text
+
+from backends.files import VISIBLE
 
 # Where lines end when the output goes to a file or another program.
 FILE_WIDTH = 120
@@ -39,8 +42,21 @@ def say(message: str) -> None:
     messages().print(message, soft_wrap=True)
 
 
+class _Screen(Console):
+    """A console that passes on nothing of people's texts which a terminal would obey."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(segment.text.translate(VISIBLE), segment.style)
+
+
 def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    console = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = FILE_WIDTH
     return console

@@ -50,7 +50,7 @@ def read(source: BinaryIO, target: BinaryIO, suffix: str, limits: Limits) -> Non
     except MemoryError:
         said = "takes more memory to read than is allowed here"
     except RecursionError:
-        said = f"is nested too deeply for a {kind} file"
+        said = "is nested too deeply"
     except Exception as error:  # noqa: BLE001 - a damaged file fails in any way it likes
         said = f"cannot be read as a {kind} file ({type(error).__name__})"
     target.write(json.dumps(asdict(Found(error=said))).encode() + b"\n")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
+from os.path import commonprefix
 from pathlib import Path
 
 import lance
@@ -14,6 +15,7 @@ from backends.filters import Columns, parse_filter
 from backends.store.index import PassageStore
 from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
 from backends.types import Passage
+from backends.words import HEADING_JOINT
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,12 @@ class StoredDocument:
 
     id: str
     passages: tuple[Passage, ...]
+
+    @property
+    def title(self) -> str:
+        """What the titles of its passages have in common: all but the headings of each."""
+        headings = [passage.title.split(HEADING_JOINT) for passage in self.passages]
+        return HEADING_JOINT.join(commonprefix(headings))  # noqa: RUF071 - of lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +42,58 @@ class Page:
     version: int
 
 
-def list_documents(folder: Path, after: str = "", limit: int = 100, prefix: str = "") -> Page:
+def list_documents(
+    folder: Path,
+    after: str = "",
+    limit: int = 100,
+    prefix: str = "",
+    filter_: object | None = None,
+) -> Page:
     """The first documents, or those that follow the last one of the page before.
 
     Args:
         prefix: What their ids begin with; others are neither listed nor counted.
+        filter_: A metadata filter; passages that it keeps out are as if they were not there.
 
     Raises:
         IndexNotFoundError: There is no index.
     """
     index = PassageStore.open(folder)
-    column = index.snapshot().to_table(columns=["document"])["document"]
+    column = _seen(index.snapshot(), filter_)
     ids = sorted(id_ for id_ in pc.unique(column).to_pylist() if id_.startswith(prefix))
     wanted = [id_ for id_ in ids if id_ > after]
-    documents = _read(index, wanted[:limit])
+    documents = _read(index, wanted[:limit], filter_)
     return Page(tuple(documents), len(wanted) > limit, len(ids), index.version)
 
 
-def read_document(folder: Path, id_: str) -> StoredDocument | None:
-    """One document with its passages; None if there is none.
+def read_document(folder: Path, id_: str, filter_: object | None = None) -> StoredDocument | None:
+    """One document with its passages that a metadata filter lets through; None if there is none.
 
     Raises:
         IndexNotFoundError: There is no index.
     """
-    return next(iter(_read(PassageStore.open(folder), [id_])), None)
+    return next(iter(_read(PassageStore.open(folder), [id_], filter_)), None)
 
 
-def _read(index: PassageStore, ids: Sequence[str]) -> list[StoredDocument]:
+def _seen(dataset: lance.LanceDataset, filter_: object | None) -> pa.ChunkedArray:
+    """The document of each passage that a filter lets through; all without one."""
+    if filter_ is None:
+        return dataset.to_table(columns=["document"])["document"]
+    rows = dataset.to_table(columns=["document", "metadata"])
+    columns = Columns([json.loads(text) for text in rows["metadata"].to_pylist()])
+    return rows["document"].filter(pa.array(parse_filter(filter_).mask(columns)))
+
+
+def _read(index: PassageStore, ids: Sequence[str], filter_: object | None) -> list[StoredDocument]:
     if not ids:
         return []
     rows = index.snapshot().to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("document", ids))
     chunks: dict[str, list[Passage]] = {}
-    for passage in to_passages(rows):
+    passages = list(to_passages(rows))
+    if filter_ is not None:
+        mask = parse_filter(filter_).mask(Columns([passage.metadata for passage in passages]))
+        passages = list(compress(passages, mask))
+    for passage in passages:
         chunks.setdefault(passage.document, []).append(passage)
     return [
         StoredDocument(id_, tuple(sorted(chunks[id_], key=lambda passage: passage.chunk)))

@@ -22,6 +22,23 @@ def new(
     scopes: Annotated[
         str, typer.Option("--scopes", help="What it may do: read, write, admin, with commas.")
     ] = "read",
+    collections: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--collection",
+            help="See this collection only; give it again for more.",
+            show_default=False,
+        ),
+    ] = None,
+    filter: Annotated[  # noqa: A002 - the option's name
+        str | None,
+        typer.Option(
+            "--filter",
+            help="See only passages that this metadata filter (JSON) lets through. Such a key "
+            "only reads.",
+            show_default=False,
+        ),
+    ] = None,
     file: Annotated[
         Path | None,
         typer.Option("--file", help="Add its hash to this file.", show_default=False),
@@ -31,9 +48,10 @@ def new(
 
     Take the line out of the file again to withdraw the key; a running server follows.
     """
+    from service.commands.options import parse_filter_option
     from service.http.keys import append_key, new_key
 
-    secret, key = new_key(name, _scopes(scopes))
+    secret, key = new_key(name, _scopes(scopes), collections or (), parse_filter_option(filter))
     if file is not None:
         append_key(file, key)
         say(f"Added '{key.name}' to {file}. Serve with WYE_SERVE__KEYS_FILE={file}.")

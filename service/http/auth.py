@@ -7,13 +7,14 @@ from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
 
 from service.errors import ServiceError
-from service.http.keys import ANYBODY, Key, KeyRing, Scope
+from service.http.keys import ANYBODY, ASKING, Key, KeyRing, Scope
 from service.http.problems import Problem, key_of
 from service.settings import ServeSettings, is_loopback
 
 # What needs a key where there are keys. Health, the OpenAPI schema and the console's files do not.
 PROTECTED = ("/v1/", "/metrics")
 
+_NOBODY = Key("", frozenset(), "")
 _CHALLENGE = {"www-authenticate": "Bearer"}
 _IN_SCHEMA = HTTPBearer(
     auto_error=False, description="A key of `wye keys new`; x-api-key takes it as well."
@@ -32,9 +33,9 @@ def identify(ring: KeyRing, headers: Headers, path: str) -> Key:
     if not ring:
         _check_host(headers.get("host", ""))
         return ANYBODY
-    if not path.startswith(PROTECTED):
-        return Key("", frozenset(), "")
     secret = _secret(headers)
+    if not path.startswith(PROTECTED):
+        return (ring.find(secret) if secret else None) or _NOBODY
     if secret is None:
         raise Problem(
             401,
@@ -69,6 +70,16 @@ def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
     return check
 
 
+async def unbound() -> None:
+    """A dependency that refuses keys which may not see everything.
+
+    Raises:
+        Problem: 403.
+    """
+    if ASKING.get().is_bound:
+        raise Problem(403, "bound", "This tells of all collections, and the key is for some.")
+
+
 async def from_our_pages(request: Request) -> None:
     """A dependency that refuses what a foreign web page has a browser send.
 
@@ -98,11 +109,17 @@ WRITE = [Depends(needs(Scope.WRITE)), Depends(from_our_pages)]
 
 
 def refuse_open_server(serve: ServeSettings) -> None:
-    """Refuse to be reachable from elsewhere without a key.
+    """Refuse to be reachable from elsewhere, or by any web page, without a key.
 
     Raises:
         ServiceError: Says what to do.
     """
+    if "*" in serve.cors_origins and not serve.has_keys:
+        raise ServiceError(
+            "WYE_SERVE__CORS_ORIGINS=* lets any web page that somebody here opens read and delete, "
+            "and there is no API key. Name the origins of your pages, or make a key with "
+            "`wye keys new --file keys.txt` and set WYE_SERVE__KEYS_FILE=keys.txt."
+        )
     if not serve.is_loopback and not serve.has_keys:
         raise ServiceError(
             f"{serve.host} can be reached from other machines, and there is no API key. Make one "

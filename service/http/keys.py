@@ -1,21 +1,33 @@
-"""API keys: made at random, kept as hashes, compared in constant time."""
+"""API keys: made at random, kept as hashes, and bound to what they may see."""
 
 import hashlib
 import hmac
+import json
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import quote, unquote
 
+from backends.errors import FilterError
+from backends.filters import Fixed, parse_filter
 from service.errors import ServiceError
 
 PREFIX = "wye_"
 MADE_BY = "make lines with `wye keys new`"
 
-_LINE = re.compile(r"(?P<name>[\w.-]{1,64}) (?P<scopes>[a-z+]+) sha256:(?P<digest>[0-9a-f]{64})")
+_LINE = re.compile(
+    r"(?P<name>[\w.-]{1,64}) (?P<scopes>[a-z+]+) sha256:(?P<digest>[0-9a-f]{64})"
+    r"(?: collections=(?P<collections>[\w.+-]+))?(?: filter=(?P<filter>\S+))?"
+)
+# Of JSON, what may stand in a line as it is: no blanks, and no commas, which part the entries of
+# WYE_SERVE__KEYS.
+_PLAIN = "{}[]\":<>=!()*;/?@&$'|^~"
 
 
 class Scope(StrEnum):
@@ -32,17 +44,45 @@ class Key:
 
     A key is 256 random bits, so one round of SHA-256 is enough: there is nothing to guess from.
 
-    Its name is for logs and rate limits, the digest the SHA-256 as 64 hexadecimal digits.
+    Attributes:
+        name: For logs and rate limits.
+        digest: SHA-256 as 64 hexadecimal digits.
+        collections: The only ones that it sees; all where none is named.
+        filter: JSON of a metadata filter that holds for all that it reads, or "".
     """
 
     name: str
     scopes: frozenset[Scope]
     digest: str
+    collections: tuple[str, ...] = ()
+    filter: str = ""
 
     def __str__(self) -> str:
         """As a line of a file."""
-        scopes = "+".join(scope for scope in Scope if scope in self.scopes)
-        return f"{self.name} {scopes} sha256:{self.digest}"
+        line = f"{self.name} {self._scopes} sha256:{self.digest}"
+        if self.collections:
+            line += f" collections={'+'.join(self.collections)}"
+        return f"{line} filter={quote(self.filter, safe=_PLAIN)}" if self.filter else line
+
+    @property
+    def _scopes(self) -> str:
+        return "+".join(scope for scope in Scope if scope in self.scopes)
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether there is anything that it may not see."""
+        return bool(self.collections or self.filter)
+
+    def sees(self, collection: str) -> bool:
+        """Whether it may see anything of a collection."""
+        return not self.collections or collection in self.collections
+
+    def within(self, own: object | None) -> object | None:
+        """A filter that lets through what `own` does and the key may see."""
+        if not self.filter:
+            return own
+        fixed = json.loads(self.filter)
+        return Fixed(fixed) if own is None else Fixed(fixed, own)
 
     def may(self, scope: Scope) -> bool:
         """Whether it is good for this."""
@@ -52,21 +92,39 @@ class Key:
 
 # Who asks a server that needs no key: everybody who reaches it, and that is this machine only.
 ANYBODY = Key("local", frozenset({Scope.ADMIN}), "")
+ASKING: ContextVar[Key] = ContextVar("ASKING", default=ANYBODY)
+"""Who sent the request that is handled here; work that is nobody's request is everybody's."""
 
 
-def new_key(name: str, scopes: Iterable[Scope]) -> tuple[str, Key]:
+def new_key(
+    name: str,
+    scopes: Iterable[Scope],
+    collections: Iterable[str] = (),
+    filter_: object | None = None,
+) -> tuple[str, Key]:
     """A key to hand out, and what to store of it.
 
     Raises:
-        ServiceError: A name that cannot stand in a line, or no scope.
+        ServiceError: A name that cannot stand in a line, no scope, or a filter for one that writes.
+        FilterError: The filter is not well formed.
     """
     secret = PREFIX + secrets.token_urlsafe(32)
-    key = Key(name, frozenset(scopes), _digest(secret))
-    if not _LINE.fullmatch(str(key)):
+    if filter_ is not None:
+        parse_filter(filter_)
+    text = "" if filter_ is None else json.dumps(filter_, separators=(",", ":"))
+    key = Key(name, frozenset(scopes), _digest(secret), tuple(collections), text)
+    if not key.scopes:
+        raise ServiceError(f"A key without scopes opens nothing; name some of {', '.join(Scope)}.")
+    if not _LINE.fullmatch(f"{name} read sha256:{key.digest}"):
         raise ServiceError(
             f"A key cannot be called '{name}'; use letters, digits, dots and dashes, at most 64."
-            if key.scopes
-            else f"A key without scopes opens nothing; name some of {', '.join(Scope)}."
+        )
+    if not _LINE.fullmatch(str(key)):
+        raise ServiceError(f"There can be no collection '{key.collections[0]}'; see its server's.")
+    if key.filter and key.scopes != {Scope.READ}:
+        raise ServiceError(
+            "A key with a filter only reads, since what it wrote could replace what it cannot see. "
+            "Give it --scopes read, or a collection of its own."
         )
     return secret, key
 
@@ -81,20 +139,38 @@ def parse_key(line: str, where: str) -> Key:
     scopes = found["scopes"].split("+") if found else []
     if found is None or not set(scopes) <= set(Scope):
         raise ServiceError(f"{where} is no hashed API key; {MADE_BY}.")
-    return Key(found["name"], frozenset(map(Scope, scopes)), found["digest"])
+    filter_ = unquote(found["filter"] or "")
+    try:
+        if filter_:
+            parse_filter(json.loads(filter_))
+    except (ValueError, RecursionError, FilterError):
+        raise ServiceError(f"{where} has a filter that cannot be read; {MADE_BY}.") from None
+    if filter_ and set(scopes) != {Scope.READ}:
+        raise ServiceError(f"{where} has a filter and writes, which does not go together.")
+    collections = tuple(found["collections"].split("+")) if found["collections"] else ()
+    return Key(found["name"], frozenset(map(Scope, scopes)), found["digest"], collections, filter_)
 
 
 def append_key(path: Path, key: Key) -> None:
     """Add a key to a file that only its owner can read, making it if there is none.
 
     Raises:
-        ServiceError: The file cannot be written, or has a key of that name.
+        ServiceError: The file cannot be written, others can, or it has a key of that name.
     """
     try:
-        if any(known.name == key.name for known in read_keys(path)):
-            raise ServiceError(
-                f"{path} has a key called '{key.name}' already; choose another name."
-            )
+        if path.exists():
+            known, faults = read_keys(path)
+            if faults:
+                raise ServiceError(f"{path}: {faults[0]}")
+            if others_write(path):
+                raise ServiceError(
+                    f"Others on this machine can write {path}, so a key of theirs may be in it. "
+                    f"Look through it, then `chmod 600 {path}`."
+                )
+            if any(one.name == key.name for one in known):
+                raise ServiceError(
+                    f"{path} has a key called '{key.name}' already; choose another name."
+                )
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
@@ -103,20 +179,32 @@ def append_key(path: Path, key: Key) -> None:
         raise ServiceError(f"{path} cannot be written ({error.strerror}); give another.") from None
 
 
-def read_keys(path: Path) -> list[Key]:
-    """The keys of a file, none if it does not exist; empty lines and those after # are left out.
+def others_write(path: Path) -> bool:
+    """Whether others than its owner may add keys to a file."""
+    return bool(path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
-    Raises:
-        ServiceError: A line that is none; names it by number.
+
+def read_keys(path: Path) -> tuple[list[Key], list[str]]:
+    """The keys of a file, and what is wrong with its other lines, each in a sentence.
+
+    Empty lines and those after # are left out. Of a file that is not there, or cannot be read,
+    there are no keys.
     """
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [
-        parse_key(line, f"{path}:{number}")
-        for number, line in enumerate(lines, start=1)
-        if line.strip() and not line.startswith("#")
-    ]
+    keys: list[Key] = []
+    try:
+        lines = path.read_bytes().decode("utf-8", "replace").split("\n")
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"The keys file cannot be read ({error.strerror}), so its keys open nothing."]
+    faults = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.startswith("#"):
+            try:
+                keys.append(parse_key(line, f"Line {number} of the keys file"))
+            except ServiceError as error:
+                faults.append(str(error))
+    return keys, faults
 
 
 class KeyRing:
@@ -133,38 +221,51 @@ class KeyRing:
             for number, line in enumerate(lines, start=1)
         ]
         self._path = path
-        self._stamp = (0, 0)
+        self._stamp = (0, 0, 0)
         self._read: list[Key] = []
+        self._faults: list[str] = []
         self.reload()
         if path is not None and not self._fixed and not self._read:
-            raise ServiceError(f"{path} holds no API key; {MADE_BY} --file {path}.")
+            why = f" ({self._faults[0].removesuffix('.')})" if self._faults else ""
+            raise ServiceError(f"{path} holds no API key{why}; {MADE_BY} --file {path}.")
+
+    @property
+    def keys(self) -> list[Key]:
+        """All that open this server."""
+        return [*self._fixed, *self._read]
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the file, so that some keys open nothing; "" while nothing is."""
+        more = f" {len(self._faults)} lines are like that." if len(self._faults) > 1 else ""
+        return self._faults[0] + more if self._faults else ""
 
     def __bool__(self) -> bool:
         """Whether requests need a key."""
         return self._path is not None or bool(self._fixed)
 
     def reload(self) -> None:
-        """Read the file again if it changed, so that a key taken out stops working.
+        """Read the file again if it changed.
 
-        Raises:
-            ServiceError: A line that is none; the keys stay as they were.
+        A key that was taken out stops working, whatever else stands there: lines that cannot be
+        read open nothing, and the others go on.
         """
         if self._path is None:
             return
         try:
             status = self._path.stat()
-            stamp = (status.st_mtime_ns, status.st_size)
-        except FileNotFoundError:
-            stamp = (-1, 0)
+            stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+        except OSError:
+            stamp = (-1, 0, 0)
         if stamp != self._stamp:
-            self._read = read_keys(self._path)
+            self._read, self._faults = read_keys(self._path)
             self._stamp = stamp
 
     def find(self, secret: str) -> Key | None:
         """The key that was presented; takes the same time whichever it is, and for none."""
         digest = _digest(secret)
         found = None
-        for key in (*self._fixed, *self._read):
+        for key in self.keys:
             if hmac.compare_digest(key.digest, digest):
                 found = key
         return found

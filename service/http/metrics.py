@@ -19,7 +19,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from backends.store.ingest import IngestReport
-from service.ingest.jobs import Job, State
+from service.ingest.job import Job, State
 
 # Where several workers keep their counts, so that any of them can tell those of all.
 SHARED = "PROMETHEUS_MULTIPROC_DIR"

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.auth import PROTECTED, identify
-from service.http.keys import KeyRing
+from service.http.keys import ASKING, KeyRing
 from service.http.metrics import Metrics
 from service.http.problems import NOTED_ID, NOTED_KEY, NOTED_PROBLEM, Problem, answer, closing
 from service.logs import LOG
@@ -208,6 +208,7 @@ class Edge:
             path = scope["path"]
             key = scope[NOTED_KEY] = identify(self._ring, visit.headers, path)
             visit.key = key.name
+            ASKING.set(key)  # in the context of this request's task
             if path.startswith(PROTECTED):
                 self._rate.take(key.name)
             limited = self._bodies.counting(scope, visit.headers, receive)

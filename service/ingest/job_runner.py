@@ -3,17 +3,18 @@
 import asyncio
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic, time
 
-from backends.errors import BackendError, IndexLockedError
+from backends.errors import IndexLockedError
 from backends.types import Passage
 from service.collections import Collection
 from service.errors import ServiceError
+from service.http.keys import ASKING
 from service.http.metrics import DocumentMetrics
 from service.http.problems import Problem
-from service.ingest.jobs import Job, State
+from service.ingest.job import Job, State
 from service.ingest.writer import CollectionWriter, StoppedError
 from service.logs import LOG
 from service.settings import DocumentSettings
@@ -42,6 +43,7 @@ class JobRunner:
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._stopping = threading.Event()
+        self._faults: dict[str, str] = {}
 
     def start(self) -> None:
         """Begin to do jobs, those first that an earlier process left."""
@@ -63,17 +65,35 @@ class JobRunner:
     async def count(self) -> None:
         """Have the metrics say how many jobs there are now, whichever process does them."""
         for writer in self._loaded():
-            waiting = await asyncio.to_thread(writer.jobs.unfinished)
-            self._metrics.unfinished(writer.collection.name, waiting)
+            with suppress(OSError):  # `faults` tells, and the other metrics are told
+                waiting = await asyncio.to_thread(writer.jobs.unfinished)
+                self._metrics.unfinished(writer.collection.name, waiting)
+
+    async def faults(self) -> dict[str, str]:
+        """Collection -> what is wrong with its jobs, where something is."""
+
+        def look() -> dict[str, str]:
+            return {each.collection.name: each.jobs.fault for each in self._loaded()}
+
+        own = {name: fault for name, fault in self._faults.items() if fault}
+        found = {**await asyncio.to_thread(look), **own}
+        return {name: fault for name, fault in found.items() if fault}
 
     async def jobs(self, collection: Collection | None) -> list[Job]:
-        """Jobs of a collection, or of all that are loaded; newest first."""
-        writers = self._loaded() if collection is None else [self._writers[collection.name]]
-        found = [job for each in writers for job in await each.off_loop(each.jobs.jobs)]
-        return sorted(found, key=lambda job: job.id, reverse=True)
+        """Jobs of a collection, or of all that are loaded; newest first.
+
+        Raises:
+            Problem: 503 where they cannot be read.
+        """
+        writers = [each for each in self._seen() if collection in (None, each.collection)]
+        found: list[Job] = []
+        for each in writers:
+            with _told():
+                found += reversed(await each.off_loop(each.jobs.jobs))
+        return found if len(writers) == 1 else sorted(found, key=lambda job: -job.created)
 
     async def job(self, id_: str) -> Job:
-        """A job by id, or a `Problem` 404."""
+        """A job by id, or a `Problem` 404 or 503."""
         return (await self._find(id_))[0]
 
     async def cancel(self, id_: str) -> Job:
@@ -82,12 +102,13 @@ class JobRunner:
         One that has ended is left as it is.
 
         Raises:
-            Problem: 404.
+            Problem: 404, or 503 where jobs cannot be written.
         """
         job, writer = await self._find(id_)
         if job.state.has_ended:
             return job
-        await writer.off_loop(lambda: writer.jobs.cancel(job))
+        with _told():
+            await writer.off_loop(lambda: writer.jobs.cancel(job))
         self._wake.set()
         job = await self.job(id_)
         if job.state.has_ended:
@@ -95,8 +116,9 @@ class JobRunner:
         return job
 
     async def _find(self, id_: str) -> tuple[Job, CollectionWriter]:
-        for writer in self._loaded():
-            job = await asyncio.to_thread(writer.jobs.job, id_)
+        for writer in self._seen():
+            with _told():
+                job = await asyncio.to_thread(writer.jobs.job, id_)
             if job is not None:
                 return job, writer
         raise Problem(
@@ -106,6 +128,12 @@ class JobRunner:
             f"{self._settings.keep_seconds / 3600:g} hours; /v1/jobs lists them.",
         )
 
+    def _seen(self) -> list[CollectionWriter]:
+        """Of the collections whose jobs whoever asks may see; a filter lets none through."""
+        key = ASKING.get()
+        loaded = [] if key.filter else self._loaded()
+        return [writer for writer in loaded if key.sees(writer.collection.name)]
+
     def _loaded(self) -> list[CollectionWriter]:
         return [writer for writer in self._writers.values() if writer.collection.is_ready]
 
@@ -114,13 +142,16 @@ class JobRunner:
         while not self._stopping.is_set():
             is_time = monotonic() - swept >= _SWEEP
             for writer in self._loaded():
+                name, fault = writer.collection.name, ""
                 try:
                     await self._work_off(writer)
                     if is_time:
                         await self._sweep(writer)
-                except (OSError, ValueError, TypeError, BackendError) as error:
-                    extra = {"collection": writer.collection.name}
-                    LOG.error("jobs", exc_info=error, extra=extra)
+                except Exception as error:  # noqa: BLE001 - other jobs must go on, and these later
+                    fault = f"Jobs cannot be done ({_reason(error)})."
+                    if fault != self._faults.get(name):
+                        LOG.error("jobs", exc_info=error, extra={"collection": name})
+                self._faults[name] = fault
             swept = monotonic() if is_time else swept
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK):
@@ -223,3 +254,23 @@ class JobRunner:
             group.append(passage)
         if group:
             yield group
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Have whoever asks for jobs told when they cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        raise Problem(
+            503,
+            "jobs-unavailable",
+            f"The jobs cannot be read or written now: {_reason(error)}. Ask again later; /ready "
+            "and the log of the server say more.",
+            retry_after=30,
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why, without the path."""
+    return getattr(error, "strerror", None) or f"{error}" or type(error).__name__

@@ -31,7 +31,8 @@ from service.batching import Batcher, unless_gone
 from service.collections import Collection
 from service.http.metrics import DocumentMetrics
 from service.http.problems import Problem, closing
-from service.ingest.jobs import Job, JobStore
+from service.ingest.job import Job
+from service.ingest.jobs import JobStore
 from service.refresh import Refresher
 from service.settings import ServiceSettings
 

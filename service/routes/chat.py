@@ -123,7 +123,7 @@ def _turns(messages: list[ChatMessage]) -> list[Message]:
 
 
 def _names(service: Service) -> list[str]:
-    first = next(iter(service.collections))
+    first = next(iter(service.collections), "")
     return [
         f"{PREFIX}{route}" if name == first else f"{PREFIX}{route}:{name}"
         for name, collection in service.collections.items()

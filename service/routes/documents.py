@@ -11,9 +11,10 @@ from backends.sources import SUFFIXES
 from backends.store.documents import Removal, StoredDocument, list_documents, read_document
 from service.collections import Collection
 from service.http.auth import READ, WRITE
+from service.http.keys import ASKING
 from service.http.problems import Problem
 from service.ingest.bodies import cut, documents_of, passage_of
-from service.ingest.jobs import Job
+from service.ingest.job import Job
 from service.ingest.writer import WriteResult
 from service.routes.jobs import job_value
 from service.schemas.common import CollectionName
@@ -134,8 +135,9 @@ async def listed(
     """Documents of the newest version, ascending by id."""
     target = service.collection(collection)
     folder = target.session.folder
+    fixed = ASKING.get().within(None)
     page = await service.writers[target.name].off_loop(
-        lambda: list_documents(folder, after, limit, prefix)
+        lambda: list_documents(folder, after, limit, prefix, fixed)
     )
     return DocumentPage(
         collection=target.name,
@@ -194,7 +196,10 @@ async def get(document: Id, service: Served, collection: Named = None) -> Docume
     """A document with its passages, as the newest version has it."""
     target = service.collection(collection)
     folder = target.session.folder
-    found = await service.writers[target.name].off_loop(lambda: read_document(folder, document))
+    fixed = ASKING.get().within(None)
+    found = await service.writers[target.name].off_loop(
+        lambda: read_document(folder, document, fixed)
+    )
     if found is None:
         raise Problem(
             404,
@@ -203,7 +208,7 @@ async def get(document: Id, service: Served, collection: Named = None) -> Docume
         )
     return DocumentReply(
         id=found.id,
-        title=found.passages[0].title,
+        title=found.title,
         metadata=found.passages[0].metadata,
         passages=[StoredPassage(id=passage.id, text=passage.text) for passage in found.passages],
     )
@@ -262,7 +267,7 @@ def _summary(document: StoredDocument) -> DocumentSummary:
     first = document.passages[0]
     return DocumentSummary(
         id=document.id,
-        title=first.title,
+        title=document.title,
         metadata=first.metadata,
         passages=len(document.passages),
         characters=sum(len(passage.text) for passage in document.passages),

@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from service.http.keys import ASKING, Scope
 from service.service import Served, Service
 
 router = APIRouter(tags=["operations"])
@@ -13,7 +14,7 @@ router = APIRouter(tags=["operations"])
 @router.get("/health", summary="Is the process alive?", operation_id="health")
 async def health(service: Served) -> dict[str, Any]:
     """Always 200 while the process answers at all; says what it serves."""
-    return {"status": "ok", "ready": service.is_ready, **_facts(service)}
+    return {"status": "ok", "ready": service.is_ready, **await _facts(service)}
 
 
 @router.get(
@@ -28,15 +29,27 @@ async def ready(service: Served) -> Response:
     503 as well while the models have been at one piece of work for 10 seconds. Meant for load
     balancers: a process that is stopping closes its port and finishes what it has.
     """
-    fault = service.fault
+    fault, facts = service.fault, await _facts(service)
     if service.is_ready and not fault:
-        return JSONResponse({"status": "ready", **_facts(service)})
+        return JSONResponse({"status": "ready", **facts})
     said = {"status": "stalled", "error": fault} if service.is_ready else {"status": "loading"}
-    return JSONResponse({**said, **_facts(service)}, 503, headers={"retry-after": "1"})
+    return JSONResponse({**said, **facts}, 503, headers={"retry-after": "1"})
 
 
-def _facts(service: Service) -> dict[str, Any]:
+async def _facts(service: Service) -> dict[str, Any]:
+    """What only those may know who may read: of the others, anybody can ask."""
+    key = ASKING.get()
+    if not key.may(Scope.READ):
+        return {"more": "with an API key"}
     facts: dict[str, Any] = {"collections": [each.facts() for each in service.collections.values()]}
+    if key.filter:
+        for each in facts["collections"]:
+            each.pop("passages", None)
+    if service.ring.fault:
+        facts["keys"] = service.ring.fault
     if service.log_fault:
         facts["request_log"] = f"cannot be written ({service.log_fault}); its lines are lost"
+    faults = await service.jobs.faults()
+    if own := {name: fault for name, fault in faults.items() if name in service.collections}:
+        facts["jobs"] = own
     return facts

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from service.http.auth import READ, WRITE
-from service.ingest.jobs import Job
+from service.ingest.job import Job
 from service.schemas.common import CollectionName
 from service.schemas.documents import JobList, JobValue
 from service.service import Served

@@ -1,12 +1,12 @@
 """What Prometheus reads."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from service.http.auth import READ
+from service.http.auth import READ, unbound
 from service.service import Served
 
-router = APIRouter(tags=["operations"], dependencies=READ)
+router = APIRouter(tags=["operations"], dependencies=[*READ, Depends(unbound)])
 
 
 @router.get("/metrics", summary="Metrics for Prometheus", operation_id="metrics")

@@ -33,20 +33,22 @@ async def stats(request: Request, service: Served) -> StatsReply:
     With several workers these are the figures of whichever answers; `/metrics` adds all up.
     Questions are told only where they are written to a request log anyway, and to admins.
     """
-    recent, now = tuple(service.recent), time.time()
+    seen, now = service.collections, time.time()
+    recent = [one for one in service.recent if one.collection in seen]
     key = key_of(request.scope)
     trusted = service.request_log is not None and key is not None and key.may(Scope.ADMIN)
     return StatsReply(
         worker=os.getpid(),
         workers=service.settings.serve.workers,
         uptime_seconds=int(now) - service.started,
-        answered=service.answered,
+        answered=sum(service.answered[name] for name in seen),
         remembered=len(recent),
         last_minute=sum(now - one.time <= _MINUTE for one in recent),
         queue_depth=service.batcher.depth,
         routes=route_times(recent),
         degraded=Counter(one.degraded for one in recent if one.degraded),
-        collections=[_scores(each, recent) for each in service.collections.values()],
+        collections=[_scores(each, recent) for each in seen.values()],
+        keys_error=service.ring.fault,
         questions=list(recent[: -QUESTIONS - 1 : -1]) if trusted else None,
     )
 

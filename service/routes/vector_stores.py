@@ -5,12 +5,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
+from backends.store.documents import Removal
 from backends.types import Metadata, Ranking
 from router.fusion import fuse
 from router.session import Session
 from router.types import Route
 from service.collections import Collection
 from service.http.auth import READ
+from service.http.keys import ASKING
 from service.http.replies import headers, retrieve_reply
 from service.schemas.common import DEFAULT_ROUTE, ROUTES
 from service.schemas.retrieve import PassageValue, RetrieveReply
@@ -34,14 +36,15 @@ StoreId = Annotated[str, Path(max_length=64, description="Name of a collection."
 @router.get("", summary="List collections", operation_id="list_vector_stores")
 async def stores(service: Served) -> StoreList:
     """Every collection that is served, with the router that decides there in `metadata`."""
-    found = [_store(service, collection) for collection in service.collections.values()]
-    return StoreList(data=found, first_id=found[0].id, last_id=found[-1].id)
+    found = [await _store(service, collection) for collection in service.collections.values()]
+    names = [store.id for store in found] or [""]
+    return StoreList(data=found, first_id=names[0], last_id=names[-1])
 
 
 @router.get("/{store}", summary="Describe a collection", operation_id="retrieve_vector_store")
 async def store_by_name(store: StoreId, service: Served) -> Store:
     """One collection."""
-    return _store(service, service.collection(store))
+    return await _store(service, service.collection(store))
 
 
 @router.post("/{store}/search", summary="Search a collection", operation_id="search_vector_store")
@@ -111,9 +114,16 @@ def _attributes(metadata: Metadata) -> dict[str, str | float | bool]:
     return flat
 
 
-def _store(service: Service, collection: Collection) -> Store:
+async def _store(service: Service, collection: Collection) -> Store:
     session = collection.session if collection.is_ready else None
-    count = 0 if session is None else session.count
+    fixed = ASKING.get().within(None)
+    if session is None:
+        count = 0
+    elif fixed is None:
+        count = session.count
+    else:
+        seen, _ = await service.writers[collection.name].matching(Removal(filter=fixed))
+        count = len(seen)
     return Store(
         id=collection.name,
         name=collection.name,

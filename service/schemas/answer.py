@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.schemas.common import SearchRequest
+from service.schemas.common import Exact, SearchRequest
 from service.schemas.retrieve import RetrieveReply
 
 _QUESTION = "Who designed the bridge that crosses the Neretva in Mostar?"
@@ -15,13 +15,16 @@ class AnswerRequest(SearchRequest):
 
     stream: bool = Field(
         default=False,
+        strict=True,
         description=(
             "Send server-sent events: `retrieval` with the passages, a `delta` for each piece of "
             "text, and `done` with the whole answer, or `error`."
         ),
     )
     max_tokens: Annotated[
-        int | None, Field(ge=1, le=32_768, description="Of the answer, for a language model.")
+        int | None,
+        Field(ge=1, le=32_768, description="Of the answer, for a language model."),
+        Exact,
     ] = None
 
     model_config = ConfigDict(

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
-from service.schemas.common import DeadlineMs, Filter, MaxLatencyMs, Passages, Strict
+from service.schemas.common import DeadlineMs, Exact, Filter, MaxLatencyMs, Passages, Strict
 
 MOST_MESSAGES = 512
 LONGEST_MESSAGE = 400_000
@@ -54,7 +54,7 @@ class ChatMessage(BaseModel):
 class StreamOptions(BaseModel):
     """What a stream says beside the answer."""
 
-    include_usage: bool = False
+    include_usage: StrictBool = False
 
 
 class WyeOptions(Strict):
@@ -62,7 +62,7 @@ class WyeOptions(Strict):
 
     k: Passages = 5
     filter: Filter = None
-    explain: bool = False
+    explain: StrictBool = False
     max_latency_ms: MaxLatencyMs = None
     deadline_ms: DeadlineMs = None
 
@@ -86,19 +86,21 @@ class ChatRequest(BaseModel):
     messages: Annotated[
         list[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)
     ]
-    stream: bool | None = False
+    stream: StrictBool | None = False
     stream_options: StreamOptions | None = None
-    n: Annotated[int | None, Field(ge=1, le=1, description="One answer is all there is.")] = None
-    temperature: Annotated[float | None, Field(ge=0, le=2)] = None
-    top_p: Annotated[float | None, Field(ge=0, le=1)] = None
-    max_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS)] = None
-    max_completion_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS)] = None
+    n: Annotated[
+        int | None, Field(ge=1, le=1, description="One answer is all there is."), Exact
+    ] = None
+    temperature: Annotated[float | None, Field(ge=0, le=2), Exact] = None
+    top_p: Annotated[float | None, Field(ge=0, le=1), Exact] = None
+    max_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS), Exact] = None
+    max_completion_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS), Exact] = None
     stop: (
         Annotated[str, Field(max_length=200)] | Annotated[list[str], Field(max_length=4)] | None
     ) = None
-    seed: Annotated[int | None, Field(ge=-(2**63), le=2**63 - 1)] = None
-    frequency_penalty: Annotated[float | None, Field(ge=-2, le=2)] = None
-    presence_penalty: Annotated[float | None, Field(ge=-2, le=2)] = None
+    seed: Annotated[int | None, Field(ge=-(2**63), le=2**63 - 1), Exact] = None
+    frequency_penalty: Annotated[float | None, Field(ge=-2, le=2), Exact] = None
+    presence_penalty: Annotated[float | None, Field(ge=-2, le=2), Exact] = None
     wye: WyeOptions = Field(default_factory=WyeOptions)
 
     def sampling(self) -> dict[str, Any]:

@@ -63,6 +63,17 @@ def _a_route(value: object) -> object:
         raise ValueError(str(error)) from None
 
 
+def _exact(value: object) -> object:
+    """Neither "5" nor true is a number, though Python would make one of it."""
+    if isinstance(value, str | bool):
+        raise ValueError("send a number, without quotes")  # noqa: TRY004 - pydantic's word
+    return value
+
+
+Exact = BeforeValidator(_exact)
+"""Of a number in JSON."""
+
+
 def _some_words(text: str) -> str:
     if not text.strip():
         raise ValueError("ask with at least one word")
@@ -88,6 +99,7 @@ Passages = Annotated[
         le=MOST_PASSAGES,
         description="Passages wanted; fewer come back where there are no more.",
     ),
+    Exact,
 ]
 Filter = Annotated[
     dict[str, Any] | None,
@@ -121,6 +133,7 @@ DeadlineMs = Annotated[
             "found in time, the reply is 504."
         ),
     ),
+    Exact,
 ]
 RouteChoice = Annotated[
     Route,
@@ -142,6 +155,7 @@ MaxLatencyMs = Annotated[
             "one that the score asks for usually takes longer, and `route.reason` says `budget`."
         ),
     ),
+    Exact,
 ]
 
 
@@ -155,6 +169,7 @@ class SearchRequest(Strict):
     collection: CollectionName = None
     explain: bool = Field(
         default=False,
+        strict=True,
         description=(
             "Also say why it took its route (`route.summary`), what pushed the score "
             "(`route.contributions`), how the question is built "

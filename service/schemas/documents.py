@@ -5,8 +5,8 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from backends.types import Metadata
-from service.ingest.jobs import State
-from service.schemas.common import CollectionName, Filter, Strict
+from service.ingest.job import State
+from service.schemas.common import CollectionName, Exact, Filter, Strict
 
 MOST_DOCUMENTS = 10_000
 MOST_NAMED = 1_000
@@ -87,7 +87,7 @@ class DocumentsRequest(Strict):
     text: Text | None = None
     metadata: MetadataField
     collection: CollectionName = None
-    chunk_words: ChunkWords = None
+    chunk_words: Annotated[ChunkWords, Exact] = None
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -210,7 +210,7 @@ class DeleteRequest(Strict):
         Field(default_factory=list, max_length=MOST_NAMED, description="Of single passages."),
     ]
     dry_run: Annotated[
-        bool, Field(description="Say what would be deleted, and change nothing.")
+        bool, Field(strict=True, description="Say what would be deleted, and change nothing.")
     ] = False
     collection: CollectionName = None
 

@@ -10,6 +10,7 @@ from router.types import Change, Contribution, Route
 from service.schemas.common import (
     CollectionName,
     DeadlineMs,
+    Filter,
     MaxLatencyMs,
     QuestionText,
     SearchRequest,
@@ -172,9 +173,10 @@ class RouteRequest(Strict):
     """A question to be scored, but not answered."""
 
     question: QuestionText
+    filter: Filter = None
     collection: CollectionName = None
     explain: bool = Field(
-        default=False, description="Also say what each feature adds to the score."
+        default=False, strict=True, description="Also say what each feature adds to the score."
     )
     max_latency_ms: MaxLatencyMs = None
     deadline_ms: DeadlineMs = None

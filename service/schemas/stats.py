@@ -67,10 +67,13 @@ class StatsReply(BaseModel):
     routes: dict[Route, RouteTimesValue] = Field(description="By the route that answered.")
     degraded: dict[str, int] = Field(
         description=(
-            "By kind: failed, late, or arm where the graph alone was asked and knows nothing named."
+            "By kind: failed, late, or arm where a single arm was asked, and had nothing to go by."
         )
     )
     collections: list[ScoresValue]
+    keys_error: str = Field(
+        description="What is wrong with the keys file, so that some keys open nothing, or empty."
+    )
     questions: list[RecentQuestion] | None = Field(
         description=(
             "The last questions, newest first; null unless the server keeps a request log and the "

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from service.schemas.common import Filter, QuestionText, Strict
+from service.schemas.common import Exact, Filter, QuestionText, Strict
 
 _QUERY = "Which bridge was built first?"
 
@@ -24,6 +24,7 @@ class RankingOptions(BaseModel):
     score_threshold: Annotated[
         float | None,
         Field(description="Leaves out what scores less. Scores are those of the route."),
+        Exact,
     ] = None
 
 
@@ -33,10 +34,10 @@ class StoreSearchRequest(Strict):
     query: QuestionText | Annotated[list[QuestionText], Field(min_length=1, max_length=8)] = Field(
         description="One query, or several, whose rankings are fused with equal weights."
     )
-    max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
+    max_num_results: Annotated[int, Field(ge=1, le=50), Exact] = 10
     filters: Filter = None
     ranking_options: RankingOptions | None = None
-    rewrite_query: bool | None = Field(
+    rewrite_query: StrictBool | None = Field(
         default=None, description="Accepted; nothing is rewritten, as `search_query` shows."
     )
 

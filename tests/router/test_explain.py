@@ -207,6 +207,14 @@ def test_it_says_in_words_what_that_leads_to(decision: Decision, says: str) -> N
     assert summary(decision) == says
 
 
+def test_a_question_that_names_nothing_is_not_said_to_name_something() -> None:
+    told = summary(decided(Route.DENSE, seed_title_value=-1.0), [])
+    assert told == (
+        "Names nothing that the corpus knows. Naming nothing speaks against the graph, so dense "
+        "search is enough."
+    )
+
+
 @given(
     st.sampled_from([*Route]),
     st.dictionaries(st.sampled_from([*CHEAP_SIGNALS, "words"]), st.floats(-9, 9)),

@@ -1,8 +1,15 @@
 import io
+import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
+from backends.files import VISIBLE
 from service import terminal
 from service.terminal import Bar
 
@@ -73,3 +80,17 @@ def test_nothing_is_drawn_into_a_file_at_once_or_outside_a_stage(
     bar.advance(1)
     bar.close()
     assert capsys.readouterr() == ("", "")
+
+
+@given(st.text() | st.just("\x1b]0;owned\x07\x9b31m\u202etxt"))
+def test_a_terminal_obeys_nothing_of_a_text(text: str) -> None:
+    written = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", written)
+        console = terminal.output()
+        console.print(Text(text, style="bold"), Padding(text, (0, 0, 0, 2)), soft_wrap=True)
+        table = Table("a")
+        table.add_row(Text(text))
+        console.print(table)
+    shown = written.getvalue()
+    assert not any(ord(each) in VISIBLE for each in shown), shown

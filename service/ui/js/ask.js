@@ -57,9 +57,15 @@ async function opinion({ route, question, collection }, signal) {
   }
 }
 
+// Something failed or was late; that an arm has nothing to say is told in its row.
+function isAlarm({ degraded }) {
+  return degraded.startsWith("degraded: ");
+}
+
 function nothingFound(reply) {
   const left = Object.values(reply.arms).every((arm) => arm.candidates === 0);
-  return $("filter").value.trim() && left ? "No passage passes the filter." : "No passage was found.";
+  if ($("filter").value.trim() && left) return "No passage passes the filter.";
+  return `No passage was found${reply.degraded ? `: ${reply.degraded}` : ""}.`;
 }
 
 function cards(reply, scored, described, answer, feedback) {
@@ -68,8 +74,8 @@ function cards(reply, scored, described, answer, feedback) {
   return el(
     "div",
     { class: "grid" },
-    reply.degraded
-      ? el("p", { id: "degraded", class: "card degraded wide" }, "Not what was asked for. ", reply.degraded)
+    isAlarm(reply)
+      ? el("p", { id: "degraded", class: "card degraded wide" }, "Not what was asked for: ", reply.degraded.slice("degraded: ".length))
       : null,
     answer.card,
     el(
@@ -166,7 +172,17 @@ function runAll() {
   });
 }
 
+// Asks as a link says; what it names and there is not here is told, and nothing else asked instead.
 export function ask(body) {
+  for (const name of ["route", "collection"]) {
+    const there = [...$(name).options].map((option) => option.value);
+    if (body[name] && !there.includes(body[name])) {
+      const detail = `There is no ${name} '${body[name]}' here; there is ${there.join(", ")}.`;
+      $("result").replaceChildren();
+      showProblem($("problem"), new Problem({ title: "This link does not fit", detail }), onKey);
+      return;
+    }
+  }
   fillIn(body);
   run();
 }

@@ -29,11 +29,11 @@ async function tried(work) {
 
 function row(document) {
   const parts = document.passages === 1 ? "1 passage" : `${document.passages} passages`;
+  const facts = `${document.id} · ${parts}, ${document.characters.toLocaleString("en")} characters`;
   return el(
     "tr",
     { "data-document": document.id },
-    el("th", { scope: "row" }, el("span", { class: "title" }, document.title || document.id), el("span", { class: "dim id" }, document.id)),
-    el("td", { class: "number dim" }, `${parts}, ${document.characters.toLocaleString("en")} characters`),
+    el("th", { scope: "row" }, el("span", { class: "title" }, document.title || document.id), el("span", { class: "dim id" }, facts)),
     el("td", { class: "number" }, el("button", { type: "button", "aria-label": `Delete ${document.id}`, onclick: () => confirm(document) }, "Delete")),
   );
 }
@@ -62,7 +62,8 @@ function confirm(document) {
     if ($("delete").returnValue !== "delete") return;
     tried(async () => {
       const done = await post("/v1/documents/delete", { documents: [document.id], collection: collection() || undefined });
-      $("documents-said").textContent = `Deleted ${document.id}: ${done.deleted} passages, version ${done.index_version}.`;
+      const parts = done.deleted === 1 ? "1 passage" : `${done.deleted} passages`;
+      $("documents-said").textContent = `Deleted ${document.id}: ${parts}, version ${done.index_version}.`;
       await list();
       $("prefix").focus();
     });

@@ -111,7 +111,7 @@ function degraded({ degraded: kinds }) {
   const meaning = {
     failed: "a route failed, dense answered instead",
     late: "a route would have been late, dense answered instead",
-    arm: "the graph alone was asked, and knew nothing that the question names",
+    arm: "a single arm was asked, and had nothing to go by",
   };
   return card(
     "Degraded",
@@ -143,7 +143,7 @@ function recent(questions, several) {
           several ? el("span", { class: "dim" }, one.collection) : null,
           el("span", { class: "dim number" }, one.score === null ? one.asked : one.score.toFixed(3)),
           el("span", { class: "dim number" }, ms(one.ms)),
-          one.degraded ? el("span", { class: "note" }, one.degraded) : null,
+          one.degraded ? el("span", { class: one.degraded === "arm" ? "dim" : "note" }, one.degraded) : null,
         ),
       ),
     ),

@@ -78,10 +78,11 @@ installShortcuts($("shortcuts"), [
 reveal(read().view);
 window.addEventListener("popstate", obey);
 
+// Not before the form has the collections, and one of them can answer.
 follow((names) => {
   if (collections === names.join("\n")) return;
   const first = !collections;
   collections = names.join("\n");
   showExamples();
-  if (first && read().asked) ask(read().asked); // not before the form has the collections
+  if (first && read().asked) ask(read().asked);
 });

@@ -29,7 +29,7 @@ export async function follow(onNames) {
     const passages = health.collections.reduce((sum, one) => sum + (one.passages ?? 0), 0);
     const names = health.collections.map((one) => one.collection);
     fill(names);
-    onNames(names);
+    if (health.collections.some((one) => one.ready)) onNames(names);
     if (failed) say("bad", `${failed.collection}: ${failed.error}`);
     else if (health.ready) say("good", `ready, ${passages.toLocaleString("en")} passages`);
     else say("wait", "loading the models…");

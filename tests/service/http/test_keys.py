@@ -1,8 +1,13 @@
+import json
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from backends.errors import FilterError
 from service.errors import ServiceError
 from service.http.keys import KeyRing, Scope, append_key, new_key, parse_key, read_keys
 
@@ -55,8 +60,8 @@ def test_a_file_is_its_owners_alone_and_has_each_name_once(tmp_path: Path) -> No
     _, key = new_key("ada", [Scope.READ])
     append_key(path, key)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert read_keys(path) == [key]
-    with pytest.raises(ServiceError, match="has a key called 'ada' already"):
+    assert read_keys(path) == ([key], [])
+    with pytest.raises(ServiceError, match=r"has a key called 'ada' already"):
         append_key(path, key)
 
 
@@ -77,15 +82,111 @@ def test_a_key_taken_out_of_the_file_stops_working(tmp_path: Path) -> None:
     assert ring, "a server whose keys are gone is closed, not open"
 
 
-def test_a_broken_file_leaves_the_keys_as_they_were(tmp_path: Path) -> None:
+def test_lines_that_cannot_be_read_open_nothing_and_the_others_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "keys.txt"
+    (boss, boss_key), (ada, ada_key) = (new_key(name, [Scope.READ]) for name in ("boss", "ada"))
+    path.write_text(f"{boss_key}\n{ada_key}\n", encoding="utf-8")
+    ring = KeyRing(path=path)
+    assert (ring.find(boss), ring.fault) == (boss_key, "")
+    path.write_bytes(f"garbage {boss}\n{ada_key}\n".encode() + b"\xff\xfe\n")
+    ring.reload()
+    assert ring.find(boss) is None, "it was taken out, whatever else stands there"
+    assert ring.find(ada) == ada_key
+    assert ring.fault.startswith("Line 1 of the keys file is no hashed API key")
+    assert "2 lines are like that" in ring.fault
+    assert boss not in ring.fault
+    assert str(tmp_path) not in ring.fault
+    path.write_text("garbage\n", encoding="utf-8")
+    ring.reload()
+    assert ring.find(ada) is None
+    assert ring, "it is closed, not open"
+    path.write_text(f"{ada_key}\n", encoding="utf-8")
+    ring.reload()
+    assert (ring.find(ada), ring.fault) == (ada_key, "")
+
+
+LINES = st.text() | st.sampled_from(["ada read sha256:", " filter={", "# x", "\x85", "ada read"])
+
+
+@given(st.lists(LINES), st.integers(0, 3))
+def test_whatever_else_a_file_holds_a_whole_line_is_a_key(lines: list[str], place: int) -> None:
+    secret, key = new_key("ada", [Scope.READ])
+    noise = [line.replace("\n", " ").encode("utf-8", "replace") for line in lines]
+    noise.insert(place, str(key).encode())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "keys.txt"
+        path.write_bytes(b"\n".join(noise))
+        ring = KeyRing(path=path)
+    assert ring.find(secret) == key
+    assert ring.keys == [key]
+
+
+def test_a_file_that_cannot_be_read_opens_nothing(tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
     secret, key = new_key("ada", [Scope.READ])
     append_key(path, key)
     ring = KeyRing(path=path)
-    path.write_text("garbage\n", encoding="utf-8")
-    with pytest.raises(ServiceError, match=":1 is no hashed API key"):
-        ring.reload()
-    assert ring.find(secret) == key
+    path.unlink()
+    path.mkdir()
+    ring.reload()
+    assert ring.find(secret) is None
+    assert "cannot be read (Is a directory)" in ring.fault
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
+def test_a_file_that_others_can_write_takes_no_key(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "keys.txt"
+    path.touch()
+    path.chmod(mode)
+    with pytest.raises(ServiceError, match="a key of theirs may be in it"):
+        append_key(path, new_key("ada", [Scope.READ])[1])
+    assert path.read_text(encoding="utf-8") == ""
+
+
+COMPARED = st.builds(
+    lambda key, value: {"type": "eq", "key": key, "value": value},
+    st.text(),
+    st.text() | st.integers(),
+)
+
+
+@given(
+    filter_=COMPARED
+    | st.builds(lambda parts: {"type": "or", "filters": parts}, st.lists(COMPARED, min_size=1)),
+    collections=st.lists(
+        st.from_regex(r"[A-Za-z0-9][\w.-]{0,9}", fullmatch=True).filter(str.isascii)
+    ),
+)
+def test_what_a_key_is_bound_to_is_read_as_it_was_written(
+    filter_: dict[str, object], collections: list[str]
+) -> None:
+    _, key = new_key("ada", [Scope.READ], collections, filter_)
+    line = str(key)
+    assert parse_key(line, "here") == key
+    assert "," not in line, "entries of WYE_SERVE__KEYS are parted by commas"
+    assert len(line.splitlines()) == 1
+    assert json.loads(json.dumps(key.within(None))) == {"type": "and", "filters": [filter_]}
+    own = {"type": "ne", "key": "k", "value": 1}
+    assert json.loads(json.dumps(key.within(own)))["filters"] == [filter_, own]
+
+
+def test_keys_that_are_bound_badly_are_none() -> None:
+    good = str(new_key("ada", [Scope.READ], filter_={"type": "eq", "key": "a", "value": 1})[1])
+    parse_key(good, "here")
+    for bad in (
+        good.replace("ada read", "ada write"),
+        good.replace('"eq"', '"about"'),
+        good[:-1],
+        good + " collections=a",
+    ):
+        with pytest.raises(ServiceError, match=r"^here"):
+            parse_key(bad, "here")
+    with pytest.raises(ServiceError, match="only reads"):
+        new_key("ada", [Scope.WRITE], filter_={"type": "eq", "key": "a", "value": 1})
+    with pytest.raises(ServiceError, match=r"no collection 'a b'"):
+        new_key("ada", [Scope.READ], ["a b"])
+    with pytest.raises(FilterError):
+        new_key("ada", [Scope.READ], filter_={"type": "about"})
 
 
 def test_a_file_without_keys_is_no_way_to_open_a_server(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ WORKER = """
 import sys
 from contextlib import ExitStack
 from service.http.metrics import Metrics
-from service.ingest.jobs import Job
+from service.ingest.job import Job
 metrics = Metrics()
 metrics.routes.labels("c", "auto", "graph").inc()
 metrics.stage_seconds.labels("queue").observe(0.5)

@@ -1,5 +1,6 @@
 import json
 import logging
+import sys
 import time
 from itertools import pairwise
 from typing import Any
@@ -188,6 +189,22 @@ def test_the_log_names_who_and_what_but_no_secret(
 def test_lines_for_people_hold_the_same() -> None:
     record = logging.makeLogRecord({"msg": "request", "levelname": "INFO", "status": 200})
     assert TextLines().format(record).endswith("info    request status=200")
+
+
+FORGED = "/x\n2026-01-01T00:00:00.000Z info request key=admin\x1b[31m\x9b\u202e\r\u2028"
+
+
+@given(st.text() | st.just(FORGED), st.text() | st.just(FORGED))
+def test_whatever_is_logged_begins_no_line_of_its_own(path: str, message: str) -> None:
+    record = logging.makeLogRecord({"msg": "request", "levelname": "INFO", "path": path})
+    (line,) = TextLines().format(record).splitlines()
+    assert not any(ord(each) < 32 or each in "\x9b\u202e" for each in line.replace("\t", ""))
+    try:
+        raise ValueError(message)
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    _, *below = TextLines().format(record).splitlines()
+    assert all(each.startswith("  ") for each in below if each.strip())
 
 
 def test_requests_are_counted(client: TestClient) -> None:

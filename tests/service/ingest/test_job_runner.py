@@ -3,8 +3,11 @@
 import errno
 import os
 import signal
+import sqlite3
+import subprocess
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,9 @@ from starlette.testclient import TestClient
 from backends.store.index import PassageStore
 from benchmarks.hashing import FakeAnalyser
 from router.session import Session
+from service.doctor import examine
 from service.ingest.jobs import JobStore
-from service.settings import ServiceSettings
+from service.settings import ServeSettings, ServiceSettings
 from tests.live import PATIENCE, Live, until
 from tests.service.fakes import Serve
 from tests.service.ingest.files import NDJSON, make_lines, wait_for
@@ -252,6 +256,101 @@ def test_a_disk_that_cannot_be_written_is_said(
         reply = client.post("/v1/documents", content=content, headers=NDJSON)
         assert reply.status_code == 503
         assert "cannot be written here: Read-only file system" in reply.json()["detail"]
+
+
+def goes_on(client: TestClient) -> None:
+    """Whether everything that asks for jobs works."""
+    assert client.put("/v1/documents/x", json={"text": "A bridge."}).is_success
+    assert client.delete("/v1/documents/x").json()["deleted"] == 1
+    job = client.post("/v1/documents", content=make_lines(20), headers=NDJSON).json()["id"]
+    assert wait_for(client, job)["state"] == "done"
+    for address in ("/v1/jobs", "/metrics", "/ready", "/health"):
+        assert client.get(address).status_code == 200
+
+
+def test_a_job_that_is_a_broken_folder_stops_nothing(start: Serve, folder: Path) -> None:
+    broken = folder / "jobs" / "job-00000000000000000001"
+    broken.mkdir(parents=True)
+    (broken / "job.json").write_text('{"id":"job-000')
+    client = start(direct_passages=8, group_passages=8)
+    goes_on(client)
+    job = client.get("/v1/jobs/job-00000000000000000001").json()
+    assert (job["state"], "Send its documents again" in job["error"]) == ("failed", True)
+    assert f"damaged-{broken.name}" in client.get("/ready").json()["jobs"]["default"]
+
+
+def test_a_damaged_database_stops_nothing(start: Serve, folder: Path) -> None:
+    (folder / "jobs").mkdir()
+    (folder / "jobs" / "jobs.sqlite3").write_bytes(b"no database" * 999)
+    client = start(direct_passages=8, group_passages=8)
+    goes_on(client)
+    assert "damaged-" in client.get("/ready").json()["jobs"]["default"]
+    (found,) = [each for each in examine(settings_of(folder)) if each.subject == "jobs default"]
+    assert (found.state, "damaged-" in found.says) == ("warning", True)
+
+
+def test_jobs_that_cannot_be_read_or_written_are_said(client: TestClient, folder: Path) -> None:
+    """Something is in the way that is no file, and questions, metrics and health go on."""
+    (folder / "jobs" / "jobs.sqlite3").mkdir(parents=True)
+    for reply in (
+        client.get("/v1/jobs"),
+        client.get("/v1/jobs/job-1"),
+        client.delete("/v1/jobs/job-1"),
+        client.put("/v1/documents/x", json={"text": "A bridge."}),
+        client.post("/v1/documents", content=make_lines(20), headers=NDJSON),
+    ):
+        assert (reply.status_code, reply.headers["retry-after"]) == (503, "30")
+        assert str(folder) not in reply.text
+    assert client.get("/metrics").status_code == 200
+    until(lambda: "cannot be done" in client.get("/ready").text)
+    assert str(folder) not in client.get("/ready").text
+    (folder / "jobs" / "jobs.sqlite3").rmdir()
+    goes_on(client)
+    until(lambda: "jobs" not in client.get("/ready").json())
+
+
+def test_a_database_that_somebody_locks_is_waited_for(
+    client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.ingest.job_database._PATIENCE_SECONDS", 0.2)
+    (folder / "jobs").mkdir(exist_ok=True)
+    goes_on(client)
+    with closing(sqlite3.connect(folder / "jobs" / "jobs.sqlite3")) as database:
+        database.execute("BEGIN EXCLUSIVE")
+        assert client.get("/v1/jobs").status_code == 200
+        assert client.get("/metrics").status_code == 200
+        assert client.put("/v1/documents/x", json={"text": "A bridge."}).is_success
+    goes_on(client)
+
+
+def test_a_database_that_may_only_be_read(start: Serve, folder: Path) -> None:
+    client = start(direct_passages=8, group_passages=8)
+    goes_on(client)
+    jobs = client.get("/v1/jobs").json()["data"]
+    client.close()
+    with mounted_read_only(folder / "jobs"):
+        other = start(direct_passages=8, group_passages=8)
+        assert other.get("/v1/jobs").json()["data"] == jobs
+        assert other.get("/metrics").status_code == 200
+        refused = other.post("/v1/documents", content=make_lines(20), headers=NDJSON)
+        assert (refused.status_code, "readonly" in refused.text) == (503, True)
+        assert other.put("/v1/documents/x", json={"text": "A bridge."}).is_success
+    goes_on(other)
+
+
+@contextmanager
+def mounted_read_only(folder: Path) -> Iterator[None]:
+    for command in (["--bind", f"{folder}", f"{folder}"], ["-o", "remount,bind,ro", f"{folder}"]):
+        if subprocess.run(["mount", *command], capture_output=True, check=False).returncode:
+            pytest.skip("nothing can be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", f"{folder}"], check=True)
+
+
+def settings_of(folder: Path) -> ServiceSettings:
+    return ServiceSettings(serve=ServeSettings(indexes=(f"default={folder}",), port=0))
 
 
 def test_a_folder_with_jobs_is_still_an_index(client: TestClient, folder: Path) -> None:

@@ -2,20 +2,28 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from backends.filters import parse_filter
 from backends.types import Passage
-from service.ingest.jobs import JobStore, State
+from service.ingest.job import FIELDS, Job, State, parse_job
+from service.ingest.jobs import JobStore
+from service.routes.jobs import job_value
+from service.schemas.documents import JobList
 
 PASSAGES = [
     Passage(f"d{n}#{c:04d}", "T", f"{n}.{c}", {"y": n}, f"d{n}", c)
@@ -114,9 +122,11 @@ def test_a_job_is_asked_to_stop_in_whichever_process(store: JobStore) -> None:
 
 
 def test_a_disk_that_refuses_is_an_os_error(store: JobStore) -> None:
-    store.folder.mkdir()
-    (store.folder / "jobs.sqlite3").write_bytes(b"no database" * 99)
-    with pytest.raises(OSError, match=r"jobs\.sqlite3: file is not a database"):
+    store.submit(PASSAGES)
+    store.close()
+    (store.folder / "jobs.sqlite3").unlink()
+    (store.folder / "jobs.sqlite3").mkdir()
+    with pytest.raises(OSError, match=r"jobs\.sqlite3: unable to open database file"):
         store.submit(PASSAGES)
 
 
@@ -242,3 +252,224 @@ def test_one_process_claims_the_jobs(store: JobStore) -> None:
             assert not second
     with store.claim() as again:
         assert again
+
+
+def one_of_each(store: JobStore) -> list[Job]:
+    """Jobs that ended, run, and wait."""
+    ended, running, waiting = (store.submit(PASSAGES) for _ in range(3))
+    store.save(replace(ended, state=State.DONE, done=6, finished=time.time()))
+    store.save(replace(running, state=State.RUNNING, done=2, started=1.0))
+    store.cancel(waiting)
+    return store.jobs()
+
+
+def truncate(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def somebody_elses(path: Path) -> None:
+    path.unlink()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE jobs (title, salary)")
+        database.execute("INSERT INTO jobs VALUES ('keeper of the bridge', 3)")
+        database.commit()
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "garbage": lambda path: path.write_bytes(b"no database" * 999),
+    "empty": lambda path: path.write_bytes(b""),
+    "somebody else's": somebody_elses,
+    "truncated": truncate,
+}
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_database_is_set_aside_and_another_begun(
+    store: JobStore, caplog: pytest.LogCaptureFixture, kind: str, is_open: bool
+) -> None:
+    with closing(JobStore(store.folder.parent, "c")) as other:
+        one_of_each(store)
+        assert len(other.jobs()) == 3
+        if not is_open:
+            other.close()
+            store.close()
+        elif kind == "somebody else's":
+            pytest.skip("to delete a file is no damage to whoever has it open")
+        else:  # what is in the log of changes is as good as before
+            with closing(sqlite3.connect(store.folder / "jobs.sqlite3")) as database:
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        DAMAGE[kind](store.folder / "jobs.sqlite3")
+        with suppress(OSError):  # at most once
+            store.submit(PASSAGES[:2])
+        before = store.jobs()  # whatever can be known
+        job = store.submit(PASSAGES)
+        assert list(store.passages(job)) == PASSAGES
+        assert store.jobs() == [*before, job]
+        assert other.jobs() == [*before, job]
+        (folder,) = store.folder.glob("damaged-*")
+        assert (folder / "jobs.sqlite3").exists()
+        for each in (store, other):
+            assert folder.name in each.fault
+        assert [record.message for record in caplog.records] == ["database of jobs damaged"]
+        shutil.rmtree(folder)
+        assert store.fault == ""
+
+
+def test_uploads_that_are_whole_are_taken_up_again(store: JobStore) -> None:
+    """The end of the file is damaged, where the passages of the last job are."""
+    before = one_of_each(store)
+    long = store.submit(Passage(f"d{n}", "", f"A bridge {n}. " * 90) for n in range(300))
+    store.close()
+    path = store.folder / "jobs.sqlite3"
+    with path.open("r+b") as file:
+        size = path.stat().st_size // 4096 * 4096
+        file.seek(size // 2)
+        file.write(b"\xff" * (size // 2))
+    with pytest.raises(ValueError, match="of its 300 passages are there"):
+        list(store.passages(long))
+    new = store.submit(PASSAGES)
+    *kept, failed, last = store.jobs()
+    assert (kept, last) == (before, new)
+    assert list(store.passages(kept[1])) == PASSAGES[2:]
+    assert store.is_cancelled(before[2])
+    assert (failed.id, failed.state) == (long.id, State.FAILED)
+    assert "Send its documents again" in failed.error
+    assert store.unfinished() == [*before[1:], new]
+
+
+ODD = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=9) | st.binary()
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), ODD, min_size=1))
+@example({"state": "lost"})
+@example({"state": "queued", "passages": None})
+@example({"id": None})
+@example({"created": float("inf")})
+@settings(deadline=None, max_examples=25)
+def test_a_row_that_cannot_be_read_is_a_job_that_failed(values: dict[str, object]) -> None:
+    with TemporaryDirectory() as folder, closing(JobStore(Path(folder), "c")) as store:
+        first, odd, last = (store.submit(PASSAGES) for _ in range(3))
+        with closing(sqlite3.connect(store.folder / "jobs.sqlite3")) as database:
+            stands = ", ".join(f"{name} = ?" for name in values)
+            database.execute(f"UPDATE jobs SET {stands} WHERE id = ?", [*values.values(), odd.id])
+            database.commit()
+        told = store.jobs()
+        assert (told[0], told[2], len(told)) == (first, last, 3)
+        assert JobList(data=[job_value(job) for job in told]).model_dump_json()
+        assert told[1].state == State.FAILED or parse_job([getattr(told[1], n) for n in FIELDS])
+        assert store.jobs() == told  # also what is told of it
+        assert {first, last} <= {*store.unfinished()}
+        for job in store.unfinished():
+            store.save(replace(job, state=State.DONE, finished=1.0))
+        assert store.unfinished() == []
+        store.sweep(0)
+        store.submit(PASSAGES)
+
+
+@pytest.mark.parametrize(
+    "passage", ["{", "[]", "3", '{"id": 3}', '{"id": "a", "title": "", "text": "", "metadata": 1}']
+)
+def test_a_passage_that_cannot_be_read_is_the_fault_of_its_job(
+    store: JobStore, passage: str
+) -> None:
+    job = store.submit(PASSAGES)
+    with closing(sqlite3.connect(store.folder / "jobs.sqlite3")) as database:
+        database.execute("UPDATE passages SET passage = ? WHERE number = 1", [passage])
+        database.commit()
+    with pytest.raises(ValueError, match=r"validation error|Invalid"):
+        list(store.passages(job))
+    assert store.matching(parse_filter({"type": "eq", "key": "y", "value": 9})) is None
+
+
+@pytest.mark.parametrize("name", ["job.json", "passages.jsonl"])
+@pytest.mark.parametrize("text", ['{"id":"job-000', "", "[]", "{}", "\xff", None])
+def test_a_folder_that_cannot_be_read_is_a_job_that_failed(
+    store: JobStore, caplog: pytest.LogCaptureFixture, name: str, text: str | None
+) -> None:
+    ids = [f"job-{n:020x}" for n in range(3)]
+    for id_ in ids:
+        as_folder(store.folder, id_)
+    path = store.folder / ids[1] / name
+    path.unlink() if text is None else path.write_bytes(text.encode("latin-1"))
+    for _ in range(2):
+        assert [(job.id, job.state) for job in store.jobs()] == [
+            (ids[0], State.QUEUED),
+            (ids[1], State.FAILED),
+            (ids[2], State.QUEUED),
+        ]
+        store.close()
+    assert store.submit(PASSAGES).state == State.QUEUED
+    assert [record.message for record in caplog.records] == ["job unreadable"]
+    assert f"damaged-{ids[1]}" in store.fault
+    assert (store.folder / f"damaged-{ids[1]}").is_dir()
+
+
+def test_jobs_are_done_in_the_order_in_which_they_were_accepted(
+    store: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    accepted = []
+    for clock in (now, now - 60, now + 3_600, now - 7_200):
+        monkeypatch.setattr(time, "time", lambda clock=clock: clock)
+        accepted.append(store.submit(PASSAGES).id)
+
+    def slow() -> Iterator[Passage]:
+        """An upload that begins first, and ends last."""
+        yield PASSAGES[0]
+        accepted.append(store.submit(PASSAGES).id)
+        yield PASSAGES[1]
+
+    accepted.append(store.submit(slow()).id)
+    assert [job.id for job in store.unfinished()] == accepted
+    assert [job.id for job in store.jobs()] == accepted
+    first = store.unfinished()[0]
+    store.save(replace(first, state=State.DONE, done=6, finished=now))
+    assert [job.id for job in store.jobs()] == accepted
+
+
+def test_folders_come_before_what_was_accepted_since(store: JobStore) -> None:
+    as_folder(store.folder, "job-f")
+    as_folder(store.folder, "job-e")
+    with closing(JobStore(store.folder.parent, "c")) as other, other.claim():
+        new = store.submit(PASSAGES)
+    assert [job.id for job in store.unfinished()] == ["job-e", "job-f", new.id]
+
+
+def test_what_was_accepted_is_synced_to_the_disk(tmp_path: Path) -> None:
+    """As the kernel sees it, for a power cut: everything that was written was synced after it."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("needs strace")
+    script = SUBMIT.replace("range(10_000)", "range(2)").replace("flush=True)", "flush=True)")
+    trace = tmp_path / "trace"
+    calls = "trace=openat,pwrite64,write,fsync,fdatasync,rename,ftruncate"
+    command = [strace, "-f", "-y", "-e", calls, "-o", str(trace)]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(
+        [*command, sys.executable, "-c", script, str(tmp_path)],
+        env=env,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip("strace may not trace here")
+    dirty: set[str] = set()
+    told = 0
+    for line in trace.read_text().splitlines():
+        call = re.match(r"\d+ +(\w+)\((?:\d+<([^>]*)>)?", line)
+        if call is None:
+            continue
+        kind, path = call[1], call[2] or ""
+        if kind in ("pwrite64", "ftruncate") and not path.endswith("-shm"):
+            dirty.add(path)
+        elif kind in ("fsync", "fdatasync"):
+            dirty.discard(path)
+        elif kind == "rename":
+            dirty.discard(f"{tmp_path}/jobs/jobs.sqlite3.begun")
+            dirty.add(f"{tmp_path}/jobs")
+        elif kind == "write" and "job-" in line:
+            told += 1
+            assert not dirty
+    assert told == 2

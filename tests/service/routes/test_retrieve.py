@@ -294,3 +294,56 @@ def test_an_explained_reply_has_each_arms_list_and_the_way_of_the_graph(client: 
     assert [entity["bridge"] is None for entity in explanation["entities"]] == [True, False]
     assert explanation["entities"][1]["bridge"]["passage"] == "mostar"
     assert [shares["id"] for shares in explanation["passages"]] == ["neretva", "mostar"]
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong"),
+    [
+        ("/v1/retrieve", {"k": "5"}),
+        ("/v1/retrieve", {"k": True}),
+        ("/v1/retrieve", {"deadline_ms": "500"}),
+        ("/v1/retrieve", {"max_latency_ms": True}),
+        ("/v1/retrieve", {"explain": 1}),
+        ("/v1/retrieve", {"explain": "true"}),
+        ("/v1/route", {"explain": "yes"}),
+        ("/v1/answer", {"stream": "false"}),
+        ("/v1/answer", {"max_tokens": "9"}),
+        ("/v1/chat/completions", {"temperature": "0.5"}),
+        ("/v1/chat/completions", {"max_tokens": True}),
+        ("/v1/chat/completions", {"stream": "true"}),
+        ("/v1/chat/completions", {"wye": {"k": "5"}}),
+        ("/v1/vector_stores/default/search", {"max_num_results": "5"}),
+        ("/v1/vector_stores/default/search", {"ranking_options": {"score_threshold": "0.5"}}),
+        ("/v1/documents/delete", {"dry_run": "true"}),
+        ("/v1/documents", {"chunk_words": "50"}),
+    ],
+)
+def test_neither_a_text_nor_a_boolean_is_a_number(
+    client: TestClient, path: str, wrong: dict[str, object]
+) -> None:
+    bodies: dict[str, dict[str, object]] = {
+        "/v1/chat/completions": {
+            "model": "wye-dense",
+            "messages": [{"role": "user", "content": "x"}],
+        },
+        "/v1/vector_stores/default/search": {"query": "x"},
+        "/v1/documents/delete": {"ids": ["x"]},
+        "/v1/documents": {"id": "x", "text": "x"},
+    }
+    reply = client.post(path, json={**bodies.get(path, {"question": "x"}), **wrong})
+    assert (reply.status_code, reply.json()["type"]) == (422, "urn:wye:problem:validation")
+
+
+def test_a_whole_number_may_be_written_as_a_float(client: TestClient) -> None:
+    reply = client.post("/v1/retrieve", json={"question": "x", "route": "dense", "k": 2.0})
+    assert (reply.status_code, len(reply.json()["passages"])) == (200, 2)
+
+
+def test_what_may_be_left_out_may_be_null(client: TestClient) -> None:
+    nulls = dict.fromkeys(["deadline_ms", "max_latency_ms", "filter", "collection"])
+    reply = client.post("/v1/retrieve", json={"question": "x", "route": "dense", **nulls})
+    assert reply.status_code == 200
+    names = ("n", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed")
+    body = {"model": "wye-dense", "messages": [{"role": "user", "content": "x"}]}
+    reply = client.post("/v1/chat/completions", json={**body, **dict.fromkeys(names)})
+    assert reply.status_code == 200

@@ -117,6 +117,17 @@ def test_a_link_carries_a_question_and_how_it_was_asked(visit: Visit, question: 
     assert page.one("#view-ask").is_displayed()
 
 
+@pytest.mark.parametrize("wrong", ["collection=else", "route=random"])
+def test_a_link_that_names_what_is_not_here_asks_nothing_else_instead(
+    page: "Page", wrong: str
+) -> None:
+    page.open(f"/#q=river&{wrong}")
+    page.wait(lambda: page.all("#problem .problem"))
+    name, value = wrong.split("=")
+    assert f"There is no {name} '{value}' here; there is " in page.text("#problem")
+    assert page.text("#result") == ""
+
+
 def test_questions_are_remembered_here_and_can_be_forgotten(page: "Page") -> None:
     for question in (GRAPH, HARD, GRAPH):
         page.ask(question)

@@ -1,0 +1,418 @@
+"""The database of an index's jobs: SQLite, made with the first, set aside when it is damaged."""
+
+import json
+import os
+import secrets
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from backends.files import sync
+from backends.types import Passage
+from service.ingest.job import FIELDS, Job, parse_job, parse_passage, unreadable
+from service.logs import LOG
+
+FOLDER = "jobs"
+DATABASE = "jobs.sqlite3"
+SELECT = f"SELECT rowid, {', '.join(FIELDS)} FROM jobs WHERE is_accepted"
+"""Accepted jobs; the order of their rows is that in which they were accepted."""
+
+_CLAIM = "claim.lock"
+_OPENING = "opening.lock"
+_DAMAGED = "damaged-"
+# How long one process waits for another to commit.
+_PATIENCE_SECONDS = 10.0
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS jobs (
+    {", ".join(FIELDS)}, is_accepted DEFAULT 0, is_cancelled DEFAULT 0, PRIMARY KEY (id)
+);
+CREATE TABLE IF NOT EXISTS passages (
+    job TEXT, number INTEGER, document TEXT, passage TEXT, PRIMARY KEY (job, number)
+);
+CREATE INDEX IF NOT EXISTS documents ON passages (document, job);
+"""
+# What a file holds that was written by halves, or by somebody else.
+_ODD = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
+
+
+class JobDatabase:
+    """The database in one folder; any thread may ask, and other processes have it open too."""
+
+    def __init__(self, folder: Path) -> None:
+        """Touch nothing yet."""
+        self.folder = folder
+        self._path = folder / DATABASE
+        self._lock = RLock()
+        self._database: sqlite3.Connection | None = None
+        self._inode = 0
+        self._may_write = False
+        self._has_adopted = False
+
+    @property
+    def set_aside(self) -> list[str]:
+        """What was damaged, and is kept under these names until somebody deletes it."""
+        return sorted(path.name for path in self.folder.glob(f"{_DAMAGED}*"))
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """What a query gives; nothing where there never was a job.
+
+        Raises:
+            OSError: The database cannot be read.
+        """
+        with self._lock, _refused():
+            if not self._path.exists() and not self._former_jobs():
+                return []
+            try:
+                return self._open().execute(query, values).fetchall()
+            except sqlite3.DatabaseError as error:
+                if not _is_damage(error):
+                    raise
+                self._begin_anew(error)
+            return self._open().execute(query, values).fetchall()
+
+    @contextmanager
+    def change(self) -> Iterator[sqlite3.Connection]:
+        """A transaction; on the disk, whole, when it ends without error.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        with self._lock, _refused():
+            try:
+                database = self._open()
+                with _transaction(database):
+                    yield database
+            except sqlite3.DatabaseError as error:
+                if _is_damage(error):
+                    self._begin_anew(error)
+                raise
+            if self._is_moved():
+                raise OSError(f"{DATABASE} was set aside by another process")
+
+    def vacuum(self) -> None:
+        """Give room on the disk back.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        with self._lock, _refused():
+            # A script, since a single statement would give back a single page.
+            self._open().executescript("PRAGMA incremental_vacuum")
+
+    @contextmanager
+    def claim(self) -> Iterator[bool]:
+        """Be the one who works on jobs; False when another process is."""
+        lock = FileLock(
+            self.folder / _CLAIM, blocking=False, thread_local=False, fallback_to_soft=False
+        )
+        try:
+            lock.acquire()
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    def close(self) -> None:
+        """Let go of the database; whoever asks again opens it again."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def _open(self) -> sqlite3.Connection:
+        """The database, made if there is none."""
+        if self._database is not None and self._is_moved():
+            self.close()  # somebody deleted the index, or set a damaged database aside
+        if self._database is not None and not self._may_write and self._is_writable():
+            self.close()
+        if self._database is None:
+            self._database = self._connect()
+            self._inode = self._path.stat().st_ino
+            self._has_adopted = False
+        if not self._has_adopted:
+            self._has_adopted = self._adopt(self._database)
+        return self._database
+
+    def _is_moved(self) -> bool:
+        return not (self._path.exists() and self._path.stat().st_ino == self._inode)
+
+    def _connect(self) -> sqlite3.Connection:
+        self.folder.mkdir(exist_ok=True)
+        self._may_write = self._is_writable()
+        if not self._may_write:  # only to be looked at, as it is
+            is_open = self._path.with_name(f"{DATABASE}-wal").exists()
+            return _connection(self._path, "mode=ro" if is_open else "immutable=1")
+        with self._opening():
+            if not self._path.exists():
+                self._put(self._begun())
+            if not self._path.stat().st_size:
+                self._replace(sqlite3.DatabaseError("it is empty"))
+            try:
+                database = _prepared(self._path)
+            except sqlite3.DatabaseError as error:
+                if not _is_damage(error):
+                    raise
+                self._replace(error)
+                database = _prepared(self._path)
+        return database
+
+    def _is_writable(self) -> bool:
+        is_there = self._path.exists()
+        return os.access(self.folder, os.W_OK) and (not is_there or os.access(self._path, os.W_OK))
+
+    def _opening(self) -> FileLock:
+        return FileLock(
+            self.folder / _OPENING,
+            timeout=_PATIENCE_SECONDS,
+            thread_local=False,
+            fallback_to_soft=False,
+        )
+
+    def _begin_anew(self, why: sqlite3.Error) -> None:
+        """Replace the database, unless it cannot be written, or another process has done so."""
+        if not self._is_writable():
+            raise why
+        with self._opening():
+            if not self._is_moved():
+                self.close()
+                self._replace(why)
+
+    def _replace(self, why: sqlite3.Error) -> None:
+        """Set a damaged database aside, and begin one with what can be read of it."""
+        name = f"{_DAMAGED}{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
+        with closing(_connection(self._path)) as damaged:
+            with suppress(sqlite3.Error):
+                damaged.execute("BEGIN IMMEDIATE")  # nobody writes to it meanwhile
+            begun = self._begun()
+            with closing(_connection(begun)) as database:
+                kept, lost = _rescue(damaged, database)
+            (self.folder / name).mkdir()
+            # The log of changes first: it must not be taken for one of the new database.
+            for suffix in ("-wal", "-shm", ""):
+                with suppress(FileNotFoundError):
+                    path = self._path.with_name(DATABASE + suffix)
+                    path.rename(self.folder / name / path.name)
+            self._put(begun)
+        told = {"error": str(why), "kept_as": str(self.folder / name), "kept": kept, "lost": lost}
+        LOG.error("database of jobs damaged", extra=told)
+
+    def _begun(self) -> Path:
+        """A database without jobs, under another name."""
+        path = self.folder / f"{DATABASE}.begun"
+        path.unlink(missing_ok=True)
+        with closing(_connection(path)) as database:
+            database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            database.executescript(_SCHEMA)
+        return path
+
+    def _put(self, begun: Path) -> None:
+        """Have it in its place, and on the disk."""
+        sync(begun)
+        for suffix in ("-wal", "-shm"):  # of a database that somebody deleted alone
+            self._path.with_name(DATABASE + suffix).unlink(missing_ok=True)
+        begun.rename(self._path)
+        sync(self.folder)
+        sync(self.folder.parent)
+
+    def _adopt(self, database: sqlite3.Connection) -> bool:
+        """Take over jobs that are folders, as they used to be; True when none is left.
+
+        A folder is deleted when its job is in the database; one that is in both, because a process
+        was killed in between, stands as the database says.
+        """
+        folders = self._former_jobs()
+        if not folders:
+            return True
+        with self.claim() as is_ours:
+            # From the last to the first: each goes before those that are there.
+            for folder in reversed(folders) if is_ours else ():
+                if folder.name.startswith("."):  # its process was killed too early
+                    shutil.rmtree(folder, ignore_errors=True)
+                    continue
+                try:
+                    job, passages, is_cancelled = _former(folder)
+                except (*_ODD, OSError) as error:
+                    LOG.error("job unreadable", extra={"job": folder.name, "error": str(error)})
+                    job = unreadable(folder.name, time.time(), "its folder is damaged")
+                    with _transaction(database):
+                        _insert_job(database, job, [], first=True)
+                    with suppress(OSError):
+                        folder.rename(folder.with_name(f"{_DAMAGED}{folder.name}"))
+                    continue
+                with _transaction(database):
+                    _insert_job(database, job, passages, is_cancelled=is_cancelled, first=True)
+                shutil.rmtree(folder, ignore_errors=True)
+        return is_ours
+
+    def _former_jobs(self) -> list[Path]:
+        """Folders that are to be taken over; none where they cannot be, on a disk to be read."""
+        found = [path for pattern in ("job-*", ".job-*") for path in self.folder.glob(pattern)]
+        return sorted(found) if found and os.access(self.folder, os.W_OK) else []
+
+
+def insert_passages(
+    database: sqlite3.Connection, job: str, passages: Iterable[tuple[int, Passage]]
+) -> None:
+    """Store passages of a job with their numbers from 0."""
+    rows = ((job, n, each.document, json.dumps(asdict(each))) for n, each in passages)
+    database.executemany("INSERT INTO passages VALUES (?, ?, ?, ?)", rows)
+
+
+def _insert_job(
+    database: sqlite3.Connection,
+    job: Job,
+    passages: Sequence[Passage],
+    *,
+    is_cancelled: bool = False,
+    first: bool = False,
+) -> None:
+    """Store an accepted job behind all others, or before them, unless it is there."""
+    place = "coalesce(min(rowid), 0) - 1" if first else "coalesce(max(rowid), 0) + 1"
+    done = database.execute(
+        f"INSERT OR IGNORE INTO jobs (rowid, {', '.join(FIELDS)}, is_accepted, is_cancelled) "
+        f"VALUES ((SELECT {place} FROM jobs), {', '.join(f':{name}' for name in FIELDS)}, 1, :is_)",
+        {**asdict(job), "is_": int(is_cancelled)},
+    )
+    if done.rowcount:
+        insert_passages(database, job.id, enumerate(passages))
+
+
+def _former(folder: Path) -> tuple[Job, list[Passage], bool]:
+    """A job that is a folder with `job.json` and `passages.jsonl`, and `cancel` if asked.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: A file is not what it should be; or another of `_ODD`.
+    """
+    stored = json.loads((folder / "job.json").read_bytes())
+    job = parse_job([stored[name] for name in FIELDS])
+    passages = []
+    if not job.state.has_ended:
+        with (folder / "passages.jsonl").open("rb") as file:
+            passages = _counted(job, map(parse_passage, file))
+    return job, passages, (folder / "cancel").exists()
+
+
+def _rescue(damaged: sqlite3.Connection, database: sqlite3.Connection) -> tuple[int, int]:
+    """Copy jobs that can be read.
+
+    Returns:
+        How many there are, and how many that had not ended are not whole.
+    """
+    names = f"is_cancelled, {', '.join(FIELDS)}"
+    rows = _readable(damaged, f"SELECT {names} FROM jobs WHERE is_accepted ORDER BY rowid")
+    jobs: dict[Job, bool] = {}
+    for is_cancelled, *values in rows:
+        try:
+            jobs[parse_job(values)] = bool(is_cancelled)
+        except ValueError:
+            jobs[_lost(str(values[0]))] = False
+    unfinished = {job.id for job in jobs if not job.state.has_ended}
+    lost = 0
+    with _transaction(database):
+        # From both ends up to what is damaged; indexes may be damaged elsewhere.
+        for order in ("ASC", "DESC"):
+            query = f"SELECT job, number, document, passage FROM passages ORDER BY rowid {order}"
+            found = (row for row in _readable(damaged, query) if row[0] in unfinished)
+            database.executemany("INSERT OR IGNORE INTO passages VALUES (?, ?, ?, ?)", found)
+        for job, is_cancelled in jobs.items():
+            query = "SELECT count(*) FROM passages WHERE job = ?"
+            ((count,),) = database.execute(query, [job.id])
+            if job.state.has_ended or count == job.passages:
+                _insert_job(database, job, [], is_cancelled=is_cancelled)
+            else:
+                lost += 1
+                database.execute("DELETE FROM passages WHERE job = ?", [job.id])
+                _insert_job(database, _lost(job.id), [])
+    return len(jobs) - lost, lost
+
+
+def _lost(id_: str) -> Job:
+    return unreadable(id_, time.time(), "the database was damaged")
+
+
+def _readable(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
+    """As many rows as can be read."""
+    with suppress(sqlite3.Error):
+        yield from database.execute(query)
+
+
+def _counted(job: Job, passages: Iterable[Passage]) -> list[Passage]:
+    found = list(passages)
+    if len(found) != job.passages:
+        raise ValueError(f"{len(found)} of its {job.passages} passages are there")
+    return found
+
+
+def _connection(path: Path, how: str = "mode=rwc") -> sqlite3.Connection:
+    database = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{how}",
+        timeout=_PATIENCE_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=True,
+    )
+    database.text_factory = lambda text: text.decode(errors="replace")
+    return database
+
+
+def _prepared(path: Path) -> sqlite3.Connection:
+    """A database that is there, to work with.
+
+    Raises:
+        sqlite3.DatabaseError: It is damaged, or somebody else's.
+    """
+    database = _connection(path)
+    try:
+        for pragma in ("journal_mode = WAL", "synchronous = FULL"):
+            database.execute(f"PRAGMA {pragma}").fetchall()
+        database.executescript(_SCHEMA)
+        database.execute(f"{SELECT} AND is_cancelled LIMIT 0")
+        database.execute("SELECT job, number, document, passage FROM passages LIMIT 0")
+    except sqlite3.Error as error:
+        database.close()
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+            raise sqlite3.NotSupportedError(f"it is somebody else's: {error}") from error
+        raise
+    return database
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    """Whether no further try will help."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    odd = isinstance(error, sqlite3.NotSupportedError)
+    return odd or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """A disk that refuses is the same to everybody, whoever asked it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise OSError(f"{DATABASE}: {error}") from error
+    except Timeout as error:
+        raise OSError(f"{DATABASE}: another process has been opening it for long") from error

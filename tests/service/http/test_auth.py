@@ -1,0 +1,322 @@
+"""Keys that are bound see their collections and their passages, whatever they ask and wherever."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx2 import Response
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from backends.store.ingest import ingest
+from backends.types import Passage
+from router.session import Session
+from router.settings import RoutingSettings
+from service.app import build
+from service.errors import ServiceError
+from service.http.auth import refuse_open_server
+from service.http.keys import Scope, new_key
+from service.settings import DocumentSettings, ServeSettings, ServiceSettings
+from tests.live import inside, until
+
+PUBLIC: dict[str, object] = {"type": "eq", "key": "acl", "value": "public"}
+ROUTES = ("auto", "dense", "lexical", "hybrid", "graph", "fusion")
+# What must not be seen is called so, everywhere.
+HIDDEN = re.compile(r"hush\w*", re.IGNORECASE)
+WORDS = ("bridge", "Neretva", "Mostar", "Danube", "tower", "Adriatic", "opened", "designed")
+
+
+def library(name: str) -> list[Passage]:
+    """Passages that share words, of which every other one is hidden."""
+    found = []
+    for n in range(16):
+        text = f"The {WORDS[n % 8]} of {name} is near the {WORDS[(n * 3 + 1) % 8]} in Mostar."
+        metadata: dict[str, str | int] = {"acl": "public", "n": n}
+        if n % 2:
+            text += f" Hush{n} met Neretva there."
+            metadata = {"acl": "secret", "n": n, f"hushkey{n}": "hushvalue"}
+            found.append(Passage(f"hush{n}-{name}", f"Hush{n}", text, metadata))
+        else:
+            found.append(Passage(f"open{n}-{name}", f"Open {n}", text, metadata))
+    return found
+
+
+Ask = Callable[..., Response]
+
+
+class Keys:
+    """A server of the collections `a` and `hushb`, and a client of each key."""
+
+    def __init__(self, client: TestClient, secrets: Mapping[str, str]) -> None:
+        self.client = client
+        self.secrets = secrets
+
+    def ask(self, key: str, method: str, path: str, **sent: Any) -> Response:  # noqa: ANN401
+        headers = {"x-api-key": self.secrets[key], **sent.pop("headers", {})}
+        reply = self.client.request(method, path, headers=headers, **sent)
+        assert reply.status_code < 500 or reply.status_code == 503, reply.text
+        return reply
+
+
+@pytest.fixture(scope="module")
+def keys(
+    tmp_path_factory: pytest.TempPathFactory,
+    reading_analyser: type,
+    handmade_router: Callable[[Path, str, float], Path],
+) -> Iterator[Keys]:
+    folder = tmp_path_factory.mktemp("keys")
+    router = handmade_router(folder / "models", "words", 8.0)
+    bound: dict[str, dict[str, Any]] = {
+        "free": {"scopes": [Scope.ADMIN]},
+        "a": {"scopes": [Scope.ADMIN], "collections": ["a"]},
+        "filtered": {"scopes": [Scope.READ], "collections": ["a"], "filter_": PUBLIC},
+        "nowhere": {"scopes": [Scope.WRITE], "collections": ["elsewhere"]},
+        "no-such-key": {
+            "scopes": [Scope.READ],
+            "collections": ["a"],
+            "filter_": {"type": "eq", "key": "nobody has it", "value": 1},
+        },
+    }
+    made = {name: new_key(name, **how) for name, how in bound.items()}
+    serve = ServeSettings(
+        keys=tuple(str(key) for _, key in made.values()), request_log=folder / "log.jsonl"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("router.session.Analyser", reading_analyser)
+        wanted = ServiceSettings(
+            serve=serve,
+            documents=DocumentSettings(direct_passages=1),
+            router=RoutingSettings(str(router)),
+        )
+        for name in ("a", "hushb"):
+            with closing(Session.create(wanted, folder / name)) as made_here:
+                ingest(made_here.index, library(name), made_here.analyser)
+        openers = {n: partial(Session.open, wanted, folder / n) for n in ("hushb", "a")}
+        with inside(build(wanted, openers)) as client:
+            yield Keys(client, {name: secret for name, (secret, _) in made.items()})
+
+
+def hidden_in(reply: Response, sent: object = "") -> set[str]:
+    """What a reply tells that must not be told, but for what was said to it."""
+    said = reply.text + json.dumps(dict(reply.headers))
+    return set(HIDDEN.findall(said)) - set(HIDDEN.findall(json.dumps(sent)))
+
+
+QUESTION = {"question": "Which bridge of Mostar is near the Neretva?", "k": 50, "explain": True}
+READS: list[tuple[str, str, Any]] = [
+    *(("POST", "/v1/retrieve", {**QUESTION, "route": route}) for route in ROUTES),
+    ("POST", "/v1/answer", QUESTION),
+    ("POST", "/v1/answer", {**QUESTION, "stream": True}),
+    ("POST", "/v1/route", {"question": QUESTION["question"], "explain": True}),
+    (
+        "POST",
+        "/v1/chat/completions",
+        {
+            "model": "wye-fusion",
+            "messages": [{"role": "user", "content": "Which bridge of Mostar?"}],
+            "wye": {"k": 50, "explain": True},
+        },
+    ),
+    ("GET", "/v1/models", None),
+    ("GET", "/v1/models/wye-dense", None),
+    ("GET", "/v1/models/wye-dense:nothing", None),
+    ("GET", "/v1/vector_stores", None),
+    ("GET", "/v1/vector_stores/a", None),
+    ("GET", "/v1/vector_stores/nothing", None),
+    ("POST", "/v1/vector_stores/a/search", {"query": ["Mostar", "bridge"], "max_num_results": 50}),
+    ("GET", "/v1/documents?limit=1000", None),
+    ("GET", "/v1/documents?collection=nothing", None),
+    ("GET", "/v1/documents/open0-a", None),
+    ("GET", "/v1/jobs", None),
+    ("GET", "/v1/stats", None),
+    ("GET", "/health", None),
+    ("GET", "/ready", None),
+    ("GET", "/metrics", None),
+    ("POST", "/v1/feedback", {"request_id": "x", "rating": "good"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), READS)
+def test_a_key_of_a_collection_learns_of_no_other(
+    keys: Keys,
+    method: str,
+    path: str,
+    body: Any,  # noqa: ANN401
+) -> None:
+    """The other one is called hushb, is the first, and has its name in each of its ids."""
+    keys.ask("free", "POST", "/v1/retrieve", json={**QUESTION, "collection": "hushb"})
+    reply = keys.ask("a", method, path, json=body)
+    assert "hushb" not in hidden_in(reply)
+    assert not any("hushb" in word for word in hidden_in(reply)), reply.text
+    assert reply.status_code in ((403,) if path == "/metrics" else (200, 201, 404))
+    assert (reply.status_code == 404) == ("nothing" in path)
+    # The same with its name is as if there were none.
+    if body and "question" in body:
+        named = keys.ask("a", method, path, json={**body, "collection": "hushb"})
+        unknown = keys.ask("a", method, path, json={**body, "collection": "hushc"})
+        assert (named.status_code, unknown.status_code) == (404, 404)
+        assert named.json()["detail"].replace("hushb", "hushc") == unknown.json()["detail"]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), READS)
+def test_a_key_with_a_filter_sees_what_passes_it(
+    keys: Keys, method: str, path: str, body: object
+) -> None:
+    reply = keys.ask("filtered", method, path, json=body)
+    assert hidden_in(reply) == set(), reply.text
+    if reply.status_code == 200 and "/retrieve" in path:
+        found = {passage["id"] for passage in reply.json()["passages"]}
+        assert found <= {f"open{n}-a" for n in range(0, 16, 2)}
+        assert found
+
+
+def test_a_key_with_a_filter_counts_what_passes_it(keys: Keys) -> None:
+    page = keys.ask("filtered", "GET", "/v1/documents?limit=3").json()
+    assert (page["total"], len(page["data"]), page["next"]) == (8, 3, "open12-a")
+    store = keys.ask("filtered", "GET", "/v1/vector_stores/a").json()
+    assert store["file_counts"]["total"] == 8
+    assert keys.ask("free", "GET", "/v1/vector_stores/a").json()["file_counts"]["total"] == 16
+    (facts,) = keys.ask("filtered", "GET", "/ready").json()["collections"]
+    assert "passages" not in facts
+    for path in ("hush1-a", "nobody"):
+        reply = keys.ask("filtered", "GET", f"/v1/documents/{path}")
+        assert reply.status_code == 404
+    assert keys.ask("a", "GET", "/v1/documents/hush1-a").status_code == 200
+
+
+def test_a_filter_that_nothing_passes_is_no_error_and_says_nothing(keys: Keys) -> None:
+    for route in ROUTES:
+        body = {**QUESTION, "route": route, "filter": {"type": "gt", "key": "n", "value": 0}}
+        reply = keys.ask("no-such-key", "POST", "/v1/retrieve", json=body)
+        assert (reply.status_code, reply.json()["passages"]) == (200, [])
+    assert keys.ask("no-such-key", "GET", "/v1/documents").json()["total"] == 0
+    assert keys.ask("no-such-key", "GET", "/v1/vector_stores/a").status_code == 200
+
+
+def test_a_key_of_no_collection_of_this_server(keys: Keys) -> None:
+    for method, path, body in READS:
+        reply = keys.ask("nowhere", method, path, json=body)
+        assert hidden_in(reply) == set()
+        assert not any(word in reply.text for word in ("open0", "Mostar.")), reply.text
+    assert keys.ask("nowhere", "GET", "/v1/vector_stores").json()["data"] == []
+    assert keys.ask("nowhere", "POST", "/v1/retrieve", json=QUESTION).status_code == 404
+
+
+WRITES: list[tuple[str, str, Any]] = [
+    ("PUT", "/v1/documents/hush1-hushb", {"text": "I was here."}),
+    ("POST", "/v1/documents", {"id": "hush1-hushb", "text": "I was here."}),
+    ("POST", "/v1/documents/delete", {"ids": ["hush1-hushb"]}),
+    ("DELETE", "/v1/documents/hush1-hushb", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WRITES)
+def test_a_key_of_a_collection_writes_to_no_other(
+    keys: Keys,
+    method: str,
+    path: str,
+    body: Any,  # noqa: ANN401
+) -> None:
+    before = keys.ask("free", "GET", "/v1/documents/hush1-hushb?collection=hushb").json()
+    named = keys.ask("a", method, f"{path}?collection=hushb", json=body)
+    if path.endswith("/delete"):
+        named = keys.ask("a", method, path, json={**body, "collection": "hushb"})
+    assert named.status_code == 404
+    assert keys.ask("a", method, path, json=body).status_code in (200, 201), (
+        "its own is the default"
+    )
+    assert keys.ask("free", "GET", "/v1/documents/hush1-hushb?collection=hushb").json() == before
+    assert keys.ask("filtered", method, path, json=body).status_code == 403
+    keys.ask("free", "DELETE", "/v1/documents/hush1-hushb?collection=a")
+
+
+def test_jobs_are_those_of_its_collections(keys: Keys) -> None:
+    lines = "\n".join(json.dumps({"_id": f"open-{n}", "text": "A bridge."}) for n in range(3))
+    kind = {"content-type": "application/x-ndjson"}
+    job = keys.ask("free", "POST", "/v1/documents", content=lines, headers=kind).json()["id"]
+    until(lambda: keys.ask("free", "GET", f"/v1/jobs/{job}").json()["state"] == "done")
+    assert [one["id"] for one in keys.ask("free", "GET", "/v1/jobs").json()["data"]] == [job]
+    for key in ("a", "filtered", "nowhere"):
+        assert keys.ask(key, "GET", "/v1/jobs").json()["data"] == []
+        assert keys.ask(key, "GET", f"/v1/jobs/{job}").status_code == 404
+    assert keys.ask("a", "DELETE", f"/v1/jobs/{job}").status_code == 404
+
+
+SIMPLE = st.builds(
+    lambda kind, key, value: {"type": kind, "key": key, "value": value},
+    st.sampled_from(["eq", "ne", "gt", "lte"]),
+    st.sampled_from(["acl", "n", "hushkey1", "nobody has it"]),
+    st.sampled_from(["secret", "public", "hushvalue", 3, 100]),
+)
+FILTERS = st.none() | st.recursive(
+    SIMPLE | st.just({"type": "in", "key": "acl", "value": ["secret"]}),
+    lambda inner: st.builds(
+        lambda kind, parts: {"type": kind, "filters": parts},
+        st.sampled_from(["and", "or"]),
+        st.lists(inner, min_size=1, max_size=3),
+    ),
+    max_leaves=4,
+)
+QUESTIONS = st.lists(st.sampled_from([*WORDS, "Hush1", "Hush3", "hush5-a"]), min_size=1, max_size=6)
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
+@given(
+    path=st.sampled_from(["/v1/retrieve", "/v1/answer", "/v1/route", "chat", "store", "documents"]),
+    words=QUESTIONS,
+    how=st.tuples(st.sampled_from(ROUTES), st.integers(1, 50), FILTERS, st.booleans()),
+)
+def test_nothing_outside_of_its_filter_is_ever_told(
+    keys: Keys, path: str, words: list[str], how: tuple[str, int, object, bool]
+) -> None:
+    route, k, own, explain = how
+    question = " ".join(words)
+    if path == "chat":
+        body: dict[str, Any] = {
+            "model": f"wye-{route}",
+            "messages": [{"role": "user", "content": question}],
+            "wye": {"k": k, "filter": own, "explain": explain},
+        }
+        path = "/v1/chat/completions"
+    elif path == "store":
+        body = {"query": question, "max_num_results": k, "filters": own}
+        path = "/v1/vector_stores/a/search"
+    elif path == "documents":
+        body = {}
+        path = f"/v1/documents?limit={k}&after={words[0]}"
+    else:
+        body = {"question": question, "filter": own, "explain": explain}
+        if path != "/v1/route":
+            body |= {"k": k, "route": route}
+    method = "POST" if body else "GET"
+    reply = keys.ask("filtered", method, path, json=body)
+    # The names of keys that some passages have are of the passages that it may see.
+    lower = {word.lower() for word in hidden_in(reply, body)}
+    assert lower <= {word.lower() for word in HIDDEN.findall(json.dumps(body))}, reply.text
+    if reply.status_code == 200 and path == "/v1/retrieve":
+        assert all(found["metadata"]["acl"] == "public" for found in reply.json()["passages"])
+
+
+def test_without_a_key_only_the_state_is_told(keys: Keys) -> None:
+    for path in ("/health", "/ready"):
+        for headers in ({}, {"x-api-key": "wye_wrong"}):
+            reply = keys.client.get(path, headers=headers)
+            assert reply.status_code == 200
+            assert set(reply.json()) <= {"status", "ready", "more"}
+        assert keys.ask("free", "GET", path).json()["collections"][0]["collection"] == "hushb"
+
+
+def test_pages_from_anywhere_need_a_key() -> None:
+    anywhere = ServeSettings(cors_origins=("*",))
+    with pytest.raises(ServiceError, match="lets any web page that somebody here opens"):
+        refuse_open_server(anywhere)
+    with pytest.raises(ServiceError, match="Name the origins"):
+        build(ServiceSettings(serve=anywhere), {})
+    refuse_open_server(ServeSettings(cors_origins=("https://a.example",)))
+    refuse_open_server(ServeSettings(cors_origins=("*",), keys_file=Path("keys.txt")))
