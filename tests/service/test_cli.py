@@ -16,6 +16,7 @@ from router.types import Route
 from service.cli import build
 from service.settings import load_settings
 from tests.docs.examples import parse
+from tests.fakes import ReadingAnalyser
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -262,7 +263,6 @@ def test_control_c_keeps_what_was_committed(
     assert (code, "Interrupted." in err) == (130, True)
 
 
-@pytest.mark.usefixtures("reading_models")
 def test_demo_indexes_and_asks_over_every_route(
     tmp_path: Path,
     wye: Run,
@@ -270,9 +270,10 @@ def test_demo_indexes_and_asks_over_every_route(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(handmade_router(tmp_path, "words", 12.0)))
-    code, out, _ = wye("demo")
-    assert code == 0
+    code, out, err = wye("demo")
+    assert code == 0, err
     shown = ("auto, which takes", "dense ", "hybrid ", "graph ")
     assert [out.count(f"\n{route}") for route in shown] == [5] * 4
     rows = [line.split() for line in out.partition("judged questions")[2].splitlines()]
