@@ -10,6 +10,7 @@ from itertools import chain, pairwise
 from backends.errors import SourceError
 from backends.readers.found import Block, Found
 from backends.types import Metadata, Passage, Scalar
+from backends.words import HEADING_JOINT
 
 CHUNK_WORDS = 200
 # A longer passage is chunked even where nobody asked: one vector says little about so much text,
@@ -17,9 +18,6 @@ CHUNK_WORDS = 200
 LONGEST_WORDS = 2_000
 
 LONGEST_TITLE = 1_024
-
-HEADING_JOINT = " > "
-"""Between the headings in the title of a chunk."""
 
 # Sections that have less than such a part of a chunk stay together.
 _FEW = 4

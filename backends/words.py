@@ -56,9 +56,16 @@ def is_informative(key: str) -> bool:
     return len(key) > 1 and not all(token in FUNCTION_WORDS for token in tokenise(key))
 
 
+HEADING_JOINT = " > "
+"""Between the headings in the title of a chunk, that of its document being the first."""
+
+
 def title_names(title: str) -> tuple[str, ...]:
-    """What a title names: itself, and itself without a final "(…)"; an empty one names nothing."""
-    whole = title.strip()
+    """What a title names: itself, and itself without a final "(…)"; an empty one names nothing.
+
+    Of the headings that a chunk stands under, only the first names something: the document.
+    """
+    whole = title.partition(HEADING_JOINT)[0].strip()
     return tuple(name for name in dict.fromkeys((whole, _PARENTHETICAL.sub("", whole))) if name)
 
 

@@ -2,7 +2,9 @@
 
 import datetime
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, BinaryIO
 
 from backends.readers.found import BadFileError, Block, Found, Limits, document, one_line
@@ -11,7 +13,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FRONT = re.compile(
     r"---[ \t]*\r?\n(?=[\w\"'][^\n]*:)(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S
 )
-_LONGEST_FRONT = 65_536
+_LONGEST_FRONT = 16_384
 
 
 def decoded(content: bytes) -> str:
@@ -97,7 +99,9 @@ def _markdown(text: str) -> Iterator[Block]:
     level = 0
     cells: list[str] | None = None  # of the row of a table
     mark = ""  # of the item that begins here
-    for token in MarkdownIt("commonmark").enable("table").parse(text):
+    # Beyond a nesting of 20 it would leave out text; beyond Python's own it says so.
+    parser = MarkdownIt("commonmark", {"maxNesting": sys.maxsize}).enable("table")
+    for token in parser.parse(text):
         kind = token.type
         if kind == "heading_open":
             level = int(token.tag[1])
@@ -184,9 +188,13 @@ def _parsed(source: str | bytes) -> Any:  # noqa: ANN401 - lxml has no types
     encoding = "utf-8" if isinstance(source, str) else None
     content = source.encode("utf-8", "replace") if isinstance(source, str) else source
     parser = etree.HTMLParser(
-        encoding=encoding, remove_comments=True, remove_pis=True, no_network=True
+        encoding=encoding, remove_comments=True, remove_pis=True, no_network=True, huge_tree=True
     )
-    return etree.fromstring(content, parser) if content.strip() else None
+    root = etree.fromstring(content, parser) if content.strip() else None
+    # What is deeper is left out of the tree.
+    if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
+        raise BadFileError("is nested too deeply")
+    return root
 
 
 def _html(source: str | bytes) -> Iterator[Block]:
@@ -287,7 +295,7 @@ def rst(file: BinaryIO, limits: Limits) -> Iterator[Found]:
         "report_level": 5,
         "halt_level": 5,
         "syntax_highlight": "none",
-        "line_length_limit": limits.characters,
+        "line_length_limit": sys.maxsize,  # or it leaves out all
     }
     tree = publish_doctree(text, settings_overrides=settings)
     for fields in tree.findall(nodes.docinfo):
@@ -345,6 +353,7 @@ class _Any(dict[str, Any]):
         return self[""]
 
 
+@cache
 def _accept_sphinx() -> None:
     """Read what docutils does not know as the text that it holds."""
     from docutils import nodes  # noqa: PLC0415

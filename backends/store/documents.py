@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
+from os.path import commonprefix
 from pathlib import Path
 
 import lance
@@ -14,6 +15,7 @@ from backends.filters import Columns, parse_filter
 from backends.store.index import PassageStore
 from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
 from backends.types import Passage
+from backends.words import HEADING_JOINT
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,12 @@ class StoredDocument:
 
     id: str
     passages: tuple[Passage, ...]
+
+    @property
+    def title(self) -> str:
+        """What the titles of its passages have in common: all but the headings of each."""
+        headings = [passage.title.split(HEADING_JOINT) for passage in self.passages]
+        return HEADING_JOINT.join(commonprefix(headings))  # noqa: RUF071 - of lists
 
 
 @dataclass(frozen=True, slots=True)

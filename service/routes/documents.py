@@ -208,7 +208,7 @@ async def get(document: Id, service: Served, collection: Named = None) -> Docume
         )
     return DocumentReply(
         id=found.id,
-        title=found.passages[0].title,
+        title=found.title,
         metadata=found.passages[0].metadata,
         passages=[StoredPassage(id=passage.id, text=passage.text) for passage in found.passages],
     )
@@ -267,7 +267,7 @@ def _summary(document: StoredDocument) -> DocumentSummary:
     first = document.passages[0]
     return DocumentSummary(
         id=document.id,
-        title=first.title,
+        title=document.title,
         metadata=first.metadata,
         passages=len(document.passages),
         characters=sum(len(passage.text) for passage in document.passages),

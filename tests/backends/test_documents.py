@@ -1,7 +1,7 @@
 """Records and their chunks: every way in which a document can be bad, long or strange."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -10,16 +10,20 @@ from hypothesis import strategies as st
 
 from backends.documents import (
     LONGEST_WORDS,
+    HeadedDocument,
     chunk_passage,
     chunk_text,
     clean,
     count_words,
+    joined,
     parse_record,
     split_sentences,
 )
 from backends.errors import SourceError
+from backends.readers.found import Block
 from backends.store.schema import content_hash
 from backends.types import Passage
+from backends.words import title_names
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
@@ -138,3 +142,65 @@ def test_chunks_know_their_document_and_place() -> None:
         for n, text in enumerate(texts)
     ]
     assert list(chunk_passage(whole, 6)) == [whole]
+
+
+BLOCKS = (
+    (0, "Intro one two."),
+    (1, "Install"),
+    (2, "Linux"),
+    (0, "One two three four five six."),
+    (2, "Mac"),
+    (0, "Seven eight nine ten eleven twelve thirteen. Fourteen fifteen sixteen."),
+    (1, "Use"),
+    (0, "Enjoy it all day long, my friend, please."),
+    (1, "End"),
+)
+
+
+def headed(blocks: Sequence[Block]) -> HeadedDocument:
+    return HeadedDocument("d", "Handbook", joined(blocks), {"k": 1}, blocks=blocks)
+
+
+def test_chunks_begin_at_headings_and_say_under_which_they_stand() -> None:
+    found = list(chunk_passage(headed(BLOCKS), 8))
+    assert [(passage.id, passage.title, passage.text) for passage in found] == [
+        ("d#0000", "Handbook", "Intro one two."),
+        ("d#0001", "Handbook > Install > Linux", "One two three four five six."),
+        ("d#0002", "Handbook > Install > Mac", "Seven eight nine ten eleven twelve thirteen."),
+        ("d#0003", "Handbook > Install > Mac", "Fourteen fifteen sixteen."),
+        ("d#0004", "Handbook > Use", "Enjoy it all day long, my friend, please."),
+        ("d#0005", "Handbook > End", "End"),
+    ]
+    assert {passage.document for passage in found} == {"d"}
+    titles = [passage.title for passage in chunk_passage(headed(BLOCKS), 20)]
+    assert titles == ["Handbook", *(f"Handbook > {part}" for part in ("Install", "Use", "End"))]
+    few = [(passage.title, passage.text) for passage in chunk_passage(headed(BLOCKS), 31)]
+    assert few[0] == ("Handbook", joined(BLOCKS[:6]))
+    [whole] = chunk_passage(headed(BLOCKS), 200)
+    assert whole == Passage("d", "Handbook", joined(BLOCKS), {"k": 1})
+
+
+def test_only_the_document_among_the_headings_of_a_title_names_something() -> None:
+    assert title_names("Mostar (city) > History > Rome") == ("Mostar (city)", "Mostar")
+
+
+some_blocks = st.lists(
+    st.tuples(st.integers(0, 4), st.lists(st.sampled_from(["Aa", "bb.", "Cc"]), min_size=1)).map(
+        lambda drawn: (drawn[0], " ".join(drawn[1]))
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(some_blocks, st.integers(1, 12))
+def test_no_word_under_a_heading_is_lost(blocks: Sequence[Block], words: int) -> None:
+    found = list(chunk_passage(headed(blocks), words))
+    assert all(count_words(passage.text) <= words and passage.text for passage in found)
+    said = " ".join(f"{passage.title} {passage.text}" for passage in found)
+    for level, text in blocks:
+        assert all(word in said for word in text.split())
+        assert not level or text in said.replace("\n\n", " ") or count_words(text) > words
+    texts = " ".join(" ".join(passage.text.split()) for passage in found)
+    plain = [text for level, text in blocks if not level]
+    assert len(texts.split()) >= sum(len(text.split()) for text in plain)

@@ -89,6 +89,7 @@ def test_only_what_the_graph_was_asked_is_explained(batch: Batch) -> None:
     (ranking,) = batch.search(Route.GRAPH, [0], 3)
     assert batch.explain(0, ranking) is not None
     assert batch.explain(1, ranking) is None
+    assert [("explaining" in seconds) for seconds in batch.seconds[:2]] == [True, False]
 
 
 class Hashed(FakeQuestions):

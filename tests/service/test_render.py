@@ -63,3 +63,8 @@ def test_without_a_score_there_is_only_the_route_and_the_reason() -> None:
     decision = Decision(Route.DENSE, None, None, None, "degraded: the index is empty")
     assert printed(decision) == "route dense  degraded: the index is empty\n"
     assert change_of(decision) == ""
+
+
+def test_the_words_stand_right_below_the_route() -> None:
+    text = printed(replace(DECISION, summary="Names nothing. [b]All arms[/b] are asked."))
+    assert text.splitlines()[1] == "Names nothing. [b]All arms[/b] are asked."

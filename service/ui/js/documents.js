@@ -62,7 +62,8 @@ function confirm(document) {
     if ($("delete").returnValue !== "delete") return;
     tried(async () => {
       const done = await post("/v1/documents/delete", { documents: [document.id], collection: collection() || undefined });
-      $("documents-said").textContent = `Deleted ${document.id}: ${done.deleted} passages, version ${done.index_version}.`;
+      const parts = done.deleted === 1 ? "1 passage" : `${done.deleted} passages`;
+      $("documents-said").textContent = `Deleted ${document.id}: ${parts}, version ${done.index_version}.`;
       await list();
       $("prefix").focus();
     });

@@ -8,11 +8,11 @@ const SHOWN = 5;
 
 const QUESTIONS = [
   "Into which sea does the river beneath the Old Bridge of Mostar flow?",
-  "Which famous composer was for a year organist in the town where the planner of the Brooklyn Bridge was born?",
   "Which programming language is older, Fortran or Lisp?",
+  "Which famous composer was for a year organist in the town where the planner of the Brooklyn Bridge was born?",
+  "steam speed world record 1938 mph",
   "How was a railway laid across the peat bog of Chat Moss?",
   "what does the name of the ship fram mean",
-  "steam speed world record 1938 mph",
 ];
 
 function list(collection, query) {

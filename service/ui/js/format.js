@@ -17,7 +17,7 @@ export function words(name) {
   return name.replaceAll("_", " ");
 }
 
-export function shorten(text, length) {
+function shorten(text, length) {
   return text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`;
 }
 

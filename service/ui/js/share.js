@@ -10,7 +10,7 @@ function inQuotes(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-export function asCurl(origin, body) {
+function asCurl(origin, body) {
   const key = apiKey() ? ' \\\n  -H "authorization: Bearer $WYE_API_KEY"' : "";
   const url = inQuotes(`${origin}/v1/answer`);
   return `curl ${url} -H 'content-type: application/json'${key} \\\n  -d ${inQuotes(JSON.stringify(body))}`;
@@ -24,7 +24,7 @@ function literal(value) {
   return `{${Object.entries(value).map(([name, one]) => `${JSON.stringify(name)}: ${literal(one)}`).join(", ")}}`;
 }
 
-export function asPython(origin, body) {
+function asPython(origin, body) {
   const key = apiKey() ? ', "authorization": "Bearer " + os.environ["WYE_API_KEY"]' : "";
   return [
     "import json",

@@ -1,6 +1,6 @@
 // The views as tabs; the address says which one is shown.
 
-export const VIEWS = ["ask", "documents", "live"];
+const VIEWS = ["ask", "documents", "live"];
 const $ = (id) => document.getElementById(id);
 
 // `onChoose(name)` is told of a view that somebody chose.

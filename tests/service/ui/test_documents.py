@@ -68,7 +68,7 @@ def test_files_are_added_and_found_and_deleted_only_when_confirmed(
     page.click("[data-document='iron bridge.md'] button")
     page.click("#delete button[value=delete]")
     page.wait(lambda: "iron bridge.md" not in shown(page))
-    assert "Deleted iron bridge.md: 1 passages" in page.text("#documents-said")
+    assert "Deleted iron bridge.md: 1 passage," in page.text("#documents-said")
     assert page.complaints == []
 
 

@@ -1,0 +1,270 @@
+"""Markdown, HTML and reStructuredText: what is text, what is a heading, and what is metadata."""
+
+import io
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.readers.found import BadFileError, Found, Limits
+from backends.readers.markup import front_matter, html, markdown, rst
+
+Reader = Callable[[BinaryIO, Limits], Iterator[Found]]
+LIMITS = Limits(characters=10_000)
+
+
+def read(reader: Reader, text: str | bytes) -> Found:
+    content = text.encode() if isinstance(text, str) else text
+    [found] = reader(io.BytesIO(content), LIMITS)
+    return found
+
+
+def test_markdown_without_its_syntax() -> None:
+    text = """---
+title: The Handbook
+year: 2021
+---
+Some *text* with [a link](http://a.b), `code` and ![a picture](c.png).
+
+## Install
+
+<p align="center">Some <b>HTML</b></p>
+
+| Distro | Command |
+|---|---|
+| Debian | `apt` |
+
+1. One
+2. Two
+   - inner
+
+```sh
+pip install x
+  indented
+```
+
+<!-- a comment -->
+"""
+    found = read(markdown, text)
+    assert (found.title, found.metadata) == ("The Handbook", {"year": 2021})
+    assert found.blocks == [
+        (0, "Some text with a link, code and a picture."),
+        (2, "Install"),
+        (0, "Some HTML"),
+        (0, "Distro | Command"),
+        (0, "Debian | apt"),
+        (0, "1. One"),
+        (0, "2. Two"),
+        (0, "- inner"),
+        (0, "pip install x\n  indented"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "levels"),
+    [
+        ("# Top\n\nText.\n\n## Part\n\nMore.", "Top", [0, 2, 0]),
+        ("Above.\n\n# Top\n\nText.", "Top", [0, 1, 0]),
+        ("# One\n\nText.\n\n# Two\n\nMore.", "", [1, 0, 1, 0]),
+        ("## Part\n\nText.\n\n# Top", "", [2, 0, 1]),
+        ("# Only", "Only", [1]),
+        ("Text.", "", [0]),
+    ],
+    ids=["at the top", "below text", "several", "below a lower one", "alone", "none"],
+)
+def test_the_only_heading_above_all_others_is_the_title(
+    text: str, title: str, levels: list[int]
+) -> None:
+    found = read(markdown, text)
+    assert (found.title, [level for level, _ in found.blocks]) == (title, levels)
+
+
+def test_a_paragraph_that_is_a_heading_for_its_looks_is_text() -> None:
+    found = read(markdown, "# " + "word " * 60 + "\n\nText.")
+    assert [level for level, _ in found.blocks] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("front", "metadata"),
+    [
+        ("a: 1\nb: [x, 2, true]\nc: 1.5", {"a": 1, "b": ["x", 2, True], "c": 1.5}),
+        ("day: 2024-02-03\nat: 2024-02-03 10:00:00", ("2024-02-03", "2024-02-03T10:00:00")),
+        ("menu: {main: {weight: 3}}\nnone: null\nlist: [{a: 1}, b]", {"menu.main.weight": 3}),
+    ],
+)
+def test_front_matter_becomes_values_to_filter_by(front: str, metadata: object) -> None:
+    found, rest = front_matter(f"---\n{front}\n---\nText.")
+    if isinstance(metadata, dict):
+        assert {**found, "list": None} == {**metadata, "list": None}
+    else:
+        assert tuple(found.values()) == metadata
+    assert rest == "Text."
+
+
+@pytest.mark.parametrize("text", ["---\n\nText.\n\n---\n", "--- x\na: 1\n---\n", "a\n---\nb: 1\n"])
+def test_lines_between_paragraphs_are_no_front_matter(text: str) -> None:
+    assert front_matter(text) == ({}, text)
+
+
+@pytest.mark.parametrize(
+    ("front", "said"),
+    [
+        ("title: A: b", "line 2: mapping values are not allowed"),
+        ("a: &x [1]\nb: *x", "aliases"),
+        ("a: !!python/object/apply:os.system ['id']", "could not determine a constructor"),
+        ("a: " + "9" * 5_000, "not YAML: ValueError"),
+        ("a: " + "[" * 5_000 + "]" * 5_000, "not YAML: RecursionError"),
+        ("a: " + "x" * 20_000, "more than 16,384 characters"),
+    ],
+    ids=["no YAML", "aliases", "a call", "a long number", "deep", "long"],
+)
+def test_bad_front_matter_is_refused_with_the_reason(front: str, said: str) -> None:
+    with pytest.raises(BadFileError, match=said):
+        front_matter(f"---\n{front}\n---\nText.")
+
+
+PAGE = """<html><head><title>Site - Page</title><script>var x = 1;</script><style>p{}</style></head>
+<body><nav>Home</nav><h1>The Page<a class="headerlink" href="#">¶</a></h1>
+<p>Hello <b>bold</b> world<!-- no --> and more.<br>Line.</p><h2>Part one</h2>
+<ul><li>first</li><li>second</li></ul><p hidden>unseen</p>
+<table><tr><th>A</th><th>B</th></tr><tr><td>1</td><td><p>2</p></td></tr></table>
+<pre>x
+  y</pre><aside>beside</aside><footer>foot</footer></body></html>"""
+
+
+def test_a_page_is_its_main_text() -> None:
+    found = read(html, PAGE)
+    assert found.title == "The Page"
+    assert found.blocks == [
+        (0, "Hello bold world and more."),
+        (0, "Line."),
+        (2, "Part one"),
+        (0, "- first"),
+        (0, "- second"),
+        (0, "A | B"),
+        (0, "1 | 2"),
+        (0, "x\n  y"),
+    ]
+    inner = "<body><div>menu</div><main><p>Só isto.</p></main></body>"
+    assert read(html, f"<title>T\nT</title>{inner}").blocks == [(0, "Só isto.")]
+    assert read(html, f"<title>T\nT</title>{inner}").title == "T T"
+
+
+def test_a_page_says_its_encoding_where_it_is_not_utf_8() -> None:
+    page = '<meta charset="iso-8859-2"><p>Wałęsa</p>'
+    assert read(html, page.encode("iso-8859-2")).blocks == [(0, "Wałęsa")]
+
+
+def test_a_page_that_is_cut_off_by_its_depth_is_refused() -> None:
+    assert len(read(html, "<div>x" * 1_000).blocks) == 1_000
+    with pytest.raises(BadFileError, match="nested too deeply"):
+        read(html, "<div>x" * 3_000)
+    with pytest.raises(RecursionError):
+        read(markdown, ">" * 5_000 + " x")
+
+
+def test_restructured_text_of_sphinx_and_without() -> None:
+    text = """The Manual
+==========
+
+:author: Jim
+:Status: draft
+
+With :ref:`the label <x>`, :class:`~a.B`, ``code`` and `a link <http://x.y>`_.
+
+.. note:: Mind *this*.
+
+.. versionadded:: 3.4
+   The thing.
+
+.. code-block:: python
+   :linenos:
+
+   print(1)
+
+.. py:function:: foo(x)
+   :module: a
+
+   Does it.
+
+.. toctree::
+   :maxdepth: 2
+
+   other
+
+Part
+----
+
+=====  =====
+A      B
+=====  =====
+1      2
+=====  =====
+
+- one
+- two
+"""
+    found = read(rst, text)
+    assert found.title == "The Manual"
+    assert found.metadata == {"author": "Jim", "status": "draft"}
+    assert found.blocks == [
+        (0, "With the label, a.B, code and a link."),
+        (0, "Mind this."),
+        (0, "3.4\nThe thing."),
+        (0, "print(1)"),
+        (0, "foo(x)"),
+        (0, "Does it."),
+        (2, "Part"),
+        (0, "A | B"),
+        (0, "1 | 2"),
+        (0, "- one"),
+        (0, "- two"),
+    ]
+
+
+def test_restructured_text_reads_no_other_file() -> None:
+    text = ".. include:: /etc/passwd\n\n.. raw:: html\n   :file: /etc/passwd\n\n"
+    text += (
+        ".. csv-table::\n   :file: /etc/passwd\n\n.. code:: text\n   :file: /etc/passwd\n\nText."
+    )
+    assert read(rst, text).blocks == [(0, "Text.")]
+
+
+@pytest.mark.parametrize("reader", [markdown, html, rst])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_bytes_are_a_fault(reader: Reader, data: st.DataObject) -> None:
+    pieces = [
+        "# A\n",
+        "<div>",
+        "</p>",
+        "---\n",
+        "a: b\n",
+        "| a |\n|--|\n",
+        "=====\n",
+        ".. x::",
+        ":r:`",
+    ]
+    pieces += [
+        "`x <y>`_",
+        "|s|",
+        "\n\n",
+        "   ",
+        "- ",
+        "<table><tr><td>",
+        "&amp",
+        "\x00",
+        "é",
+        "<!--",
+    ]
+    content = "".join(data.draw(st.lists(st.sampled_from(pieces) | st.text(max_size=4)))).encode(
+        "utf-8", "surrogatepass"
+    ) + data.draw(st.binary(max_size=8))
+    try:
+        found = read(reader, content)
+    except BadFileError as error:
+        assert str(error).strip()  # noqa: PT017 - either is right
+        return
+    assert all(text.strip() for _, text in found.blocks)

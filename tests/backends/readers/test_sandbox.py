@@ -1,0 +1,122 @@
+"""Files in a process with limits: what it may take, and that it ends with whoever asked."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backends.readers.extract import READERS
+from backends.readers.found import BadFileError, Limits
+from backends.readers.sandbox import Sandbox
+from tests.live import children, is_running, until
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from backends.readers.found import Limits
+from backends.readers.sandbox import Sandbox
+sandbox = Sandbox(Limits())
+sandbox._start()
+print(sandbox._process.pid, flush=True)
+sandbox.read(Path(sys.argv[1]), ".csv")
+"""
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(Limits(seconds=2, characters=50_000, unpacked_bytes=1 << 20)) as made:
+        yield made
+
+
+def test_one_process_reads_one_file_after_another(sandbox: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for _ in range(2):
+        for suffix in (".md", ".rst", ".html", ".csv"):
+            path.write_text("text\n\nSome words.\n", encoding="utf-8")
+            [found] = sandbox.read(path, suffix)
+            assert "Some words." in found.blocks[-1][1]
+            assert set(READERS) > {suffix}
+    path.write_text("\udcff", "utf-8", "surrogateescape")
+    with pytest.raises(BadFileError, match="is not UTF-8"):
+        sandbox.read(path, ".md")
+    with pytest.raises(FileNotFoundError):
+        sandbox.read(tmp_path / "none", ".md")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "said"),
+    [
+        (".rst", "*" * 100_000 + " " + "`x " * 50_000, "within 2 s|takes more memory"),
+        (".html", "<div>" * 1_000_000, "nested too deeply"),
+        (".csv", "text\n" + "x\ny\n" * 200_000, "or holds too much"),
+        (".csv", "text\n" + "x" * 60_000, "field larger than field limit"),
+        (".md", "word " * 20_000, "more than the 50,000 characters"),
+    ],
+    ids=["time", "depth", "output", "field", "characters"],
+)
+def test_what_takes_too_much_is_given_up_and_the_next_is_read(
+    sandbox: Sandbox, tmp_path: Path, suffix: str, text: str, said: str
+) -> None:
+    path = tmp_path / "x"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadFileError, match=said):
+        list(sandbox.read(path, suffix))
+    path.write_text("text\nfine\n", encoding="utf-8")
+    assert list(sandbox.read(path, ".csv"))
+
+
+def test_closing_ends_what_another_thread_waits_for(tmp_path: Path) -> None:
+    sandbox = Sandbox(Limits(seconds=60))
+    path = tmp_path / "x"
+    path.write_text("*" * 200_000 + " " + "`x " * 50_000, encoding="utf-8")
+    failed: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            sandbox.read(path, ".rst")
+        except (BadFileError, OSError) as error:
+            failed.append(error)
+
+    waiting = threading.Thread(target=read)
+    waiting.start()
+    while sandbox._process is None:
+        time.sleep(0.01)
+    group = sandbox._process.pid
+    time.sleep(0.5)
+    sandbox.close()
+    waiting.join(5)
+    assert not waiting.is_alive()
+    assert failed
+    assert until(lambda: not _lives(group))
+
+
+def _lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_readers_end_with_whoever_asked_even_if_that_is_killed(tmp_path: Path) -> None:
+    # A pipe that nobody writes to is a file that takes for ever to read.
+    os.mkfifo(tmp_path / "slow.csv")
+    writer = os.open(tmp_path / "slow.csv", os.O_RDWR)
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, tmp_path / "slow.csv"],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    with process:
+        assert process.stdout is not None
+        reader = int(process.stdout.readline())
+        (child,) = until(lambda: children(reader))
+        process.send_signal(signal.SIGKILL)
+    until(lambda: not is_running(reader) and not is_running(child))
+    os.close(writer)
