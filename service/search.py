@@ -48,9 +48,9 @@ class RouteParams:
     """The same where only the route is wanted."""
 
     collection: str
-    filter: object | None = field(default=None, compare=False)
     max_latency_ms: float | None = None
     explain: bool = False
+    filter: object | None = field(default=None, compare=False)
     canonical: str = field(init=False)
 
     def __post_init__(self) -> None:

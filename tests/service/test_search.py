@@ -146,4 +146,4 @@ def test_a_filter_of_a_key_is_never_worked_on_with_the_same_of_a_request() -> No
     fixed = Fixed({"type": "eq", "key": "k", "value": 1})
     params = [SearchParams("default", Route.DENSE, 5, each) for each in (asked, fixed)]
     assert params[0] != params[1]
-    assert RouteParams("default", asked) != RouteParams("default", fixed)
+    assert RouteParams("default", filter=asked) != RouteParams("default", filter=fixed)
