@@ -1,5 +1,6 @@
 """The `wye` command: what commands there are, and what becomes of their errors."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points, version
@@ -111,7 +112,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """Entry point of the `wye` script."""
-    sys.exit(run())
+    code = run()
+    if code == INTERRUPTED:  # what threads still compute is for nothing: all is committed
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _print_version(wanted: bool) -> None:

@@ -142,7 +142,7 @@ class Searcher:
             return list(
                 session.gateway.decide(
                     questions,
-                    params.filter,
+                    filter=params.filter,
                     max_latency_ms=params.max_latency_ms,
                     explain=params.explain,
                 )

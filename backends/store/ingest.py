@@ -14,7 +14,7 @@ from backends.documents import is_part_id
 from backends.errors import SourceError
 from backends.progress import Progress, Silent
 from backends.store.index import PassageStore, Writer
-from backends.store.schema import any_of, content_hash, to_batch
+from backends.store.schema import any_of, content_hash, to_analyses, to_batch
 from backends.types import AnalysedPassage, Passage, PassageAnalyser
 from backends.words import title_names
 
@@ -33,7 +33,8 @@ class IngestReport:
 
     Attributes:
         added: Passages with a new id.
-        updated: Passages whose content had changed.
+        updated: Passages whose content had changed; where only the metadata had, without analysing
+            them again.
         unchanged: Passages that were stored like this already; they were not analysed again.
         removed: Stored chunks that their document no longer has.
         repeated: Passages left out because their document came up before in the same ingest.
@@ -174,17 +175,33 @@ class _Ingest:
                 fresh.append(passage)
         self._count(unchanged=len(new) - len(fresh), repeated=len(window) - len(new))
         self._progress.advance(len(window) - len(fresh))
-        analysed = self._clock.timed("analyse", self._analyse(fresh))
-        for passage, found in zip(fresh, analysed, strict=True):
+        with self._clock.stage("write"):
+            known = self._known([passage for passage in fresh if passage.id in hashes])
+        lacking = [passage for passage in fresh if passage.id not in known]
+        analysed = self._clock.timed("analyse", self._analyse(lacking))
+        for passage in fresh:
+            found = known[passage.id] if passage.id in known else next(analysed)
             self._analysed.append((passage, found, passage.id not in hashes))
             self._progress.advance(1)
             if perf_counter() - self._committed > COMMIT_SECONDS:
                 self.commit()
         self.commit(stale)
 
-    def _analyse(self, fresh: Sequence[Passage]) -> Iterator[AnalysedPassage]:
-        if fresh:
-            yield from self._analyser.analyse(fresh)
+    def _known(self, changed: Sequence[Passage]) -> dict[str, AnalysedPassage]:
+        """Stored analyses by id of passages of which only the metadata changed."""
+        if not changed:
+            return {}
+        columns = ["id", "title", "text", "vector", "sentences"]
+        condition = any_of("id", [passage.id for passage in changed])
+        rows = self._writer.dataset.to_table(columns=columns, filter=condition)
+        said = zip(*(rows.column(name).to_pylist() for name in columns[:3]), strict=True)
+        stored = dict(zip(said, to_analyses(rows), strict=True))
+        keys = ((passage.id, passage.title, passage.text) for passage in changed)
+        return {key[0]: stored[key] for key in keys if key in stored}
+
+    def _analyse(self, lacking: Sequence[Passage]) -> Iterator[AnalysedPassage]:
+        if lacking:
+            yield from self._analyser.analyse(lacking)
 
     def commit(self, stale: Sequence[str] = ()) -> None:
         """Write what is analysed, and delete stale ids; one commit."""
