@@ -12,9 +12,11 @@ import pytest
 
 from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport
+from router.types import Route
 from service.cli import build
 from service.settings import load_settings
 from tests.docs.examples import parse
+from tests.fakes import ReadingAnalyser
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -262,12 +264,20 @@ def test_control_c_keeps_what_was_committed(
 
 
 def test_demo_indexes_and_asks_over_every_route(
-    tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    wye: Run,
+    handmade_router: Callable[[Path, str, float], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, _ = wye("demo")
-    assert code == 0
-    assert [f"\n{route} " in out for route in ("dense", "lexical", "graph", "fusion")] == [True] * 4
+    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(handmade_router(tmp_path, "words", 12.0)))
+    code, out, err = wye("demo")
+    assert code == 0, err
+    shown = ("auto, which takes", "dense ", "hybrid ", "graph ")
+    assert [out.count(f"\n{route}") for route in shown] == [5] * 4
+    rows = [line.split() for line in out.partition("judged questions")[2].splitlines()]
+    assert [row[0] for row in rows if row[:1] and row[0] in {*Route}] == [*Route]
     assert "were there already" in wye("demo")[1]
 
 

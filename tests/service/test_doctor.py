@@ -1,4 +1,5 @@
 import json
+import shutil
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -137,3 +138,27 @@ def test_a_router_that_asks_the_corpus_is_no_fault(
         router = handmade_router(tmp_path / "models", feature, 1.0)
         monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
         holds(looked_at(free())["router"], Health.GOOD, says)
+
+
+def test_a_damaged_index_is_bad_and_the_rest_is_looked_at(index: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(index, other)
+    for path in (other / "passages.lance" / "data").iterdir():
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    found = looked_at(replace(free(), indexes=(f"a={other}", f"b={index}")))
+    holds(found["index a"], Health.BAD, "is not as it was committed. `wye repair")
+    holds(found["index b"], Health.GOOD, "every route answers")
+
+
+def test_what_nobody_foresaw_is_bad_and_the_rest_is_looked_at(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(Session, "build", fail)
+    found = looked_at(replace(free(), indexes=(f"a={index}",)))
+    holds(found["index a"], Health.BAD, "ZeroDivisionError: division by zero")
+    assert "address" in found
