@@ -15,6 +15,7 @@ from backends.errors import SourceError
 from backends.progress import Progress, Silent
 from backends.store.index import PassageStore, Writer
 from backends.store.schema import any_of, content_hash, to_analyses, to_batch
+from backends.store.versions import reading
 from backends.types import AnalysedPassage, Passage, PassageAnalyser
 from backends.words import title_names
 
@@ -274,8 +275,9 @@ class _Ingest:
     def _rows(self, condition: str) -> list[tuple[str, ...]]:
         """Ids, documents and hashes of stored passages."""
         columns = ["id", "document", "content_hash"]
-        rows = self._writer.dataset.to_table(columns=columns, filter=condition)
-        return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        with reading(self._writer.folder):
+            rows = self._writer.dataset.to_table(columns=columns, filter=condition)
+            return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
     def _end_document(self) -> list[str]:
         """The stored ids of the document at hand which did not come up; it is at hand no more."""
@@ -318,10 +320,16 @@ def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage])
 
 def _stored_surfaces(writer: Writer) -> Iterator[str]:
     """The surfaces that stored passages mention or carry as titles, with repeats."""
-    for batch in writer.dataset.to_batches(columns=["title", "sentences"]):
-        yield from chain.from_iterable(map(title_names, batch["title"].to_pylist()))
-        entities = pc.struct_field(batch["sentences"].flatten(), "entities")
-        yield from entities.flatten().unique().to_pylist()
+    batches = iter(writer.dataset.to_batches(columns=["title", "sentences"]))
+    while True:
+        with reading(writer.folder):
+            if (batch := next(batches, None)) is None:
+                return
+            titles: list[str] = batch["title"].to_pylist()
+            entities = pc.struct_field(batch["sentences"].flatten(), "entities")
+            names: list[str] = entities.flatten().unique().to_pylist()
+        yield from chain.from_iterable(map(title_names, titles))
+        yield from names
 
 
 def _windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:

@@ -231,9 +231,9 @@ def test_what_is_read_does_not_grow_with_the_index(
         read.append(rows.num_rows * rows.num_columns)
         return rows
 
-    def noted_open(path: Path) -> lance.LanceDataset:
+    def noted_open(path: Path, version: int | None = None) -> lance.LanceDataset:
         opened.append(path)
-        return open_dataset(path)
+        return open_dataset(path, version)
 
     monkeypatch.setattr(lance.LanceDataset, "to_table", lambda *a, **k: noted(to_table(*a, **k)))
     monkeypatch.setattr(
