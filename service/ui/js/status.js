@@ -21,21 +21,28 @@ function fill(names) {
   }
 }
 
+let timer = 0;
+
+// Asks again and again; called anew, as with another key, it asks at once.
 export async function follow(onNames) {
+  clearTimeout(timer);
   let wait = AGAIN;
   try {
     const health = await get("/health");
-    const failed = health.collections.find((one) => one.error);
-    const passages = health.collections.reduce((sum, one) => sum + (one.passages ?? 0), 0);
-    const names = health.collections.map((one) => one.collection);
+    const collections = health.collections ?? []; // told only to whoever may read
+    const failed = collections.find((one) => one.error);
+    const passages = collections.reduce((sum, one) => sum + (one.passages ?? 0), 0);
+    const names = collections.map((one) => one.collection);
     fill(names);
-    if (health.collections.some((one) => one.ready)) onNames(names);
+    if (collections.some((one) => one.ready)) onNames(names);
     if (failed) say("bad", `${failed.collection}: ${failed.error}`);
+    else if (health.ready && !names.length) say("good", "ready; more with an API key");
     else if (health.ready) say("good", `ready, ${passages.toLocaleString("en")} passages`);
     else say("wait", "loading the models…");
     if (health.ready) wait = LATER;
   } catch (error) {
     say("bad", error.message);
   }
-  setTimeout(() => follow(onNames), wait);
+  clearTimeout(timer);
+  timer = setTimeout(() => follow(onNames), wait);
 }
