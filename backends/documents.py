@@ -126,13 +126,13 @@ def chunk_passage(passage: Passage, words: int) -> Iterator[Passage]:
         ]
     else:
         parts = [((), text) for text in chunk_text(passage.text, words)]
-    if len(parts) == 1 and not is_part_id(passage.id):
-        yield Passage(passage.id, passage.title, passage.text, passage.metadata)
-        return
     for number, (headings, text) in enumerate(parts):
-        id_ = f"{passage.id}#{number:04d}"
         title = HEADING_JOINT.join(filter(None, (passage.title, *headings)))
-        yield Passage(id_, title, text, passage.metadata, passage.id, number)
+        if len(parts) == 1 and not is_part_id(passage.id):
+            yield Passage(passage.id, title, text, passage.metadata)
+        else:
+            id_ = f"{passage.id}#{number:04d}"
+            yield Passage(id_, title, text, passage.metadata, passage.id, number)
 
 
 def _sections(

@@ -12,6 +12,10 @@ class IndexNotFoundError(BackendError):
     """The folder holds no index, or something that is not one of ours."""
 
 
+class IndexDamagedError(BackendError):
+    """A file of the index is missing, cut short or otherwise not as it was committed."""
+
+
 class IndexMismatchError(BackendError):
     """The index was written by another schema version, encoder or parser than the one in use."""
 

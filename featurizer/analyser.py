@@ -48,7 +48,7 @@ SLICE_PASSAGES = 32
 # Nobody's words are so long that more characters than this go into one token for a whole page.
 CHARACTERS_PER_TOKEN = 20
 # What is encoded without a pause, where there are pauses.
-STEP_TOKENS = 2_048
+STEP_TOKENS = 1_024
 
 
 @dataclass(frozen=True, slots=True)

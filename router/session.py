@@ -9,6 +9,7 @@ from threading import Lock, RLock
 from typing import Self
 
 from backends.dense import DenseRetriever
+from backends.errors import IndexDamagedError
 from backends.filters import Columns, parse_filter
 from backends.lexical import LexicalRetriever
 from backends.progress import Progress
@@ -264,6 +265,19 @@ class Session:
         return len(self.snapshot)
 
     @property
+    def fault(self) -> str:
+        """Why the version in view is not what was committed last; "" where it is."""
+        return self.index.fault
+
+    def check_files(self) -> None:
+        """Refuse a version in view that can no longer be read, as far as file lengths tell.
+
+        Raises:
+            IndexDamagedError: Names a file that is missing or cut short.
+        """
+        self.index.check_files()
+
+    @property
     def analyser(self) -> Analyser:
         """The models, known to be those of the index.
 
@@ -372,11 +386,15 @@ class Session:
         Raises:
             IndexNotFoundError: The index was taken away.
             IndexMismatchError: It was made anew with other models.
+            IndexDamagedError: What is left of it is older than the version in view.
         """
         if self.index.is_newest:
             return None
+        newest = PassageStore.open(self.folder, self.index.fingerprint)
+        if newest.fault and newest.version < self.index.version:
+            raise IndexDamagedError(newest.fault)
         later = copy(self)
-        later.index = PassageStore.open(self.folder, self.index.fingerprint)
+        later.index = newest
         later._snapshot, later._before = None, self._snapshot
         return later
 

@@ -1,5 +1,6 @@
 """The `wye` command: what commands there are, and what becomes of their errors."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points, version
@@ -19,6 +20,7 @@ from service.commands.features import features
 from service.commands.index import index
 from service.commands.info import info
 from service.commands.keys import keys
+from service.commands.repair import repair
 from service.commands.route import route
 from service.commands.search import search
 from service.commands.serve import serve
@@ -40,6 +42,7 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     features: 'wye features "Who designed the Iron Bridge?"',
     serve: "wye serve --index my-index",
     doctor: "wye doctor --index my-index",
+    repair: "wye repair my-index",
     demo: "wye demo",
 }
 """Each with an example."""
@@ -111,7 +114,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """Entry point of the `wye` script."""
-    sys.exit(run())
+    code = run()
+    if code == INTERRUPTED:  # what threads still compute is for nothing: all is committed
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _print_version(wanted: bool) -> None:

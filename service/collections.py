@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 
+from backends.errors import BackendError
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.model_files import read_info, read_policy
@@ -65,11 +66,13 @@ class Collection:
     Attributes:
         unavailable: Routes that the installation lacks, and why.
         faults: What is wrong with `INDEX` and with `THRESHOLDS`; "" while nothing is.
+        gone: Why the version that is searched can no longer be read; "" while it can.
     """
 
     def __init__(self, name: str, open_: Callable[[], Session]) -> None:
         self.name = name
         self.faults = {INDEX: "", THRESHOLDS: ""}
+        self.gone = ""
         self.unavailable: dict[Route, str] = {}
         self._open = open_
         self._session: Session | None = None
@@ -99,7 +102,8 @@ class Collection:
     @property
     def error(self) -> str:
         """All that is wrong; "" while nothing is."""
-        return " ".join(fault for fault in self.faults.values() if fault)
+        told = dict.fromkeys((self.gone, *self.faults.values()))
+        return " ".join(fault for fault in told if fault)
 
     def load(self) -> None:
         """Open the index, and ask one question over each route, so that no client has to wait.
@@ -119,6 +123,8 @@ class Collection:
         self._session = session
         self.faults[INDEX] = ""
         LOG.info("loaded", extra={**self.facts(), "seconds": round(perf_counter() - started, 3)})
+        if session.fault:
+            LOG.error("index damaged", extra={"collection": self.name, "error": session.fault})
 
     def renew(self) -> bool:
         """Move to the newest thresholds and to the newest version; searching goes on meanwhile.
@@ -133,7 +139,9 @@ class Collection:
         retuned = self._move(THRESHOLDS, self._session.reload_thresholds)
         if retuned:  # it may be the first that can be used
             self.unavailable.pop(Route.AUTO, None)
-        return self._move(INDEX, self._session.reload) or retuned
+        moved = self._move(INDEX, self._session.reload)
+        self._check_files(self._session)
+        return moved or retuned
 
     def facts(self) -> dict[str, object]:
         """Name, version, passages, router, thresholds and what is wrong, as plain values."""
@@ -141,6 +149,8 @@ class Collection:
         facts: dict[str, object] = {"collection": self.name, "ready": session is not None}
         if session is not None:
             facts |= {"index_version": session.version, "passages": session.count}
+            if session.fault:
+                facts["note"] = session.fault
             policy = session.policy
             if policy is not None:
                 facts |= {"router": session.router_name, "thresholds": asdict(policy.thresholds)}
@@ -152,6 +162,17 @@ class Collection:
         """End what the models started."""
         if self._session is not None:
             self._session.close()
+
+    def _check_files(self, session: Session) -> None:
+        """Know whether the texts of passages can still be read."""
+        try:
+            session.check_files()
+            gone = ""
+        except BackendError as error:
+            gone = f"The index of '{self.name}' can no longer be read. {error}"
+        if gone != self.gone:
+            LOG.error(gone) if gone else LOG.info("readable again", extra=self.facts())
+        self.gone = gone
 
     def _move(self, what: str, newer: Callable[[], Session | None]) -> bool:
         """Put a newer session in the place of this one, if there is one."""

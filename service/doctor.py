@@ -15,6 +15,7 @@ from time import perf_counter
 import httpx2 as httpx
 
 from backends.errors import BackendError
+from backends.store.index import PassageStore
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.request_log import RequestLog
@@ -99,6 +100,8 @@ def _look(subject: str, at: Callable[[], str], otherwise: Health = Health.BAD) -
         said = at()
     except _ERRORS as error:
         return Finding(subject, otherwise, str(error))
+    except Exception as error:  # noqa: BLE001 - whatever this is, the rest is looked at
+        return Finding(subject, Health.BAD, f"{type(error).__name__}: {error}")
     if said.startswith("! "):
         return Finding(subject, Health.WARNING, said.removeprefix("! "))
     return Finding(subject, Health.GOOD, said)
@@ -135,7 +138,9 @@ def _router_of(settings: ServiceSettings, collection: str, folder: Path, models:
 
 def _index(settings: ServiceSettings, folder: Path, models: ModelCache) -> str:
     started = perf_counter()
-    session = Session.open(settings, folder, models)
+    index = PassageStore.open(folder)
+    index.check_content()
+    session = Session(settings, index, models)
     session.build()
     for route in Route:
         if route != Route.AUTO:  # looked at by itself

@@ -166,7 +166,8 @@ def show_hits(console: Console, hits: Hits) -> None:
 
 def list_hits(console: Console, hits: Hits, *, gold: Collection[str]) -> None:
     """Print the route and one line for each hit, with those that are known answers marked."""
-    console.print(Text(str(hits.route), style="bold cyan"), _facts(hits, route=False))
+    chosen = f"{Route.AUTO}, which takes {hits.route}" if hits.decision else str(hits.route)
+    console.print(Text(chosen, style="bold cyan"), _facts(hits, route=False))
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
         console.print(_line_of(hit, ranked, marked=hit.id in gold))
 

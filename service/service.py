@@ -217,6 +217,8 @@ class Service:
         """
         collection = self.collections[name]
         _ = collection.session
+        if collection.gone:
+            raise Problem(503, "unavailable", collection.gone, retry_after=10)
         lacking = collection.unavailable.get(route)
         if lacking is not None:
             raise Problem(

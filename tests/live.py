@@ -48,6 +48,13 @@ def is_running(process: int) -> bool:
     return bool(listed.stdout.strip()) and not listed.stdout.startswith("Z")
 
 
+def children(process: int) -> list[int]:
+    """Processes that a process began."""
+    asked = ["ps", "-o", "pid=", "--ppid", str(process)]
+    listed = subprocess.run(asked, stdout=subprocess.PIPE, encoding="utf-8", check=False)
+    return [int(line) for line in listed.stdout.split()]
+
+
 class Live:
     """A server that is ready; `stop` or `kill` it.
 

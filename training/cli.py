@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from router.types import Route
 
 UNANSWERED = 1
+NOT_BETTER = 1
 
 
 def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[TrainingError]:
@@ -195,13 +196,17 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         cache: Annotated[Path, typer.Option(help="Replays and features, used again.")] = CACHE,
         seed: Annotated[int, typer.Option(help="Of folds and bootstrap.")] = 0,
     ) -> None:
-        """Train a router on judged questions, and write it with its report."""
+        """Train a router on judged questions, and write it with its report.
+
+        The summary begins with a verdict. The exit code is 1 where the router is not better on the
+        test split than always taking fusion; it is written all the same, with its report.
+        """
         from router.settings import load_settings
         from training.data.sources import parse_source
         from training.fit.router import Choices
         from training.judge import JudgeSettings
         from training.markdown import show
-        from training.report import overall_markdown
+        from training.report import overall_markdown, verdict
         from training.run import TrainingRun
         from training.thresholds.outcomes import ThresholdObjective
 
@@ -221,14 +226,19 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         if judge_url:
             judge = JudgeSettings(judge_url, judge_model, os.environ.get("JUDGE_API_KEY", ""))
         run = TrainingRun(settings, sources, choices, cache, progress, judge=judge)
-        fitted = run.learn()
+        fitted = run.learn(lambda text: typer.echo(text, err=True))
         for warning in fitted.training.warnings:
             typer.echo(f"Warning: {warning}", err=True)
         folder, report = run.write(fitted, run.evaluate(fitted), models, name)
-        if report.evaluation is None:
+        found = verdict(report)
+        if found is None or report.evaluation is None:
             typer.echo("No dataset has a test split, so the router was not judged.", err=True)
         else:
+            typer.echo(found.says)
             show(overall_markdown(report.evaluation, narrow=True))
+        if found is not None and not found.better:
+            typer.echo(f"Wrote {folder}, which is not better; its report has every contender.")
+            raise typer.Exit(NOT_BETTER)
         typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
 
 

@@ -26,17 +26,23 @@ OUTCOMES: Mapping[str, int] = {
 }
 """By label."""
 BLUE, GREY, ORANGE, GREEN = "#3d7fc1", "#a9a9a9", "#d97f26", "#5c9a55"
-_STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "wye",
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
-    **{f"axes.{part}color": INK for part in ("edge", "label", "title")},
-}
+DARK = "#222222"
+"""Of lines and letters on white ground."""
+
+
+def _style(ink: str = INK) -> dict[Any, Any]:
+    return {
+        "svg.hashsalt": "wye",
+        "svg.fonttype": "none",
+        "font.family": "sans-serif",
+        "font.size": 9,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        **{f"{part}.color": ink for part in ("text", "xtick", "ytick")},
+        **{f"axes.{part}color": ink for part in ("edge", "label", "title")},
+    }
+
 
 _BARE = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 """Neither a date nor a version: only numbers change the bytes."""
@@ -52,7 +58,7 @@ def histogram(scores: Float64, labels: Int64) -> dict[str, Int64]:
 
 def reliability_plot(found: Mapping[str, Reliability]) -> str:
     """Share of questions that the graph wins against the score, in groups of equal size."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_style()):
         figure, (axes,) = _figure(1, 4.2, 3.8)
         axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
         for (name, one), colour in zip(found.items(), (BLUE, ORANGE, GREEN), strict=False):
@@ -74,9 +80,20 @@ def score_plot(
         found: Title -> outcome -> (BINS,) questions, as `histogram` counts them.
         thresholds: Drawn as lines; None for none.
     """
+    with mpl.rc_context(_style()):
+        return _svg(score_figure(found, thresholds))
+
+
+def score_figure(
+    found: Mapping[str, Mapping[str, Int64]],
+    thresholds: Thresholds | None = None,
+    ink: str = INK,
+) -> Figure:
+    """The same as a figure of matplotlib, with lines and letters in `ink`."""
     edges = np.linspace(0, 1, BINS + 1)
-    with mpl.rc_context(_STYLE):
-        figure, panels = _figure(len(found), 4.2 * len(found), 3.0)
+    with mpl.rc_context(_style(ink)):
+        # The legend of three outcomes takes that width, also below a single panel.
+        figure, panels = _figure(len(found), max(6.4, 4.2 * len(found)), 3.0)
         for axes, (title, counts) in zip(panels, found.items(), strict=True):
             below = np.zeros(BINS)
             for outcome, colour in zip(OUTCOMES, (BLUE, GREY, ORANGE), strict=True):
@@ -91,18 +108,30 @@ def score_plot(
                 )
                 below = below + counts[outcome]
             for threshold in (thresholds.low, thresholds.high) if thresholds else ():
-                axes.axvline(threshold, color=INK, linewidth=1.2, linestyle="--")
+                axes.axvline(threshold, color=ink, linewidth=1.2, linestyle="--")
             axes.set(title=title, xlabel="score", ylabel="questions", xlim=(0, 1))
         marks, names = panels[0].get_legend_handles_labels()
         figure.legend(marks, names, loc="outside lower center", ncols=len(names))
-        return _svg(figure)
+        return figure
 
 
 def front_plot(
     front: Front, chosen: Outcome, fixed: Mapping[str, Outcome], measure: str = "quality"
 ) -> str:
     """The Pareto front, with what the chosen thresholds give and what always one route gives."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_style()):
+        return _svg(front_figure(front, chosen, fixed, measure))
+
+
+def front_figure(
+    front: Front,
+    chosen: Outcome,
+    fixed: Mapping[str, Outcome],
+    measure: str = "quality",
+    ink: str = INK,
+) -> Figure:
+    """The same as a figure of matplotlib, with lines and letters in `ink`."""
+    with mpl.rc_context(_style(ink)):
         figure, (axes,) = _figure(1, 5.6, 3.6)
         axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
         for (name, one), marker in zip(fixed.items(), "s^D", strict=False):
@@ -117,13 +146,13 @@ def front_plot(
         )
         axes.set(xlabel="mean latency, ms", ylabel=measure)
         axes.legend(loc="lower right")
-        return _svg(figure)
+        return figure
 
 
 def importance_plot(names: Sequence[str], importances: Float64, most: int = 20) -> str:
     """The most important of (d,) features."""
     order = np.argsort(-importances, kind="stable")[:most][::-1].tolist()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_style()):
         figure, (axes,) = _figure(1, 6.2, 0.6 + 0.2 * len(order))
         axes.barh([names[at] for at in order], importances[order], color=BLUE)
         axes.set(xlabel="mean |contribution| to the logit")
@@ -133,6 +162,13 @@ def importance_plot(names: Sequence[str], importances: Float64, most: int = 20) 
 def _figure(panels: int, width: float, height: float) -> "tuple[Figure, list[Axes]]":
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, [figure.add_subplot(1, panels, place + 1) for place in range(panels)]
+
+
+def as_png(figure: Figure) -> bytes:
+    """On white ground, so that it can be read wherever it is shown."""
+    written = io.BytesIO()
+    figure.savefig(written, format="png", dpi=110, facecolor="white")
+    return written.getvalue()
 
 
 def _svg(figure: Figure) -> str:

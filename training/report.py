@@ -47,6 +47,7 @@ from training.markdown import (
 from training.plots import front_plot, histogram, importance_plot, reliability_plot, score_plot
 from training.thresholds.outcomes import Outcome, of_routes
 from training.thresholds.solve import Front, Solution, Stability, front, stability
+from training.thresholds.sweep import keeps
 
 CROSSFIT, DEV, TEST = "train and dev, cross-fitted", "dev, on which it was calibrated", "test"
 SHOWN_FEATURES = 30
@@ -463,11 +464,46 @@ def overall_markdown(found: Summary, *, narrow: bool = False) -> str:
 def _systems(found: Summary, *, narrow: bool = False) -> str:
     return "\n\n".join(
         [
-            by_measure("system", found.means, spread, width=5 if narrow else None),
+            by_measure("system", found.means, spread, width=3 if narrow else None),
             "Paired differences, auto less each; * where the 95 % interval excludes 0.",
-            by_measure("auto less", found.differences, gain if narrow else gain_spread),
+            by_measure(
+                "auto less",
+                found.differences,
+                gain if narrow else gain_spread,
+                width=4 if narrow else None,
+            ),
         ]
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a router is worth using, and that in a sentence or two."""
+
+    better: bool
+    says: str
+
+
+def verdict(report: Report) -> Verdict | None:
+    """The router beside always taking fusion, on the test splits; None where there are none.
+
+    Where fusion does not keep the bounds that were asked for, the simple route is its rival.
+    """
+    found, quality = report.evaluation, report.choices.quality
+    if found is None:
+        return None
+    bounded = not keeps(report.fixed[str(Route.FUSION)], report.choices.goal)
+    rival = f"always {report.policy.simple if bounded else Route.FUSION}"
+    gained = found.differences[rival][quality]
+    better = gained.low > 0
+    known = "better" if better else "worse" if gained.high < 0 else "not better"
+    says = f"{known.capitalize()} than {rival}: {quality} {gain_spread(gained)} on the test split."
+    if not better:
+        says += f" Do not use this router; take {rival.removeprefix('always ')} instead."
+    routes_taken = dict(zip(routes(report.policy.simple), found.shares[AUTO], strict=True))
+    if constant := [str(route) for route, taken in routes_taken.items() if taken == 1]:
+        says += f" It sends every question to {constant[0]}, for which nobody needs a router."
+    return Verdict(better, says)
 
 
 def headline(found: Summary) -> str:

@@ -20,6 +20,7 @@ from router.query_performance import NAMES, schema_id
 from router.settings import Settings
 from router.types import Route
 from training.card import card
+from training.data.dataset import read_dataset
 from training.data.evaluation_set import EvaluationSet, texts_of
 from training.data.replay import Replay
 from training.data.sources import QuestionSource, Replays
@@ -34,7 +35,7 @@ from training.evaluation.held_out import (
 from training.fit.baselines import fit_baselines
 from training.fit.router import Choices, Fitted, TrainingSet, fit
 from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
-from training.labels import compared, disagreement_of, disagreements, labels_of
+from training.labels import ENOUGH, compared, disagreement_of, disagreements, labels_of
 from training.report import Report, make_report, write_report
 from training.thresholds.outcomes import scores_of
 
@@ -83,8 +84,11 @@ class TrainingRun:
             kept = cache / "judged.jsonl"
             self._reader = LlmJudge(JudgeClient(judge), self._replays.texts, kept, progress)
 
-    def learn(self) -> Fitted:
+    def learn(self, say: Callable[[str], None] = lambda _: None) -> Fitted:
         """Train on the train splits and choose on train and dev; no test split is read.
+
+        Args:
+            say: Told how much there is to learn from, as soon as it is known.
 
         Raises:
             FitError: The arms disagree too rarely, one of them always wins, or no dataset has a
@@ -95,7 +99,17 @@ class TrainingRun:
             if not any(source.has(split) for source in self._sources):
                 names = ", ".join(source.name for source in self._sources)
                 raise FitError(f"None of {names} has a {split} split; add qrels/{split}.tsv.")
-        training = self._training_set()
+        judged = sum(
+            len(read_dataset(source.dataset, split).questions)
+            for source in self._sources
+            for split in (TRAIN, DEV)
+            if source.has(split)
+        )
+        say(
+            f"{judged} judged questions in train and dev. A router learns from those on which the "
+            f"arms disagree and needs about {ENOUGH}, which may take several hundred in all."
+        )
+        training = self._training_set(say)
         with self.clock.stage("training"):
             try:
                 return fit(training, NAMES, self._choices, self._progress())
@@ -185,20 +199,22 @@ class TrainingRun:
         )
         return {name: bands(one.scores, one.policy.thresholds) for name, one in found.items()}
 
-    def _training_set(self) -> TrainingSet:
+    def _training_set(self, say: Callable[[str], None] = lambda _: None) -> TrainingSet:
         with self.clock.stage("replay of train and dev"):
             replays = [
                 replay
                 for split in (TRAIN, DEV)
                 for replay in self._replays.training(self._sources, split)
             ]
-        questions = self._evaluation_set(replays)
         if self._reader is None:
             choices = self._choices
             found = disagreements(replays, self._simple, choices.success, choices.fusion)
         else:
-            found = disagreement_of(replays, *self._read(self._reader, questions))
+            unread = EvaluationSet(tuple(replays), np.empty((sum(map(len, replays)), 0)))
+            found = disagreement_of(replays, *self._read(self._reader, unread))
+        say(f"The arms disagree on {len(found)} of {sum(map(len, replays))} questions.")
         found.require_both()
+        questions = self._evaluation_set(replays)
         dev = np.repeat([r.split == DEV for r in replays], [len(r) for r in replays])
         return TrainingSet(questions, dev, labels_of(found, len(questions)), found.warnings)
 

@@ -51,7 +51,8 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         out: Annotated[
             Path | None,
             typer.Option(
-                help=f"The thresholds file to write. Default: {OUT}; with --from-log, none.",
+                help=f"The thresholds file to write. Default: {OUT}, where they change; with "
+                "--from-log, none.",
                 show_default=False,
             ),
         ] = None,
@@ -120,6 +121,9 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
             found = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
             show_retuned(console, tuning, found, most=moved)
+            if found.stays and out is None:
+                typer.echo("Nothing is written; --out FILE writes them with latencies of here.")
+                return
             out = out or OUT
             tuning.save(out, found.solution.thresholds, found.notes())
             typer.echo(_WROTE.format(out=out))

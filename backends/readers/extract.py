@@ -11,10 +11,12 @@ import importlib
 import json
 import os
 import resource
+import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from select import select
 from typing import BinaryIO
 
 from backends.readers import markup, office
@@ -65,6 +67,7 @@ def serve(requests: socket.socket) -> None:
         request = json.loads(said)
         # Before the fork: the next file of its kind needs not load it again.
         importlib.import_module(READERS[request["suffix"]][1])
+        ended, is_alive = os.pipe()
         child = os.fork()
         if not child:
             code = 1
@@ -75,8 +78,12 @@ def serve(requests: socket.socket) -> None:
                 code = 0
             finally:
                 os._exit(code)
-        for file in files:
+        for file in (*files, is_alive):
             os.close(file)
+        told, _, _ = select([ended, requests.fileno()], [], [])
+        if ended not in told:  # whoever asked is gone, and perhaps could not end this
+            os.killpg(0, signal.SIGKILL)
+        os.close(ended)
         _, status = os.waitpid(child, 0)
         requests.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 

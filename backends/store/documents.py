@@ -11,9 +11,11 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.errors import IndexDamagedError
 from backends.filters import Columns, parse_filter
 from backends.store.index import PassageStore
 from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
+from backends.store.versions import reading
 from backends.types import Passage
 from backends.words import HEADING_JOINT
 
@@ -57,10 +59,12 @@ def list_documents(
 
     Raises:
         IndexNotFoundError: There is no index.
+        IndexDamagedError: It cannot be read.
     """
-    index = PassageStore.open(folder)
-    column = _seen(index.snapshot(), filter_)
-    ids = sorted(id_ for id_ in pc.unique(column).to_pylist() if id_.startswith(prefix))
+    index = _open(folder)
+    with reading(folder):
+        column = _seen(index.snapshot(), filter_)
+        ids = sorted(id_ for id_ in pc.unique(column).to_pylist() if id_.startswith(prefix))
     wanted = [id_ for id_ in ids if id_ > after]
     documents = _read(index, wanted[:limit], filter_)
     return Page(tuple(documents), len(wanted) > limit, len(ids), index.version)
@@ -71,8 +75,17 @@ def read_document(folder: Path, id_: str, filter_: object | None = None) -> Stor
 
     Raises:
         IndexNotFoundError: There is no index.
+        IndexDamagedError: It cannot be read.
     """
-    return next(iter(_read(PassageStore.open(folder), [id_], filter_)), None)
+    return next(iter(_read(_open(folder), [id_], filter_)), None)
+
+
+def _open(folder: Path) -> PassageStore:
+    """The newest version; an older one would lack documents that were acknowledged."""
+    index = PassageStore.open(folder)
+    if index.fault:
+        raise IndexDamagedError(index.fault)
+    return index
 
 
 def _seen(dataset: lance.LanceDataset, filter_: object | None) -> pa.ChunkedArray:
@@ -87,9 +100,11 @@ def _seen(dataset: lance.LanceDataset, filter_: object | None) -> pa.ChunkedArra
 def _read(index: PassageStore, ids: Sequence[str], filter_: object | None) -> list[StoredDocument]:
     if not ids:
         return []
-    rows = index.snapshot().to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("document", ids))
+    condition = any_of("document", ids)
     chunks: dict[str, list[Passage]] = {}
-    passages = list(to_passages(rows))
+    with reading(index.path):
+        rows = index.snapshot().to_table(columns=list(PASSAGE_COLUMNS), filter=condition)
+        passages = list(to_passages(rows))
     if filter_ is not None:
         mask = parse_filter(filter_).mask(Columns([passage.metadata for passage in passages]))
         passages = list(compress(passages, mask))
@@ -126,10 +141,12 @@ def matching(folder: Path, wanted: Removal) -> tuple[list[str], int]:
 
     Raises:
         IndexNotFoundError: There is no index.
+        IndexDamagedError: It cannot be read.
         FilterError: The filter is not well formed.
     """
-    index = PassageStore.open(folder)
-    return _select(index.snapshot(), wanted), index.version
+    index = _open(folder)
+    with reading(folder):
+        return _select(index.snapshot(), wanted), index.version
 
 
 def remove(folder: Path, wanted: Removal) -> tuple[list[str], int]:
@@ -140,11 +157,13 @@ def remove(folder: Path, wanted: Removal) -> tuple[list[str], int]:
 
     Raises:
         IndexNotFoundError: There is no index.
+        IndexDamagedError: It cannot be read.
         IndexLockedError: Another process is writing.
         FilterError: The filter is not well formed.
     """
     with PassageStore.open(folder).writer() as writer:
-        ids = _select(writer.dataset, wanted)
+        with reading(folder):
+            ids = _select(writer.dataset, wanted)
         writer.delete(ids)
         return ids, writer.version
 
@@ -169,19 +188,28 @@ def take_inventory(folder: Path) -> dict[str, object]:
 
     Raises:
         IndexNotFoundError: There is no index.
+        IndexDamagedError: It cannot be read.
         IndexMismatchError: Another schema version wrote it.
     """
     index = PassageStore.open(folder)
-    versions = index.versions()
-    documents = index.snapshot().to_table(columns=["document"])["document"]
+    fault, times = index.fault, dict[str, object]()
+    try:
+        versions = index.versions()
+        written = versions[-1].written.isoformat(timespec="seconds")
+        times = {"written": written, "versions kept": len(versions)}
+    except IndexDamagedError as error:
+        fault = fault or str(error)
+    with reading(folder):
+        documents = index.snapshot().to_table(columns=["document"])["document"]
+        mentions = _mentions(index)
     return {
+        **({"fault": fault} if fault else {}),
         "index": str(folder),
         "version": index.version,
-        "written": versions[-1].written.isoformat(timespec="seconds"),
-        "versions kept": len(versions),
+        **times,
         "passages": len(documents),
         "documents": len(pc.unique(documents)),
-        **_mentions(index),
+        **mentions,
         "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),
         "dimension": index.dimension,
         "schema": SCHEMA_VERSION,

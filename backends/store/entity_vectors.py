@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backends.errors import IndexDamagedError
 from backends.store.schema import (
     SCHEMA_VERSION,
     any_of,
@@ -22,6 +23,7 @@ from backends.store.schema import (
     vector_array,
     version_of,
 )
+from backends.store.versions import check_sizes, reading, sizes_of
 from backends.types import Float32, Int32
 
 FOLDER = "entities.lance"
@@ -46,8 +48,9 @@ class EntityVectorCache:
         dataset = self.dataset()
         if dataset is None or not surfaces:
             return list(surfaces)
-        found = dataset.to_table(columns=["surface"], filter=any_of("surface", surfaces))
-        known = set(found["surface"].to_pylist())
+        with reading(self._path.parent):
+            found = dataset.to_table(columns=["surface"], filter=any_of("surface", surfaces))
+            known = set(found["surface"].to_pylist())
         return [surface for surface in surfaces if surface not in known]
 
     def vectors(self, surfaces: Sequence[str]) -> Float32:
@@ -55,11 +58,12 @@ class EntityVectorCache:
         wanted = pa.array(surfaces, pa.string()).dictionary_encode()
         found: Float32 = np.full((len(wanted.dictionary), self._dimension), np.nan, np.float32)
         dataset = self.dataset()
-        for batch in [] if dataset is None else dataset.to_batches():
-            place = pc.index_in(batch["surface"], value_set=wanted.dictionary)
-            asked = np.flatnonzero(place.is_valid().to_numpy(zero_copy_only=False))
-            rows = batch["vector"].flatten().to_numpy().reshape(-1, self._dimension)
-            found[place.take(pa.array(asked)).to_numpy()] = rows[asked]
+        with reading(self._path.parent):
+            for batch in [] if dataset is None else dataset.to_batches():
+                place = pc.index_in(batch["surface"], value_set=wanted.dictionary)
+                asked = np.flatnonzero(place.is_valid().to_numpy(zero_copy_only=False))
+                rows = batch["vector"].flatten().to_numpy().reshape(-1, self._dimension)
+                found[place.take(pa.array(asked)).to_numpy()] = rows[asked]
         places: Int32 = wanted.indices.to_numpy()
         return found[places]
 
@@ -79,10 +83,12 @@ class EntityVectorCache:
     def dataset(self) -> lance.LanceDataset | None:
         """The newest version; None when there is none, or one that we cannot use."""
         try:
-            dataset = lance.dataset(self._path)
-        except (ValueError, OSError):  # absent, half created or damaged: a cache starts again
+            with reading(self._path.parent):
+                dataset = lance.dataset(self._path)
+                ours = version_of(dataset.schema) == SCHEMA_VERSION
+                if not ours or fingerprint_of(dataset.schema) != self._fingerprint:
+                    return None
+                check_sizes(self._path, sizes_of(dataset))
+                return dataset
+        except IndexDamagedError:  # absent, half created or damaged: a cache starts again
             return None
-        ours = version_of(dataset.schema) == SCHEMA_VERSION
-        if not ours or fingerprint_of(dataset.schema) != self._fingerprint:
-            return None
-        return dataset

@@ -7,18 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
 import lance
 import pyarrow as pa
+from lance.optimize import Compaction
 
 from backends.documents import PART_ID
-from backends.errors import IndexMismatchError, IndexNotFoundError
+from backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from backends.store.entity_vectors import FOLDER as SURFACES
 from backends.store.entity_vectors import EntityVectorCache
-from backends.store.locks import LOCK, NOTE, flush, writer_lock
+from backends.store.locks import LOCK, NOTE, writer_lock
 from backends.store.schema import (
     PASSAGE_COLUMNS,
     SCHEMA_VERSION,
@@ -30,9 +32,28 @@ from backends.store.schema import (
     to_passages,
     version_of,
 )
+from backends.store.versions import (
+    PASSAGES,
+    VERSIONS,
+    Found,
+    Mark,
+    Record,
+    aside_folder,
+    check_sizes,
+    damaged,
+    flush,
+    flush_files,
+    manifest_name,
+    newest_mark,
+    newest_whole,
+    read_record,
+    reading,
+    set_aside,
+    sizes_of,
+    why_changed,
+)
 from backends.types import Passage
 
-PASSAGES = "passages.lance"
 # Bounds what one compaction rewrites: a fragment that has this many rows is left alone.
 ROWS_PER_FRAGMENT = 65_536
 KEEP_VERSIONS = timedelta(hours=1)
@@ -62,11 +83,18 @@ class PassageStore:
     """One version of an index, to read from; `refresh` moves to a newer one.
 
     A version stays valid and unchanged whatever is written meanwhile, by this process or another.
+
+    Attributes:
+        fault: Why the version in view is not what was committed last; "" where it is.
     """
 
-    def __init__(self, path: Path, dataset: lance.LanceDataset) -> None:
+    def __init__(
+        self, path: Path, dataset: lance.LanceDataset, mark: Mark = None, fault: str = ""
+    ) -> None:
         """Wrap a version of the `passages.lance` in an index folder; use `create` or `open`."""
         self.path = path
+        self.fault = fault
+        self._mark = mark
         self.dimension = dimension_of(dataset.schema)
         self.fingerprint = fingerprint_of(dataset.schema)
         self.surfaces = EntityVectorCache(path, self.dimension, self.fingerprint)
@@ -95,7 +123,7 @@ class PassageStore:
                 if not _has_versions(folder):
                     empty = passage_schema(dimension, fingerprint).empty_table()
                     made = lance.write_dataset(empty, folder / PASSAGES, mode="create")
-                    flush(folder / PASSAGES, made)
+                    flush(folder, made, Record())
         index = cls.open(folder, fingerprint)
         if index.dimension != dimension:
             raise IndexMismatchError(
@@ -115,6 +143,7 @@ class PassageStore:
         Raises:
             IndexNotFoundError: There is no index, only half of one, or something else.
             IndexMismatchError: Another schema version or analyser wrote it.
+            IndexDamagedError: No version of it is whole.
         """
         folder = Path(path)
         if not _has_versions(folder):
@@ -122,9 +151,9 @@ class PassageStore:
                 f"There is no index at {folder} (or one that was never finished). "
                 "Make it with `wye index`, or check the path."
             )
-        dataset = _open_dataset(folder)
-        _check_version(folder, dataset.schema)
-        index = cls(folder, dataset)
+        found = newest_whole(folder, lambda n: lance.dataset(folder / PASSAGES, version=n))
+        _check_version(folder, found.dataset.schema)
+        index = cls(folder, found.dataset, found.mark, found.fault)
         if fingerprint is not None:
             index.check(fingerprint)
         return index
@@ -152,25 +181,67 @@ class PassageStore:
         return int(self._dataset.version)
 
     def versions(self) -> list[Version]:
-        """All versions that can still be read, oldest first."""
-        return versions_of(self._dataset)
+        """All versions that can still be read, oldest first.
+
+        Raises:
+            IndexDamagedError: One of them cannot.
+        """
+        with reading(self.path):
+            return versions_of(self._dataset)
 
     def count(self) -> int:
         """How many passages the version in view has."""
-        return int(self._dataset.count_rows())
+        with reading(self.path):
+            return int(self._dataset.count_rows())
 
     def refresh(self) -> bool:
-        """Move to the newest version; True if that is another one than before."""
-        newest = self._dataset.latest_version
-        if newest == self._dataset.version:
+        """Move to the newest version that is whole; True if that is another one than before.
+
+        Raises:
+            IndexDamagedError: There is none.
+        """
+        if self.is_newest:
             return False
-        self._dataset = self._dataset.checkout_version(newest)
-        return True
+        found, before = self._find(), self.version
+        self._dataset, self._mark, self.fault = found.dataset, found.mark, found.fault
+        return self.version != before
 
     @property
     def is_newest(self) -> bool:
-        """Whether nothing was written since the version in view."""
-        return bool(self._dataset.latest_version == self._dataset.version)
+        """Whether nothing was written, or taken away, since the version in view was looked for."""
+        return self._mark is not None and self._mark == newest_mark(self.path)
+
+    def check_files(self) -> None:
+        """Refuse a version in view whose files are no longer there at their full length.
+
+        Raises:
+            IndexDamagedError: Names one that is not.
+        """
+        try:
+            check_sizes(self.path / PASSAGES, self._sizes)
+        except IndexDamagedError as error:
+            raise damaged(self.path, str(error)) from None
+
+    def check_content(self) -> None:
+        """Refuse an index that is not as it was committed last, byte for byte; reads all of it.
+
+        Raises:
+            IndexDamagedError: Names a file that is not.
+        """
+        if self.fault:
+            raise IndexDamagedError(self.fault)
+        record = read_record(self.path)
+        for name in (manifest_name(self.version), *self._sizes):
+            if why := why_changed(self.path, name, record):
+                raise damaged(self.path, why)
+
+    @cached_property
+    def _sizes(self) -> dict[str, int | None]:
+        with reading(self.path):
+            return sizes_of(self._dataset)
+
+    def _find(self) -> Found:
+        return newest_whole(self.path, self._dataset.checkout_version)
 
     def fetch(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the order asked for.
@@ -179,8 +250,9 @@ class PassageStore:
         """
         if not ids:
             return []
-        rows = self._dataset.to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("id", ids))
-        found = {passage.id: passage for passage in to_passages(rows)}
+        with reading(self.path):
+            rows = self._dataset.to_table(columns=list(PASSAGE_COLUMNS), filter=any_of("id", ids))
+            found = {passage.id: passage for passage in to_passages(rows)}
         return [found[id_] for id_ in ids if id_ in found]
 
     def changed(self, passages: Sequence[Passage]) -> list[Passage]:
@@ -188,8 +260,9 @@ class PassageStore:
         ids = [passage.id for passage in passages]
         if not ids:
             return []
-        rows = self._dataset.to_table(columns=["id", "content_hash"], filter=any_of("id", ids))
-        stored = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        with reading(self.path):
+            rows = self._dataset.to_table(columns=["id", "content_hash"], filter=any_of("id", ids))
+            stored = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
         return [passage for passage in passages if stored.get(passage.id) != content_hash(passage)]
 
     def snapshot(self) -> lance.LanceDataset:
@@ -204,21 +277,33 @@ class PassageStore:
 
         Raises:
             IndexLockedError: Another writer holds the lock; says who.
+            IndexDamagedError: What was committed last is not there as it was; nothing is written on
+                top of what is left before somebody decided so.
         """
         with writer_lock(self.path):
-            newest = self._dataset.checkout_version(self._dataset.latest_version)
-            yield Writer(self.path / PASSAGES, newest, self.surfaces)
+            found = self._find()
+            if found.fault:
+                raise IndexDamagedError(found.fault)
+            # Left by a power cut in the midst of a commit, of which nobody was told.
+            torn = [f"{PASSAGES}/{manifest_name(number)}" for number in found.torn]
+            set_aside(self.path, torn, aside_folder(self.path))
+            yield Writer(self.path, found.dataset, found.record, self.surfaces)
 
 
 class Writer:
     """Holds an index's write lock for as long as its `with` block runs."""
 
     def __init__(
-        self, folder: Path, dataset: lance.LanceDataset, surfaces: EntityVectorCache
+        self,
+        folder: Path,
+        dataset: lance.LanceDataset,
+        record: Record,
+        surfaces: EntityVectorCache,
     ) -> None:
         """Start from the newest version; use `PassageStore.writer`, which takes the lock."""
-        self._folder = folder
+        self.folder = folder
         self._dataset = dataset
+        self._record = record
         self.surfaces = surfaces
 
     @property
@@ -252,12 +337,14 @@ class Writer:
         ids = rows.column("id").to_pylist()
         if len({*ids, *stale}) != len(ids) + len(stale):
             raise ValueError("An id may occur only once in the rows to write and the stale ids")
-        merge = self._dataset.merge_insert("id")
-        merge.when_matched_update_all().when_not_matched_insert_all()
-        if stale:
-            merge.when_not_matched_by_source_delete(any_of("id", stale))
-        done = merge.execute(pa.Table.from_batches([rows]))
-        flush(self._folder, self._dataset)
+        with reading(self.folder, also=()):
+            merge = self._dataset.merge_insert("id")
+            merge.when_matched_update_all().when_not_matched_insert_all()
+            if stale:
+                merge.when_not_matched_by_source_delete(any_of("id", stale))
+            transaction, done = merge.execute_uncommitted(pa.Table.from_batches([rows]))
+        change = cast(lance.LanceOperation.Update, transaction.operation)
+        self._commit(transaction, [*change.new_fragments, *change.updated_fragments])
         return Changes(
             done["num_inserted_rows"], done["num_updated_rows"], done["num_deleted_rows"]
         )
@@ -268,12 +355,36 @@ class Writer:
         Returns:
             How many passages were deleted; with none there is no new version.
         """
-        # Lance would commit a version even for a deletion of nothing.
-        if not ids or not self._dataset.count_rows(condition := any_of("id", ids)):
+        if not ids:
             return 0
-        deleted = int(self._dataset.delete(condition)["num_deleted_rows"])
-        flush(self._folder, self._dataset)
+        condition = any_of("id", ids)
+        updated, gone, deleted = [], [], 0
+        with reading(self.folder, also=()):
+            for fragment in self._dataset.get_fragments():
+                rows, left = fragment.count_rows(), fragment.delete(condition)
+                if left is None:
+                    gone.append(fragment.fragment_id)
+                elif left.num_rows < rows:
+                    updated.append(left)
+                deleted += rows - (left.num_rows if left else 0)
+        if deleted:
+            self._commit(lance.LanceOperation.Delete(updated, gone, condition), updated)
         return deleted
+
+    def _commit(
+        self,
+        change: lance.LanceOperation.BaseOperation | lance.Transaction,
+        fragments: Sequence[lance.FragmentMetadata],
+    ) -> None:
+        """Make a version; its files are on the disk before its manifest names them."""
+        flush_files(self.folder, fragments)
+        version = None if isinstance(change, lance.Transaction) else self.version
+        with reading(self.folder, also=()):
+            self._dataset = lance.LanceDataset.commit(self._dataset, change, read_version=version)
+        self._flush()
+
+    def _flush(self) -> None:
+        self._record = flush(self.folder, self._dataset, self._record)
 
     def free_part_ids(self) -> None:
         """Rename whole documents that have an id as chunks have, as `chunk_passage` names them.
@@ -286,7 +397,7 @@ class Writer:
         held = self._dataset.to_table(columns=["id"], filter=f"{taken} AND id <> document")
         kept = any_of("id", [id_.removesuffix("#0000") for id_ in held["id"].to_pylist()])
         self._dataset.update({"id": "concat(id, '#0000')"}, where=f"{whole} AND NOT ({kept})")
-        flush(self._folder, self._dataset)
+        self._flush()
 
     def compact(self, keep: timedelta = KEEP_VERSIONS) -> None:
         """Merge small files, and drop versions that nobody should be reading any more.
@@ -295,13 +406,24 @@ class Writer:
         `MOST_VERSIONS` others, so a reader that calls `PassageStore.refresh` more often than that
         never loses the files under its feet.
         """
+        with reading(self.folder, also=()):
+            plan = Compaction.plan(self._dataset, {"target_rows_per_fragment": ROWS_PER_FRAGMENT})
+            done = [task.execute(self._dataset) for task in plan.tasks]
+            if done:
+                flush_files(self.folder, [new for each in done for new in each.new_fragments])
+                Compaction.commit(self._dataset, done)
+            self._flush()  # first, so that nothing is dropped for nothing
+            _drop_superseded(self._dataset, keep)
+        kept = {name: d for name, d in self._record.digests.items() if self._is_there(name)}
+        self._record = Record(self.version, kept)
+        self._flush()
         surfaces = self.surfaces.dataset()
-        for dataset in (self._dataset, surfaces):
-            if dataset is not None:
-                dataset.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FRAGMENT)
-                if dataset is self._dataset:  # first, so that nothing is dropped for nothing
-                    flush(self._folder, dataset)
-                _drop_superseded(dataset, keep)
+        if surfaces is not None:
+            surfaces.optimize.compact_files(target_rows_per_fragment=ROWS_PER_FRAGMENT)
+            _drop_superseded(surfaces, keep)
+
+    def _is_there(self, name: str) -> bool:
+        return (self.folder / PASSAGES / name).exists()
 
 
 def versions_of(dataset: lance.LanceDataset) -> list[Version]:
@@ -336,8 +458,19 @@ def _drop_superseded(dataset: lance.LanceDataset, keep: timedelta) -> None:
 
 
 def _has_versions(folder: Path) -> bool:
-    """Whether a first commit was ever completed there."""
-    return any((folder / PASSAGES / "_versions").glob("*.manifest"))
+    """Whether a first commit was ever completed there.
+
+    Raises:
+        IndexDamagedError: It was, but there is none any more.
+    """
+    if any((folder / PASSAGES / VERSIONS).glob("*.manifest")):
+        return True
+    try:
+        if not read_record(folder).version:
+            return False
+    except IndexDamagedError as error:
+        raise damaged(folder, str(error)) from None
+    raise damaged(folder, f"{VERSIONS} has none of its versions any more")
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -355,17 +488,6 @@ def _refuse_foreign(folder: Path) -> None:
             f"{folder} holds no index but other things ({', '.join(others[:3])}). "
             "Give a new or an empty folder."
         )
-
-
-def _open_dataset(folder: Path) -> lance.LanceDataset:
-    """The newest version of the passages in a folder known to have one."""
-    try:
-        return lance.dataset(folder / PASSAGES)
-    except (ValueError, OSError) as error:
-        raise IndexNotFoundError(
-            f"{folder / PASSAGES} cannot be read as a Lance dataset: {error}. "
-            "Restore it from a copy, or delete the folder and index again."
-        ) from error
 
 
 def _check_version(folder: Path, schema: pa.Schema) -> None:

@@ -14,7 +14,8 @@ from backends.documents import is_part_id
 from backends.errors import SourceError
 from backends.progress import Progress, Silent
 from backends.store.index import PassageStore, Writer
-from backends.store.schema import any_of, content_hash, to_batch
+from backends.store.schema import any_of, content_hash, to_analyses, to_batch
+from backends.store.versions import reading
 from backends.types import AnalysedPassage, Passage, PassageAnalyser
 from backends.words import title_names
 
@@ -33,7 +34,8 @@ class IngestReport:
 
     Attributes:
         added: Passages with a new id.
-        updated: Passages whose content had changed.
+        updated: Passages whose content had changed; where only the metadata had, without analysing
+            them again.
         unchanged: Passages that were stored like this already; they were not analysed again.
         removed: Stored chunks that their document no longer has.
         repeated: Passages left out because their document came up before in the same ingest.
@@ -174,17 +176,34 @@ class _Ingest:
                 fresh.append(passage)
         self._count(unchanged=len(new) - len(fresh), repeated=len(window) - len(new))
         self._progress.advance(len(window) - len(fresh))
-        analysed = self._clock.timed("analyse", self._analyse(fresh))
-        for passage, found in zip(fresh, analysed, strict=True):
+        with self._clock.stage("write"):
+            known = self._known([passage for passage in fresh if passage.id in hashes])
+        lacking = [passage for passage in fresh if passage.id not in known]
+        analysed = self._clock.timed("analyse", self._analyse(lacking))
+        for passage in fresh:
+            found = known[passage.id] if passage.id in known else next(analysed)
             self._analysed.append((passage, found, passage.id not in hashes))
             self._progress.advance(1)
             if perf_counter() - self._committed > COMMIT_SECONDS:
                 self.commit()
         self.commit(stale)
 
-    def _analyse(self, fresh: Sequence[Passage]) -> Iterator[AnalysedPassage]:
-        if fresh:
-            yield from self._analyser.analyse(fresh)
+    def _known(self, changed: Sequence[Passage]) -> dict[str, AnalysedPassage]:
+        """Stored analyses by id of passages of which only the metadata changed."""
+        if not changed:
+            return {}
+        columns = ["id", "title", "text", "vector", "sentences"]
+        condition = any_of("id", [passage.id for passage in changed])
+        with reading(self._writer.folder):
+            rows = self._writer.dataset.to_table(columns=columns, filter=condition)
+            said = zip(*(rows.column(name).to_pylist() for name in columns[:3]), strict=True)
+            stored = dict(zip(said, to_analyses(rows), strict=True))
+        keys = ((passage.id, passage.title, passage.text) for passage in changed)
+        return {key[0]: stored[key] for key in keys if key in stored}
+
+    def _analyse(self, lacking: Sequence[Passage]) -> Iterator[AnalysedPassage]:
+        if lacking:
+            yield from self._analyser.analyse(lacking)
 
     def commit(self, stale: Sequence[str] = ()) -> None:
         """Write what is analysed, and delete stale ids; one commit."""
@@ -257,8 +276,9 @@ class _Ingest:
     def _rows(self, condition: str) -> list[tuple[str, ...]]:
         """Ids, documents and hashes of stored passages."""
         columns = ["id", "document", "content_hash"]
-        rows = self._writer.dataset.to_table(columns=columns, filter=condition)
-        return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        with reading(self._writer.folder):
+            rows = self._writer.dataset.to_table(columns=columns, filter=condition)
+            return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
     def _end_document(self) -> list[str]:
         """The stored ids of the document at hand which did not come up; it is at hand no more."""
@@ -301,10 +321,16 @@ def _mentioned(passages: Sequence[Passage], analysed: Sequence[AnalysedPassage])
 
 def _stored_surfaces(writer: Writer) -> Iterator[str]:
     """The surfaces that stored passages mention or carry as titles, with repeats."""
-    for batch in writer.dataset.to_batches(columns=["title", "sentences"]):
-        yield from chain.from_iterable(map(title_names, batch["title"].to_pylist()))
-        entities = pc.struct_field(batch["sentences"].flatten(), "entities")
-        yield from entities.flatten().unique().to_pylist()
+    batches = iter(writer.dataset.to_batches(columns=["title", "sentences"]))
+    while True:
+        with reading(writer.folder):
+            if (batch := next(batches, None)) is None:
+                return
+            titles: list[str] = batch["title"].to_pylist()
+            entities = pc.struct_field(batch["sentences"].flatten(), "entities")
+            names: list[str] = entities.flatten().unique().to_pylist()
+        yield from chain.from_iterable(map(title_names, titles))
+        yield from names
 
 
 def _windows(items: Iterable[_T], size: int) -> Iterator[list[_T]]:

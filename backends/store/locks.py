@@ -1,8 +1,8 @@
-"""What was committed outlives a power cut: Lance leaves that to the operating system.
+"""One writer at a time: a lock that dies with its holder, and a note of who holds it.
 
-A version is a manifest that names data files and deletion files. Whoever is told that a version is
-written relies on all of them, those of earlier commits included: their writer may have been killed
-before it came to this. To sync what is on the disk already costs next to nothing.
+The lock itself is an OS lock on `writer.lock`, so `kill -9` leaves nothing to clean up. Beside it
+`writer.json` says who took it; it is only ever read to word the refusal, so a note that a killed
+process left behind does no harm.
 """
 
 import json
@@ -15,48 +15,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import lance
 from filelock import FileLock, Timeout
 
 from backends.errors import IndexLockedError
-from backends.files import sync
-
-_NAMES = ("data", "_deletions", "_versions", "")
-
-
-def flush(folder: Path, dataset: lance.LanceDataset) -> None:
-    """Have the newest version of a dataset on the disk.
-
-    Only the holder of the write lock may ask, or files could be cleaned up meanwhile.
-
-    Raises:
-        OSError: The disk refuses.
-    """
-    for path in files_of(folder, dataset):
-        sync(path)
-    for name in _NAMES:
-        if (folder / name).is_dir():
-            sync(folder / name)
-
-
-def files_of(folder: Path, dataset: lance.LanceDataset) -> list[Path]:
-    """Every file that reading the version in view takes."""
-    found = []
-    for fragment in dataset.get_fragments():
-        metadata = fragment.metadata
-        found += [folder / "data" / file.path for file in metadata.files]
-        if metadata.deletion_file is not None:
-            found.append(folder / metadata.deletion_file.path(metadata.id))
-    # Newer versions sort first, for stores that list by name.
-    return [*found, folder / "_versions" / f"{2**64 - 1 - dataset.version}.manifest"]
-
-
-# One writer at a time: a lock that dies with its holder, and a note of who holds it.
-#
-# The lock itself is an OS lock on `writer.lock`, so `kill -9` leaves nothing to clean up. Beside it
-# `writer.json` says who took it; it is only ever read to word the refusal, so a note that a killed
-# process left behind does no harm.
-
 
 LOCK = "writer.lock"
 NOTE = "writer.json"

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -123,6 +124,50 @@ def to_passages(rows: pa.Table | pa.RecordBatch) -> list[Passage]:
         Passage(id_, title, text, json.loads(metadata), document, chunk)
         for id_, document, chunk, title, text, metadata in zip(*columns, strict=True)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSentence:
+    """A sentence as a row holds it."""
+
+    text: str
+    entities: tuple[str, ...]
+    phrases: tuple[str, ...]
+    vector: Float32
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnalysis:
+    """What a row holds of its passage's analysis."""
+
+    vector: Float32
+    sentences: Sequence[StoredSentence]
+
+
+def to_analyses(rows: pa.Table) -> list[StoredAnalysis]:
+    """Analyses of rows that have `vector` and `sentences`, in order."""
+    lists = rows.column("sentences").combine_chunks()
+    flat = lists.flatten()
+    names = ("text", "entities", "phrases")
+    columns = (flat.field(name).to_pylist() for name in names)
+    sentences = [
+        StoredSentence(text, tuple(entities), tuple(phrases), vector)
+        for text, entities, phrases, vector in zip(
+            *columns, _vectors(flat.field("vector")), strict=True
+        )
+    ]
+    ends = np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False)).tolist()
+    vectors = _vectors(rows.column("vector").combine_chunks())
+    return [
+        StoredAnalysis(vector, sentences[start:end])
+        for vector, start, end in zip(vectors, [0, *ends], ends, strict=False)
+    ]
+
+
+def _vectors(column: pa.FixedSizeListArray) -> Float32:
+    """(n, d) vectors of a column."""
+    flat: Float32 = column.flatten().to_numpy().astype(np.float32)
+    return flat.reshape(len(column), -1)
 
 
 def any_of(column: str, values: Collection[str]) -> str:

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 import lance
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from backends.numerics import ragged
 from backends.store.entity_vectors import EntityVectorCache
 from backends.store.index import PassageStore
+from backends.store.versions import reading
 from backends.types import Float16, Float32, Int32, Int64, Passage
 
 _TEXT_BLOCK = 4096
@@ -75,6 +77,7 @@ class Corpus:
     _metadata: pa.ChunkedArray
     _places: Int64  # of each row in the dataset
     _dataset: lance.LanceDataset
+    _folder: Path
     _surfaces: EntityVectorCache
 
     def __len__(self) -> int:
@@ -84,7 +87,8 @@ class Corpus:
     @cached_property
     def metadata(self) -> list[dict[str, Any]]:
         """Metadata of every passage, parsed on first use."""
-        return [json.loads(text) for text in self._metadata.to_pylist()]
+        with reading(self._folder):
+            return [json.loads(text) for text in self._metadata.to_pylist()]
 
     def surface_vectors(self, surfaces: Sequence[str]) -> Float32:
         """(k, d) vectors of k entity surfaces or titles; rows of NaN for those not stored."""
@@ -92,7 +96,9 @@ class Corpus:
 
     def texts(self, rows: Sequence[int] | Int64) -> list[str]:
         """Texts of passages by row, in the order asked for, read from disk."""
-        texts: list[str] = self._take(rows, ["text"])["text"].to_pylist()
+        taken = self._take(rows, ["text"])
+        with reading(self._folder):
+            texts: list[str] = taken["text"].to_pylist()
         return texts
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
@@ -172,7 +178,8 @@ class Corpus:
     def _take(self, rows: Sequence[int] | Int32 | Int64, columns: list[str]) -> pa.Table:
         """Columns of passages by row, in the order asked for."""
         places = self._places[np.asarray(rows, np.int64)]
-        return self._dataset.take(pa.array(places), columns=columns)
+        with reading(self._folder):
+            return self._dataset.take(pa.array(places), columns=columns)
 
 
 # Reading takes over what an earlier version has in memory. A row is known by the hash of all that
@@ -190,7 +197,16 @@ _Rows = NDArray[np.floating[Any]]
 
 
 def read_corpus(index: PassageStore, before: Corpus | None = None) -> Corpus:
-    """Read the version that an index has in view; after an earlier one, what differs from it."""
+    """Read the version that an index has in view; after an earlier one, what differs from it.
+
+    Raises:
+        IndexDamagedError: It cannot be read.
+    """
+    with reading(index.path):
+        return _read(index, before)
+
+
+def _read(index: PassageStore, before: Corpus | None) -> Corpus:
     dataset = index.snapshot()
     table = dataset.to_table(columns=_COLUMNS, scan_in_order=True)
     order: Int64 = pc.sort_indices(table["id"]).to_numpy().astype(np.int64)
@@ -226,6 +242,7 @@ def read_corpus(index: PassageStore, before: Corpus | None = None) -> Corpus:
         _metadata=table["metadata"],
         _places=order,
         _dataset=dataset,
+        _folder=index.path,
         _surfaces=index.surfaces,
     )
 

@@ -1,10 +1,12 @@
-"""`wye demo`: index the demo corpus, and ask it a question of each kind over each route.
+"""`wye demo`: index the demo corpus, ask it a question of each kind, and count who answers best.
 
 With `--serve`, it is served instead, and the console asks.
 """
 
 import json
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,16 +17,31 @@ from router.types import Route
 from service.commands.index import BadLines, ingest_files
 from service.commands.options import PortOption
 from service.errors import ServiceError
-from service.terminal import output
+from service.terminal import Bar, output
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from service.settings import ServiceSettings
+    from wye import Index
 
 FOLDER = Path("demo-index")
 COLLECTION = "demo"
 SHOWN = 3
+CUTOFF = 5
+BATCH = 8
+ROUTES = (Route.AUTO, Route.DENSE, Route.HYBRID, Route.GRAPH)
+"""Those that are asked a question of each kind; the scoreboard has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuestion:
+    """A question of the demo with the passages that answer it."""
+
+    kind: str
+    text: str
+    gold: frozenset[str]
 
 
 def demo(
@@ -35,7 +52,7 @@ def demo(
     ] = False,
     port: PortOption = None,
 ) -> None:
-    """Index a small corpus that comes with Wye, and search it through every arm."""
+    """Index a small corpus that comes with Wye, and search it over the routes."""
     import wye
     from service.doctor import refuse_taken_address
     from service.render import list_hits
@@ -50,17 +67,19 @@ def demo(
         if serves:
             _serve(index, port)
             return
-        questions = _one_of_each_kind(corpus)
-        with wye.open(index, settings=settings) as opened:
-            for kind, question, gold in questions:
-                console.rule(f"a question of kind {kind}", style="dim")
-                console.print(question, style="bold")
-                for route in (Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.FUSION):
-                    list_hits(console, opened.search(question, k=SHOWN, route=route), gold=gold)
-                console.print()
+        questions = judged_questions(corpus)
+    with wye.open(index, settings=settings) as opened:
+        for one in one_of_each_kind(questions):
+            console.rule(f"a question of kind {one.kind}", style="dim")
+            console.print(one.text, style="bold")
+            for route in ROUTES:
+                hits = opened.search(one.text, k=SHOWN, route=route)
+                list_hits(console, hits, gold=one.gold)
+            console.print()
+        console.print(_scoreboard(opened, questions))
     console.print(
         f"* marks a passage that answers the question. Ask your own:\n"
-        f'  wye search "Who ...?" --index {index} --route graph --explain\n'
+        f'  wye search "Who ...?" --index {index} --explain\n'
         f"  wye index YOUR-FOLDER --index my-index"
     )
 
@@ -83,26 +102,63 @@ def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Co
     console.print(f"{total} passages {done} in {folder} ({seconds:.1f} s).")
 
 
-def _one_of_each_kind(corpus: Path) -> list[tuple[str, str, frozenset[str]]]:
-    """Kind, text and known answers of the first judged question of each kind.
+def judged_questions(corpus: Path) -> list[JudgedQuestion]:
+    """The demo's questions for training and choosing; those for testing are left to `wye eval`.
 
     Raises:
         ServiceError: The demo's files are not there.
     """
     try:
         lines = (corpus / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-        judged = (corpus / "qrels" / "train.tsv").read_text(encoding="utf-8").splitlines()
+        splits = [(corpus / "qrels" / f"{split}.tsv") for split in ("train", "dev")]
+        judged = [line for path in splits for line in path.read_text("utf-8").splitlines()[1:]]
     except OSError as error:
         raise ServiceError(f"The demo's corpus is incomplete: {error}. Install again.") from None
     gold: dict[str, set[str]] = {}
-    for line in judged[1:]:
+    for line in judged:
         question, passage, relevance = line.split("\t")
         if int(relevance) > 0:
             gold.setdefault(question, set()).add(passage)
-    chosen: dict[str, tuple[str, str, frozenset[str]]] = {}
-    for line in lines:
-        row = json.loads(line)
-        kind = row["metadata"]["type"]
-        if row["_id"] in gold and kind not in chosen:
-            chosen[kind] = (kind, row["text"], frozenset(gold[row["_id"]]))
-    return [chosen[kind] for kind in sorted(chosen)]
+    rows = {row["_id"]: row for row in map(json.loads, lines)}
+    return [
+        JudgedQuestion(rows[id_]["metadata"]["type"], rows[id_]["text"], frozenset(own))
+        for id_, own in gold.items()
+    ]
+
+
+def one_of_each_kind(questions: list[JudgedQuestion]) -> Iterator[JudgedQuestion]:
+    """The first judged question of each kind, by kind."""
+    first = {one.kind: one for one in reversed(questions)}
+    yield from (first[kind] for kind in sorted(first))
+
+
+def _scoreboard(opened: "Index", questions: list[JudgedQuestion]) -> "Table":
+    from rich import box
+    from rich.table import Column, Table
+
+    headings = ("first is right", f"all among {CUTOFF}", "ms a question")
+    table = Table(
+        "route",
+        *(Column(heading, justify="right") for heading in headings),
+        title=f"The {len(questions)} judged questions: is the first passage right, and is all that "
+        "answers among the first?",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    bar = Bar()
+    for route in Route:
+        bar.start(len(questions), f"asking {route}")
+        first = whole = 0
+        seconds = 0.0
+        for start in range(0, len(questions), BATCH):
+            asked = questions[start : start + BATCH]
+            found = opened.search_many([one.text for one in asked], k=CUTOFF, route=route)
+            for one, hits in zip(asked, found, strict=True):
+                ids = [hit.id for hit in hits]
+                first += ids[:1] != [] and ids[0] in one.gold
+                whole += one.gold <= {*ids}
+                seconds += sum(hits.seconds.values())
+            bar.advance(len(asked))
+        bar.close()
+        table.add_row(route, f"{first}", f"{whole}", f"{1000 * seconds / len(questions):.1f}")
+    return table

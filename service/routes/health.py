@@ -21,7 +21,7 @@ async def health(service: Served) -> dict[str, Any]:
     "/ready",
     summary="Can it answer questions?",
     operation_id="ready",
-    responses={503: {"description": "Loading, an index could not be loaded, or nothing moves."}},
+    responses={503: {"description": "Loading, an index cannot be read, or nothing moves."}},
 )
 async def ready(service: Served) -> Response:
     """200 when every collection is loaded and has answered a question over every route, else 503.
@@ -30,9 +30,12 @@ async def ready(service: Served) -> Response:
     balancers: a process that is stopping closes its port and finishes what it has.
     """
     fault, facts = service.fault, await _facts(service)
-    if service.is_ready and not fault:
+    is_gone = any(collection.gone for collection in service.collections.values())
+    if service.is_ready and not fault and not is_gone:
         return JSONResponse({"status": "ready", **facts})
     said = {"status": "stalled", "error": fault} if service.is_ready else {"status": "loading"}
+    if is_gone:
+        said = {"status": "unavailable"}
     return JSONResponse({**said, **facts}, 503, headers={"retry-after": "1"})
 
 

@@ -33,6 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(made / "demo-index", made / name)
     shutil.copytree(MODELS / DEFAULT_ROUTER, made / "mine" / "v1")
     shutil.copy(made / "mine" / "v1" / "thresholds.json", made / "docs.json")
+    shutil.copytree(ROOT / "docs" / "samples", made / "docs" / "samples")
     (made / "my-corpus").mkdir()
     for name, text in NOTES.items():
         (made / "my-corpus" / name).write_text(text, encoding="utf-8")

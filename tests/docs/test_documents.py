@@ -22,6 +22,8 @@ def runner_of(block: Block) -> str:
     if programs == {"make"}:
         return "make"
     assert programs <= {"wye", "curl"}, f"{block.place}: nothing here knows how to run {programs}"
+    if block.place.startswith("docs/first-hour.md"):
+        return "here"  # it has asked what it tunes on
     # They take judged questions by the hundred, for which tests/training has a small town.
     offline = {"train", "tune"} & {command.words[1] for command in block.commands}
     return "training" if offline else "here"
@@ -88,7 +90,7 @@ def test_the_commands_do_what_is_said(
                 continue
             for command in block.commands if runner_of(block) == "here" else ():
                 if command.words[:2] == ["wye", "serve"]:
-                    servers.append(Live(command.words[1:], folder=folder))
+                    servers.append(Live(command.words[1:], command.variables, folder=folder))
                 elif command.words[0] == "curl":
                     reply = json.loads(curl(command, servers[-1].url))
                     assert "/v1/retrieve" not in command.text or reply["passages"], command

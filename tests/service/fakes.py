@@ -93,6 +93,13 @@ class Library(Session, Gateway):
         self._folder = stored(folder, [*self._passages.values()])
 
     @property
+    def fault(self) -> str:
+        return ""
+
+    def check_files(self) -> None:
+        pass
+
+    @property
     def analyser(self) -> Analyser:
         return cast("Analyser", HashAnalyser())
 

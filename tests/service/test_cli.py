@@ -10,11 +10,17 @@ from typing import Any
 
 import pytest
 
+from backends.files import VISIBLE
 from backends.store.index import PassageStore
-from backends.store.ingest import IngestReport
+from backends.store.ingest import IngestReport, ingest
+from backends.types import Passage
+from benchmarks.hashing import FakeAnalyser
+from featurizer.analyser import AnalyserSettings
+from router.types import Route
 from service.cli import build
 from service.settings import load_settings
 from tests.docs.examples import parse
+from tests.fakes import ReadingAnalyser
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -95,6 +101,20 @@ def test_json_is_stable_and_complete(index: Path, wye: Run) -> None:
     (hit,) = reply["hits"]
     assert {*hit} == {"id", "rank", "score", "title", "text", "metadata", "sources"}
     assert reply["route"] == "fusion"
+
+
+def test_a_terminal_obeys_nothing_that_an_index_holds(index: Path, wye: Run) -> None:
+    """Of an index that an earlier version made: what is read now has none of these."""
+    hostile = "\x9b31m\u202e\x1b]0;owned\x07\x7f"
+    analyser = FakeAnalyser(AnalyserSettings())
+    passage = Passage(f"id{hostile}", f"Title {hostile}", f"The Old Bridge {hostile}.", {})
+    ingest(PassageStore.open(index), [passage], analyser)
+    for options in ([], ["--explain"], ["--json"], ["--explain", "--json"]):
+        code, out, err = wye(
+            "search", f"Bridge {hostile}", "--index", index, "--route", "graph", "-k", "9", *options
+        )
+        assert (code, "owned" in out) == (0, True), err
+        assert not any(ord(each) in VISIBLE for each in out + err)
 
 
 def test_explain_names_seeds_and_passages(index: Path, wye: Run) -> None:
@@ -262,12 +282,20 @@ def test_control_c_keeps_what_was_committed(
 
 
 def test_demo_indexes_and_asks_over_every_route(
-    tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    wye: Run,
+    handmade_router: Callable[[Path, str, float], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, _ = wye("demo")
-    assert code == 0
-    assert [f"\n{route} " in out for route in ("dense", "lexical", "graph", "fusion")] == [True] * 4
+    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+    monkeypatch.setenv("WYE_ROUTER__MODEL", str(handmade_router(tmp_path, "words", 12.0)))
+    code, out, err = wye("demo")
+    assert code == 0, err
+    shown = ("auto, which takes", "dense ", "hybrid ", "graph ")
+    assert [out.count(f"\n{route}") for route in shown] == [5] * 4
+    rows = [line.split() for line in out.partition("judged questions")[2].splitlines()]
+    assert [row[0] for row in rows if row[:1] and row[0] in {*Route}] == [*Route]
     assert "were there already" in wye("demo")[1]
 
 

@@ -1,4 +1,5 @@
 import json
+import shutil
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -72,6 +73,23 @@ def test_keys(index: Path, tmp_path: Path) -> None:
     assert looked_at(replace(public, keys_file=path))["access"].says == "1 API keys."
     path.chmod(0o644)
     assert looked_at(replace(public, keys_file=path))["access"].state == Health.WARNING
+    path.chmod(0o662)
+    holds(
+        looked_at(replace(public, keys_file=path))["access"], Health.BAD, "add a key of their own"
+    )
+    path.chmod(0o600)
+    bound = new_key("bob", [Scope.READ], ["docs"], {"type": "eq", "key": "acl", "value": "all"})[1]
+    append_key(path, bound)
+    said = looked_at(replace(public, keys_file=path))["access"].says
+    assert said == "2 API keys, 1 bound to collections or filters."
+    path.write_text(f"{path.read_text(encoding='utf-8')}garbage\n", encoding="utf-8")
+    holds(
+        looked_at(replace(public, keys_file=path))["access"], Health.BAD, "Line 3 of the keys file"
+    )
+
+
+def test_pages_from_anywhere() -> None:
+    holds(looked_at(replace(free(), cors_origins=("*",)))["access"], Health.BAD, "any web page")
 
 
 def test_an_address_that_is_taken() -> None:
@@ -137,3 +155,27 @@ def test_a_router_that_asks_the_corpus_is_no_fault(
         router = handmade_router(tmp_path / "models", feature, 1.0)
         monkeypatch.setenv("WYE_ROUTER__MODEL", str(router))
         holds(looked_at(free())["router"], Health.GOOD, says)
+
+
+def test_a_damaged_index_is_bad_and_the_rest_is_looked_at(index: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(index, other)
+    for path in (other / "passages.lance" / "data").iterdir():
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    found = looked_at(replace(free(), indexes=(f"a={other}", f"b={index}")))
+    holds(found["index a"], Health.BAD, "is not as it was committed. `wye repair")
+    holds(found["index b"], Health.GOOD, "every route answers")
+
+
+def test_what_nobody_foresaw_is_bad_and_the_rest_is_looked_at(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(Session, "build", fail)
+    found = looked_at(replace(free(), indexes=(f"a={index}",)))
+    holds(found["index a"], Health.BAD, "ZeroDivisionError: division by zero")
+    assert "address" in found

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
+import wye
 from featurizer.constituency.tree import parse_brackets
 from router.session import Session
 from router.types import Route
+from service.commands.demo import judged_questions, one_of_each_kind
 from service.commands.index import BadLines, ingest_files
 from service.settings import load_settings
+
+ROOT = Path(__file__).parents[2]
 
 ROWS = [
     ("ada", "Ada Lovelace", "Ada Lovelace met Charles Babbage at a party in London in 1833."),
@@ -92,6 +97,26 @@ def test_nothing_needs_a_network(answers: list[list[str]]) -> None:
 
 def test_the_same_passages_and_questions_give_the_same_bytes(answers: list[list[str]]) -> None:
     assert answers[0] == answers[1]
+
+
+def test_what_the_readme_and_the_demo_ask_is_answered_first_by_auto(tmp_path: Path) -> None:
+    """Over the real demo index; a newcomer's first question must not come out wrong."""
+    demo = ROOT / "service" / "demo"
+    judged = judged_questions(demo)
+    asked = {*re.findall(r'wye search "(.+?)"[^\n]*demo-index', (ROOT / "README.md").read_text())}
+    rows = map(json.loads, (demo / "queries.jsonl").read_text(encoding="utf-8").splitlines())
+    ids = {row["_id"]: row["text"] for row in rows if row["text"] in asked}
+    assert {*ids.values()} == asked != set()
+    qrels = "".join(path.read_text("utf-8") for path in (demo / "qrels").glob("*.tsv"))
+    gold = {
+        text: {*re.findall(rf"^{id_}\t(\S+)\t1", qrels, re.MULTILINE)} for id_, text in ids.items()
+    }
+    gold |= {one.text: {*one.gold} for one in one_of_each_kind(judged)}
+    with wye.create(tmp_path / "index") as index:
+        index.add(wye.read(demo))
+        found = {hits.question: hits for hits in index.search_many([*gold], k=2)}
+    assert {text: hits[0].id for text, hits in found.items() if hits[0].id not in gold[text]} == {}
+    assert all({hit.id for hit in found[text]} == gold[text] for text in asked)
 
 
 def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:

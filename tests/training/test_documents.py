@@ -11,7 +11,6 @@ import pytest
 from backends.types import Float32
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import AnalyserSettings
-from router.model_files import read_policy
 from tests.docs.examples import block_with, perform
 from tests.fakes import ReadingAnalyser
 from tests.training.made import write_town
@@ -46,4 +45,3 @@ def test_a_router_is_trained_used_and_tuned(
     assert wye("index", "my-questions", "--index", "my-index")[0] == 0
     perform(block_with("wye train"), wye, monkeypatch)
     assert (tmp_path / "models" / "mine" / "v1" / "CARD.md").is_file()
-    assert read_policy(tmp_path / "thresholds.json")

@@ -10,10 +10,19 @@ import pytest
 from rich.console import Console
 
 from router.scorer import Linear, Scorer, Standard
+from training.evaluation.bootstrap import Interval
 from training.evaluation.held_out import COLUMNS
 from training.fit.router import Fitted
 from training.markdown import show, spread
-from training.report import Report, count_questions, importances, overall_markdown, write_report
+from training.report import (
+    Report,
+    count_questions,
+    importances,
+    overall_markdown,
+    verdict,
+    write_report,
+)
+from training.thresholds.outcomes import ThresholdObjective
 
 HEADINGS = (
     "What this is",
@@ -33,6 +42,41 @@ def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     write_report(folder, report)
     return folder
+
+
+@pytest.mark.parametrize(
+    ("gained", "says"),
+    [
+        (Interval(0.02, 0.01, 0.03), "Better than always fusion: nDCG@10 +.020 [+.010 +.030]* on"),
+        (Interval(0.0, -0.01, 0.01), "Not better than always fusion: nDCG@10 +.000 [-.010 +.010] "),
+        (Interval(-0.03, -0.04, -0.02), "Worse than always fusion: nDCG@10 -.030 [-.040 -.020]*"),
+    ],
+)
+def test_a_verdict_is_about_what_is_simpler(report: Report, gained: Interval, says: str) -> None:
+    assert report.evaluation is not None
+    known = {**report.evaluation.differences}
+    known["always fusion"] = {**known["always fusion"], "nDCG@10": gained}
+    found = verdict(replace(report, evaluation=replace(report.evaluation, differences=known)))
+    assert found is not None
+    assert found.says.startswith(says)
+    assert found.better == (gained.low > 0)
+    assert ("Do not use this router; take fusion instead." in found.says) != found.better
+
+
+def test_a_router_that_always_says_the_same_is_told(report: Report, unjudged: Report) -> None:
+    assert report.evaluation is not None
+    shares = {**report.evaluation.shares, "auto": (0.0, 0.0, 1.0)}
+    found = verdict(replace(report, evaluation=replace(report.evaluation, shares=shares)))
+    assert found is not None
+    assert "It sends every question to graph, for which nobody needs a router." in found.says
+    assert verdict(unjudged) is None
+
+
+def test_where_fusion_is_too_slow_the_simple_route_is_the_rival(report: Report) -> None:
+    goal = ThresholdObjective(max_graph_share=0.0)
+    found = verdict(replace(report, choices=replace(report.choices, goal=goal)))
+    assert found is not None
+    assert f"than always {report.policy.simple}: " in found.says
 
 
 def test_the_same_report_is_the_same_bytes(written: Path, report: Report, tmp_path: Path) -> None:

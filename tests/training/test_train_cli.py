@@ -1,6 +1,7 @@
 """`wye train`, `wye tune` and what `wye eval` compares with, end to end on a small town."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ def test_another_run_writes_another_version_and_uses_the_replays_again(
         f"Use it with WYE_ROUTER__MODEL={trained.models / 'town' / 'v2'}\n"
     )
     assert "No dataset has a test split, so the router was not judged." in err
+    assert re.match(r"\d+ judged questions in train and dev. A router learns from those on", err)
+    assert re.search(r"The arms disagree on \d+ of \d+ questions\.\n", err)
     assert trained.replay("train").stat().st_mtime_ns == before
 
 
@@ -160,6 +163,19 @@ def test_new_thresholds_are_written_to_be_reviewed_and_then_used(
     assert reply["decision"] == with_thresholds["decision"]
 
 
+def test_nothing_is_written_where_the_thresholds_in_use_stay(
+    trained: Place, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tune = ("tune", trained.replay("dev"), "--router", trained.router, "--cache", trained.cache)
+    code, printed, _ = wye(*tune)
+    assert (code, "so they stay" in printed, "Nothing is written" in printed) == (0, True, True)
+    assert [*tmp_path.iterdir()] == []
+    code, _, err = wye(*tune, "--max-latency-ms", "0.001")
+    assert code == 2
+    assert re.search(r"even the fastest route takes \d+\.\d ms in the mean", err)
+
+
 def test_thresholds_are_not_tuned_on_test_questions(trained: Place, wye: Wye) -> None:
     router = trained.router
     code, _, err = wye("tune", trained.replay("test"), "--router", router, "--out", "x.json")
@@ -170,14 +186,13 @@ def test_thresholds_are_not_tuned_on_test_questions(trained: Place, wye: Wye) ->
 
 
 def test_what_the_router_is_compared_with(
-    trained: Place, tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
+    trained: Place, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(trained.router))
     names = ["auto", "random", "tfidf-svm", "embedding-lr", "oracle"]
-    kept = tmp_path / "all.json"
-    code, _, _ = wye(*trained.eval("--json", kept, "--routes", ",".join([*names, "lexical,graph"])))
+    code, out, _ = wye(*trained.eval("--json", "--routes", ",".join([*names, "lexical,graph"])))
     assert code == 0
-    found = json.loads(kept.read_text(encoding="utf-8"))["routes"]
+    found = json.loads(out)["routes"]
     assert {*found} == {*names, "lexical", "graph"}
     quality = {name: found[name]["measures"]["nDCG@10"]["mean"] for name in found}
     assert max(quality.values()) == quality["oracle"]

@@ -94,7 +94,7 @@ def test_mistakes_are_one_sentence(
         (["--from-log", tmp_path / "missing"], "cannot be read"),
         (["--collection", "wiki"], "Nothing was asked of collection 'wiki'; there is default (40)"),
         (["--router", "router-en/v1"], "was decided by router router-en/v1 (40 decided by another"),
-        (["--max-latency-ms", "1"], "No thresholds keep the bounds"),
+        (["--max-latency-ms", "1"], "even the fastest route takes 10.0 ms in the mean"),
         (["--try", "1,0"], "0 <= low <= high <= 1"),
         (["--try", "a,b"], "'a,b' are no thresholds"),
     ):

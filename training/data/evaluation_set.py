@@ -140,10 +140,15 @@ class EvaluationSet:
             ]
         )
 
-    def latency_ms(self, route: Route) -> Float64:
-        """(n,) milliseconds that the stages of a route took."""
+    def latency_ms(self, route: Route, *, routed: bool = True) -> Float64:
+        """(n,) milliseconds that the stages of a route took.
+
+        Args:
+            routed: Whether a router has read the question; otherwise lexical search need not.
+        """
         questions = [one for replay in self.replays for one in replay.questions]
-        stages = (*_READING, *stages_of(route))
+        reads = routed or route != Route.LEXICAL
+        stages = (*(_READING if reads else ()), *stages_of(route))
         return np.array(
             [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in questions]
         )

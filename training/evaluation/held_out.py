@@ -131,6 +131,8 @@ def run_systems(
     quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in own], axis=1)
     paper = replace(fusion, method="rrf", lists=(Route.DENSE, Route.GRAPH), rrf_k=60.0)
     systems = {f"always {route}": one for route, one in always.items()}
+    unread = questions.latency_ms(Route.LEXICAL, routed=False)
+    systems[f"always {Route.LEXICAL}"] = replace(always[Route.LEXICAL], latency_ms=unread)
     systems[PAPER] = _one_route(questions, Route.FUSION, paper, router.scores)
     systems[RANDOM] = _random([always[route] for route in routes(simple)], auto.shares, seed)
     for name, baseline in baselines.items():

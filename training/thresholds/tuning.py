@@ -309,6 +309,13 @@ def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int)
         most: Moved questions to list, those with the largest change of quality first.
     """
     console.print(_before_and_after(tuning, found))
+    new, sure = found.solution.thresholds, found.stability
+    pairs = ((new.low, sure.low), (new.high, sure.high))
+    if any(not one.low <= value <= one.high for value, one in pairs):
+        console.print(
+            "The intervals of low and high are of what is solved when the questions are drawn "
+            "anew; what is proposed need not lie within."
+        )
     if found.stays:
         console.print("Those in use are as good on these questions, so they stay.")
     if most and len(found.moves.rows):

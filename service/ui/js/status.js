@@ -29,15 +29,15 @@ export async function follow(onNames) {
   let wait = AGAIN;
   try {
     const health = await get("/health");
-    const collections = health.collections ?? []; // told only to whoever may read
+    const collections = health.collections ?? []; // a server with keys tells them to whoever has one
     const failed = collections.find((one) => one.error);
-    const passages = collections.reduce((sum, one) => sum + (one.passages ?? 0), 0);
+    const counts = collections.flatMap((one) => one.passages ?? []);
+    const passages = counts.reduce((sum, one) => sum + one, 0).toLocaleString("en");
     const names = collections.map((one) => one.collection);
     fill(names);
     if (collections.some((one) => one.ready)) onNames(names);
     if (failed) say("bad", `${failed.collection}: ${failed.error}`);
-    else if (health.ready && !names.length) say("good", "ready; more with an API key");
-    else if (health.ready) say("good", `ready, ${passages.toLocaleString("en")} passages`);
+    else if (health.ready) say("good", counts.length ? `ready, ${passages} passages` : "ready");
     else say("wait", "loading the models…");
     if (health.ready) wait = LATER;
   } catch (error) {

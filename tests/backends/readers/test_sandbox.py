@@ -1,6 +1,9 @@
 """Files in a process with limits: what it may take, and that it ends with whoever asked."""
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +14,18 @@ import pytest
 from backends.readers.extract import READERS
 from backends.readers.found import BadFileError, Limits
 from backends.readers.sandbox import Sandbox
-from tests.live import until
+from tests.live import children, is_running, until
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from backends.readers.found import Limits
+from backends.readers.sandbox import Sandbox
+sandbox = Sandbox(Limits())
+sandbox._start()
+print(sandbox._process.pid, flush=True)
+sandbox.read(Path(sys.argv[1]), ".csv")
+"""
 
 
 @pytest.fixture
@@ -88,3 +102,21 @@ def _lives(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_readers_end_with_whoever_asked_even_if_that_is_killed(tmp_path: Path) -> None:
+    # A pipe that nobody writes to is a file that takes for ever to read.
+    os.mkfifo(tmp_path / "slow.csv")
+    writer = os.open(tmp_path / "slow.csv", os.O_RDWR)
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, tmp_path / "slow.csv"],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    with process:
+        assert process.stdout is not None
+        reader = int(process.stdout.readline())
+        (child,) = until(lambda: children(reader))
+        process.send_signal(signal.SIGKILL)
+    until(lambda: not is_running(reader) and not is_running(child))
+    os.close(writer)

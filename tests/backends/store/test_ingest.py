@@ -95,8 +95,24 @@ def test_only_what_changed_is_analysed_again(index: PassageStore, analyser: Coun
     passages[4] = replace(passages[4], metadata={"year": 1999})
     report = ingest(index, [*passages, Passage("new", "", "Newer.")], analyser, batch_passages=2)
     assert (report.added, report.updated, report.unchanged) == (1, 2, 4)
-    assert analyser.analysed == ["p2", "p4", "new"]
+    assert analyser.analysed == ["p2", "new"]
     assert index.fetch(["p4", "p2"]) == [passages[4], passages[2]]
+
+
+def test_metadata_change_without_the_models_and_leave_the_same_rows(
+    index: PassageStore, tmp_path: Path, analyser: Counting
+) -> None:
+    passages = [*corpus(4), Passage("bare", "", "nothing named here")]
+    ingest(index, passages, analyser)
+    analyser.analysed.clear()
+    dated = [replace(passage, metadata={"modified": "2026-01-02"}) for passage in passages]
+    report = ingest(index, dated, analyser)
+    assert (report.updated, analyser.analysed) == (5, [])
+    other = new_index(tmp_path / "other")
+    ingest(other, dated, HashAnalyser())
+    index.refresh()
+    rows = [found.snapshot().to_table().sort_by("id") for found in (index, other)]
+    assert rows[0].equals(rows[1])
 
 
 def test_within_one_window_a_document_changes_in_one_commit(
@@ -215,9 +231,9 @@ def test_what_is_read_does_not_grow_with_the_index(
         read.append(rows.num_rows * rows.num_columns)
         return rows
 
-    def noted_open(path: Path) -> lance.LanceDataset:
+    def noted_open(path: Path, version: int | None = None) -> lance.LanceDataset:
         opened.append(path)
-        return open_dataset(path)
+        return open_dataset(path, version)
 
     monkeypatch.setattr(lance.LanceDataset, "to_table", lambda *a, **k: noted(to_table(*a, **k)))
     monkeypatch.setattr(

@@ -12,9 +12,10 @@ import lance
 import pytest
 
 from backends.errors import IndexLockedError
-from backends.store.index import PASSAGES, PassageStore
+from backends.store.index import PassageStore
 from backends.store.ingest import ingest
-from backends.store.locks import files_of, writer_lock
+from backends.store.locks import writer_lock
+from backends.store.versions import PASSAGES, files_of
 from backends.types import Passage
 from tests.backends.store.conftest import ANALYSER
 

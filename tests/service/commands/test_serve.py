@@ -1,6 +1,7 @@
 """`wye serve` as a process of its own, with the real models, as a team would run it."""
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -23,9 +24,10 @@ from router.settings import DEFAULT_ROUTER
 from router.types import Thresholds
 from service.cli import run
 from service.commands.index import BadLines, ingest_files
+from service.commands.serve import clear_away
 from service.http.keys import Scope, append_key, new_key
 from service.settings import load_settings
-from tests.live import PATIENCE, Live
+from tests.live import PATIENCE, Live, children, is_running, until
 
 ROWS = [
     ("ada", "Ada Lovelace", "Ada Lovelace met Charles Babbage at a party in London in 1833."),
@@ -181,6 +183,79 @@ def test_collections_with_thresholds_of_their_own(tmp_path: Path, start: Start) 
     assert server.stop() == 0
     told = [(event["event"], event["collection"]) for event in server.events if "of" in event]
     assert told == [("refreshed", "other"), ("refresh failed", "other")]
+
+
+STUCK = """
+import threading
+import router.session
+import service.commands.serve
+import service.service
+from benchmarks.hashing import FakeAnalyser
+
+class Stuck(FakeAnalyser):
+    def analyse_in_steps(self, passages):
+        yield
+        if "for ever" in passages[0].text:
+            threading.Event().wait()
+        return (yield from super().analyse_in_steps(passages))
+
+router.session.Analyser = Stuck
+service.service._STALLED_SECONDS = 0.5
+service.commands.serve._LAST_SECONDS = 2
+from service.cli import main
+main()
+"""
+
+
+def test_models_that_hang_are_told_and_keep_no_server_from_stopping(folder: Path) -> None:
+    settings = {"WYE_SERVE__SHUTDOWN_SECONDS": "2"}
+    server = Live(["serve", "--index", str(folder)], settings, program=STUCK)
+    try:
+        with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
+
+            def put(text: str) -> httpx.Response:
+                return client.put("/v1/documents/x", json={"text": text})
+
+            assert client.get("/ready").status_code == 200
+            with ThreadPoolExecutor(2) as pool:
+                sent = [pool.submit(put, "This takes for ever."), pool.submit(put, "And this?")]
+                until(lambda: client.get("/ready").status_code == 503)
+                facts = client.get("/ready").json()
+                assert facts["status"] == "stalled"
+                assert "one piece of work" in facts["error"]
+                assert client.get("/health").status_code == 200
+                code = server.stop()
+                replies = [one.result() for one in sent]
+    finally:
+        server.kill()
+    assert code == 1
+    assert [reply.json()["type"] for reply in replies] == 2 * ["urn:wye:problem:closing"]
+    events = [event for event in server.events if event["event"] == "request"]
+    assert [(event["status"], event["problem"]) for event in events] == 2 * [(503, "closing")]
+    assert server.events[-1]["event"].startswith("ended by force")
+    assert "Traceback" not in server.said
+
+
+def test_workers_end_with_what_began_them_and_its_counts_are_cleared_away(tmp_path: Path) -> None:
+    write(tmp_path, *ROWS)
+    words = ["serve", "--index", str(tmp_path / "index"), "--workers", "2"]
+    server = Live(words, {"TMPDIR": str(tmp_path)})
+    workers = children(server.process.pid)
+    assert len(workers) >= 2
+    server.kill()
+    until(lambda: not any(map(is_running, workers)))
+    (left,) = tmp_path.glob("wye-metrics-*")
+    others = [
+        tmp_path / f"wye-metrics-{os.getppid()}-kept",
+        tmp_path / "wye-metrics-kept",
+        tmp_path / f"wye-{server.process.pid}-kept",
+    ]
+    dead = [tmp_path / f"wye-metrics-{process}-" for process in (os.getpid(), 10**30)]
+    for path in (*others, *dead):
+        path.mkdir()
+    clear_away(tmp_path)
+    assert not left.exists()
+    assert sorted(tmp_path.glob("wye-*")) == sorted(others)
 
 
 @pytest.mark.parametrize(

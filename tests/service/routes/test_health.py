@@ -1,4 +1,13 @@
+from functools import partial
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from backends.store.repair import repair
+from backends.store.versions import manifest_name
 from router.types import Route
+from service.http.keys import Scope, new_key
 from tests.live import until
 from tests.service.fakes import Library, Serve
 
@@ -38,3 +47,95 @@ def test_what_cannot_be_loaded_says_why(serve: Serve, library: Library) -> None:
     assert client.get("/ready").status_code == 503
     assert client.get("/health").status_code == 200
     assert "the arm is broken" in client.post("/v1/retrieve", json=RIVER).json()["detail"]
+
+
+def test_a_line_of_the_keys_file_that_cannot_be_read_is_told(
+    serve: Serve, library: Library, tmp_path: Path
+) -> None:
+    path = tmp_path / "keys.txt"
+    (boss, boss_key), (ada, ada_key) = (new_key(name, [Scope.READ]) for name in ("boss", "ada"))
+    path.write_text(f"{boss_key}\n{ada_key}\n", encoding="utf-8")
+    client = serve(library, keys_file=path)
+    headers = {"x-api-key": ada}
+    assert client.get("/v1/stats", headers=headers).json()["keys_error"] == ""
+    assert "keys" not in client.get("/ready", headers=headers).json()
+    path.write_text(f"{ada_key}\ngarbage\n", encoding="utf-8")
+    until(lambda: client.get("/v1/stats", headers={"x-api-key": boss}).status_code == 401)
+    for path_ in ("/ready", "/health"):
+        said = client.get(path_, headers=headers).json()["keys"]
+        assert said.startswith("Line 2 of the keys file is no hashed API key")
+        assert "keys" not in client.get(path_).json()
+    assert client.get("/v1/stats", headers=headers).json()["keys_error"] == said
+
+
+def ask(client: TestClient, route: str) -> tuple[int, str]:
+    reply = client.post(
+        "/v1/retrieve", json={"question": "What spans the Neretva?", "route": route}
+    )
+    return reply.status_code, reply.json().get("type", "")
+
+
+def has_moved_on(client: TestClient, version: int) -> bool:
+    (facts,) = client.get("/ready").json()["collections"]
+    return facts["index_version"] > version and not {"note", "error"} & {*facts}
+
+
+@pytest.mark.parametrize("how", ["moved away", "cut short"])
+def test_an_index_that_vanishes_while_it_is_served_is_unavailable(
+    start: Serve, folder: Path, how: str
+) -> None:
+    client = start()
+    [data] = (folder / "passages.lance" / "data").iterdir()
+    content = data.read_bytes()
+    if how == "moved away":
+        folder.rename(folder.with_name("elsewhere"))
+    else:
+        data.write_bytes(content[: len(content) // 2])
+    until(lambda: client.get("/ready").status_code == 503)
+    said = client.get("/ready").json()
+    assert said["status"] == "unavailable"
+    assert "data/" in said["collections"][0]["error"]
+    assert client.get("/health").status_code == 200
+    for route in ("dense", "lexical", "graph"):
+        assert ask(client, route) == (503, "urn:wye:problem:unavailable")
+    put = client.put("/v1/documents/x", json={"text": "A bridge."})
+    assert put.status_code == 503
+    assert client.get("/v1/documents/mostar").status_code == 503
+    if how == "moved away":
+        folder.with_name("elsewhere").rename(folder)
+    else:
+        data.write_bytes(content)
+    until(lambda: client.get("/ready").status_code == 200)
+    assert ask(client, "dense")[0] == 200
+
+
+def test_a_step_back_is_served_and_told_and_nothing_is_written_on_top(
+    start: Serve, folder: Path
+) -> None:
+    client = start()
+    version = client.put("/v1/documents/new", json={"text": "A new bridge."}).json()[
+        "index_version"
+    ]
+    until(lambda: client.get("/ready").json()["collections"][0]["index_version"] == version)
+    (folder / "passages.lance" / manifest_name(version)).unlink()
+
+    def told() -> str:
+        facts = client.get("/ready").json()["collections"][0]
+        assert facts["index_version"] == version
+        return str(facts.get("error", ""))
+
+    until(told)
+    assert f"version {version - 1} is used instead of {version}" in told()
+    assert ask(client, "dense")[0] == 200
+    assert client.get("/ready").status_code == 200
+    put = client.put("/v1/documents/x", json={"text": "A bridge."})
+    assert (put.status_code, put.json()["type"]) == (503, "urn:wye:problem:unavailable")
+    other = start()
+    facts = other.get("/ready").json()
+    assert (facts["status"], facts["collections"][0]["index_version"]) == ("ready", version - 1)
+    assert "`wye repair" in facts["collections"][0]["note"]
+    assert ask(other, "dense")[0] == 200
+    repair(folder, dry_run=False)
+    for each in (client, other):
+        until(partial(has_moved_on, each, version))
+    assert client.put("/v1/documents/x", json={"text": "A bridge."}).status_code == 201

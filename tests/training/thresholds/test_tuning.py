@@ -21,6 +21,7 @@ from tests.training.made import FOUND, one_feature, replay_of, replayed, write_r
 from training.data.evaluation_set import EvaluationSet
 from training.data.replay import TrainingReplay
 from training.errors import FitError, ReplayError, SplitError
+from training.evaluation.bootstrap import Interval
 from training.thresholds.outcomes import ThresholdObjective
 from training.thresholds.tuning import Tuning, retune, show_retuned
 
@@ -171,6 +172,11 @@ def test_thresholds_in_use_stay_where_those_solved_are_no_better(undecided: Tuni
     console = Console(width=110, file=io.StringIO(), record=True)
     show_retuned(console, used, found, most=2)
     assert "as good on these questions, so they stay" in console.export_text()
+    above = Interval(1.0, 1.0, 1.0)
+    show_retuned(
+        console, used, replace(found, stability=replace(found.stability, low=above)), most=0
+    )
+    assert "what is proposed need not lie within" in " ".join(console.export_text().split())
 
 
 def test_thresholds_in_use_that_break_a_bound_do_not_stay(undecided: Tuning) -> None:

@@ -1,0 +1,310 @@
+"""From a damaged index to a whole one: what is damaged is set aside, and nothing thrown away."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import lance
+from lance.file import LanceFileReader
+
+from backends.errors import IndexDamagedError, IndexNotFoundError
+from backends.store.entity_vectors import FOLDER as SURFACES
+from backends.store.locks import writer_lock
+from backends.store.schema import any_of, content_hash, to_passages
+from backends.store.versions import (
+    PASSAGES,
+    RECORD,
+    Record,
+    aside_folder,
+    check_sizes,
+    flush,
+    manifest_name,
+    numbers_in,
+    open_version,
+    read_record,
+    reading,
+    reading_file,
+    set_aside,
+    sizes_in,
+    sizes_of,
+    why_changed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What is wrong with an index, and what a repair does, or did.
+
+    Attributes:
+        damage: What is wrong, a sentence each; empty where nothing is, and nothing is done then.
+        version: The version to go on from.
+        without: Its fragments that are left out, for a file of theirs is damaged.
+        newest: The highest number that any version has or had.
+        passages: How many there are then.
+        lost: Documents that are not as a damaged version had them, ascending.
+        is_all: Whether these are all that are lost; otherwise a damaged file hides what it held.
+        aside: Files that are set aside, by their names in the index.
+        folder: Where they are then.
+    """
+
+    damage: tuple[str, ...]
+    version: int
+    without: tuple[int, ...]
+    newest: int
+    passages: int
+    lost: tuple[str, ...]
+    is_all: bool
+    aside: tuple[str, ...]
+    folder: Path
+
+
+def repair(folder: Path, *, dry_run: bool) -> Repair:
+    """Make the best of a damaged index; or only say what that would be.
+
+    That is the last version that is whole, or the newest that can be opened without the fragments
+    that are damaged: whichever has more passages. What was acknowledged after the one, or stood in
+    the others, is lost, and is told as far as it can be known.
+
+    Raises:
+        IndexNotFoundError: There is no index.
+        IndexDamagedError: Nothing of it can be saved.
+        IndexLockedError: Somebody is writing to it.
+        OSError: The disk refuses.
+    """
+    if not (folder / PASSAGES).is_dir():
+        raise IndexNotFoundError(f"There is no index at {folder}. Check the path.")
+    with writer_lock(folder):
+        survey = _Survey(folder)
+        found = survey.plan()
+        if found.damage and not dry_run:
+            _perform(folder, found, survey)
+        return found
+
+
+class _Survey:
+    """Everything below `passages.lance`, looked at byte by byte."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.damage: list[str] = []
+        self.record = Record()
+        try:
+            self.record = read_record(folder)
+        except IndexDamagedError as error:
+            self.damage.append(f"{error}.")
+        self._numbers = numbers_in(folder)
+        self._whole: list[int] = []
+        self._opened: dict[int, lance.LanceDataset] = {}
+        self._why: dict[str, str] = {}
+        self.half: set[str] = set()  # documents of which something is left out
+        if not self._numbers and not self.record.version and not self.damage:
+            raise IndexNotFoundError(f"There is no index at {folder}. Check the path.")
+        self._look()
+
+    def plan(self) -> Repair:
+        """What to do."""
+        newest = max([self.record.version, *self._numbers])
+        version, without = self._best()
+        broken = [number for number in self._numbers if number not in self._whole]
+        dataset = self._opened[version]
+        good = [f for f in dataset.get_fragments() if f.fragment_id not in without]
+        self.half = self._half_documents(good) if without else set()
+        needed = {*sizes_in(fragment.metadata for fragment in good)}
+        for number in self._whole:
+            needed |= {*sizes_of(self._opened[number])}
+        others = [
+            path.relative_to(self.folder / PASSAGES).as_posix()
+            for name in ("data", "_deletions")
+            for path in sorted((self.folder / PASSAGES / name).glob("*"))
+        ]
+        aside = [manifest_name(number) for number in broken]
+        if self.damage:
+            aside += [name for name in others if name not in needed]
+        if any(RECORD in why for why in self.damage):
+            aside += [RECORD] if (self.folder / PASSAGES / RECORD).exists() else []
+        lost, is_all = self._lost(aside, good)
+        cache = self._damaged_cache()
+        return Repair(
+            damage=tuple(self.damage),
+            version=version,
+            without=without,
+            newest=newest,
+            passages=sum(f.metadata.num_rows for f in good),
+            lost=tuple(sorted(lost | self.half)),
+            is_all=is_all
+            and all(n in self._opened for n in range(version, newest + 1))
+            and not any("is missing" in why for why in self._why.values()),
+            aside=(*(f"{PASSAGES}/{name}" for name in aside), *cache),
+            folder=aside_folder(self.folder),
+        )
+
+    def _look(self) -> None:
+        """Sort the versions into those that are whole, and others."""
+        for number in self._numbers:
+            try:
+                dataset = open_version(self.folder, number, self.record, self._open)
+                self._opened[number] = dataset
+                self._check(dataset)
+                self._whole.append(number)
+            except IndexDamagedError as error:
+                said = f"Version {number}: {error}."
+                if 0 < self.record.version < number:
+                    said += " It was never committed to the end, and nobody was told of it."
+                self.damage.append(said)
+        if self.record.version and self.record.version not in self._numbers:
+            later = any(number > self.record.version for number in self._whole)
+            if not later:
+                self.damage.append(
+                    f"Version {self.record.version}, which was committed last: "
+                    f"{manifest_name(self.record.version)} is missing."
+                )
+
+    def _open(self, number: int) -> lance.LanceDataset:
+        return lance.dataset(self.folder / PASSAGES, version=number)
+
+    def _check(self, dataset: lance.LanceDataset) -> None:
+        for fragment in dataset.get_fragments():
+            if why := self._why_bad(fragment):
+                raise IndexDamagedError(why)
+
+    def _why_bad(self, fragment: lance.LanceFragment) -> str:
+        """Why a fragment cannot be used; "" where it can."""
+        names = sizes_in([fragment.metadata])
+        key = " ".join(names)
+        if key not in self._why:
+            self._why[key] = self._find_why(fragment, names)
+        return self._why[key]
+
+    def _find_why(self, fragment: lance.LanceFragment, names: dict[str, int | None]) -> str:
+        try:
+            check_sizes(self.folder / PASSAGES, names)
+            for name in names:
+                if why := why_changed(self.folder, name, self.record):
+                    return why
+            if not self.record.digests.keys() >= names.keys():  # of earlier Wyes
+                with reading_file(next(iter(names))):
+                    rows = fragment.to_table()
+                    rows.validate(full=True)
+                    hashes = rows["content_hash"].to_pylist()
+                    if hashes != [content_hash(p) for p in to_passages(rows)]:
+                        return f"{next(iter(names))} holds other passages than were stored"
+        except IndexDamagedError as error:
+            return f"{error}"
+        return ""
+
+    def _best(self) -> tuple[int, tuple[int, ...]]:
+        """The version to go on from, and its fragments that are left out."""
+        choices: list[tuple[int, int, tuple[int, ...]]] = []
+        for number in self._whole[:1]:
+            choices.append((_rows(self._opened[number].get_fragments()), number, ()))
+        for number in list(self._opened)[:1]:
+            fragments = self._opened[number].get_fragments()
+            bad = tuple(f.fragment_id for f in fragments if self._why_bad(f))
+            good = [f for f in fragments if f.fragment_id not in bad]
+            if good and number not in self._whole:
+                choices.append((_rows(good), number, bad))
+        if not choices:
+            raise IndexDamagedError(
+                f"Nothing of {self.folder} can be saved: {' '.join(self.damage)} Restore it from a "
+                "copy, or index into a new folder."
+            )
+        _, version, without = max(choices, key=lambda choice: choice[0])
+        return version, without
+
+    def _half_documents(self, fragments: Iterable[lance.LanceFragment]) -> set[str]:
+        """Documents with gaps among their chunks: the others stood in what is left out."""
+        chunks = defaultdict[str, set[int]](set)
+        for document, chunk in self._pairs(fragments, "chunk"):
+            chunks[str(document)].add(int(chunk))
+        return {id_ for id_, found in chunks.items() if found != {*range(len(found))}}
+
+    def _lost(
+        self, aside: Iterable[str], kept: Iterable[lance.LanceFragment]
+    ) -> tuple[set[str], bool]:
+        """Documents of files to be set aside that are not kept like that; whether these are all."""
+        pairs = {*self._pairs(kept, "content_hash")}
+        known = {
+            f"data/{file.path}": (place, fragment)
+            for place, number in reversed([*enumerate(self._opened.values())])
+            for fragment in number.get_fragments()
+            for file in fragment.metadata.files
+        }
+        lost: set[str] = set()
+        is_all = True
+        for name in aside:
+            if not name.startswith("data/"):
+                continue
+            place, fragment = known.get(name, (0, None))
+            if place:  # the newest version that can be opened has no use for it
+                continue
+            try:
+                stated = self._pairs([fragment], "content_hash") if fragment else self._raw(name)
+                lost.update(
+                    document for document, hash_ in stated if (document, hash_) not in pairs
+                )
+            except IndexDamagedError:
+                is_all = False
+        return lost, is_all
+
+    def _raw(self, name: str) -> list[tuple[str, ...]]:
+        """Documents and hashes in a data file, whatever was deleted of it since."""
+        with reading(self.folder):
+            reader = LanceFileReader(
+                str(self.folder / PASSAGES / name), columns=["document", "content_hash"]
+            )
+            rows = reader.read_all().to_table()
+            return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+
+    def _pairs(
+        self, fragments: Iterable[lance.LanceFragment], column: str
+    ) -> Iterator[tuple[str, ...]]:
+        for fragment in fragments:
+            with reading(self.folder):
+                rows = fragment.to_table(columns=["document", column])
+                found = list(zip(*(each.to_pylist() for each in rows.columns), strict=True))
+            yield from found
+
+    def _damaged_cache(self) -> list[str]:
+        """The cache of vectors of names, where it cannot be read; it is filled again."""
+        if not (self.folder / SURFACES).is_dir():
+            return []
+        try:
+            with reading(self.folder):
+                cache = lance.dataset(self.folder / SURFACES)
+                check_sizes(self.folder / SURFACES, sizes_of(cache))
+                cache.to_table()
+        except IndexDamagedError:
+            self.damage.append(f"{SURFACES} cannot be read; it is a cache, and is filled again.")
+            return [SURFACES]
+        return []
+
+
+def _perform(folder: Path, plan: Repair, survey: _Survey) -> None:
+    first = [
+        f"{PASSAGES}/{manifest_name(number)}"
+        for number in numbers_in(folder)
+        if number > plan.version
+    ]
+    set_aside(folder, first, plan.folder)
+    known = {
+        name: digest
+        for name, digest in survey.record.digests.items()
+        if (folder / PASSAGES / name).exists() and f"{PASSAGES}/{name}" not in plan.aside
+    }
+    with reading(folder):
+        dataset = lance.dataset(folder / PASSAGES, version=plan.version)
+        if plan.without:
+            gone = lance.LanceOperation.Delete([], list(plan.without), "TRUE")
+            dataset = lance.LanceDataset.commit(dataset, gone, read_version=plan.version)
+            if survey.half:
+                dataset.delete(any_of("document", survey.half))
+        # Whoever has read a damaged version takes none for it that is made later.
+        while dataset.version <= plan.newest and plan.version != plan.newest:
+            dataset.restore()  # type: ignore[no-untyped-call]
+    set_aside(folder, [name for name in plan.aside if (folder / name).exists()], plan.folder)
+    flush(folder, dataset, Record(dataset.version, known))
+
+
+def _rows(fragments: Iterable[lance.LanceFragment]) -> int:
+    return sum(int(fragment.metadata.num_rows) for fragment in fragments)

@@ -1,0 +1,326 @@
+"""Which version of the passages counts: the newest that is whole, byte for byte as committed.
+
+Lance takes the newest manifest that it finds. One that is gone would be a silent step back, and one
+that a power cut left half written would end everything. So each commit is also written down in
+`commits.json`: its number, and the digest of every file that it is read from. That is on the disk
+before anybody is told of the commit, and read before Lance is asked.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+
+from backends.errors import IndexDamagedError
+from backends.files import sync, write_atomically
+
+PASSAGES = "passages.lance"
+RECORD = "commits.json"
+ASIDE = "damaged"
+VERSIONS = "_versions"
+_HINT = f"{VERSIONS}/latest_version_hint.json"
+_NAMES = ("data", "_deletions", VERSIONS, "")
+_NEWEST = 2**64 - 1  # newer versions sort first, for stores that list by name
+_BLOCK = 1 << 20
+Mark = tuple[int, int, int] | None
+_IN_RUST = re.compile(r", /\S+\.rs:\d+:\d+")
+_FAULTS = (ValueError, RuntimeError, pa.ArrowException)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What was committed last.
+
+    Attributes:
+        version: Its number; 0 where nobody knows.
+        digests: Of files by their names below `passages.lance`.
+    """
+
+    version: int = 0
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The newest whole version of an index, and what is wrong with later ones.
+
+    Attributes:
+        mark: Of the newest manifest, whole or not; see `newest_mark`.
+        torn: Versions that were never committed to the end, so that nobody was told of them.
+        fault: Why this is not what was committed last; "" where it is.
+    """
+
+    dataset: lance.LanceDataset
+    record: Record
+    mark: Mark
+    torn: tuple[int, ...]
+    fault: str
+
+
+def newest_whole(folder: Path, open_: Callable[[int], lance.LanceDataset]) -> Found:
+    """The newest version of an index that can be read.
+
+    Args:
+        folder: Of the index; it has a version.
+        open_: Gives a version by number.
+
+    Raises:
+        IndexDamagedError: There is none.
+    """
+    faults: list[str] = []
+    torn: list[int] = []
+    record = Record()
+    try:  # before looking for versions: a writer records what is there already
+        record = read_record(folder)
+    except IndexDamagedError as error:
+        faults.append(str(error))
+    mark = newest_mark(folder)
+    numbers = numbers_in(folder)
+    for number in numbers:
+        try:
+            dataset = open_whole(folder, number, record, open_)
+        except IndexDamagedError as error:
+            if 0 < record.version < number:
+                torn.append(number)
+            else:
+                faults.append(str(error))
+            continue
+        if number < record.version and not faults:
+            faults.append(f"{manifest_name(record.version)} is missing")
+        lost = max(record.version, numbers[0])
+        instead = f", and version {number} is used instead of {lost}" if number != lost else ""
+        fault = str(damaged(folder, faults[0] + instead)) if faults else ""
+        return Found(dataset, record, mark, tuple(torn), fault)
+    raise damaged(
+        folder, f"{faults[0] if faults else RECORD + ' names no version'}, and no version is whole"
+    )
+
+
+def open_whole(
+    folder: Path, number: int, record: Record, open_: Callable[[int], lance.LanceDataset]
+) -> lance.LanceDataset:
+    """A version whose manifest is as committed and whose files are there at their full length.
+
+    Raises:
+        IndexDamagedError: Names the file that is not.
+    """
+    dataset = open_version(folder, number, record, open_)
+    with reading_file(manifest_name(number)):
+        files = sizes_of(dataset)
+    check_sizes(folder / PASSAGES, files)
+    return dataset
+
+
+def open_version(
+    folder: Path, number: int, record: Record, open_: Callable[[int], lance.LanceDataset]
+) -> lance.LanceDataset:
+    """A version whose manifest is as committed.
+
+    Raises:
+        IndexDamagedError: It is not.
+    """
+    name = manifest_name(number)
+    with reading_file(name):
+        if why := why_changed(folder, name, record):
+            raise IndexDamagedError(why)
+        return open_(number)
+
+
+def check_sizes(dataset: Path, files: Mapping[str, int | None]) -> None:
+    """Refuse files in the folder of a dataset that are missing or have another length than stated.
+
+    Raises:
+        IndexDamagedError: Names one.
+    """
+    for name, size in files.items():
+        try:
+            found = (dataset / name).stat().st_size
+        except OSError:
+            raise IndexDamagedError(f"{name} is missing") from None
+        if size and found != size:
+            raise IndexDamagedError(f"{name} has {found:,} bytes instead of {size:,}")
+
+
+def why_changed(folder: Path, name: str, record: Record) -> str:
+    """Why a file is not as it was committed, byte for byte; "" where it is. Reads all of it."""
+    try:
+        digest = digest_of(folder / PASSAGES / name)
+    except OSError as error:
+        return f"{name} cannot be read ({error.strerror})"
+    is_same = record.digests.get(name, digest) == digest
+    return "" if is_same else f"{name} is not as it was committed"
+
+
+def sizes_of(dataset: lance.LanceDataset) -> dict[str, int | None]:
+    """Data and deletion files of a version with their lengths, as far as they are stated."""
+    return sizes_in(fragment.metadata for fragment in dataset.get_fragments())
+
+
+def sizes_in(fragments: Iterable[lance.FragmentMetadata]) -> dict[str, int | None]:
+    """The same for some fragments."""
+    found: dict[str, int | None] = {}
+    for metadata in fragments:
+        found.update((f"data/{file.path}", file.file_size_bytes) for file in metadata.files)
+        if metadata.deletion_file is not None:
+            found[metadata.deletion_file.path(metadata.id)] = None
+    return found
+
+
+def files_of(folder: Path, dataset: lance.LanceDataset) -> list[Path]:
+    """Every file that reading a version in a `passages.lance` takes."""
+    return [folder / name for name in (*sizes_of(dataset), manifest_name(dataset.version))]
+
+
+def manifest_name(number: int) -> str:
+    """Of a version."""
+    return f"{VERSIONS}/{_NEWEST - number:020d}.manifest"
+
+
+def numbers_in(folder: Path) -> list[int]:
+    """Numbers of the versions of an index, newest first."""
+    names = [path.stem for path in (folder / PASSAGES / VERSIONS).glob("*.manifest")]
+    return sorted((_NEWEST - int(name) for name in names if name.isdecimal()), reverse=True)
+
+
+def newest_mark(folder: Path) -> Mark:
+    """What the newest manifest is called and which file it is: another one after each change."""
+    for number in numbers_in(folder)[:1]:
+        with suppress(OSError):
+            stat = (folder / PASSAGES / manifest_name(number)).stat()
+            return number, stat.st_ino, stat.st_mtime_ns
+    return None
+
+
+def read_record(folder: Path) -> Record:
+    """What was committed last; for an index of earlier Wyes what Lance noted, without digests.
+
+    Raises:
+        IndexDamagedError: It was written down, and cannot be read.
+    """
+    for name in (RECORD, _HINT):
+        try:
+            stored = json.loads((folder / PASSAGES / name).read_bytes())
+            return Record(int(stored["version"]), dict(stored.get("digests", {})))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            if name == RECORD:
+                raise IndexDamagedError(f"{RECORD} cannot be read") from error
+    return Record()
+
+
+def flush_files(folder: Path, fragments: Iterable[lance.FragmentMetadata]) -> None:
+    """Have the files of fragments on the disk, before a manifest there names them.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    for name in sizes_in(fragments):
+        sync(folder / PASSAGES / name)
+    _sync_folders(folder)
+
+
+def flush(folder: Path, dataset: lance.LanceDataset, record: Record) -> Record:
+    """Have a commit on the disk, and written down; returns the record of it.
+
+    Whoever is told that a version is written relies on all of its files, those of earlier commits
+    included: their writer may have been killed before it came to this. To sync what is on the disk
+    already costs next to nothing. Only the holder of the write lock may ask.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    passages = folder / PASSAGES
+    digests = dict(record.digests)
+    for path in files_of(passages, dataset):
+        sync(path)
+        name = path.relative_to(passages).as_posix()
+        if name not in digests:
+            digests[name] = digest_of(path)
+    _sync_folders(folder)
+    made = Record(dataset.version, digests)
+    with write_atomically(passages / RECORD) as file:
+        file.write(json.dumps({"version": made.version, "digests": digests}).encode())
+    return made
+
+
+def _sync_folders(folder: Path) -> None:
+    """Have the names of all files of an index on the disk."""
+    for name in _NAMES:
+        if (folder / PASSAGES / name).is_dir():
+            sync(folder / PASSAGES / name)
+
+
+def aside_folder(folder: Path) -> Path:
+    """Where damaged files of an index go when they are set aside now."""
+    return folder / ASIDE / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+
+
+def set_aside(folder: Path, names: Iterable[str], aside: Path) -> None:
+    """Move files of an index, by their names there, to where nobody reads them.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    for name in names:
+        target = aside / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).rename(target)
+        sync(target.parent)
+        sync((folder / name).parent)
+
+
+def digest_of(path: Path) -> str:
+    """128 bits in hex of a file's content.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    digest = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def reading(folder: Path, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """What Lance and Arrow raise on the damaged files of an index, as one error.
+
+    Raises:
+        IndexDamagedError: Names the file, as far as Lance does.
+    """
+    try:
+        with reading_file(PASSAGES, also):
+            yield
+    except IndexDamagedError as error:
+        if error.__cause__ is None:  # it says enough
+            raise
+        raise damaged(folder, str(error)) from error.__cause__
+
+
+@contextmanager
+def reading_file(name: str, also: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """The same, for a file by its name; says nothing of the index."""
+    try:
+        yield
+    except BaseException as error:
+        is_panic = type(error).__name__ == "PanicException"  # in Rust; it has no better name
+        if not is_panic and not isinstance(error, (*_FAULTS, *also)):
+            raise
+        said = _IN_RUST.sub("", str(error).partition("\n")[0])[:300]
+        raise IndexDamagedError(f"{name} cannot be read: {said}") from error
+
+
+def damaged(folder: Path, reason: str) -> IndexDamagedError:
+    """What to say of a damaged index."""
+    return IndexDamagedError(
+        f"The index {folder} is damaged: {reason}. `wye repair {folder}` says what can be done."
+    )

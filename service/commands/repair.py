@@ -1,0 +1,85 @@
+"""`wye repair`: make a damaged index whole."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.commands.options import JsonOption, folder_of
+from service.errors import ServiceError
+from service.terminal import output
+
+if TYPE_CHECKING:
+    from backends.store.repair import Repair
+
+SHOWN = 20
+TO_DO = 1
+
+
+def repair(
+    index: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="INDEX", help="Folder of the index. Default: WYE_INDEX.", show_default=False
+        ),
+    ] = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what is damaged in an index and what can be saved; with --yes, save that.
+
+    Every file is read and compared with what was committed. The index goes on from its last version
+    that is whole, or from the newest without what is damaged, whichever has more passages. What is
+    damaged is moved into the folder `damaged` of the index; nothing is deleted. Ends with exit code
+    1 when there is something to do and --yes is missing, and with 2 when nothing can be saved.
+    """
+    from dataclasses import asdict
+
+    from backends.files import plain, rounded_json
+    from backends.store.repair import repair as mend
+    from service.settings import load_settings
+
+    folder = folder_of(load_settings(index=index))
+    try:
+        found = mend(folder, dry_run=not yes)
+    except OSError as error:
+        raise ServiceError(
+            f"{folder} cannot be read and written ({error.strerror or error}). Check the disk and "
+            "the rights."
+        ) from error
+    if as_json:
+        typer.echo(rounded_json({**plain(asdict(found)), "done": yes and bool(found.damage)}))
+    else:
+        output().print("\n".join(_said(folder, found, done=yes)), markup=False, highlight=False)
+    if found.damage and not yes:
+        raise typer.Exit(TO_DO)
+
+
+def _said(folder: Path, found: "Repair", *, done: bool) -> list[str]:
+    if not found.damage:
+        return [f"{folder} is sound: version {found.version}, {found.passages:,} passages."]
+    goes = "went" if done else "would go"
+    rest = " without what is damaged" if found.without else ""
+    lines = [
+        *_shown(found.damage),
+        f"The index {goes} on from version {found.version}{rest}: {found.passages:,} passages.",
+    ]
+    if found.lost:
+        lines.append("Lost, or back at an earlier state, if they were not deleted before:")
+        lines += _shown(found.lost)
+    if not found.is_all:
+        lines.append("What else was written, or deleted, after that cannot be known.")
+    if not found.lost and found.is_all:
+        lines.append("No document is lost.")
+    files = f"{len(found.aside):,} file{'s' * (len(found.aside) != 1)}"
+    if done:
+        lines.append(f"Set aside in {found.folder}: {files}.")
+    else:
+        lines.append(f"To be set aside in {found.folder.parent}: {files}. Do it with --yes.")
+    return lines
+
+
+def _shown(items: tuple[str, ...]) -> list[str]:
+    more = [f"  and {len(items) - SHOWN:,} more"] if len(items) > SHOWN else []
+    return [*(f"  {item}" for item in items[:SHOWN]), *more]

@@ -1,0 +1,290 @@
+"""Whatever happens to the files of an index: it is told, and what can be saved is saved."""
+
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import lance
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.errors import BackendError, IndexDamagedError, IndexLockedError, IndexNotFoundError
+from backends.store.documents import Removal, list_documents, remove, take_inventory
+from backends.store.index import PassageStore
+from backends.store.ingest import ingest
+from backends.store.repair import Repair, repair
+from backends.store.snapshot import read_corpus
+from backends.store.versions import PASSAGES, RECORD, manifest_name, read_record
+from backends.types import Passage
+from tests.backends.store.conftest import ANALYSER, new_index
+
+
+def store(folder: Path, *ids: str, text: str = "Anna met Bob.") -> int:
+    index = PassageStore.open(folder)
+    passages = [Passage(id_, "", f"{text} In {id_}.") for id_ in ids]
+    return ingest(index, passages, ANALYSER, entity_vectors=True).version
+
+
+def stored(folder: Path) -> dict[str, str]:
+    found = list_documents(folder).documents
+    return {document.id: document.passages[0].text for document in found}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of a few versions, the last of which deletes."""
+    folder = tmp_path_factory.mktemp("made") / "index"
+    new_index(folder)
+    store(folder, "a", "b", "c")
+    store(folder, "d", "e")
+    store(folder, "a", text="Anna left Bob.")
+    remove(folder, Removal(documents=("b",)))
+    return folder
+
+
+@pytest.fixture
+def index(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "index")
+
+
+def newest_manifest(folder: Path) -> Path:
+    return folder / PASSAGES / manifest_name(read_record(folder).version)
+
+
+def newest_data(folder: Path) -> Path:
+    return max((folder / PASSAGES / "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def test_an_index_that_is_sound_needs_no_repair(index: Path) -> None:
+    before = {path: path.read_bytes() for path in index.rglob("*") if path.is_file()}
+    for dry_run in (True, False):
+        found = repair(index, dry_run=dry_run)
+        assert (found.damage, found.lost, found.aside, found.is_all) == ((), (), (), True)
+    assert {p: p.read_bytes() for p in index.rglob("*") if p.is_file()} == before
+    PassageStore.open(index).check_content()
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, cut, flip], ids=["gone", "cut", "flipped"])
+@pytest.mark.parametrize("has_record", [True, False])
+def test_a_newest_manifest_that_is_not_whole_is_no_silent_step_back(
+    index: Path, damage: Callable[[Path], None], has_record: bool
+) -> None:
+    newest = read_record(index).version
+    damage(newest_manifest(index))
+    if not has_record:  # by an earlier Wye
+        if damage is flip:
+            pytest.skip("nobody knows what it was")
+        (index / PASSAGES / RECORD).unlink()
+    store_ = PassageStore.open(index)
+    assert store_.version == newest - 1
+    assert f"version {newest - 1} is used instead of {newest}" in store_.fault
+    assert "wye repair" in store_.fault
+    assert take_inventory(index)["fault"] == store_.fault
+    with pytest.raises(IndexDamagedError, match="wye repair"):
+        store(index, "x")
+    with pytest.raises(IndexDamagedError):
+        PassageStore.open(index).check_content()
+    would = repair(index, dry_run=True)
+    assert PassageStore.open(index).fault == store_.fault
+    done = repair(index, dry_run=False)
+    assert (done.version, done.lost, done.is_all) == (newest - 1, (), False)
+    assert (would.damage, would.version) == (done.damage, done.version)
+    mended = PassageStore.open(index)
+    assert (mended.fault, mended.version > newest) == ("", True)
+    assert "b" in stored(index)
+    assert store(index, "x") == mended.version + 1
+    assert repair(index, dry_run=True).damage == ()
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, cut, flip], ids=["gone", "cut", "flipped"])
+def test_a_damaged_data_file_costs_what_it_held(
+    index: Path, damage: Callable[[Path], None]
+) -> None:
+    """The newest version is without "b" and has "a" anew, in the file that is damaged."""
+    damage(newest_data(index))
+    if damage is not flip:
+        assert PassageStore.open(index).fault
+    with pytest.raises(IndexDamagedError, match="data/"):
+        PassageStore.open(index).check_content()
+    done = repair(index, dry_run=False)
+    aside = {path.name for path in done.folder.rglob("*") if path.is_file()}
+    assert {Path(name).name for name in done.aside} == aside
+    now = stored(index)
+    assert set(now) >= {"c", "d", "e"}
+    assert now.get("a", "").startswith("Anna met") or "a" in done.lost or not done.is_all
+    assert repair(index, dry_run=True).damage == ()
+    store(index, "b", "f")
+    assert len(read_corpus(PassageStore.open(index)).ids) == len(stored(index))
+
+
+def test_what_is_whole_of_a_version_is_kept_where_the_last_whole_one_is_empty(
+    index: Path,
+) -> None:
+    with PassageStore.open(index).writer() as writer:
+        first = min(writer.dataset.get_fragments(), key=lambda each: int(each.fragment_id))
+    [file] = first.metadata.files
+    flip(index / PASSAGES / "data" / file.path)
+    done = repair(index, dry_run=False)
+    assert stored(index).keys() == {"a", "d", "e"}
+    assert done.lost == ("c",)
+    assert done.without == (first.fragment_id,)
+
+
+def test_documents_of_which_a_part_is_lost_are_not_kept_in_parts(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    chunks = [Passage(f"a#000{n}", "", f"Anna met Bob{n}.", {}, "a", n) for n in range(4)]
+    ingest(new_index(folder), [Passage("b", "", "B."), *chunks], ANALYSER, batch_passages=2)
+    with PassageStore.open(folder).writer() as writer:
+        middle = sorted(writer.dataset.get_fragments(), key=lambda each: int(each.fragment_id))[1]
+    cut(folder / PASSAGES / "data" / middle.metadata.files[0].path)
+    for name in (folder / PASSAGES / "_versions").glob("*.manifest"):
+        if name != newest_manifest(folder):
+            name.unlink()
+    done = repair(folder, dry_run=False)
+    assert ({*stored(folder)}, "a" in done.lost, done.is_all) == ({"b"}, True, False)
+
+
+def test_a_commit_that_a_power_cut_tore_is_passed_over_and_cleared_away(index: Path) -> None:
+    """Nobody was told of it: it is neither written down, nor a fault."""
+    newest = read_record(index).version
+    torn = index / PASSAGES / manifest_name(newest + 1)
+    torn.write_bytes(newest_manifest(index).read_bytes()[:100])
+    before = stored(index)
+    opened = PassageStore.open(index)
+    assert (opened.version, opened.fault, opened.is_newest) == (newest, "", True)
+    assert store(index, "x") == newest + 1
+    assert stored(index).keys() == {*before, "x"}
+    assert [path.name for path in (index / "damaged").rglob("*.manifest")] == [torn.name]
+
+
+def test_an_index_without_any_version_left_is_not_made_anew(index: Path) -> None:
+    for path in (index / PASSAGES / "_versions").glob("*.manifest"):
+        path.unlink()
+    for attempt in (PassageStore.open, new_index, take_inventory):
+        with pytest.raises(IndexDamagedError, match="none of its versions"):
+            attempt(index)
+    with pytest.raises(IndexDamagedError, match=r"Nothing of .* can be saved"):
+        repair(index, dry_run=True)
+
+
+def test_a_reader_keeps_what_it_has_and_follows_a_repair(index: Path) -> None:
+    reader = PassageStore.open(index)
+    before = reader.version
+    newest_manifest(index).unlink()
+    assert not reader.is_newest
+    assert reader.version == before
+    repair(index, dry_run=False)
+    assert reader.refresh()
+    assert reader.version > before
+
+
+def test_a_repair_waits_for_nobody_and_needs_an_index(index: Path, tmp_path: Path) -> None:
+    with PassageStore.open(index).writer(), pytest.raises(IndexLockedError):
+        repair(index, dry_run=True)
+    for nothing in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(IndexNotFoundError):
+            repair(nothing, dry_run=True)
+
+
+def test_a_cache_that_cannot_be_read_is_set_aside_and_filled_again(index: Path) -> None:
+    for path in (index / "entities.lance" / "data").iterdir():
+        cut(path)
+    assert PassageStore.open(index).surfaces.count() == 0
+    done = repair(index, dry_run=False)
+    assert (done.aside, done.lost, done.is_all) == (("entities.lance",), (), True)
+    store(index, "f")
+    assert PassageStore.open(index).surfaces.missing(["Anna", "Bob"]) == []
+
+
+damages = st.lists(
+    st.tuples(
+        st.integers(0, 1 << 20),
+        st.sampled_from(["delete", "truncate", "flip", "zero", "garbage"]),
+        st.floats(0, 1, exclude_max=True),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def hurt(folder: Path, damage: tuple[int, str, float]) -> None:
+    which, how, where = damage
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    path = files[which % len(files)]
+    content = bytearray(path.read_bytes())
+    place = int(where * len(content))
+    match how:
+        case "delete":
+            path.unlink()
+            return
+        case "truncate":
+            content = content[:place]
+        case "flip" if content:
+            content[place] ^= 1 << (which % 8)
+        case "zero":
+            content[place : place + 64] = bytes(len(content[place : place + 64]))
+        case "garbage":
+            content = bytearray(b"\xff" * 40)
+    path.write_bytes(content)
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(damages)
+def test_whatever_is_damaged_is_told_in_a_sentence_and_never_served_for_whole(
+    made: Path, tmp_path_factory: pytest.TempPathFactory, damage: list[tuple[int, str, float]]
+) -> None:
+    folder = shutil.copytree(made, tmp_path_factory.mktemp("hurt") / "index")
+    whole = stored(made)
+    for each in damage:
+        hurt(folder, each)
+
+    def attempt(work: Callable[[], object]) -> object:
+        with suppress(BackendError):
+            return work()
+        return None
+
+    def content() -> dict[str, str] | None:
+        opened = PassageStore.open(folder)
+        opened.check_content()
+        read_corpus(opened).surface_vectors(["Anna"])
+        return stored(folder)
+
+    assert attempt(content) in (None, whole)
+    attempt(lambda: take_inventory(folder))
+    attempt(lambda: store(folder, "x"))
+    found = attempt(lambda: repair(folder, dry_run=False))
+    if isinstance(found, Repair):
+        PassageStore.open(folder).check_content()
+        store(folder, "y")
+        now = stored(folder)
+        assert len(read_corpus(PassageStore.open(folder)).ids) == len(now)
+        if not found.damage or (found.is_all and not found.lost):
+            assert {id_: now.get(id_) for id_ in whole} == whole
+        assert repair(folder, dry_run=True).damage == ()
+
+
+def test_the_record_says_what_lies_on_the_disk(index: Path) -> None:
+    stated = json.loads((index / PASSAGES / RECORD).read_bytes())
+    assert stated["version"] == lance.dataset(index / PASSAGES).version
+    with PassageStore.open(index).writer() as writer:
+        writer.compact()
+    there = {
+        path.relative_to(index / PASSAGES).as_posix()
+        for name in ("data", "_deletions", "_versions")
+        for path in (index / PASSAGES / name).glob("*")
+        if path.suffix != ".json"
+    }
+    assert read_record(index).digests.keys() <= there
