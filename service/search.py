@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 
 from backends.errors import FilterError
+from backends.filters import Fixed
 from backends.types import Passage
 from router.errors import QuestionError
 from router.session import Session
@@ -47,9 +48,9 @@ class RouteParams:
     """The same where only the route is wanted."""
 
     collection: str
-    filter: object | None = field(default=None, compare=False)
     max_latency_ms: float | None = None
     explain: bool = False
+    filter: object | None = field(default=None, compare=False)
     canonical: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,7 +58,9 @@ class RouteParams:
 
 
 def _canonical(filter_: object | None) -> str:
-    return "" if filter_ is None else json.dumps(filter_, sort_keys=True)
+    # One that a key brings with it is no other's, although the same might be asked for.
+    kind = "fixed " if isinstance(filter_, Fixed) else ""
+    return "" if filter_ is None else kind + json.dumps(filter_, sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ class Searcher:
             return list(
                 session.gateway.decide(
                     questions,
-                    params.filter,
+                    filter=params.filter,
                     max_latency_ms=params.max_latency_ms,
                     explain=params.explain,
                 )

@@ -56,7 +56,7 @@ async def route(
 ) -> RouteReply:
     """Scores a question and stops there; nothing is searched."""
     name = service.collection(wanted.collection).name
-    params = RouteParams(name, wanted.filter, wanted.max_latency_ms, wanted.explain)
+    params = RouteParams(name, wanted.max_latency_ms, wanted.explain, wanted.filter)
     decision = await service.decide(request, params, wanted.question, wanted.deadline_ms)
     response.headers["x-wye-route"] = str(decision.route)
     return RouteReply(

@@ -206,7 +206,7 @@ def test_an_analysis_in_steps_is_the_same_bit_for_bit(
     chosen = make(sentence_vectors=mode)
     items = [*ITEMS, ("Long", f"{ITEMS[0][1]} {NEVER}" * 30), ("t" * 3_000, "Otto is in Rome.")]
     passages = [Passage(title, text) for title, text in items]
-    whole = chosen.analyse(passages)
+    whole = [*chosen.analyse(passages)]
     monkeypatch.setattr(featurizer.analyser, "STEP_TOKENS", 300)
     assert plain(finished(chosen.analyse_in_steps(passages))) == plain(whole)
     names = ["Otto Lind", "OSLO", "", "x" * 999]

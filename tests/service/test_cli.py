@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
+from backends.files import VISIBLE
 from backends.store.index import PassageStore
-from backends.store.ingest import IngestReport
+from backends.store.ingest import IngestReport, ingest
+from backends.types import Passage
+from benchmarks.hashing import FakeAnalyser
+from featurizer.analyser import AnalyserSettings
 from router.types import Route
 from service.cli import build
 from service.settings import load_settings
@@ -97,6 +101,20 @@ def test_json_is_stable_and_complete(index: Path, wye: Run) -> None:
     (hit,) = reply["hits"]
     assert {*hit} == {"id", "rank", "score", "title", "text", "metadata", "sources"}
     assert reply["route"] == "fusion"
+
+
+def test_a_terminal_obeys_nothing_that_an_index_holds(index: Path, wye: Run) -> None:
+    """Of an index that an earlier version made: what is read now has none of these."""
+    hostile = "\x9b31m\u202e\x1b]0;owned\x07\x7f"
+    analyser = FakeAnalyser(AnalyserSettings())
+    passage = Passage(f"id{hostile}", f"Title {hostile}", f"The Old Bridge {hostile}.", {})
+    ingest(PassageStore.open(index), [passage], analyser)
+    for options in ([], ["--explain"], ["--json"], ["--explain", "--json"]):
+        code, out, err = wye(
+            "search", f"Bridge {hostile}", "--index", index, "--route", "graph", "-k", "9", *options
+        )
+        assert (code, "owned" in out) == (0, True), err
+        assert not any(ord(each) in VISIBLE for each in out + err)
 
 
 def test_explain_names_seeds_and_passages(index: Path, wye: Run) -> None:

@@ -73,6 +73,23 @@ def test_keys(index: Path, tmp_path: Path) -> None:
     assert looked_at(replace(public, keys_file=path))["access"].says == "1 API keys."
     path.chmod(0o644)
     assert looked_at(replace(public, keys_file=path))["access"].state == Health.WARNING
+    path.chmod(0o662)
+    holds(
+        looked_at(replace(public, keys_file=path))["access"], Health.BAD, "add a key of their own"
+    )
+    path.chmod(0o600)
+    bound = new_key("bob", [Scope.READ], ["docs"], {"type": "eq", "key": "acl", "value": "all"})[1]
+    append_key(path, bound)
+    said = looked_at(replace(public, keys_file=path))["access"].says
+    assert said == "2 API keys, 1 bound to collections or filters."
+    path.write_text(f"{path.read_text(encoding='utf-8')}garbage\n", encoding="utf-8")
+    holds(
+        looked_at(replace(public, keys_file=path))["access"], Health.BAD, "Line 3 of the keys file"
+    )
+
+
+def test_pages_from_anywhere() -> None:
+    holds(looked_at(replace(free(), cors_origins=("*",)))["access"], Health.BAD, "any web page")
 
 
 def test_an_address_that_is_taken() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from backends.errors import FilterError
+from backends.filters import Fixed
 from router.types import Decision, Route, Thresholds
 from service.batching import Entry
 from service.collections import Collection
@@ -137,3 +138,12 @@ def test_a_batch_that_is_cut_up_goes_by_one_policy(
 def _thresholds(result: SearchResult | Decision | Exception) -> Thresholds | None:
     decision = result.reply.decision if isinstance(result, SearchResult) else result
     return decision.thresholds if isinstance(decision, Decision) else None
+
+
+def test_a_filter_of_a_key_is_never_worked_on_with_the_same_of_a_request() -> None:
+    """Only of the one that was asked for is said which keys passages have."""
+    asked = {"type": "and", "filters": [{"type": "eq", "key": "k", "value": 1}]}
+    fixed = Fixed({"type": "eq", "key": "k", "value": 1})
+    params = [SearchParams("default", Route.DENSE, 5, each) for each in (asked, fixed)]
+    assert params[0] != params[1]
+    assert RouteParams("default", filter=asked) != RouteParams("default", filter=fixed)

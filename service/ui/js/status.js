@@ -21,21 +21,28 @@ function fill(names) {
   }
 }
 
+let timer = 0;
+
+// Asks again and again; called anew, as with another key, it asks at once.
 export async function follow(onNames) {
+  clearTimeout(timer);
   let wait = AGAIN;
   try {
     const health = await get("/health");
-    const failed = health.collections.find((one) => one.error);
-    const passages = health.collections.reduce((sum, one) => sum + (one.passages ?? 0), 0);
-    const names = health.collections.map((one) => one.collection);
+    const collections = health.collections ?? []; // a server with keys tells them to whoever has one
+    const failed = collections.find((one) => one.error);
+    const counts = collections.flatMap((one) => one.passages ?? []);
+    const passages = counts.reduce((sum, one) => sum + one, 0).toLocaleString("en");
+    const names = collections.map((one) => one.collection);
     fill(names);
-    if (health.collections.some((one) => one.ready)) onNames(names);
+    if (collections.some((one) => one.ready)) onNames(names);
     if (failed) say("bad", `${failed.collection}: ${failed.error}`);
-    else if (health.ready) say("good", `ready, ${passages.toLocaleString("en")} passages`);
+    else if (health.ready) say("good", counts.length ? `ready, ${passages} passages` : "ready");
     else say("wait", "loading the models…");
     if (health.ready) wait = LATER;
   } catch (error) {
     say("bad", error.message);
   }
-  setTimeout(() => follow(onNames), wait);
+  clearTimeout(timer);
+  timer = setTimeout(() => follow(onNames), wait);
 }

@@ -31,12 +31,25 @@ def test_without_a_file_the_line_is_shown(capsys: pytest.CaptureFixture[str]) ->
     assert KeyRing([line]).find(printed.out.strip()) is not None
 
 
+def test_a_key_can_be_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "keys.txt"
+    bound = ["--collection", "docs", "--collection", "wiki", "--filter", "acl=public"]
+    assert run(["keys", "new", *bound, "--file", str(path)]) == 0
+    key = KeyRing(path=path).find(capsys.readouterr().out.strip())
+    assert key is not None
+    assert key.collections == ("docs", "wiki")
+    assert key.filter == '{"type":"eq","key":"acl","value":"public"}'
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--scopes", "fly"], "There is no scope 'fly'"),
         (["--scopes", ""], "without scopes"),
         (["--name", "a b"], "cannot be called 'a b'"),
+        (["--scopes", "write", "--filter", "acl=public"], "only reads"),
+        (["--filter", '{"type": "about"}'], "filter.type must be one of"),
+        (["--collection", "a b"], "no collection 'a b'"),
         (["--file", "/proc/nowhere/keys"], "cannot be written"),
     ],
 )
