@@ -68,7 +68,7 @@ def half_written_job(target: Target) -> Outcome:
         job.rmdir()
     held = all(200 <= status < 300 for status in seen.values()) and more <= 1
     said = ", ".join(f"{name} {status}" for name, status in seen.items())
-    return Outcome(held, f"{said}; {more} lines in the log in 3 s more")
+    return Outcome(held, f"{said}; {more} lines in the log in 2 s more")
 
 
 def full_temporary_disk(target: Target) -> Outcome:

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread, Timer
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -161,27 +161,39 @@ def _end_with(parent: BaseProcess) -> None:
 
 def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
     import uvicorn
+    from uvicorn.supervisors import Multiprocess
 
     from service.http.protocol import BoundedHttp
+
+    class Workers(Multiprocess):
+        def terminate_all(self) -> None:
+            # Held open here, it would take connections that no worker answers any more.
+            for listening in self.sockets:
+                listening.close()
+            super().terminate_all()
 
     # The web server sends itself the signal again when it has finished; this makes it an end like
     # any other, with what is temporary cleared away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    uvicorn.run(
-        APP,
-        factory=True,
-        host=host,
-        port=port,
-        workers=workers,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        lifespan="on",
-        http=BoundedHttp,
-        ws="none",
-        timeout_graceful_shutdown=shutdown_seconds,
-    )
+    options: dict[str, Any] = {
+        "factory": True,
+        "host": host,
+        "port": port,
+        "workers": workers,
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+        "lifespan": "on",
+        "http": BoundedHttp,
+        "ws": "none",
+        "timeout_graceful_shutdown": shutdown_seconds,
+    }
+    if workers == 1:
+        uvicorn.run(APP, **options)
+    else:
+        config = uvicorn.Config(APP, **options)
+        Workers(config, [config.bind_socket()]).run()
 
 
 def _variables(given: Mapping[str, object]) -> dict[str, str]:
