@@ -194,9 +194,10 @@ class _Ingest:
             return {}
         columns = ["id", "title", "text", "vector", "sentences"]
         condition = any_of("id", [passage.id for passage in changed])
-        rows = self._writer.dataset.to_table(columns=columns, filter=condition)
-        said = zip(*(rows.column(name).to_pylist() for name in columns[:3]), strict=True)
-        stored = dict(zip(said, to_analyses(rows), strict=True))
+        with reading(self._writer.folder):
+            rows = self._writer.dataset.to_table(columns=columns, filter=condition)
+            said = zip(*(rows.column(name).to_pylist() for name in columns[:3]), strict=True)
+            stored = dict(zip(said, to_analyses(rows), strict=True))
         keys = ((passage.id, passage.title, passage.text) for passage in changed)
         return {key[0]: stored[key] for key in keys if key in stored}
 

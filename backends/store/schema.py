@@ -167,7 +167,7 @@ def to_analyses(rows: pa.Table) -> list[StoredAnalysis]:
 def _vectors(column: pa.FixedSizeListArray) -> Float32:
     """(n, d) vectors of a column."""
     flat: Float32 = column.flatten().to_numpy().astype(np.float32)
-    return flat.reshape(len(column), -1)
+    return flat.reshape(len(column), column.type.list_size)
 
 
 def any_of(column: str, values: Collection[str]) -> str:

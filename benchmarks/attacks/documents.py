@@ -10,10 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import docx
-from filelock import FileLock
 from pypdf import PdfWriter
 
-from benchmarks.attacks.target import Outcome, Target, longest
+from benchmarks.attacks.target import Outcome, Target, longest, wait_until
 
 _NDJSON = {"content-type": "application/x-ndjson"}
 
@@ -23,7 +22,7 @@ def document_of_quotes(target: Target) -> Outcome:
     with target.probing() as seen:
         started = time.monotonic()
         body = {"text": '"' * 96_000}
-        status, said = target.send("PUT", "/v1/documents/quotes", json=body)
+        status, said = target.send("PUT", "/v1/documents/quotes", json=body, timeout=120)
         if status == 202:
             target.has_ended(json.loads(said)["id"])
         taken = time.monotonic() - started
@@ -108,17 +107,19 @@ def terminal_controls(target: Target) -> Outcome:
 
 
 def upload_client_leaves(target: Target) -> Outcome:
-    """A change whose sender has left while it waited is not made."""
+    """A document whose sender leaves while the models are at it is not stored."""
     server = target.ready()
-    with FileLock(server.index / "writer.lock"):
-        status, _ = target.send(
-            "PUT", "/v1/documents/left", json={"text": "A bridge."}, timeout=1.5
-        )
-        time.sleep(1)
-    time.sleep(2)
+    body = {"text": '"' * 96_000}
+    status, _ = target.send("PUT", "/v1/documents/left", json=body, timeout=0.5)
+    started = time.monotonic()
+    said = wait_until(
+        lambda: any("/v1/documents/left" in line and "PUT" in line for line in server.lines), 120
+    )
+    taken = time.monotonic() - started
     found, _ = target.send("GET", "/v1/documents/left")
     target.send("DELETE", "/v1/documents/left")
-    return Outcome(status == 0 and found == 404, f"left after 1.5 s; then GET {found}")
+    seen = f"ended {taken:.1f} s after its sender left; then GET {found}"
+    return Outcome(status == 0 and said and found == 404 and taken < 5, seen)
 
 
 def empty_password_pdf(target: Target) -> Outcome:

@@ -312,6 +312,7 @@ class Target:
             settings = {
                 "SERVE__KEYS_FILE": str(self.keys_file),
                 "SERVE__LOGS": "text",
+                "SERVE__REFRESH_SECONDS": "0.2",
                 "SERVE__REQUEST_LOG": str(self.request_log),
                 "GENERATOR__URL": self.generator.url,
                 "GENERATOR__MODEL": "tiny",

@@ -73,11 +73,10 @@ def _said(folder: Path, found: "Repair", *, done: bool) -> list[str]:
     if not found.lost and found.is_all:
         lines.append("No document is lost.")
     files = f"{len(found.aside):,} file{'s' * (len(found.aside) != 1)}"
-    lines.append(
-        f"{files} {'are' if done else 'would be'} in {found.folder}."
-        if done
-        else f"{files} would be set aside in {found.folder.parent}. Do it with --yes."
-    )
+    if done:
+        lines.append(f"Set aside in {found.folder}: {files}.")
+    else:
+        lines.append(f"To be set aside in {found.folder.parent}: {files}. Do it with --yes.")
     return lines
 
 

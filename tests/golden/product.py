@@ -45,7 +45,8 @@ for words in json.loads(sys.stdin.read()):
         try:
             main()
         except SystemExit as end:
-            if end.code:
+            # A router that is no better than fusion is written all the same.
+            if end.code and (words[0], end.code) != ("train", 1):
                 sys.exit(f"{{words}} ended with {{end.code}}")
     printed.append(out.getvalue())
 print(json.dumps(printed))

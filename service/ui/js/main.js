@@ -49,6 +49,7 @@ function refresh() {
 $("key-form").addEventListener("submit", (event) => {
   keepKey(event.submitter?.value === "forget" ? "" : $("key-field").value.trim());
   $("key-field").value = "";
+  follow(arrived);
   refresh();
 });
 $("open-key").addEventListener("click", askForKey);
@@ -79,10 +80,11 @@ reveal(read().view);
 window.addEventListener("popstate", obey);
 
 // Not before the form has the collections, and one of them can answer.
-follow((names) => {
+function arrived(names) {
   if (collections === names.join("\n")) return;
   const first = !collections;
   collections = names.join("\n");
   showExamples();
   if (first && read().asked) ask(read().asked);
-});
+}
+follow(arrived);

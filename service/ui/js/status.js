@@ -21,7 +21,11 @@ function fill(names) {
   }
 }
 
+let timer = 0;
+
+// Asks again and again; called anew, as with another key, it asks at once.
 export async function follow(onNames) {
+  clearTimeout(timer);
   let wait = AGAIN;
   try {
     const health = await get("/health");
@@ -35,9 +39,10 @@ export async function follow(onNames) {
     if (failed) say("bad", `${failed.collection}: ${failed.error}`);
     else if (health.ready) say("good", counts.length ? `ready, ${passages} passages` : "ready");
     else say("wait", "loading the models…");
-    if (health.ready && names.length) wait = LATER;
+    if (health.ready) wait = LATER;
   } catch (error) {
     say("bad", error.message);
   }
-  setTimeout(() => follow(onNames), wait);
+  clearTimeout(timer);
+  timer = setTimeout(() => follow(onNames), wait);
 }

@@ -115,6 +115,12 @@ def test_metadata_change_without_the_models_and_leave_the_same_rows(
     assert rows[0].equals(rows[1])
 
 
+def test_metadata_change_of_what_mentions_nothing(index: PassageStore, analyser: Counting) -> None:
+    plain = Passage("plain", "", "nothing is named here", {"a": 1})
+    ingest(index, [plain], analyser)
+    assert ingest(index, [replace(plain, metadata={"a": 2})], analyser).updated == 1
+
+
 def test_within_one_window_a_document_changes_in_one_commit(
     index: PassageStore, analyser: Counting
 ) -> None:
