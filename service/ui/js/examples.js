@@ -7,7 +7,7 @@ const OF_DEMO = ["mallard", "nigel-gresley"];
 const SHOWN = 5;
 
 const QUESTIONS = [
-  "Into which sea does the river beneath the Old Bridge of Mostar flow?",
+  "Which captain had once claimed the island where the James Caird came ashore?",
   "Which programming language is older, Fortran or Lisp?",
   "Which famous composer was for a year organist in the town where the planner of the Brooklyn Bridge was born?",
   "steam speed world record 1938 mph",

@@ -11,7 +11,7 @@ function inQuotes(text) {
 }
 
 function asCurl(origin, body) {
-  const key = apiKey() ? ' \\\n  -H "authorization: Bearer $WYE_API_KEY"' : "";
+  const key = apiKey() ? ' \\\n  -H "authorization: Bearer $API_KEY"' : "";
   const url = inQuotes(`${origin}/v1/answer`);
   return `curl ${url} -H 'content-type: application/json'${key} \\\n  -d ${inQuotes(JSON.stringify(body))}`;
 }
@@ -25,7 +25,7 @@ function literal(value) {
 }
 
 function asPython(origin, body) {
-  const key = apiKey() ? ', "authorization": "Bearer " + os.environ["WYE_API_KEY"]' : "";
+  const key = apiKey() ? ', "authorization": "Bearer " + os.environ["API_KEY"]' : "";
   return [
     "import json",
     ...(key ? ["import os"] : []),

@@ -178,7 +178,7 @@ def test_copies_run_as_they_stand_and_hold_no_key(
         for name in ("link", "curl", "Python")
     }
     assert secret not in str(copies)
-    environment = {"WYE_API_KEY": secret, "PATH": "/usr/bin:/bin"}
+    environment = {"API_KEY": secret, "PATH": "/usr/bin:/bin"}
     options = {"env": environment, "capture_output": True, "encoding": "utf-8", "timeout": 60}
     asked = subprocess.run(["bash", "-c", copies["curl"]], check=True, **options)  # type: ignore[call-overload]
     reply = json.loads(asked.stdout)
