@@ -50,13 +50,16 @@ def executed(path: Path) -> NotebookNode:
 
 
 def structure(notebook: NotebookNode) -> dict[str, list[tuple[str, list[str]]]]:
-    """Cell -> for each output its kind, and the words in it where it is text."""
+    """Cell -> for each output its kind, and the words in it where it is text.
+
+    What a cell prints and what it shows come over two channels, in either order.
+    """
     return {
-        cell.id: [
+        cell.id: sorted(
             (kind, re.findall(r"[^\W\d_]{2,}", text) if kind.startswith("text") else [])
             for output in cell.outputs
             for kind, text in output.get("data", {"text": output.get("text")}).items()
-        ]
+        )
         for cell in notebook.cells
         if cell.cell_type == "code"
     }

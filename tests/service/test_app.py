@@ -23,7 +23,6 @@ from router.session import Session
 from router.settings import load_settings
 from router.types import Route, Thresholds
 from service.app import CONSOLE, build, mount_console
-from service.commands.demo import COLLECTION
 from service.errors import ServiceError
 from service.settings import ServeSettings, ServiceSettings
 from tests.live import inside, until
@@ -231,4 +230,7 @@ def test_the_consoles_examples_are_training_questions_of_the_demo() -> None:
     rows = map(json.loads, (demo / "queries.jsonl").read_text(encoding="utf-8").splitlines())
     assert len(shown) >= 5
     assert {*shown} <= {row["text"] for row in rows if row["_id"] in training}
-    assert f'DEMO = "{COLLECTION}"' in script
+    known = re.findall(r'"([\w-]+)"', re.findall(r"OF_DEMO = .*", script)[0])
+    corpus = (demo / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    assert known
+    assert {*known} <= {json.loads(line)["_id"] for line in corpus}

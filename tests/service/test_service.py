@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 HERE = Path(service.__file__).parent
-MOST_FUNCTIONS = 34
+MOST_FUNCTIONS = 38
 
 
 class Way:

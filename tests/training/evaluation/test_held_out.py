@@ -83,9 +83,11 @@ def test_the_router_is_worth_what_its_routes_are(evaluation_set: EvaluationSet) 
     found = outcomes_of(evaluation_set)
     auto = found.systems[AUTO]
     for row, code in enumerate(bands(SCORES, POLICY.thresholds).tolist()):
-        one = found.systems[f"always {(L, Route.FUSION, G)[code]}"]
+        route = (L, Route.FUSION, G)[code]
+        one = found.systems[f"always {route}"]
         assert auto.values[row].tolist() == one.values[row].tolist()
-        assert auto.latency_ms[row] == one.latency_ms[row]
+        # Always lexical reads no question, and is faster; the router has to.
+        assert auto.latency_ms[row] == evaluation_set.latency_ms(route)[row]
     assert found.systems["always dense"].shares == (1, 0, 0)
 
 
