@@ -34,7 +34,7 @@ from backends.documents import CHUNK_WORDS, chunk_passage, clean_metadata, parse
 from backends.errors import BackendError, SourceError
 from backends.progress import Progress
 from backends.readers.found import Limits
-from backends.sources import OnBad, Source
+from backends.sources import DocumentSource, OnBad
 from backends.sources import refuse as refuse_bad_line
 from backends.store.documents import Removal, remove
 from backends.store.ingest import IngestReport
@@ -384,7 +384,7 @@ class Reading(Iterator[Passage]):
             read.
     """
 
-    def __init__(self, source: Source, passages: Iterator[Passage]) -> None:
+    def __init__(self, source: DocumentSource, passages: Iterator[Passage]) -> None:
         self._source = source
         self._passages = passages
         self.files = source.files
@@ -425,7 +425,7 @@ def read(
     Raises:
         Error: There is no such file or folder, or it is of no kind that is read.
     """
-    found = Source(source)
+    found = DocumentSource(source)
     return Reading(
         found,
         found.passages(chunk_words=chunk_words, metadata=metadata, limits=limits, on_bad=on_bad),

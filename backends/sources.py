@@ -86,7 +86,7 @@ class _File:
         return self.path.suffix.lower()
 
 
-class Source:
+class DocumentSource:
     """A file or a folder: what is in it, and the passages of its documents.
 
     Attributes:

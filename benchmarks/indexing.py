@@ -18,7 +18,7 @@ from time import perf_counter
 
 import numpy as np
 
-from backends.sources import Source
+from backends.sources import DocumentSource
 from benchmarks import harness
 from benchmarks.harness import BenchmarkError, Table
 from router.session import Session
@@ -52,7 +52,7 @@ def run(given: argparse.Namespace) -> None:
     if given.work:
         (given.work / "seconds.json").write_text(json.dumps(index(given.dataset, given.work)))
         return
-    passages = sum(1 for _ in Source(given.dataset).passages())
+    passages = sum(1 for _ in DocumentSource(given.dataset).passages())
     data = f"{given.dataset.resolve().name}, {passages} passages"
     harness.print_header("Indexing", seed=None, data=data)
     table = Table(["seconds per 1,000 passages", *STAGES], width=30)
@@ -81,7 +81,7 @@ def index(dataset: Path, folder: Path) -> Seconds:
     """Index a dataset below a folder; wall and processor seconds by stage."""
     session = Session.create(load_settings(), folder / "index")
     before, start = os.times(), perf_counter()
-    done = session.ingest(Source(dataset).passages())
+    done = session.ingest(DocumentSource(dataset).passages())
     total = perf_counter() - start
     session.close()  # from here on the parser's processes count as children
     cpu = sum(os.times()[:4]) - sum(before[:4])

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from backends.sources import Source
+from backends.sources import DocumentSource
 from benchmarks import harness
 from benchmarks.harness import BenchmarkError, Table
 from featurizer.encoder import DEFAULT_ENCODER, locate_model
@@ -52,7 +52,7 @@ def run(given: argparse.Namespace) -> None:
     datasets = [read_dataset(given.dataset, split) for split in splits]
     texts = {question.id: question.text for data in datasets for question in data.questions}
     ids = list(texts)[: given.limit]
-    passages = list(Source(given.dataset).passages())
+    passages = list(DocumentSource(given.dataset).passages())
     if given.shuffle:
         random.Random(given.seed).shuffle(passages)
     harness.print_header(

@@ -35,7 +35,7 @@ from backends.store.schema import (
 from backends.store.versions import (
     PASSAGES,
     VERSIONS,
-    Found,
+    FoundVersion,
     Mark,
     Record,
     aside_folder,
@@ -240,7 +240,7 @@ class PassageStore:
         with reading(self.path):
             return sizes_of(self._dataset)
 
-    def _find(self) -> Found:
+    def _find(self) -> FoundVersion:
         return newest_whole(self.path, self._dataset.checkout_version)
 
     def fetch(self, ids: Sequence[str]) -> list[Passage]:

@@ -48,7 +48,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundVersion:
     """The newest whole version of an index, and what is wrong with later ones.
 
     Attributes:
@@ -64,7 +64,7 @@ class Found:
     fault: str
 
 
-def newest_whole(folder: Path, open_: Callable[[int], lance.LanceDataset]) -> Found:
+def newest_whole(folder: Path, open_: Callable[[int], lance.LanceDataset]) -> FoundVersion:
     """The newest version of an index that can be read.
 
     Args:
@@ -97,7 +97,7 @@ def newest_whole(folder: Path, open_: Callable[[int], lance.LanceDataset]) -> Fo
         lost = max(record.version, numbers[0])
         instead = f", and version {number} is used instead of {lost}" if number != lost else ""
         fault = str(damaged(folder, faults[0] + instead)) if faults else ""
-        return Found(dataset, record, mark, tuple(torn), fault)
+        return FoundVersion(dataset, record, mark, tuple(torn), fault)
     raise damaged(
         folder, f"{faults[0] if faults else RECORD + ' names no version'}, and no version is whole"
     )

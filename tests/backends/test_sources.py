@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.errors import SourceError
-from backends.sources import BadLine, Source
+from backends.sources import BadLine, DocumentSource
 from backends.types import Metadata, Passage
 
 
@@ -21,7 +21,7 @@ def write(path: Path, *lines: str | bytes) -> Path:
 
 def read(path: Path, chunk_words: int | None = None) -> tuple[list[Passage], list[BadLine]]:
     bad: list[BadLine] = []
-    return list(Source(path).passages(chunk_words=chunk_words, on_bad=bad.append)), bad
+    return list(DocumentSource(path).passages(chunk_words=chunk_words, on_bad=bad.append)), bad
 
 
 def test_a_beir_folder(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_bad_line_is_reported_and_passed_over(
     assert reason in only.reason
     assert str(only).startswith(f"{path}:2: ")
     with pytest.raises(SourceError, match=r"x\.jsonl:2: .* read leniently"):
-        list(Source(path).passages())
+        list(DocumentSource(path).passages())
 
 
 def test_control_characters_go_and_all_other_scripts_stay(tmp_path: Path) -> None:
@@ -212,4 +212,4 @@ def test_what_is_no_source_is_refused_at_the_call(tmp_path: Path, name: str, mes
     for other in ("a.xyz", "b.XYZ", "c"):
         write(tmp_path / "empty" / other, b"")
     with pytest.raises(SourceError, match=message):
-        Source(tmp_path / name)
+        DocumentSource(tmp_path / name)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.progress import Progress, Silent
-from backends.sources import Source
+from backends.sources import DocumentSource
 from backends.types import Ranking
 from router.session import Session
 from router.settings import Settings, load_settings
@@ -235,7 +235,7 @@ def replay_demo(folder: Path, settings: Settings | None = None) -> list[Path]:
     index = folder / "index"
     with as_file(files("service") / "demo") as corpus:
         with Session.create(own, index) as session:
-            session.ingest(Source(corpus).passages())
+            session.ingest(DocumentSource(corpus).passages())
         with Session.open(own, index) as session:
             return [
                 replay_dataset(session, read_dataset(corpus, split), folder / "replays")

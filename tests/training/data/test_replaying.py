@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from backends.sources import Source
+from backends.sources import DocumentSource
 from backends.store.ingest import ingest
 from router.fusion import fuse_all, fuse_text
 from router.gateway import Gateway
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("fake_models")
 def index(tmp_path: Path) -> Path:
     folder = tmp_path / "index"
     ingestion = Session.create(load_settings(), folder)
-    ingest(ingestion.index, Source(DEMO).passages(), ingestion.analyser)
+    ingest(ingestion.index, DocumentSource(DEMO).passages(), ingestion.analyser)
     ingestion.close()
     return folder
 
