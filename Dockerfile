@@ -6,7 +6,7 @@
 # The container listens on all its addresses, so it needs an API key.
 
 FROM python:3.11-slim AS build
-# For example an index of builds of torch for processors alone, which are a tenth of the size.
+# Of pip, for example another package index.
 ARG PIP_OPTIONS=""
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE wye.py ./
@@ -20,7 +20,7 @@ RUN python -m venv /opt/wye \
     && /opt/wye/bin/pip install --no-cache-dir ${PIP_OPTIONS} -c constraints.txt -e '.[otlp]'
 
 FROM python:3.11-slim
-# Lance and torch want OpenMP, which the slim image lacks. A new volume that is mounted at /data takes
+# FAISS wants OpenMP, which the slim image lacks. A new volume that is mounted at /data takes
 # over the owner of that folder.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libgomp1 \

@@ -2,6 +2,7 @@
 #   make VENV=/somewhere/else PYTHON=python3.11 test     uses another environment or interpreter
 
 VENV ?= .venv
+STANZA ?= .venv-stanza
 PYTHON ?= python3
 WORKERS ?= 2
 BENCH ?=
@@ -10,7 +11,7 @@ bin := $(VENV)/bin
 stamp := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install docs format check audit test test-all bench demo clean
+.PHONY: help install docs format check audit test test-all test-stanza bench demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -45,6 +46,11 @@ test: $(stamp) ## The tests that take seconds
 
 test-all: $(stamp) ## Every test, the slow ones too
 	$(bin)/python -m pytest -n $(WORKERS)
+
+test-stanza: ## The constituency decoder beside Stanza's own parser, in an environment of its own
+	test -x $(STANZA)/bin/python || $(PYTHON) -m venv $(STANZA)
+	$(STANZA)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,stanza]'
+	$(STANZA)/bin/python -m pytest tests/featurizer/constituency tests/training/constituency
 
 bench: $(stamp) ## The benchmarks; BENCH="name --option" for one of them
 	$(bin)/python -m benchmarks $(BENCH)

@@ -202,6 +202,11 @@ class Index:
         """Number of the version in view; it rises with every change."""
         return self._session.index.version
 
+    @property
+    def fault(self) -> str:
+        """Why the version in view is not what was committed last; "" where it is."""
+        return self._session.fault
+
     @_errors()
     def add(
         self,

@@ -1,9 +1,8 @@
 """Dense retrieval: passages by inner product with the question's vector.
 
-The exact kind is a scan: of the question's own thread when it comes alone, a matrix product when
-there are several. `benchmarks/scale.py` prints it beside FAISS's flat index, which needs as
-long for one question, three times as long for each of a batch, and a copy of the vectors.
-FAISS serves the approximate kinds, HNSW and IVF-PQ.
+FAISS finds candidates in the very array that the index was read into: by a flat scan, or by a walk
+through an HNSW graph. The graph arm needs the scores of all passages; where it
+will follow, `scores` and `rank` give the list as well, so that no product is made twice.
 
 Whatever finds candidates, their scores are those of `backends.numerics`, which depend on nothing
 but two vectors, and ties are cut by id. So score and order are the same in any batch, and for the
@@ -13,7 +12,7 @@ exact kind no passage that belongs in the answer is missed.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import faiss
 import numpy as np
@@ -22,6 +21,7 @@ from backends.numerics import (
     RequestError,
     make_ranking,
     products,
+    products_of_all,
     query_matrix,
     rank_rows,
     require_k,
@@ -36,8 +36,12 @@ _PRODUCTS_AT_ONCE = 2**22
 _GATHER_COST = 8
 """Copying a scattered row costs about as much as scanning this many in place."""
 
-_CODES = 256
-"""Entries of a product-quantisation code book, which cannot be learnt from fewer passages."""
+_SPARE = 16
+"""Rows fetched beyond k, to see whether the scores fall far enough behind the k-th."""
+
+faiss.cvar.distance_compute_blas_threshold = 2048
+"""Questions times dimension from which on FAISS multiplies matrices. With its own 128,000 a batch
+of 32 takes nine times as long on one thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +49,25 @@ class DenseSettings:
     """How passages are found by vector.
 
     Attributes:
-        kind: "exact" scans every vector; "hnsw" and "ivfpq" look at a part of them, for corpora
-            where a scan takes too long.
-        scan_below: The approximate kinds also scan when there are fewer passages than this (or
-            than 256): that is fast enough, and exact.
-        overfetch: Candidates an approximate kind proposes per passage asked for.
-        seed: Of the clustering of "ivfpq".
+        kind: "exact" looks at every vector, which takes 1 ms for 15,000. "hnsw" looks at a part of
+            them; but its graph is built when a version is opened, and after every write, in a
+            second for 1,000 passages.
+        overfetch: Candidates that HNSW proposes per passage asked for.
         hnsw_links: Links per node (M of Malkov and Yashunin, arXiv 1603.09320).
         hnsw_build: Breadth of the search that places a node (efConstruction).
         hnsw_search: Least breadth of the search that answers a question (efSearch).
-        ivf_lists: Clusters; 0 means four times the square root of the number of passages.
-        ivf_probes: Clusters looked into per question.
-        pq_bytes: Bytes per stored code (Jégou et al. 2011), lowered to a divisor of the dimension.
     """
 
-    kind: Literal["exact", "hnsw", "ivfpq"] = "exact"
-    scan_below: int = 10_000
+    kind: Literal["exact", "hnsw"] = "exact"
     overfetch: int = 8
-    seed: int = 0
     hnsw_links: int = 32
     hnsw_build: int = 200
     hnsw_search: int = 128
-    ivf_lists: int = 0
-    ivf_probes: int = 32
-    pq_bytes: int = 64
 
     def __post_init__(self) -> None:
-        if self.kind not in ("exact", "hnsw", "ivfpq"):
+        if self.kind not in ("exact", "hnsw"):
             raise RequestError(
-                f"There is no dense index of kind {self.kind!r}. Choose exact, hnsw or ivfpq."
+                f"There is no dense index of kind {self.kind!r}. Choose exact or hnsw."
             )
 
 
@@ -83,8 +77,8 @@ class DenseRetriever:
     A filtered search scans the allowed passages whatever the kind: a walk through an HNSW graph
     would step on passages that the filter forbids, and filters are exact in every arm.
 
-    A single question is answered in the thread that asks; a batch that is scanned runs in the
-    threads of BLAS, which `OMP_NUM_THREADS` bounds.
+    Questions are answered in the thread that asks. Threads that share a question wait for the last
+    of them: on a busy machine that is a time slice of the scheduler, 20 ms where one needs 1.
     """
 
     name = "dense"
@@ -110,12 +104,15 @@ class DenseRetriever:
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         self.settings = settings or DenseSettings()
         self._longest = _longest(self.vectors)
-        self._index = _build(self.vectors, self.settings)
+        walks = self.settings.kind == "hnsw" and len(ids) > 0
+        self._hnsw: Any = _hnsw(self.vectors, self.settings) if walks else None
 
     @property
     def index_bytes(self) -> int:
-        """Memory of the FAISS index beside the vectors themselves; 0 for an exact search."""
-        return 0 if self._index is None else int(faiss.serialize_index(self._index).nbytes)
+        """Memory of the HNSW graph beside the vectors themselves; 0 for an exact search."""
+        if self._hnsw is None:
+            return 0
+        return int(faiss.serialize_index(self._hnsw).nbytes) - self.vectors.nbytes
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -135,7 +132,12 @@ class DenseRetriever:
         vectors = query_matrix(queries, self.vectors.shape[1])
         rows = None if allowed is None else np.flatnonzero(allowed)
         candidates = len(self.ids) if rows is None else len(rows)
-        found = self._find(vectors, min(k, candidates), rows)
+        if rows is not None:
+            found = self._scan(vectors, k, rows)
+        elif self._hnsw is None:
+            found = self._flat(vectors, min(k, candidates))
+        else:
+            found = (self._walk(vector, k) for vector in vectors)
         return [
             make_ranking(self.name, self.ids, best, scores, candidates=candidates)
             for best, scores in found
@@ -144,16 +146,15 @@ class DenseRetriever:
     @property
     def scores_all(self) -> bool:
         """Whether every vector is looked at, so that `rank` of `scores` is what `search` gives."""
-        return self._index is None
+        return self._hnsw is None
 
-    def scores(self, query: Query) -> Float32:
-        """(n,) inner products of a question with every passage.
+    def scores(self, queries: Sequence[Query]) -> list[Float32]:
+        """(n,) inner products of each question with every passage.
 
         Raises:
-            RequestError: The vector does not fit this index.
+            RequestError: A vector does not fit this index.
         """
-        (vector,) = query_matrix([query], self.vectors.shape[1])
-        return products(self.vectors, vector)
+        return list(products_of_all(self.vectors, query_matrix(queries, self.vectors.shape[1])))
 
     def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
         """At most k passages by one question's (n,) `scores`.
@@ -163,29 +164,26 @@ class DenseRetriever:
         """
         require_k(k)
         require_mask(allowed, len(self.ids))
-        rows = np.arange(len(self.ids)) if allowed is None else np.flatnonzero(allowed)
+        rows = None if allowed is None else np.flatnonzero(allowed)
         return rank_rows(self.name, self.ids, scores, rows, k)
 
-    def _find(self, vectors: Float32, k: int, allowed: Int64 | None) -> list[tuple[Int64, Float32]]:
-        """The best k (at least 0, at most the allowed) rows and their scores per question."""
-        if k == 0 or len(vectors) == 0:
-            return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in vectors]
-        if self._index is None or allowed is not None:
-            return self._scan(vectors, k, allowed)
-        # One by one: in a batch FAISS compares with cluster centres through BLAS, and its last bits
-        # can send a question to another cluster.
-        return [self._approximate(self._index, vector, k) for vector in vectors]
-
-    def _scan(self, vectors: Float32, k: int, allowed: Int64 | None) -> list[tuple[Int64, Float32]]:
-        """Exact search over the allowed rows (all of them for None)."""
-        pool, chosen = self.vectors, allowed
-        if allowed is not None and len(allowed) * _GATHER_COST < len(self.vectors):
-            pool, chosen = self.vectors[allowed], None
-        found = []
-        for vector, values in zip(vectors, _all_products(pool, vectors), strict=True):
-            near = _near(values if chosen is None else values[chosen], k, self._slack(vector))
-            found.append(self._best(vector, near if allowed is None else allowed[near], k))
-        return found
+    def _flat(self, vectors: Float32, k: int) -> Iterator[tuple[Int64, Float32]]:
+        """The best k of all rows and their scores, for each question."""
+        if not len(vectors) or not k:
+            yield from [(np.empty(0, np.int64), np.empty(0, np.float32))] * len(vectors)
+            return
+        fetched = min(k + _SPARE, len(self.vectors))
+        with _one_thread():
+            near, rows = faiss.knn(
+                vectors, self.vectors, fetched, metric=faiss.METRIC_INNER_PRODUCT
+            )
+        for vector, scores, found in zip(vectors, near, rows, strict=True):
+            # Otherwise more rows may be as near as the k-th than were fetched.
+            enough = fetched == len(self.vectors) or (
+                scores[-1] < scores[k - 1] - self._slack(vector)
+            )
+            candidates = np.sort(found) if enough else np.arange(len(self.vectors))
+            yield self._best(vector, candidates, k)
 
     def _slack(self, vector: Float32) -> float:
         """How far below the k-th best product a row of the best k can have come out.
@@ -196,47 +194,34 @@ class DenseRetriever:
         rounding = (len(vector) + 2) * 2.0**-24
         return 4 * rounding * float(np.linalg.norm(vector)) * self._longest
 
-    def _approximate(self, index: faiss.Index, vector: Float32, k: int) -> tuple[Int64, Float32]:
-        """Search with the FAISS index, and scan when it proposes fewer rows than asked for."""
+    def _scan(self, vectors: Float32, k: int, rows: Int64) -> Iterator[tuple[Int64, Float32]]:
+        """The best k of some rows (ascending)."""
+        few = len(rows) * _GATHER_COST < len(self.vectors)
+        pool = self.vectors[rows] if few else self.vectors
+        step = max(1, _PRODUCTS_AT_ONCE // max(1, len(pool)))
+        for start in range(0, len(vectors), step):
+            for scores in products_of_all(pool, vectors[start : start + step]):
+                own = scores if few else scores[rows]
+                best = top_rows(own, k)
+                yield rows[best], own[best]
+
+    def _walk(self, vector: Float32, k: int) -> tuple[Int64, Float32]:
+        """The best k of what HNSW proposes; of all rows where it proposes fewer."""
         fetched = min(k * self.settings.overfetch, len(self.vectors))
-        proposed = index.search(vector[None], fetched)[1][0]
-        proposed = np.sort(proposed[proposed >= 0])
-        if len(proposed) < k:
-            return self._scan(vector[None], k, None)[0]
-        return self._best(vector, proposed, k)
+        with _one_thread():
+            proposed = self._hnsw.search(vector[None], fetched)[1][0]
+        proposed = proposed[proposed >= 0]
+        if len(proposed) < min(k, len(self.vectors)):
+            proposed = np.arange(len(self.vectors))
+        return self._best(vector, np.sort(proposed), k)
 
     def _best(self, vector: Float32, rows: Int64, k: int) -> tuple[Int64, Float32]:
         """Cut ascending rows to the best k, ties by row."""
-        scores = _products_of(self.vectors, rows, vector)
-        best = top_rows(scores, k)
-        return rows[best], scores[best]
-
-
-def _products_of(vectors: Float32, rows: Int64, query: Float32) -> Float32:
-    """Inner products (m,) of some rows, in the cheaper of two ways to the same bits."""
-    if len(rows) * _GATHER_COST < len(vectors):
-        return products(vectors[rows], query)
-    return products(vectors, query)[rows]
-
-
-def _all_products(vectors: Float32, queries: Float32) -> Iterator[Float32]:
-    """Inner products (n,) of all rows with each query, right up to the last bits.
-
-    BLAS shares even a single query among its threads and waits for the last one, which on a busy
-    machine takes a time slice; only a batch is worth that.
-    """
-    if len(queries) == 1:
-        yield products(vectors, queries[0])
-        return
-    step = max(1, _PRODUCTS_AT_ONCE // max(1, len(vectors)))
-    for start in range(0, len(queries), step):
-        yield from queries[start : start + step] @ vectors.T
-
-
-def _near(values: Float32, k: int, slack: float) -> Int64:
-    """Ascending places of the k highest values, and of all within `slack` of the lowest of them."""
-    cut = np.partition(values, len(values) - k)[len(values) - k]
-    return np.flatnonzero(values >= cut - slack)
+        few = len(rows) * _GATHER_COST < len(self.vectors)
+        scores = products(self.vectors[rows] if few else self.vectors, vector)
+        own = scores if few else scores[rows]
+        best = top_rows(own, k)
+        return rows[best], own[best]
 
 
 def _longest(vectors: Float32) -> float:
@@ -246,50 +231,25 @@ def _longest(vectors: Float32) -> float:
     return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max()))
 
 
-def _build(vectors: Float32, settings: DenseSettings) -> faiss.Index | None:
-    """The FAISS index of the settings, or None where a scan serves."""
-    if settings.kind == "exact" or len(vectors) < max(settings.scan_below, _CODES):
-        return None
-    # Concurrent insertions and reductions finish in any order: one thread makes the same index
-    # from the same vectors every time.
-    with _one_thread():
-        return _hnsw(vectors, settings) if settings.kind == "hnsw" else _ivfpq(vectors, settings)
-
-
 def _hnsw(vectors: Float32, settings: DenseSettings) -> faiss.Index:
+    """An HNSW graph over the vectors, which it does not copy.
+
+    Concurrent insertions finish in any order: one thread makes the same graph from the same vectors
+    every time.
+    """
     index = faiss.IndexHNSWFlat(vectors.shape[1], settings.hnsw_links, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction = settings.hnsw_build
     index.hnsw.efSearch = settings.hnsw_search  # FAISS raises it to the k of a search by itself.
-    index.add(vectors)
+    with _one_thread():
+        index.add(vectors)
+    # FAISS has copied the vectors; let it look at ours instead.
+    view: Any = faiss.MaybeOwnedVectorUInt8()
+    view.is_owned = False
+    view.view_data = view.c_ptr = faiss.swig_ptr(vectors.view(np.uint8))
+    view.view_size = view.c_size = vectors.nbytes
+    storage: Any = faiss.downcast_index(index.storage)
+    storage.codes = view
     return index
-
-
-def _ivfpq(vectors: Float32, settings: DenseSettings) -> faiss.Index:
-    passages, dimension = vectors.shape
-    lists = min(settings.ivf_lists or int(4 * passages**0.5), passages)
-    index = faiss.IndexIVFPQ(
-        faiss.IndexFlatIP(dimension),
-        dimension,
-        lists,
-        _divisor(dimension, settings.pq_bytes),
-        _CODES.bit_length() - 1,
-        faiss.METRIC_INNER_PRODUCT,
-    )
-    for clustering in (index.cp, index.pq.cp):
-        clustering.seed = settings.seed
-        clustering.niter = 10
-        clustering.min_points_per_centroid = 1  # Below FAISS's 39 it prints a warning.
-        # FAISS's 256 points and 25 iterations take four times as long and find no more.
-        clustering.max_points_per_centroid = 64
-    index.nprobe = settings.ivf_probes
-    index.train(vectors)
-    index.add(vectors)
-    return index
-
-
-def _divisor(dimension: int, most: int) -> int:
-    """The largest divisor of the dimension that is at most `most`."""
-    return next(parts for parts in range(min(most, dimension), 0, -1) if dimension % parts == 0)
 
 
 @contextmanager

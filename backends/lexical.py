@@ -8,6 +8,7 @@ content, written in another order, would not give the same answer.
 import math
 import re
 import unicodedata
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -100,9 +101,7 @@ class LexicalRetriever:
         self.settings = settings or LexicalSettings()
         self._stopwords = frozenset(self.settings.stopwords)
         self._words: Words = Words() if after is None else after[0]._words
-        read = [self._number(text) for text in texts]
-        self._terms = np.concatenate([np.empty(0, np.int32), *read])
-        self._lengths = np.array([len(passage) for passage in read], np.int32)
+        self._terms, self._lengths = self._read(texts)
         if after is not None:
             self._follow(*after)
         if len(self._lengths) != len(ids):
@@ -148,9 +147,13 @@ class LexicalRetriever:
             RequestError: k is below 1, or the mask does not fit this index.
         """
         require_k(k)
-        return [self.rank(self.scores(query), k, allowed) for query in queries]
+        return [self.rank(scores, k, allowed) for scores in self.scores(queries)]
 
-    def scores(self, query: Query) -> Float32:
+    def scores(self, queries: Sequence[Query]) -> list[Float32]:
+        """(n,) BM25 of every passage, for each question."""
+        return [self.score(query) for query in queries]
+
+    def score(self, query: Query) -> Float32:
         """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
         scores = np.zeros(len(self.ids), np.float32)
         starts, weights = self._weights.indptr, self._weights
@@ -177,10 +180,15 @@ class LexicalRetriever:
         rows = np.flatnonzero(matching if allowed is None else matching & allowed)
         return rank_rows(self.name, self.ids, scores, rows, k)
 
-    def _number(self, text: str) -> Int32:
-        """Numbers of a passage's terms, new terms taking the next number."""
-        found = terms(text, self.settings.stemmer, self._stopwords)
-        return np.array([self._words.number(term) for term in found], np.int32)
+    def _read(self, texts: Iterable[str]) -> tuple[Int32, Int32]:
+        """Numbers of the terms of texts, new terms taking the next number, and how many of each."""
+        numbers = _TermNumbers(self._words, self.settings.stemmer, self._stopwords)
+        terms, lengths = array("i"), array("i")
+        for text in texts:
+            own = [number for number in map(numbers.__getitem__, _words(text)) if number >= 0]
+            terms.extend(own)
+            lengths.append(len(own))
+        return np.array(terms, np.int32), np.array(lengths, np.int32)
 
     def _follow(self, before: "LexicalRetriever", source: Int64) -> None:
         """Lay what was read behind an earlier version's terms, and put all of it in order."""
@@ -239,7 +247,7 @@ def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()
         stemmer: "s" or "none".
         stopwords: Left out, compared before stemming.
     """
-    words = _WORD.findall(_POSSESSIVE.sub("", _fold(text)))
+    words = _words(text)
     kept = [word for word in words if word not in stopwords] if stopwords else words
     return [_singular(word) for word in kept] if stemmer == "s" else kept
 
@@ -247,6 +255,26 @@ def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()
 def content_terms(text: str) -> list[str]:
     """Terms of a text without English function and question words, as questions are read."""
     return terms(text, "s", _FUNCTION_TERMS)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(_POSSESSIVE.sub("", _fold(text)))
+
+
+class _TermNumbers(dict[str, int]):
+    """Word -> number of its term, -1 for a stop word; filled on first use."""
+
+    def __init__(self, words: Words, stemmer: str, stopwords: frozenset[str]) -> None:
+        super().__init__()
+        self._words, self._stemmer, self._stopwords = words, stemmer, stopwords
+
+    def __missing__(self, word: str) -> int:
+        if word in self._stopwords:
+            number = -1
+        else:
+            number = self._words.number(_singular(word) if self._stemmer == "s" else word)
+        self[word] = number
+        return number
 
 
 def _fold(text: str) -> str:

@@ -4,12 +4,13 @@ Passages are held in id order, so a smaller row is a smaller id, and "ties by id
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from backends.errors import BackendError
-from backends.types import Float16, Float32, Int32, Int64, Mask, Query, RankedHit, Ranking
+from backends.types import Float16, Float32, Float64, Int32, Int64, Mask, Query, RankedHit, Ranking
 
 
 class RequestError(BackendError, ValueError):
@@ -80,30 +81,32 @@ def top_rows(scores: NDArray[np.floating], k: int) -> Int64:
     Returns:
         (min(k, n),) positions into `scores`.
     """
+    chosen = np.arange(len(scores))
     if k < len(scores):
-        # The cut may fall inside a group of equal scores: everything above it is in, and of the
-        # group itself the smallest positions.
-        cut = np.partition(scores, len(scores) - k)[len(scores) - k]
-        above = np.flatnonzero(scores > cut)
-        level = np.flatnonzero(scores == cut)[: k - len(above)]
-        chosen = np.concatenate([above, level])
-    else:
-        chosen = np.arange(len(scores))
-    return chosen[np.lexsort((chosen, -scores[chosen]))].astype(np.int64, copy=False)
+        # Ascending, with all of a group of equal scores that the cut falls into.
+        chosen = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])
+    return chosen[np.argsort(-scores[chosen], kind="stable")[:k]]
 
 
 def rank_rows(
     retriever: str,
     ids: Sequence[str],
     scores: NDArray[np.floating],
-    rows: Int64,
+    rows: Int64 | None,
     k: int,
     *,
     degraded: str = "",
 ) -> Ranking:
-    """The best k of the candidate rows (ascending), by the (n,) scores of all passages."""
-    best = rows[top_rows(scores[rows], k)]
-    return make_ranking(retriever, ids, best, scores[best], candidates=len(rows), degraded=degraded)
+    """The best k by the (n,) scores of all passages.
+
+    Args:
+        rows: Candidates, ascending; None for all passages.
+    """
+    best = top_rows(scores, k) if rows is None else rows[top_rows(scores[rows], k)]
+    candidates = len(scores if rows is None else rows)
+    return make_ranking(
+        retriever, ids, best, scores[best], candidates=candidates, degraded=degraded
+    )
 
 
 def make_ranking(
@@ -138,6 +141,8 @@ def make_ranking(
 
 _SIGN_AND_VALUE = np.array(0x8FFFFFFF, np.uint32).view(np.int32)
 _HALFWAY = np.float32(2.0**56)
+_ROWS_AT_ONCE = 128
+"""Rows that are worked on together: they stay in the cache."""
 
 
 def products(vectors: Float32, query: Float32) -> Float32:
@@ -151,6 +156,25 @@ def products(vectors: Float32, query: Float32) -> Float32:
         (n,) float32.
     """
     result: Float32 = np.vecdot(vectors, query)
+    return result
+
+
+def products_of_all(vectors: Float32, queries: Float32) -> Float32:
+    """`products` of every query, equal to the last bit: rows stay in the cache for all of them.
+
+    Args:
+        vectors: (n, d).
+        queries: (b, d).
+
+    Returns:
+        (b, n) float32.
+    """
+    result = np.empty((len(queries), len(vectors)), np.float32)
+    # One query needs each row once.
+    step = _ROWS_AT_ONCE if len(queries) > 1 else max(1, len(vectors))
+    for start in range(0, len(vectors), step):
+        part = slice(start, start + step)
+        np.vecdot(vectors[None, part], queries[:, None], out=result[:, part])
     return result
 
 
@@ -169,10 +193,14 @@ def half_products(vectors: Float16, rows: Int64, query: Float32) -> Float32:
     Returns:
         (m,) float32, equal to those of the rows converted to float32.
     """
-    bits = vectors.view(np.int16).take(rows, axis=0).astype(np.int32)
-    bits <<= 13
-    bits &= _SIGN_AND_VALUE
-    result: Float32 = np.vecdot(bits.view(np.float32), query * _HALFWAY)
+    halves, scaled = vectors.view(np.int16), query * _HALFWAY
+    result = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        bits = halves.take(rows[part], axis=0).astype(np.int32)
+        bits <<= 13
+        bits &= _SIGN_AND_VALUE
+        np.vecdot(bits.view(np.float32), scaled, out=result[part])
     result *= _HALFWAY
     return result
 
@@ -187,10 +215,29 @@ def ragged(lengths: Int32 | Int64, order: Int64) -> Int64:
     Returns:
         One place for each element.
     """
-    starts = np.cumsum(lengths, dtype=np.int64) - lengths
-    taken = lengths[order]
-    shift = starts[order] - (np.cumsum(taken, dtype=np.int64) - taken)
-    return np.repeat(shift, taken) + np.arange(taken.sum(), dtype=np.int64)
+    return spans(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), order)
+
+
+def spans(starts: Int32 | Int64, chosen: Int32 | Int64) -> Int64:
+    """Where the elements of some lists lie, end to end, in the order of the lists that are chosen.
+
+    Args:
+        starts: (n + 1,) list i lies at starts[i]:starts[i + 1].
+        chosen: (k,) lists.
+
+    Returns:
+        One place for each element.
+    """
+    first = starts[chosen].astype(np.int64)
+    lengths = starts[chosen + 1] - first
+    ends = np.cumsum(lengths)
+    return np.repeat(first - (ends - lengths), lengths) + np.arange(lengths.sum(), dtype=np.int64)
+
+
+def sums(places: Int32 | Int64, values: NDArray[np.floating], size: int) -> Float64:
+    """(size,) sum of the values at each place, added up in their order."""
+    found: NDArray[Any] = np.bincount(places, weights=values, minlength=size)
+    return found
 
 
 def distinct(values: Int64) -> Int64:

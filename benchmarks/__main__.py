@@ -29,6 +29,7 @@ OTHERS = (
     "load",
     "log_replay",
     "min_feedback",
+    "plain_dense",
     "reload_latency",
     "soak",
 )

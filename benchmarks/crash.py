@@ -434,7 +434,7 @@ def _digest(corpus: Corpus) -> str:
     digest = hashlib.blake2b(digest_size=16)
     entities, phrases = corpus.entities, corpus.phrases
     plain = [corpus.ids, corpus.documents, corpus.metadata, list(corpus.iter_texts())]
-    plain += [entities.names, phrases.names, list(corpus.iter_sentence_texts())]
+    plain += [list(entities.names), list(phrases.names), list(corpus.iter_sentence_texts())]
     digest.update(json.dumps(plain).encode())
     arrays: list[NDArray[Any]] = [corpus.chunks, corpus.vectors]
     arrays += [corpus.sentence_vectors, corpus.sentence_passage]

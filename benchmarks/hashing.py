@@ -7,20 +7,16 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
 
 import numpy as np
 
 from backends.types import Float32, Passage
 from featurizer.analyser import AnalyserSettings
-from featurizer.types import (
-    Analysis,
-    Parse,
-    PassageAnalysis,
-    QuestionMention,
-    SentenceAnalysis,
-    Steps,
-)
+from featurizer.types import EntityMention, Parse, PassageAnalysis, SentenceAnalysis, Steps
 
+T = TypeVar("T")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _CAPITALISED = re.compile(r"\b[A-Z]\w+")
 _LONG_WORD = re.compile(r"\b[a-z]{8,}\b")
@@ -126,20 +122,28 @@ class FakeAnalyser:
         """The same."""
         return self._hash.encode_surfaces_in_steps(surfaces)
 
-    def questions(
+    def encode_questions(self, texts: Sequence[str]) -> Float32:
+        """(n, d) unit vectors, in order."""
+        return self.encode_surfaces(texts)
+
+    def parse_questions(
         self,
         texts: Sequence[str],
-        wanted: Callable[[str], bool] | None = None,  # noqa: ARG002
         *,
-        syntax: bool = False,  # noqa: ARG002
-    ) -> list[Analysis]:
-        """One analysis per text, in order."""
-        return [self._question(text) for text in texts]
+        tokens: bool = False,  # noqa: ARG002
+    ) -> list[Parse]:
+        """One parse per text, in order, without tokens."""
+        found = []
+        for text in texts:
+            names = [EntityMention(name, "", (0, 0)) for name in _CAPITALISED.findall(text)]
+            found.append(Parse(text, (), tuple(names), ()))
+        return found
+
+    def beside(self, work: Callable[[], T]) -> Future[T]:
+        """Do something here."""
+        done: Future[T] = Future()
+        done.set_result(work())
+        return done
 
     def close(self) -> None:
         """Do nothing."""
-
-    def _question(self, text: str) -> Analysis:
-        names = dict.fromkeys(re.findall(r"\b[A-Z]\w+", text))
-        mentions = tuple(QuestionMention(name, "entity", None) for name in names)
-        return Analysis(Parse(text, (), (), ()), self.encode_surfaces([text])[0], mentions)

@@ -25,7 +25,7 @@ from backends.sources import DocumentSource
 from benchmarks import harness
 from benchmarks.harness import BenchmarkError, Table
 from featurizer.encoder import DEFAULT_ENCODER, locate_model
-from featurizer.spacy_parser import DEFAULT_PIPELINE
+from featurizer.spacy_pipeline import DEFAULT_PIPELINE
 from training.data.dataset import Dataset, read_dataset
 from training.evaluation.measures import ALL_EVIDENCE, MEASURES, Run, score
 

@@ -188,20 +188,36 @@ async def spent(client: Client, work: Awaitable[Sample]) -> tuple[Sample, dict[s
 
 @contextmanager
 def server(index: Path, *options: str, wye: Sequence[str] = WYE) -> Iterator[str]:
-    """A server of its own; its address, once it is ready.
+    """A `wye serve` of its own; its address, once it is ready.
 
     Raises:
         BenchmarkError: It ended, or was not ready in time.
     """
+    port = free_port()
+    command = [*wye, "serve", "--index", str(index), "--port", str(port), *options]
+    with running(command, port) as (url, _):
+        yield url
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [*wye, "serve", "--index", str(index), "--port", str(port), *options]
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(command: Sequence[str], port: int) -> Iterator[tuple[str, int]]:
+    """Address and process id of a server that is started for it, once it is ready.
+
+    Raises:
+        BenchmarkError: It ended, or was not ready in time.
+    """
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
         try:
             _wait(process, url)
-            yield url
+            yield url, process.pid
         finally:
             process.terminate()
 
@@ -210,14 +226,14 @@ def _wait(process: "subprocess.Popen[bytes]", url: str) -> None:
     give_up = time.monotonic() + PATIENCE
     while time.monotonic() < give_up:
         if process.poll() is not None:
-            raise BenchmarkError(f"wye serve ended with {process.returncode}; run it by hand.")
+            raise BenchmarkError(f"The server ended with {process.returncode}; run it by hand.")
         try:
             if httpx.get(f"{url}/ready").status_code == 200:
                 return
         except httpx.TransportError:
             pass
         time.sleep(0.1)
-    raise BenchmarkError(f"wye serve was not ready within {PATIENCE:.0f} s.")
+    raise BenchmarkError(f"The server was not ready within {PATIENCE:.0f} s.")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -23,8 +23,8 @@ from backends.trigraph.retriever import PUBLISHED, TriGraphRetriever, TriGraphSe
 from backends.types import Float64, Query, Retriever
 from benchmarks import harness
 from benchmarks.harness import Table
-from router.adapters import Questions
 from router.gateway import Gateway
+from router.reading import Reading
 from router.session import Session, Snapshot
 from router.settings import load_settings
 from router.types import Route
@@ -66,7 +66,11 @@ def run(given: argparse.Namespace) -> None:
     dataset = read_dataset(given.dataset, given.split)
     with harness.index_of(given) as folder, Session.open(load_settings(), folder) as session:
         texts = [question.text for question in dataset.questions]
-        queries = Questions(session.analyser).analyse(texts, lambda _: True).queries
+        reading = Reading(texts, lambda: session.analyser)
+        reading.encode()
+        reading.parse(range(len(texts)), tokens=False)
+        reading.find_mentions(range(len(texts)), lambda _: True)
+        queries = reading.queries
         harness.print_header(
             "Arms, given analysed questions",
             seed=given.seed,
@@ -96,12 +100,11 @@ def arms(snapshot: Snapshot) -> dict[str, Callable[[], Retriever]]:
         return DenseRetriever(snapshot.corpus.ids, snapshot.corpus.vectors, settings)
 
     def graph(walk: TriGraphSettings) -> Retriever:
-        return TriGraphRetriever(snapshot.corpus, walk, snapshot.lexical.scores)
+        return TriGraphRetriever(snapshot.corpus, walk, snapshot.lexical.score)
 
     return {
         "dense": lambda: snapshot.dense,
-        "dense, HNSW": lambda: dense(DenseSettings(kind="hnsw", scan_below=0)),
-        "dense, IVF-PQ": lambda: dense(DenseSettings(kind="ivfpq", scan_below=0)),
+        "dense, HNSW": lambda: dense(DenseSettings(kind="hnsw")),
         "lexical": lambda: snapshot.lexical,
         "graph": lambda: snapshot.graph,
         "graph, full walks": lambda: graph(replace(snapshot.graph.settings, walk="full")),
@@ -146,8 +149,7 @@ def opening(session: Session, question: str) -> dict[str, float]:
     start = perf_counter()
     snapshot = Snapshot(PassageStore.open(session.folder), session.settings)
     seconds["read the version"] = perf_counter() - start
-    questions = Questions(session.analyser)
-    gateway = Gateway(lambda: snapshot, lambda: questions, session.settings.fusion)
+    gateway = Gateway(lambda: snapshot, lambda: session.analyser, session.settings.fusion)
     for route in (Route.DENSE, Route.LEXICAL, Route.GRAPH):
         before = perf_counter()
         gateway.search([question], route, k=5)
@@ -169,7 +171,7 @@ def print_ablation(
     table = Table(["variant", *(name.rjust(20) for name in ABLATION)], width=30)
     baseline: Float64 | None = None
     for name, settings in variants:
-        lexical = snapshot.lexical.scores if settings.weighs_lexical else None
+        lexical = snapshot.lexical.score if settings.weighs_lexical else None
         try:
             graph = TriGraphRetriever(snapshot.corpus, settings, lexical)
             values = measure(graph, dataset, queries, ABLATION)

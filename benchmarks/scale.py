@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
-import faiss
 import numpy as np
 from scipy import sparse
 
@@ -20,6 +19,7 @@ from backends.dense import DenseRetriever, DenseSettings
 from backends.numerics import top_rows
 from backends.trigraph.pagerank import (
     COLUMNS,
+    Masses,
     personalized_pagerank,
     share_of_mentions,
     walk_on,
@@ -73,26 +73,19 @@ def run(given: argparse.Namespace) -> None:
 
 
 def print_dense(table: Table, vectors: Float32, asked: Float32, allowed: Mask) -> None:
-    """A row for FAISS's own flat index, and one for each kind of ours."""
+    """A row for each kind."""
     ids = [f"{row:09}" for row in range(len(vectors))]
-    flat = faiss.IndexFlatIP(vectors.shape[1])
-    build = harness.timed(lambda: flat.add(vectors))
-
-    def exact(part: Float32) -> list[set[int]]:
-        return [set(rows) for rows in flat.search(part, K)[1].tolist()]
-
-    truth = exact(asked)
-    size = vectors.nbytes / 1e6
-    table.row("FAISS flat", len(vectors), 1.0, build, size, *search_times(exact, asked), np.nan)
-    for kind in ("exact", "hnsw", "ivfpq"):
+    truth: list[set[int]] = []
+    for kind in ("exact", "hnsw"):
         start = perf_counter()
-        arm = DenseRetriever(ids, vectors, DenseSettings(kind=kind, scan_below=0))
+        arm = DenseRetriever(ids, vectors, DenseSettings(kind=kind))
         build = perf_counter() - start
 
         def search(part: Float32, arm: DenseRetriever = arm) -> list[set[int]]:
             return [{int(hit.id) for hit in r.hits} for r in arm.search(as_queries(part), K)]
 
         found = search(asked)
+        truth = truth or found
         recall = float(np.mean([len(a & b) / K for a, b in zip(found, truth, strict=True)]))
         filtered = [
             harness.timed(partial(arm.search, [query], K, allowed)) for query in as_queries(asked)
@@ -143,26 +136,25 @@ def time_walks(size: int, seed: int) -> list[float]:
     full: list[float] = []
     local: list[float] = []
     same = followed = 0
-    push(pushed, prior[:, [0]], entities[:, [0]], damping=DAMPING)  # makes room, once
+    push(pushed, prior[:, [0]], entities[:1], damping=DAMPING)  # makes room, once
     for column in range(WALKS):
-        one = prior[:, [column]], entities[:, [column]]
+        one = prior[:, [column]], entities[column : column + 1]
         start = perf_counter()
         swept = sweep(*one)
         full.append(perf_counter() - start)
         start = perf_counter()
         found = push(pushed, *one, damping=DAMPING)
         local.append(perf_counter() - start)
-        best = [set(top_rows(x.passages[:, 0], K).tolist()) for x in (swept, found)]
+        best = [set(top_rows(x[:, 0], K).tolist()) for x in (swept, found.passages)]
         same += len(best[0] & best[1])
-        followed += found.steps
+        followed += found.edges
     together = min(harness.timed(lambda: sweep(prior, entities)) for _ in range(2))
-    entity_edges = walk.from_entities, walk.to_entities
-    matrices = (*entity_edges, walk.shared_to_entities, walk.shared_to_passages)
+    matrices = walk.from_entities, walk.kernel
     arrays = [array for m in matrices for array in (m.data, m.indices, m.indptr)]
     return [
         counts.shape[1],
         counts.nnz,
-        sum(array.nbytes for array in (*arrays, walk.returned)) / 1e6,
+        sum(array.nbytes for array in (*arrays, walk.root, walk.returned)) / 1e6,
         float(np.median(full)) * 1e3,
         together / COLUMNS * 1e3,
         float(np.median(local)) * 1e3,
@@ -171,14 +163,14 @@ def time_walks(size: int, seed: int) -> list[float]:
     ]
 
 
-def mentions(passages: int, generator: np.random.Generator) -> sparse.csr_array:
+def mentions(passages: int, generator: np.random.Generator) -> sparse.csc_array:
     """How often each passage mentions each entity.
 
     A passage has about 12 mentions in 4 sentences, of which each repeats its passage's subject, an
     entity of the passage's own; the rest are drawn from a power law.
 
     Returns:
-        (passages, entities) CSR float32.
+        (passages, entities) float32.
     """
     common = ENTITIES_PER_PASSAGE * passages
     drawn = generator.poisson(MENTIONS - SENTENCES, passages)
@@ -188,7 +180,7 @@ def mentions(passages: int, generator: np.random.Generator) -> sparse.csr_array:
     where = (np.concatenate([rows, own]), np.concatenate([columns, common + own]))
     often = np.ones(len(where[0]), np.float32)
     often[len(rows) :] = SENTENCES
-    counts = sparse.csr_array((often, where), shape=(passages, common + passages))
+    counts = sparse.csc_array((often, where), shape=(passages, common + passages))
     counts.sum_duplicates()
     return counts
 
@@ -202,26 +194,23 @@ def power_law(count: int, size: int, generator: np.random.Generator) -> Int64:
 
 
 def restarts(
-    counts: sparse.csr_array, columns: int, generator: np.random.Generator
-) -> tuple[Float64, sparse.csc_array]:
+    counts: sparse.csc_array, columns: int, generator: np.random.Generator
+) -> tuple[Float64, list[Masses]]:
     """Restart masses with the sizes that default settings give real questions.
 
     Every passage has its similarity's share. The subjects of two passages, and eight entities that
     these mention, are active; where such a subject is a title, its passage has far more.
 
     Returns:
-        (n, columns) of the passages, (e, columns) of the entities.
+        (n, columns) of the passages, and of the entities for each column.
     """
     n = counts.shape[0]
     prior = np.clip(generator.normal(0.4, 0.12, (n, columns)), 0, 1) * 0.2
-    degree = np.bincount(counts.indices, minlength=counts.shape[1])
+    degree, by_passage = np.diff(counts.indptr), counts.tocsr()
     active: list[Int64] = []
     for column in range(columns):
         subjects = generator.choice(n, 2, replace=False)
         prior[subjects, column] += generator.uniform(1, 16, 2)
-        near = [counts.indices[counts.indptr[row] : counts.indptr[row + 1]] for row in subjects]
+        near = [by_passage[[row]].indices for row in subjects]
         active.append(np.unique(np.concatenate(near))[:10].astype(np.int64))
-    entities = np.concatenate(active)
-    mass = generator.uniform(0.35, 1.5, len(entities)) / degree[entities]
-    starts = np.cumsum([0, *(len(found) for found in active)])
-    return prior, sparse.csc_array((mass, entities, starts), shape=(counts.shape[1], columns))
+    return prior, [(own, generator.uniform(0.35, 1.5, len(own)) / degree[own]) for own in active]

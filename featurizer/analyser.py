@@ -4,7 +4,7 @@ import os
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
@@ -20,16 +20,15 @@ from featurizer.constituency.parser import (
 )
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
-from featurizer.spacy_parser import DEFAULT_PIPELINE, SpacyParser
+from featurizer.spacy_parser import SpacyParser
+from featurizer.spacy_pipeline import DEFAULT_PIPELINE
 from featurizer.stopwatch import Stopwatch
 from featurizer.types import (
-    Analysis,
     EntityMention,
     Float32,
     NounPhrase,
     Parse,
     PassageAnalysis,
-    QuestionMention,
     SentenceAnalysis,
     Span,
     Steps,
@@ -38,6 +37,7 @@ from featurizer.types import (
     finished,
 )
 
+T = TypeVar("T")
 Mentioned = TypeVar("Mentioned", EntityMention, NounPhrase)
 
 # Raise when a change here alters what is stored for the same passage and the same models.
@@ -108,7 +108,7 @@ class Analyser:
         self._trees = trees
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="encoder")
         self._syntax: SyntaxParser | None = None
-        self._clock = Stopwatch("parsing", "trees", "encoding")
+        self._clock = Stopwatch("parsing", "encoding")
 
     @property
     def seconds(self) -> Mapping[str, float]:
@@ -184,57 +184,38 @@ class Analyser:
         none: list[list[Span]] = [[]] * len(surfaces)
         return (yield from self.encoder.encode_in_steps(surfaces, none, STEP_TOKENS))[0]
 
-    def questions(
-        self,
-        texts: Sequence[str],
-        wanted: Callable[[str], bool] | None = None,
-        *,
-        syntax: bool = False,
-    ) -> list[Analysis]:
-        """Analyse questions: one parse each, and one encoder call for all beside it.
-
-        `seconds["encoding"]` is what was left of encoding once parsing and trees were done. The
-        time that a question takes is bounded, however long it is: see `constituency.parser`.
-
-        Args:
-            wanted: Says of an entity mention whether its vector will be needed; the graph needs
-                none for a mention that its vocabulary holds word for word. None wants none.
-            syntax: Whether tokens and trees are wanted as well; only then is the constituency
-                model loaded.
-
-        Raises:
-            ModelError: The constituency model is wanted, and missing or damaged.
-        """
+    def encode_questions(self, texts: Sequence[str]) -> Float32:
+        """(n, d) unit vectors of questions, in order."""
         prefix = self.settings.encoder.question_prefix
         # What is beyond a page is beyond the encoder's reach, and takes long to tokenise.
-        heads = [prefix + text[: self._page] for text in texts]
-        # The encoder computes without Python's lock, so the parser works beside it. A vector does
-        # not depend on what it is encoded with, so mentions may follow in a call of their own.
-        encoded = self._beside.submit(self.encoder.encode, heads)
-        with self._clock.stage("parsing"):
-            parses = self.parser.parse_questions(texts, tokens=syntax)
-        built: list[Syntax | None] = [None] * len(parses)
-        if syntax:
-            builder = self.syntax
-            with self._clock.stage("trees"):
-                built = [*builder.build(parses)]
-        named = {entity.text for parse in parses for entity in parse.entities}
-        asked = sorted(filter(wanted, named)) if wanted is not None else []
-        with self._clock.stage("encoding"):
-            vectors = encoded.result()
-            known = dict(zip(asked, self.encoder.encode(asked), strict=True)) if asked else {}
-        return [
-            Analysis(
-                parse,
-                vectors[row],
-                tuple(
-                    QuestionMention(text, kind, known.get(text) if kind == "entity" else None)
-                    for text, kind in _mentions(parse)
-                ),
-                built[row],
-            )
-            for row, parse in enumerate(parses)
-        ]
+        return self.encoder.encode([prefix + text[: self._page] for text in texts])
+
+    def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
+        """One parse per question, in order; with its tokens, if features are made of it.
+
+        The time that a question takes is bounded, however long it is: see `constituency.parser`.
+        """
+        return self.parser.parse_questions(texts, tokens=tokens)
+
+    def syntax_of(self, parses: Sequence[Parse], *, trees: bool = True) -> list[Syntax]:
+        """How questions are built, given their parses with tokens.
+
+        Args:
+            trees: Whether trees are wanted; only then is the constituency model loaded.
+
+        Raises:
+            ModelError: It is wanted, and missing or damaged.
+        """
+        if trees:
+            return self.syntax.build(parses)
+        return [Syntax(p.tokens, p.token_sentences, (), (), p.unread) for p in parses]
+
+    def beside(self, work: Callable[[], T]) -> Future[T]:
+        """Do something in a thread of its own, one thing after another.
+
+        The encoder computes without Python's lock, so it works there while the parser does here.
+        """
+        return self._beside.submit(work)
 
     def close(self) -> None:
         """End helper processes."""
@@ -395,8 +376,3 @@ def _within(mentions: Sequence[Mentioned], start: int, end: int) -> Sequence[Men
 
 def _begins(mention: EntityMention | NounPhrase) -> int:
     return mention.span[0]
-
-
-def _mentions(parse: Parse) -> list[tuple[str, str]]:
-    entities = [(entity.text, "entity") for entity in parse.entities]
-    return list(dict.fromkeys(entities + [(phrase.key, "phrase") for phrase in parse.phrases]))

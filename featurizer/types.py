@@ -143,27 +143,13 @@ class PassageAnalysis:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionMention:
-    """A stretch of a question that may name something in the corpus.
-
-    Attributes:
-        text: Surface of an entity, key of a noun phrase.
-        kind: "entity" or "phrase".
-        vector: (d,) float32 unit vector, or None when nobody asked for it.
-    """
-
-    text: str
-    kind: str
-    vector: Float32 | None
-
-
-@dataclass(frozen=True, slots=True)
 class Syntax:
     """How a question is built: the tokens of its one parse, and a tree over each sentence's.
 
     Attributes:
         sentences: Where each sentence begins and ends among the tokens.
-        trees: One for each sentence, ROOT on top, over its tokens and their tags.
+        trees: One for each sentence, ROOT on top, over its tokens and their tags; none where nobody
+            asked for them.
         flat: Whether each tree is flat for want of a better; see `constituency.parser`.
         unread: Characters at the end of the text that no token stands for.
     """
@@ -173,19 +159,3 @@ class Syntax:
     trees: tuple[Tree, ...]
     flat: tuple[bool, ...]
     unread: int
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """A question: one parse, one encoder call.
-
-    Attributes:
-        vector: (d,) float32, unit length.
-        mentions: Entities, then noun phrases, each once, in order of appearance.
-        syntax: Tokens and trees, when they were asked for.
-    """
-
-    parse: Parse
-    vector: Float32
-    mentions: tuple[QuestionMention, ...]
-    syntax: Syntax | None = None

@@ -1,9 +1,8 @@
-"""One batch of questions against one version: analysed once, and each arm asked once for each."""
+"""One batch of questions against one version: each arm asked once for each."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from time import perf_counter
 from typing import Protocol
 
 import numpy as np
@@ -11,9 +10,10 @@ import numpy as np
 from backends.trigraph.explanation import Explanation
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float32, Float64, Mask, Query, Ranking, Retriever
-from featurizer.constituency.tree import Tree
-from router.adapters import Questions
-from router.types import AnalysedQuestions, ArmResults, Route
+from featurizer.registry import FEATURE_NAMES
+from router.query_performance import CHEAP_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS, signals
+from router.reading import Reading
+from router.types import ArmResults, Route
 
 
 class TextArm(Retriever, Protocol):
@@ -24,8 +24,8 @@ class TextArm(Retriever, Protocol):
         """Whether `rank` of `scores` is what `search` gives; an approximate index skips most."""
         ...
 
-    def scores(self, query: Query) -> Float32:
-        """(n,) scores of every passage."""
+    def scores(self, queries: Sequence[Query]) -> list[Float32]:
+        """(n,) scores of every passage, for each question."""
         ...
 
     def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
@@ -63,7 +63,7 @@ class GraphArm(Protocol):
         ...
 
     def batch(self, queries: Sequence[Query], allowed: Mask | None) -> GraphBatch:
-        """Questions to be asked together."""
+        """Questions to be asked together; each is read when it is first asked for."""
         ...
 
 
@@ -101,67 +101,84 @@ class Batch:
 
     Seeds, scores of all passages, rankings and walks are kept for as long as the batch, so that
     nothing is computed twice for a question. Questions are named by their place in the batch.
+
+    Attributes:
+        reading: What the models found so far.
     """
 
-    def __init__(self, arms: Arms, questions: Sequence[str], filter_: object | None) -> None:
-        """Nothing is analysed or searched yet.
+    def __init__(
+        self, arms: Arms, reading: Reading, filter_: object | None, ahead: Sequence[Route] = ()
+    ) -> None:
+        """Nothing is read or searched yet.
+
+        Args:
+            ahead: Arms that are likely to be asked in the end.
 
         Raises:
             FilterError: The filter is not well formed.
         """
-        self.questions = questions
-        self.seconds: list[dict[str, float]] = [{} for _ in questions]
+        self.reading = reading
         self._arms = arms
         self._allowed = arms.allowed(filter_)
-        self._analysed: AnalysedQuestions | None = None
+        # The graph's prior is made of similarities.
+        self._ahead = {*ahead, *([Route.DENSE] if Route.GRAPH in ahead else [])}
         self._graph: GraphBatch | None = None
-        self._asks_graph = self._walks_all = False
+        self._starts: dict[int, tuple[SeedStats, ...]] = {}
         self._rankings: dict[Route, dict[int, tuple[int, Ranking]]] = {}
         self._scores: dict[Route, dict[int, Float32]] = {Route.DENSE: {}, Route.LEXICAL: {}}
+        self._signals = np.full((len(reading.questions), len(CHEAP_SIGNALS)), np.nan)
 
-    @property
-    def features(self) -> Float64:
-        """(n, d) features of the questions; `analyse` must have been asked for them."""
-        if self._analysed is None or self._analysed.features is None:
-            raise ValueError("these questions were analysed without features")
-        return self._analysed.features
+    def prepare(self, places: Sequence[int], arms: Collection[Route]) -> None:
+        """Have the models read what these arms go by, as far as they have not."""
+        if Route.GRAPH in arms:
+            self._read(places, tokens=False, vectors=True)
+        if not {Route.DENSE, Route.GRAPH}.isdisjoint(arms):
+            self.reading.encode()
+        if Route.GRAPH in arms:
+            self.reading.find_mentions(places, self._arms.graph.needs_vector)
 
-    @property
-    def trees(self) -> Sequence[tuple[Tree, ...]]:
-        """Of the sentences of each question; empty where the features have none."""
-        return () if self._analysed is None else self._analysed.trees
-
-    def analyse(
-        self, analyser: Questions, arms: Sequence[Route], *, features: bool = False
-    ) -> None:
-        """Run the models once over all questions.
+    def columns(
+        self, places: Sequence[int], names: Sequence[str], depth: int, *, trees: bool = False
+    ) -> Float64:
+        """(len(places), len(NAMES)) what a router looks at, NaN for what it has not asked for.
 
         Args:
-            arms: That will be asked about every question.
-            features: Whether the router's features are wanted; it may ask the graph as well.
+            names: Columns that it looks at next.
+            depth: Hits of the dense list, if that is looked at.
+            trees: Whether trees of questions that are parsed are wanted as well.
         """
-        self._walks_all = Route.GRAPH in arms
-        self._asks_graph = features or self._walks_all
-        wanted = self._arms.graph.needs_vector if self._asks_graph else None
-        self._analysed = analyser.analyse(self.questions, wanted, features=features)
-        for stage, seconds in self._analysed.seconds.items():
-            self._share(stage, seconds, range(len(self.questions)))
-
-    def use_words_alone(self) -> None:
-        """Where no arm needs a vector, nothing needs to be analysed."""
-        empty = np.zeros(0, np.float32)
-        self._analysed = AnalysedQuestions([Query(text, empty) for text in self.questions])
+        wanted = frozenset(names)
+        syntax = wanted.intersection(FEATURE_NAMES)
+        own = [name for name in CHEAP_SIGNALS if name in wanted]
+        if syntax:
+            self._read(places, tokens=True, vectors=bool(own or self._ahead))
+        features = self.reading.features(places, syntax, trees=trees)
+        if own:
+            arms = () if wanted.isdisjoint(DENSE_SIGNALS) else (Route.DENSE,)
+            seeds = not wanted.isdisjoint(SEED_SIGNALS)
+            evidence = self.results(arms, places, depth, seeds=seeds)
+            columns = [CHEAP_SIGNALS.index(name) for name in own]
+            with self.stage("routing", places):
+                self._signals[np.ix_(places, columns)] = signals(evidence, own)
+        return np.concatenate([features, self._signals[places]], axis=1)
 
     def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         """Where the graph's walk starts for some of the questions, known without walking."""
+        self.prepare(places, (Route.GRAPH,))
         with self.stage("seeds", places):
-            return [self._on_graph.seeds(place) for place in places]
+            self._starts.update((place, self._on_graph.seeds(place)) for place in places)
+        return [self._starts[place] for place in places]
+
+    def known_seeds(self, place: int) -> tuple[SeedStats, ...] | None:
+        """The same if anybody asked for them."""
+        return self._starts.get(place)
 
     def search(self, arm: Route, places: Sequence[int], depth: int) -> list[Ranking]:
         """What an arm finds for some of the questions; what it found before is not sought again."""
         known = self._rankings.setdefault(arm, {})
         missing = [place for place in places if known.get(place, (0,))[0] < depth]
         if missing:
+            self.prepare(missing, (arm,))
             with self.stage(arm, missing):
                 found = self._ask(arm, missing, depth)
             known.update((p, (depth, ranking)) for p, ranking in zip(missing, found, strict=True))
@@ -177,8 +194,9 @@ class Batch:
         """
         starts = self.seeds(places) if seeds or Route.GRAPH in arms else [()] * len(places)
         found = {arm: self.search(arm, places, depth) for arm in arms}
+        queries = self.reading.queries
         return [
-            ArmResults(self._query(p), starts[row], {arm: of[row] for arm, of in found.items()})
+            ArmResults(queries[p], starts[row], {arm: of[row] for arm, of in found.items()})
             for row, p in enumerate(places)
         ]
 
@@ -195,48 +213,48 @@ class Batch:
         with self.stage("explaining", [place]):
             return self._on_graph.explain(place, ranking)
 
-    @contextmanager
-    def stage(self, name: str, places: Sequence[int]) -> Iterator[None]:
+    def stage(self, name: str, places: Sequence[int]) -> AbstractContextManager[None]:
         """Count the time of what runs inside, shared equally by these questions."""
-        start = perf_counter()
-        yield
-        self._share(str(name), perf_counter() - start, places)
+        return self.reading.stage(str(name), places)
 
     @property
     def _on_graph(self) -> GraphBatch:
         if self._graph is None:
-            queries = [self._query(place) for place in range(len(self.questions))]
-            self._graph = self._arms.graph.batch(queries, self._allowed)
+            self._graph = self._arms.graph.batch(self.reading.queries, self._allowed)
         return self._graph
+
+    def _read(self, places: Sequence[int], *, tokens: bool, vectors: bool) -> None:
+        """Parse, and encode beside it if vectors will be wanted too."""
+        if vectors:
+            self.reading.encode_beside(self._score)
+        self.reading.parse(places, tokens=tokens)
+
+    def _score(self, vectors: Float32) -> None:
+        """Score all passages for the text arms, beside the parser: the graph's prior takes that."""
+        for arm in (Route.DENSE, Route.LEXICAL):
+            if self._keeps(arm):
+                queries = list(map(Query, self.reading.questions, vectors))
+                self._scores[arm].update(enumerate(self._text_arm(arm).scores(queries)))
+
+    def _keeps(self, arm: Route) -> bool:
+        """Whether scores of all passages are worth keeping, since the graph is likely to follow."""
+        return {arm, Route.GRAPH} <= self._ahead and self._text_arm(arm).scores_all
+
+    def _text_arm(self, arm: Route) -> TextArm:
+        return self._arms.dense if arm == Route.DENSE else self._arms.lexical
 
     def _ask(self, arm: Route, places: Sequence[int], depth: int) -> list[Ranking]:
         if arm == Route.GRAPH:
             dense, lexical = self._scores[Route.DENSE], self._scores[Route.LEXICAL]
             return self._on_graph.search(places, depth, dense, lexical)
-        retriever = self._arms.dense if arm == Route.DENSE else self._arms.lexical
-        keeps = retriever.scores_all and self._asks_graph
-        if arm == Route.DENSE and len(places) > 1:
-            # Several questions are scanned together faster than one by one, so scores of their
-            # own are only worth it where the graph is certain to need them.
-            keeps = keeps and self._walks_all
-        if not keeps:
-            queries = [self._query(place) for place in places]
-            return retriever.search(queries, depth, self._allowed)
-        kept = self._scores[arm]
-        for place in places:
-            if place not in kept:
-                kept[place] = retriever.scores(self._query(place))
-        return [retriever.rank(kept[place], depth, self._allowed) for place in places]
-
-    def _query(self, place: int) -> Query:
-        if self._analysed is None:
-            raise ValueError("these questions were not analysed yet")
-        return self._analysed.queries[place]
-
-    def _share(self, stage: str, seconds: float, places: Sequence[int]) -> None:
-        for place in places:
-            own = self.seconds[place]
-            own[stage] = own.get(stage, 0.0) + seconds / len(places)
+        retriever, kept, queries = self._text_arm(arm), self._scores[arm], self.reading.queries
+        if self._keeps(arm):
+            missing = [place for place in places if place not in kept]
+            scores = retriever.scores([queries[place] for place in missing])
+            kept.update(zip(missing, scores, strict=True))
+        if all(place in kept for place in places):
+            return [retriever.rank(kept[place], depth, self._allowed) for place in places]
+        return retriever.search([queries[place] for place in places], depth, self._allowed)
 
 
 def _cut(ranking: Ranking, depth: int) -> Ranking:

@@ -7,13 +7,12 @@ constant, or `graph_weights`, which looks at each question's seeds and walk.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from backends.types import Float64, RankedHit, Ranking
+from backends.types import Float64, Int64, Ranking
 from router.errors import FusionError, SettingsError
 from router.query_performance import log_share, signals
 from router.scorer import sigmoid
@@ -21,6 +20,9 @@ from router.types import ARMS, ArmResults, FusedHit, Route, Source
 
 GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = ("seed_title_uniqueness", "graph_margin_5")
 """What a `GraphWeightModel` weighs, in order; more of either never speaks against the graph."""
+
+ROUNDING = 1e-12
+"""Of the highest sum: sums in floating point are no farther off."""
 
 METHODS = ("adaptive", "convex", "rrf")
 _FORMER_METHODS = {"trust": "adaptive", "blend": "convex"}
@@ -53,9 +55,7 @@ def fuse(
     kept = _weighted(rankings, weights)
     if not (math.isfinite(rrf_k) and rrf_k >= 0):
         raise FusionError(f"rrf_k is {rrf_k}; use a finite number, 0 or more (60 is usual).")
-    return _added_up(
-        [(ranking, [w / (rrf_k + hit.rank) for hit in ranking.hits]) for ranking, w in kept], k
-    )
+    return _added_up([(one, w / (rrf_k + np.arange(1.0, len(one.hits) + 1))) for one, w in kept], k)
 
 
 def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: int) -> Ranking:
@@ -82,7 +82,7 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
     for ranking, weight in _weighted(rankings, weights):
         values = scaled(ranking)
         floor = _floor(ranking, values)
-        parts.append((ranking, [weight * (value - floor) for value in values]))
+        parts.append((ranking, weight * (values - floor)))
     return _added_up(parts, k)
 
 
@@ -107,8 +107,8 @@ def score_weights(
     }
 
 
-def scaled(ranking: Ranking) -> list[float]:
-    """Scores of a ranking on the scale of its arm, in order.
+def scaled(ranking: Ranking) -> Float64:
+    """(m,) scores of a ranking on the scale of its arm, in order.
 
     Raises:
         FusionError: The ranking is of no arm known here.
@@ -119,25 +119,25 @@ def scaled(ranking: Ranking) -> list[float]:
             f"There is no scale for the scores of '{ranking.retriever}'; "
             f"combine {', '.join(_SCALES)}, or fuse by rank."
         )
-    return scale([hit.score for hit in ranking.hits])
+    return scale(np.array([hit.score for hit in ranking.hits]))
 
 
-_SCALES: Mapping[str, Callable[[Sequence[float]], list[float]]] = {
-    Route.DENSE: list,
-    Route.LEXICAL: lambda scores: [s / scores[0] if scores[0] > 0 else 0.0 for s in scores],
-    Route.GRAPH: lambda scores: [log_share(score, scores[0]) for score in scores],
+_SCALES: Mapping[str, Callable[[Float64], Float64]] = {
+    Route.DENSE: np.asarray,
+    Route.LEXICAL: lambda scores: scores / (scores.max(initial=0.0) or 1.0),
+    Route.GRAPH: lambda scores: log_share(scores, scores.max(initial=0.0)),
 }
 
 
-def _floor(ranking: Ranking, values: Sequence[float]) -> float:
+def _floor(ranking: Ranking, values: Float64) -> float:
     """What a passage has that the list lacks, at most."""
-    if not values:
+    if not len(values):
         return 0.0
     whole = len(ranking.hits) >= ranking.candidates
-    return 0.0 if whole and ranking.retriever == Route.LEXICAL else values[-1]
+    return 0.0 if whole and ranking.retriever == Route.LEXICAL else float(values[-1])
 
 
-def _added_up(parts: Sequence[tuple[Ranking, Sequence[float]]], k: int) -> Ranking:
+def _added_up(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
     """Order passages by the sum of what each list adds to them, equal sums by id.
 
     Args:
@@ -148,30 +148,48 @@ def _added_up(parts: Sequence[tuple[Ranking, Sequence[float]]], k: int) -> Ranki
     """
     if k < 1:
         raise FusionError(f"k is {k}; ask for at least 1 hit.")
-    found: defaultdict[str, list[tuple[Ranking, RankedHit, float]]] = defaultdict(list)
-    for ranking, shares in parts:
-        for hit, share in zip(ranking.hits, shares, strict=True):
-            found[hit.id].append((ranking, hit, share))
-    scored = [(math.fsum(share for _, _, share in own), id_) for id_, own in found.items()]
-    scored.sort(key=lambda item: (-item[0], item[1]))
+    place: dict[str, int] = {}
+    columns = [[place.setdefault(hit.id, len(place)) for hit in one.hits] for one, _ in parts]
+    shares, ranks = np.zeros((len(parts), len(place))), np.zeros((len(parts), len(place)), int)
+    for row, (own, (_, values)) in enumerate(zip(columns, parts, strict=True)):
+        shares[row, own], ranks[row, own] = values, np.arange(1, len(own) + 1)
+    ids = list(place)
+    scored = sorted(
+        (-math.fsum(shares[:, column].tolist()), ids[column], column)
+        for column in _foremost(shares.sum(axis=0), k).tolist()
+    )
     # Where one arm has nothing to say, the others are asked for that very reason.
     degraded = {f"{one.retriever}: {one.degraded}" for one, _ in parts}
     silent = all(one.degraded for one, _ in parts)
     return Ranking(
         retriever="fusion",
         hits=tuple(
-            FusedHit(id_, score, rank, _sources(found[id_]))
-            for rank, (score, id_) in enumerate(scored[:k], start=1)
+            FusedHit(id_, -lower, rank, _sources(parts, shares[:, column], ranks[:, column]))
+            for rank, (lower, id_, column) in enumerate(scored[:k], start=1)
         ),
         candidates=max(ranking.candidates for ranking, _ in parts),
         degraded="; ".join(sorted(degraded)) if silent else "",
     )
 
 
-def _sources(found: Sequence[tuple[Ranking, RankedHit, float]]) -> tuple[Source, ...]:
+def _foremost(totals: Float64, k: int) -> Int64:
+    """Places of the k highest, and of all that may be as high once their sums are rounded once."""
+    if k >= len(totals):
+        return np.arange(len(totals))
+    cut = np.partition(totals, len(totals) - k)[len(totals) - k]
+    return np.flatnonzero(totals >= cut - ROUNDING * totals.max())
+
+
+def _sources(
+    parts: Sequence[tuple[Ranking, Float64]], shares: Float64, ranks: Int64
+) -> tuple[Source, ...]:
+    """The lists that hold one passage, which gave it these shares at these ranks (0: not there)."""
+    found = zip(parts, ranks.tolist(), shares.tolist(), strict=True)
     return tuple(
         sorted(
-            Source(ranking.retriever, hit.rank, hit.score, share) for ranking, hit, share in found
+            Source(one.retriever, rank, one.hits[rank - 1].score, share)
+            for (one, _), rank, share in found
+            if rank
         )
     )
 
@@ -199,18 +217,18 @@ def _weighted(rankings: Sequence[Ranking], weights: Sequence[float]) -> list[tup
 
 
 def _check_list(ranking: Ranking) -> None:
-    seen: set[str] = set()
-    for place, hit in enumerate(ranking.hits, start=1):
-        if hit.rank != place:
-            raise FusionError(
-                f"Place {place} of '{ranking.retriever}' says rank {hit.rank}; "
-                "fuse whole rankings, best first, one for each arm."
-            )
-        if hit.id in seen:
-            raise FusionError(
-                f"Passage '{hit.id}' is twice in '{ranking.retriever}'; a ranking lists it once."
-            )
-        seen.add(hit.id)
+    ranks, ids = [hit.rank for hit in ranking.hits], [hit.id for hit in ranking.hits]
+    if ranks != list(range(1, len(ranks) + 1)):
+        place = next(place for place, rank in enumerate(ranks, start=1) if place != rank)
+        raise FusionError(
+            f"Place {place} of '{ranking.retriever}' says rank {ranks[place - 1]}; "
+            "fuse whole rankings, best first, one for each arm."
+        )
+    if len(set(ids)) < len(ids):
+        twice = next(id_ for id_ in ids if ids.count(id_) > 1)
+        raise FusionError(
+            f"Passage '{twice}' is twice in '{ranking.retriever}'; a ranking lists it once."
+        )
 
 
 @dataclass(frozen=True, slots=True)

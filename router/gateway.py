@@ -4,15 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from backends.trigraph.retriever import in_parts
-from backends.types import Ranking
-from router.adapters import Questions
+from backends.trigraph.seeds import SeedStats
+from backends.types import Float64, Ranking
+from featurizer.analyser import Analyser
+from featurizer.constituency.tree import Tree
 from router.batch import Arms, Batch
 from router.errors import ModelFileError, QuestionError
 from router.explain import summary
 from router.fusion import FusionSettings, fuse_all, fuse_text, lists_of
 from router.model import RoutingModel
-from router.query_performance import with_corpus, without_corpus
-from router.types import ARMS, ArmResults, Decision, Reply, Route, TimedArmResults, with_trees
+from router.query_performance import without_corpus
+from router.reading import Reading
+from router.types import ARMS, Decision, Reply, Route, TimedArmResults
 
 EMPTY_INDEX = "the index is empty"
 SEEN = 5
@@ -35,7 +38,7 @@ class Gateway:
     def __init__(
         self,
         arms: Callable[[], Arms],
-        analyser: Callable[[], Questions],
+        analyser: Callable[[], Analyser],
         fusion: FusionSettings,
         model: Callable[[], RoutingModel] = no_router,
     ) -> None:
@@ -47,7 +50,7 @@ class Gateway:
             model: The router; not asked for where the route is given.
         """
         self._arms = arms
-        self._questions = analyser
+        self._reader = analyser
         self._model = model
         self._fusion = fusion
 
@@ -87,16 +90,17 @@ class Gateway:
             return [_of_empty_index(question, route, arms.version) for question in questions]
         replies: list[Reply] = []
         for part in in_parts(questions, len(arms)):
-            batch = Batch(arms, part, filter)
+            reading = Reading(part, self._reader)
+            decisions: list[Decision] = []
             if route == Route.AUTO:
+                batch = Batch(arms, reading, filter, self._fusion.arms())
                 depth = max(k, self._fusion.depth)
                 decisions = self._decide(
                     batch, max_latency_ms=max_latency_ms, explain=explain, depth=depth
                 )
-                chosen = [decision.route for decision in decisions]
             else:
-                self._read(batch, lists_of(route, self._fusion))
-                decisions, chosen = [], [route] * len(part)
+                batch = Batch(arms, reading, filter, lists_of(route, self._fusion))
+            chosen = [decision.route for decision in decisions] or [route] * len(part)
             scores = [decision.score for decision in decisions] or [None] * len(part)
             rankings = self._rankings(batch, chosen, scores, k)
             replies += [
@@ -105,7 +109,7 @@ class Gateway:
                     route=chosen[place],
                     ranking=rankings[place],
                     arms=batch.arms_of(place),
-                    seconds=batch.seconds[place],
+                    seconds=reading.seconds[place],
                     version=arms.version,
                     explanation=batch.explain(place, rankings[place]) if explain else None,
                     decision=decisions[place] if decisions else None,
@@ -140,7 +144,9 @@ class Gateway:
             decision
             for part in in_parts(questions, len(arms))
             for decision in self._decide(
-                Batch(arms, part, filter), max_latency_ms=max_latency_ms, explain=explain
+                Batch(arms, Reading(part, self._reader), filter),
+                max_latency_ms=max_latency_ms,
+                explain=explain,
             )
         ]
 
@@ -151,6 +157,8 @@ class Gateway:
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
     ) -> list[TimedArmResults]:
         """What every arm says to each question, with nothing chosen or fused: for replay.
+
+        Models and arms run one after another, so that the time of each stage is its own.
 
         Args:
             depth: Hits of each arm, at least 1.
@@ -165,48 +173,47 @@ class Gateway:
         arms = self._arms()
         found: list[TimedArmResults] = []
         for part in in_parts(questions, len(arms)):
-            batch = Batch(arms, part, filter)
-            self._read(batch, ARMS)
-            results = batch.results(ARMS, range(len(part)), depth)
-            found += map(TimedArmResults, results, batch.seconds)
+            reading, places = Reading(part, self._reader), range(len(part))
+            batch = Batch(arms, reading, filter, ARMS)
+            reading.encode()
+            results = batch.results(ARMS, places, depth)
+            found += map(TimedArmResults, results, reading.seconds)
         return found
-
-    def _read(self, batch: Batch, arms: Sequence[Route]) -> None:
-        """Analyse questions that all go to the same arms."""
-        if tuple(arms) == (Route.LEXICAL,):
-            batch.use_words_alone()
-        else:
-            batch.analyse(self._questions(), arms)
 
     def _decide(
         self, batch: Batch, *, max_latency_ms: float | None, explain: bool, depth: int = SEEN
     ) -> list[Decision]:
-        model = self._model()
-        batch.analyse(self._questions(), (), features=True)
-        everyone = range(len(batch.questions))
-        seen = None
-        if model.asks_corpus:
-            seen = batch.results([Route.DENSE], everyone, max(depth, SEEN), seeds=True)
-        with batch.stage("routing", everyone):
-            own = batch.features
-            columns = without_corpus(own) if seen is None else with_corpus(own, seen)
-            chosen = model.decide(columns, max_latency_ms=max_latency_ms, explain=explain)
-        return _in_words(with_trees(chosen, batch.trees), seen) if explain else chosen
+        depth = max(depth, SEEN)
+        decisions = _in_steps(
+            self._model(),
+            batch.reading,
+            lambda places, names: batch.columns(places, names, depth, trees=explain),
+            max_latency_ms=max_latency_ms,
+            explain=explain,
+        )
+        if not explain:
+            return decisions
+        return [
+            _in_words(decision, batch.reading.trees(place), batch.known_seeds(place))
+            for place, decision in enumerate(decisions)
+        ]
 
     def _rankings(
         self, batch: Batch, chosen: Sequence[Route], scores: Sequence[float | None], k: int
     ) -> list[Ranking]:
         """One ranking for each question; those with the same route are worked on together."""
         found: dict[int, Ranking] = {}
-        for route in Route:
+        arms = {route: lists_of(route, self._fusion) for route in Route if route in chosen}
+        walks = [place for place, route in enumerate(chosen) if Route.GRAPH in arms[route]]
+        if walks:
+            batch.prepare(walks, (Route.GRAPH,))
+        for route, lists in arms.items():
             places = [place for place, own in enumerate(chosen) if own == route]
-            if not places:
-                continue
             if route in ARMS:
                 rankings = batch.search(route, places, k)
             else:
                 depth = max(k, self._fusion.depth)
-                results = batch.results(lists_of(route, self._fusion), places, depth)
+                results = batch.results(lists, places, depth)
                 with batch.stage("fusing", places):
                     if route == Route.HYBRID:
                         rankings = fuse_text(results, self._fusion, k)
@@ -217,9 +224,36 @@ class Gateway:
         return [found[place] for place in range(len(chosen))]
 
 
+def _in_steps(
+    model: RoutingModel,
+    reading: Reading,
+    columns: Callable[[Sequence[int], Sequence[str]], Float64],
+    *,
+    max_latency_ms: float | None,
+    explain: bool,
+) -> list[Decision]:
+    """A decision for each question, as soon as the router is sure of it.
+
+    Args:
+        columns: Finds the columns of these names for the questions at these places.
+    """
+    found: dict[int, Decision] = {}
+    open_: Sequence[int] = range(len(reading.questions))
+    for step, names in enumerate(model.needs, start=1):
+        seen = columns(open_, names)
+        decide = model.decide if step == len(model.needs) else model.decide_early
+        with reading.stage("routing", open_):
+            decisions = decide(seen, max_latency_ms=max_latency_ms, explain=explain)
+        found.update((p, own) for p, own in zip(open_, decisions, strict=True) if own is not None)
+        open_ = [place for place in open_ if place not in found]
+        if not open_:
+            break
+    return [found[place] for place in range(len(reading.questions))]
+
+
 def decide_without_index(
     questions: Sequence[str],
-    analyser: Questions,
+    analyser: Analyser,
     model: RoutingModel,
     *,
     max_latency_ms: float | None = None,
@@ -238,25 +272,26 @@ def decide_without_index(
             "This router also looks at what the corpus says to a question. "
             "Name the index: --index DIR, or WYE_INDEX."
         )
-    if not questions:
-        return []
-    asked = analyser.analyse(questions, features=True)
-    if asked.features is None:
-        raise ValueError("features were asked for and not given")
-    columns = without_corpus(asked.features)
-    chosen = model.decide(columns, max_latency_ms=max_latency_ms, explain=explain)
-    return _in_words(with_trees(chosen, asked.trees)) if explain else chosen
+    reading = Reading(questions, lambda: analyser)
+    decisions = _in_steps(
+        model,
+        reading,
+        lambda places, names: without_corpus(reading.features(places, names, trees=explain)),
+        max_latency_ms=max_latency_ms,
+        explain=explain,
+    )
+    if not explain:
+        return decisions
+    return [
+        _in_words(decision, reading.trees(place), None) for place, decision in enumerate(decisions)
+    ]
 
 
 def _in_words(
-    decisions: Sequence[Decision], seen: Sequence[ArmResults] | None = None
-) -> list[Decision]:
-    """Decisions with what explains them as text."""
-    seeds = [None] * len(decisions) if seen is None else [one.seeds for one in seen]
-    return [
-        replace(decision, summary=summary(decision, named))
-        for decision, named in zip(decisions, seeds, strict=True)
-    ]
+    decision: Decision, trees: Sequence[Tree], seeds: Sequence[SeedStats] | None
+) -> Decision:
+    """A decision with the trees of its question, and with what explains it as text."""
+    return replace(decision, trees=tuple(map(str, trees)), summary=summary(decision, seeds))
 
 
 def check(questions: Sequence[str], k: int) -> None:

@@ -33,11 +33,30 @@ class RoutingModel:
         """Whether it looks at what the corpus says, so that deciding takes an index."""
         return asks_corpus(self.scorer.names)
 
+    @property
+    def needs(self) -> tuple[tuple[str, ...], ...]:
+        """Columns that it looks at, in steps from the cheapest.
+
+        Those of a later step are found for the questions alone that `decide_early` leaves open.
+        """
+        return (self.scorer.names,)
+
     def with_policy(self, policy: Policy) -> "RoutingModel":
         """The same scorer under another policy."""
         changed = copy(self)  # a scorer and its explainer take no policy
         changed.policy = policy
         return changed
+
+    def decide_early(
+        self, features: Float64, *, max_latency_ms: float | None = None, explain: bool = False
+    ) -> list[Decision | None]:
+        """A decision for each question of which no later step is needed; None for the others.
+
+        Args:
+            features: As for `decide`, NaN for the columns of later steps.
+        """
+        del max_latency_ms, explain
+        return [None] * len(features)
 
     def decide(
         self,

@@ -27,6 +27,7 @@ LEAST_SHARE = 1e-6
 TOP = 5
 """How many passages of a list margins and agreement look at: what a reader is given."""
 
+TITLE_SIGNALS = ("seed_title_value", "seed_title_uniqueness")
 SEED_SIGNALS = (
     "seed_count",
     "seed_hit_rate",
@@ -36,8 +37,7 @@ SEED_SIGNALS = (
     "seed_lower_case",
     "seed_degree",
     "seed_specificity",
-    "seed_title_value",
-    "seed_title_uniqueness",
+    *TITLE_SIGNALS,
 )
 DENSE_SIGNALS = ("dense_best", "dense_margin_2", "dense_margin_5")
 LEXICAL_SIGNALS = ("lexical_margin_2", "lexical_margin_5")
@@ -103,14 +103,15 @@ def signals(evidence: Sequence[ArmResults], names: Sequence[str] = SIGNAL_NAMES)
     return matrix
 
 
-def log_share(score: float, best: float) -> float:
+def log_share(scores: Float64, best: float) -> Float64:
     """ln(score / best), at least ln(LEAST_SHARE); 0 where the best is not above 0."""
-    return math.log(max(score / best, LEAST_SHARE)) if best > 0 else 0.0
+    return np.log(np.maximum(scores / best, LEAST_SHARE)) if best > 0 else np.zeros_like(scores)
 
 
 def _groups() -> list[tuple[tuple[str, ...], Callable[[ArmResults], Sequence[float]]]]:
     return [
-        (SEED_SIGNALS, _of_seeds),
+        (SEED_SIGNALS[: -len(TITLE_SIGNALS)], _of_seeds),
+        (TITLE_SIGNALS, _of_titles),
         (DENSE_SIGNALS, _of_dense),
         (LEXICAL_SIGNALS, _of_lexical),
         (GRAPH_SIGNALS, _of_graph),
@@ -122,7 +123,6 @@ def _of_seeds(evidence: ArmResults) -> Sequence[float]:
     seeds = evidence.seeds
     mentions = {m.text.casefold() for m in evidence.query.mentions if m.kind == "entity"}
     found = {seed.mention.casefold() for seed in seeds}
-    titled = [seed for seed in seeds if seed.titles]
     lower_case = sum(seed.mention == seed.mention.lower() for seed in seeds)
     return (
         math.log1p(len(seeds)),
@@ -133,6 +133,12 @@ def _of_seeds(evidence: ArmResults) -> Sequence[float]:
         lower_case / len(seeds) if seeds else 0.0,
         math.log1p(min((seed.passages for seed in seeds), default=0)),
         max((seed.value / seed.passages for seed in seeds), default=0.0),
+    )
+
+
+def _of_titles(evidence: ArmResults) -> Sequence[float]:
+    titled = [seed for seed in evidence.seeds if seed.titles]
+    return (
         max((seed.value for seed in titled), default=0.0),
         max((seed.value / seed.titles for seed in titled), default=0.0),
     )
@@ -151,7 +157,7 @@ def _of_lexical(evidence: ArmResults) -> Sequence[float]:
 
 def _of_graph(evidence: ArmResults) -> Sequence[float]:
     scores = _scores(evidence, Route.GRAPH)
-    logs = [log_share(score, scores[0]) for score in scores[:TOP]]
+    logs = log_share(np.array(scores[:TOP]), scores[0] if scores else 0.0).tolist()
     return _difference(logs, 2), _difference(logs, TOP)
 
 

@@ -19,7 +19,6 @@ from backends.store.snapshot import Corpus, read_corpus
 from backends.trigraph.retriever import TriGraphRetriever
 from backends.types import Mask, Passage, Retriever
 from featurizer.analyser import Analyser, AnalyserSettings
-from router.adapters import Questions
 from router.gateway import Gateway, decide_without_index
 from router.model import RoutingModel
 from router.model_files import load_router, read_policy
@@ -158,7 +157,7 @@ class Snapshot:
                 self._graph = TriGraphRetriever(
                     self.corpus,
                     settings,
-                    self.lexical.scores if settings.weighs_lexical else None,
+                    self.lexical.score if settings.weighs_lexical else None,
                     self._before._graph if self._before else None,
                 )
             return self._graph
@@ -314,7 +313,7 @@ class Session:
         """What answers questions; a new one at each call, so that none keeps a version alive."""
         return Gateway(
             arms=lambda: self.snapshot,
-            analyser=lambda: Questions(self.analyser),
+            analyser=lambda: self.analyser,
             fusion=self.settings.fusion,
             model=lambda: self.router,
         )
@@ -362,14 +361,15 @@ class Session:
     ) -> IngestReport:
         """Bring the index up to date with passages; see `backends.store.ingest.ingest`.
 
-        The version in view stays as it is until `reload`.
+        The version in view stays as it is until `reload`. Of the report's seconds, what is analysed
+        is told apart: "parse" (the wait for it, where several processes do it) and "encode".
 
         Raises:
             BackendError: The index cannot be written.
             ModelError: A model is missing or damaged.
         """
-        own = self.settings.ingest
-        return ingest(
+        own, before = self.settings.ingest, dict(self.analyser.seconds)
+        report = ingest(
             PassageStore.open(self.folder),
             passages,
             self.analyser,
@@ -377,6 +377,10 @@ class Session:
             entity_vectors=own.entity_vectors,
             progress=progress,
         )
+        after, seconds = self.analyser.seconds, report.seconds
+        parse, encode = (after[stage] - before[stage] for stage in ("parsing", "encoding"))
+        told = {"read": seconds["read"], "parse": parse, "encode": encode}
+        return replace(report, seconds={**told, "write": seconds["write"]})
 
     def reload(self) -> "Session | None":
         """A session of the newest version with the same models; None while this is the newest.
@@ -452,7 +456,7 @@ def decide(
     """
     return decide_without_index(
         questions,
-        Questions(models.analyser(settings.analyser)),
+        models.analyser(settings.analyser),
         open_router(settings, models),
         max_latency_ms=max_latency_ms,
         explain=explain,

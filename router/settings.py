@@ -116,6 +116,7 @@ RETIRED: Mapping[str, str] = {
     **retire("INGEST", "BATCH_PASSAGES", FIXED),
     **retire("INGEST", "ENTITY_VECTORS", "Index with --entity-vectors, or set WYE_PRESET."),
     **retire("DENSE", "SCAN_BELOW OVERFETCH SEED HNSW_LINKS HNSW_BUILD IVF_LISTS PQ_BYTES", FIXED),
+    **retire("DENSE", "IVF_PROBES", "IVF-PQ is gone; take WYE_DENSE__KIND=hnsw."),
     **retire("LEXICAL", "METHOD STOPWORDS", FIXED),
     **retire(
         "GRAPH",

@@ -1,13 +1,12 @@
 """What this folder gives to those above it: a route, and where a fused hit came from."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from backends.errors import suggestion
-from backends.types import Float64, Query, RankedHit, Ranking
-from featurizer.constituency.tree import Tree
+from backends.types import Query, RankedHit, Ranking
 from router.errors import PolicyError, QuestionError
 
 if TYPE_CHECKING:
@@ -121,23 +120,6 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class AnalysedQuestions:
-    """Questions as the models see them.
-
-    Attributes:
-        queries: One for each question, in order.
-        features: (n, d) float64, what the router scores; None when it was not asked for.
-        trees: Of the sentences of each question, that the features are made of; empty without.
-        seconds: Wall time by stage, of stages that were run.
-    """
-
-    queries: Sequence[Query]
-    features: Float64 | None = None
-    trees: Sequence[tuple[Tree, ...]] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class ArmResults:
     """One question with what was found for it.
 
@@ -234,18 +216,3 @@ class Decision:
     trees: tuple[str, ...] = ()
     simple: Route | None = None
     summary: str = ""
-
-
-def with_trees(decisions: Sequence[Decision], trees: Sequence[Sequence[Tree]]) -> list[Decision]:
-    """Decisions with the trees of their questions.
-
-    Args:
-        decisions: In the order of the questions.
-        trees: Of each question's sentences; empty leaves the decisions as they are.
-    """
-    if not trees:
-        return list(decisions)
-    return [
-        replace(decision, trees=tuple(str(tree) for tree in own))
-        for decision, own in zip(decisions, trees, strict=True)
-    ]

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from fastapi import FastAPI
+from opentelemetry.trace import NoOpTracerProvider
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
@@ -123,6 +124,7 @@ def build(
         redoc_url=None,
         lifespan=_lifespan,
         telemetry={
+            "tracing": not isinstance(traces, NoOpTracerProvider),
             "tracer_provider": traces,
             "metrics": False,
             "logs": False,

@@ -283,14 +283,25 @@ async def unless_gone(gone: Awaitable[object], wanted: Awaitable[Result]) -> Res
     Raises:
         Problem: They went away.
     """
-    work = asyncio.ensure_future(wanted)
+    task = asyncio.current_task()
+    if task is None:
+        raise ValueError("there is no task to cancel")
+    before, is_over, has_left = task.cancelling(), False, False
+
+    def leave(_: object) -> None:
+        nonlocal has_left
+        if not is_over:
+            has_left = task.cancel()
+
     leaving = asyncio.ensure_future(gone)
+    leaving.add_done_callback(leave)
     try:
-        await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if work.done():
-            return work.result()
-        raise Problem(499, "gone", "The client went away before there was an answer.")
+        return await wanted
+    except asyncio.CancelledError:
+        if has_left and task.uncancel() <= before:
+            raise Problem(499, "gone", "The client went away before there was an answer.") from None
+        raise
     finally:
+        is_over = True
+        leaving.remove_done_callback(leave)
         leaving.cancel()
-        if not work.done():
-            work.cancel()

@@ -35,7 +35,7 @@ Errors = tuple[type[Exception], ...]
 
 COMMANDS: Mapping[Callable[..., None], str] = {
     index: "wye index my-corpus --index my-index",
-    delete: "wye delete --document note-1 --index my-index --dry-run",
+    delete: "wye delete --document tower.txt --index my-index --dry-run",
     info: "wye info --index my-index",
     search: 'wye search "Who designed the Iron Bridge?" --index demo-index',
     route: 'wye route "Who designed the Iron Bridge?" --index demo-index',

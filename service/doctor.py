@@ -12,8 +12,6 @@ from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 
-import httpx2 as httpx
-
 from backends.errors import BackendError
 from backends.store.index import PassageStore
 from featurizer.errors import FeaturizerError
@@ -224,6 +222,8 @@ def _generator(settings: ServiceSettings) -> str:
     own = settings.generator
     if not own.url:
         return "None; answers are quoted from passages (WYE_GENERATOR__URL names one)."
+    import httpx2 as httpx  # noqa: PLC0415 - `wye serve` looks here for the rest
+
     key = own.key.get_secret_value()
     headers = {"authorization": f"Bearer {key}"} if key else {}
     address = own.url.rstrip("/") + "/models"

@@ -8,6 +8,7 @@ import json
 import logging
 import sys
 import time
+from functools import lru_cache
 from textwrap import indent
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from backends.files import VISIBLE
 
 LOG = logging.getLogger("wye")
 
+_JSON = json.JSONEncoder(default=str)
 # What a record has of itself; everything else was given as `extra`.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
@@ -32,7 +34,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             event["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(event, default=str)
+        return _JSON.encode(event)
 
 
 class TextLines(logging.Formatter):
@@ -64,5 +66,9 @@ def _extra(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _time_of(record: logging.LogRecord) -> str:
-    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-    return f"{seconds}.{int(record.msecs):03d}Z"
+    return f"{_second(int(record.created))}.{int(record.msecs):03d}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(number: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(number))

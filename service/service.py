@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import perf_counter, time
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Request
 from opentelemetry.trace import Tracer
@@ -31,6 +31,8 @@ from service.refresh import Refresher
 from service.schemas.stats import RecentQuestion
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
 from service.settings import LONGEST_DEADLINE_MS, ServiceSettings
+
+T = TypeVar("T")
 
 _THREADS = 4
 _STALLED_SECONDS = 10.0
@@ -178,16 +180,11 @@ class Service:
                 422 for a request that cannot be answered, 499 when the client went away.
         """
         seconds = self._admit(params.collection, params.route, deadline_ms)
-        params = replace(params, filter=ASKING.get().within(params.filter))
-        tasks = [
-            asyncio.ensure_future(self._submit(request, params, text, seconds))
-            for text in questions
-        ]
-        try:
-            found = await unless_gone(gone(request), asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
+        key = ASKING.get()
+        if key.filter:
+            params = replace(params, filter=key.within(params.filter))
+        work = [self._submit(request, params, text, seconds) for text in questions]
+        found = await unless_gone(gone(request), _all(work))
         results = cast("list[SearchResult]", found)
         for result in results:
             self._record(result)
@@ -202,7 +199,9 @@ class Service:
             Problem: As of `search`.
         """
         seconds = self._admit(params.collection, Route.AUTO, deadline_ms)
-        params = replace(params, filter=ASKING.get().within(params.filter))
+        key = ASKING.get()
+        if key.filter:
+            params = replace(params, filter=key.within(params.filter))
         work = self._submit(request, params, question, seconds)
         return cast("Decision", await unless_gone(gone(request), work))
 
@@ -318,7 +317,7 @@ class Service:
         if self.request_log is None:
             return False
         try:
-            self.request_log.write(kind, request_id, values())
+            self.request_log.write(kind, request_id, {"key": ASKING.get().name, **values()})
             fault = ""
         except OSError as error:
             self.metrics.log_lines_lost.inc()
@@ -331,6 +330,18 @@ class Service:
                 LOG.info("request log written again", extra=extra)
         self.log_fault = fault
         return not fault
+
+
+async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of what runs side by side; the first error ends the others."""
+    if len(work) == 1:
+        return [await work[0]]
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def service_of(request: Request) -> Service:

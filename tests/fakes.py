@@ -1,13 +1,13 @@
 """Analysers without models, for every test that is about what surrounds them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from benchmarks.hashing import FakeAnalyser
 from featurizer.analyser import AnalyserSettings
 from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
-from featurizer.types import Analysis, Syntax
+from featurizer.types import Parse, Syntax
 
 
 class ReadingAnalyser(FakeAnalyser):
@@ -21,17 +21,19 @@ class ReadingAnalyser(FakeAnalyser):
     def syntax_fingerprint(self) -> dict[str, str]:
         return self.syntax.fingerprint
 
-    def questions(
-        self,
-        texts: Sequence[str],
-        wanted: Callable[[str], bool] | None = None,
-        *,
-        syntax: bool = False,
-    ) -> list[Analysis]:
-        read: list[Syntax | None] = [*self.syntax.parse(texts)] if syntax else [None] * len(texts)
+    def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
+        named = super().parse_questions(texts)
+        if not tokens:
+            return named
+        read = self.syntax.parser.parse_questions(texts, tokens=True)
         return [
-            replace(self._question(text), syntax=own) for text, own in zip(texts, read, strict=True)
+            replace(own, entities=fake.entities, phrases=())
+            for own, fake in zip(read, named, strict=True)
         ]
+
+    def syntax_of(self, parses: Sequence[Parse], *, trees: bool = True) -> list[Syntax]:
+        del trees
+        return self.syntax.build(parses)
 
 
 @lru_cache(maxsize=1)

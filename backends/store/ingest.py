@@ -40,7 +40,7 @@ class IngestReport:
         removed: Stored chunks that their document no longer has.
         repeated: Passages left out because their document came up before in the same ingest.
         interrupted: Ctrl-C ended it early; run it again to do the rest.
-        seconds: Wall time by stage: read (the source), analyse (parse and encode), write.
+        seconds: Wall time by stage: read (the source), analyse (or of it parse and encode), write.
     """
 
     added: int = 0

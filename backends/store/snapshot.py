@@ -23,6 +23,7 @@ from backends.store.entity_vectors import EntityVectorCache
 from backends.store.index import PassageStore
 from backends.store.versions import reading
 from backends.types import Float16, Float32, Int32, Int64, Passage
+from backends.words import Strings
 
 _TEXT_BLOCK = 4096
 
@@ -39,7 +40,7 @@ class Mentions:
 
     sentence: Int32
     code: Int32
-    names: tuple[str, ...]
+    names: Strings
 
 
 @dataclass(frozen=True)
@@ -101,13 +102,17 @@ class Corpus:
             texts: list[str] = taken["text"].to_pylist()
         return texts
 
+    def rows(self, ids: Sequence[str]) -> list[int]:
+        """Rows of passages by id, in the order asked for; ids that it lacks are left out."""
+        places = [(id_, bisect_left(self.ids, id_)) for id_ in ids]
+        return [row for id_, row in places if row < len(self.ids) and self.ids[row] == id_]
+
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         """Passages of this version by id, in the order asked for, their texts read from disk.
 
         Ids that it lacks are left out.
         """
-        places = [(id_, bisect_left(self.ids, id_)) for id_ in ids]
-        rows = [row for id_, row in places if row < len(self.ids) and self.ids[row] == id_]
+        rows = self.rows(ids)
         metadata = self._metadata.take(pa.array(rows, pa.int64())).to_pylist()
         return [
             Passage(
@@ -335,7 +340,7 @@ class _MentionReader:
     def add_mentions(self, mentions: Mentions, sentences: int) -> None:
         """Take in those of an earlier version."""
         self._counts.append(_counts(mentions.sentence, sentences))
-        names = pa.array(mentions.names, pa.string())
+        names = mentions.names.array
         self._names.append(pa.DictionaryArray.from_arrays(pa.array(mentions.code), names))
 
     def read(self, sentences: Int64) -> Mentions:
@@ -352,7 +357,7 @@ class _MentionReader:
         return Mentions(
             sentence=np.repeat(np.arange(len(sentences), dtype=np.int32), counts[sentences]),
             code=code[taken],
-            names=tuple(names.take(pa.array(by_name)).to_pylist()),
+            names=Strings(names.take(pa.array(by_name))),
         )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
+from backends.numerics import spans
 from backends.types import Float32, Float64, Int32, Int64
 
 Similarity = Callable[[Int64], Float32]
@@ -57,15 +58,15 @@ class MentionGraph:
     """Who mentions whom, as two plain adjacency lists.
 
     Attributes:
-        sentence_starts: (e + 1,) int64; entity j's sentences lie at starts[j]:starts[j + 1].
+        sentence_starts: (e + 1,) int32; entity j's sentences lie at starts[j]:starts[j + 1].
         sentences: Rows of sentences, ascending within an entity.
-        entity_starts: (s + 1,) int64; likewise a sentence's entities.
+        entity_starts: (s + 1,) int32; likewise a sentence's entities.
         entities: Entities, ascending within a sentence.
     """
 
-    sentence_starts: Int64
+    sentence_starts: Int32
     sentences: Int32
-    entity_starts: Int64
+    entity_starts: Int32
     entities: Int32
 
     @classmethod
@@ -76,10 +77,10 @@ class MentionGraph:
         by_sentence = mentions.copy()
         by_sentence.sort_indices()
         return cls(
-            by_entity.indptr.astype(np.int64),
-            by_entity.indices.astype(np.int32),
-            by_sentence.indptr.astype(np.int64),
-            by_sentence.indices.astype(np.int32),
+            by_entity.indptr,
+            by_entity.indices,
+            by_sentence.indptr,
+            by_sentence.indices,
         )
 
     def sentences_of(self, entity: int) -> Int32:
@@ -114,7 +115,7 @@ def bridge(
     value, weight = dict(seeds), dict(seeds)
     level = dict.fromkeys(seeds, 1)
     bridges: dict[int, Bridge] = {}
-    known: dict[int, tuple[Int32, Float32]] = {}
+    known: dict[int, tuple[Int64, Float32]] = {}
     used: set[int] = set()
     reached = dict(seeds)
     for step in range(2, steps + 1):
@@ -152,23 +153,23 @@ def _compare_sentences(
     graph: MentionGraph,
     entities: list[int],
     similarity: Similarity,
-    known: dict[int, tuple[Int32, Float32]],
+    known: dict[int, tuple[Int64, Float32]],
 ) -> None:
     """Compare the sentences of entities with the question, in one call for all of them."""
-    # Entities share few sentences: to compare one twice costs less than to find it.
-    lists = [graph.sentences_of(entity) for entity in entities]
-    if not lists:
+    if not entities:
         return
+    # Entities share few sentences: to compare one twice costs less than to find it.
+    chosen = np.array(entities, np.int64)
+    ends = np.cumsum(graph.sentence_starts[chosen + 1] - graph.sentence_starts[chosen])[:-1]
+    sentences = graph.sentences[spans(graph.sentence_starts, chosen)].astype(np.int64)
     # A copy, for sentences will be struck out in it.
-    sigma = similarity(np.concatenate(lists).astype(np.int64)).copy()
-    start = 0
-    for entity, sentences in zip(entities, lists, strict=True):
-        known[entity] = (sentences, sigma[start : start + len(sentences)])
-        start += len(sentences)
+    sigma = similarity(sentences).copy()
+    lists = zip(np.split(sentences, ends), np.split(sigma, ends), strict=True)
+    known.update(zip(entities, lists, strict=True))
 
 
 def _best_unused(
-    sentences: Int32, sigma: Float32, used: set[int], count: int
+    sentences: Int64, sigma: Float32, used: set[int], count: int
 ) -> list[tuple[int, float]]:
     """Best sentences first, of equal ones the lower row; each that is looked at is struck out.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from backends.numerics import spans
 from backends.store.snapshot import Corpus
 from backends.trigraph.bridging import Activation, Bridge
 from backends.trigraph.graph import TriGraph
@@ -111,13 +112,14 @@ def explain_entities(
 ) -> tuple[EntityNote, ...]:
     """Active entities by level, then by weight, with the sentences that led to them."""
     bridges = _explain_bridges(graph, corpus, list(activation.bridges.items()))
+    passages_of = graph.passages_of
     notes = [
         EntityNote(
             graph.display_names.of(entity),
             level,
             value,
             weight,
-            int(graph.passages_of[entity]),
+            int(passages_of[entity]),
             bridges.get(entity),
         )
         for entity, level, value, weight in zip(
@@ -138,20 +140,25 @@ def explain_passages(
 
     Args:
         graph: The Tri-Graph.
-        ids: Of the ranked passages.
-        rows: Their rows.
+        ids: Of all passages.
+        rows: Of the ranked ones.
         activation: The active entities.
         mass: (2, n) shares of the restart mass and of the settled mass.
     """
-    weight = dict(zip(activation.entities.tolist(), activation.weight.tolist(), strict=True))
-    notes = []
-    for id_, row in zip(ids, rows, strict=True):
-        start, end = graph.counts.indptr[row], graph.counts.indptr[row + 1]
-        active = [e for e in graph.counts.indices[start:end].tolist() if e in weight]
-        active.sort(key=lambda e: (-weight[e], e))
-        names = tuple(graph.display_names.of(e) for e in active)
-        notes.append(PassageNote(id_, float(mass[0, row]), float(mass[1, row]), names))
-    return tuple(notes)
+    order = np.lexsort((activation.entities, -activation.weight))
+    active = activation.entities[order]
+    starts = graph.counts.indptr
+    passages = graph.counts.indices[spans(starts, active)]
+    names = np.repeat(active, starts[active + 1] - starts[active])
+    return tuple(
+        PassageNote(
+            ids[row],
+            float(mass[0, row]),
+            float(mass[1, row]),
+            tuple(map(graph.display_names.of, names[passages == row].tolist())),
+        )
+        for row in rows
+    )
 
 
 def _explain_bridges(

@@ -24,6 +24,7 @@ from backends.trigraph.linking import (
     normalise,
 )
 from backends.types import Int32, Int64, Mask
+from backends.words import Strings
 
 # A noun phrase ties passages together when it recurs, and says nothing when it is everywhere.
 MIN_PHRASE_PASSAGES = 2
@@ -58,23 +59,19 @@ class TriGraph:
     Attributes:
         keys: e entity keys, ascending.
         is_phrase: (e,) whether an entity is known as a noun phrase only.
-        counts: (n, e + j) CSR float32, C: how often passage i mentions entity j. A chunk edge
+        counts: (n, e + j) CSC float32, C: how often passage i mentions entity j. A chunk edge
             counts as one mention in both of its chunks, so walks may cross from chunk to chunk.
         mentions: M: which sentence mentions which entity.
-        passages_of: (e,) int64 number of passages that mention an entity.
         titled: (e, n) CSR bool: passages whose title an entity is.
-        index: Key -> entity.
         name_words: Their names in words, for the version after.
         normalised: What all this was made from, for the version after.
     """
 
-    keys: list[str]
+    keys: Strings
     is_phrase: Mask
-    counts: sparse.csr_array
+    counts: sparse.csc_array
     mentions: MentionGraph
-    passages_of: Int64
     titled: sparse.csr_array
-    index: dict[str, int]
     names: NameTrie
     display_names: DisplayNames
     name_words: NameWords
@@ -84,13 +81,17 @@ class TriGraph:
         """How many entities there are."""
         return len(self.keys)
 
+    @property
+    def passages_of(self) -> Int32:
+        """(e,) number of passages that mention an entity."""
+        return np.diff(self.counts.indptr[: len(self) + 1])
+
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
     """Entity numbers of what the corpus calls things; -1 where a name is no entity."""
 
-    keys: list[str]
-    index: dict[str, int]
+    keys: Strings
     surface: Int64  # of each named-entity surface
     phrase: Int64  # of each noun phrase
     title_passage: Int64  # passage of each title
@@ -121,7 +122,7 @@ def assemble(
     rows = name_words(
         numbers.keys,
         normalised.words,
-        (before[1].index, before[1].name_words) if before and same else None,
+        (before[1].keys, before[1].name_words) if before and same else None,
     )
     size = len(numbers.keys)
     named = np.zeros(size, bool)
@@ -144,9 +145,7 @@ def assemble(
         is_phrase=~named,
         counts=_with_chunk_edges(corpus, counts),
         mentions=MentionGraph.of(mentions),
-        passages_of=np.diff(counts.tocsc().indptr).astype(np.int64),
         titled=_titled(corpus, numbers, size),
-        index=numbers.index,
         names=trie,
         display_names=DisplayNames(
             corpus,
@@ -176,8 +175,7 @@ def _number(corpus: Corpus, settings: AssemblySettings, normalised: NormalisedCo
     if phrases:
         phrase[:] = [index[key] if key in kept else -1 for key in phrases]
     return _Numbers(
-        keys,
-        index,
+        Strings(keys),
         np.array([index.get(key, -1) for key in normalised.surfaces], np.int64),
         phrase,
         np.array(title_passage, np.int64),
@@ -230,25 +228,25 @@ def _pairs(entries: Int64, size: int) -> Int64:
 
 
 def _matrix(pairs: Int64, rows: int, size: int) -> sparse.csr_array:
-    where = (pairs // max(size, 1), pairs % max(size, 1))
+    where = ((pairs // max(size, 1)).astype(np.int32), (pairs % max(size, 1)).astype(np.int32))
     return sparse.csr_array((np.ones(len(pairs), np.float32), where), shape=(rows, size))
 
 
 def _counts(
     corpus: Corpus, numbers: _Numbers, tagged: Int64, found_pairs: Int64, size: int
-) -> sparse.csr_array:
+) -> sparse.csc_array:
     """C: tagged mentions, the title once, and one for each sentence in which a name was found."""
     owner = corpus.sentence_passage.astype(np.int64)
     rows = [owner[tagged[0]], numbers.title_passage, owner[found_pairs // max(size, 1)]]
     columns = [tagged[1], numbers.title_entity, found_pairs % max(size, 1)]
-    where = (np.concatenate(rows), np.concatenate(columns))
+    where = (np.concatenate(rows).astype(np.int32), np.concatenate(columns).astype(np.int32))
     ones = np.ones(len(where[0]), np.float32)
-    counts = sparse.csr_array((ones, where), shape=(len(corpus), size))
+    counts = sparse.csc_array((ones, where), shape=(len(corpus), size))
     counts.sum_duplicates()
     return counts
 
 
-def _with_chunk_edges(corpus: Corpus, counts: sparse.csr_array) -> sparse.csr_array:
+def _with_chunk_edges(corpus: Corpus, counts: sparse.csc_array) -> sparse.csc_array:
     """A further column for each pair of consecutive chunks of one document."""
     if not corpus.chunks.any():
         return counts
@@ -258,16 +256,16 @@ def _with_chunk_edges(corpus: Corpus, counts: sparse.csr_array) -> sparse.csr_ar
         for a, b in pairwise(order)
         if corpus.documents[a] == corpus.documents[b] and corpus.chunks[b] == corpus.chunks[a] + 1
     ]
-    rows = np.array(pairs, np.int64).reshape(-1, 2)
-    columns = np.repeat(np.arange(len(rows), dtype=np.int64), 2)
+    rows = np.array(pairs, np.int32).reshape(-1, 2)
+    columns = np.repeat(np.arange(len(rows), dtype=np.int32), 2)
     ones = np.ones(len(columns), np.float32)
-    chunk_edges = sparse.csr_array((ones, (rows.ravel(), columns)), shape=(len(corpus), len(rows)))
-    return sparse.csr_array(sparse.hstack([counts, chunk_edges], format="csr"))
+    chunk_edges = sparse.csc_array((ones, (rows.ravel(), columns)), shape=(len(corpus), len(rows)))
+    return sparse.csc_array(sparse.hstack([counts, chunk_edges], format="csc"))
 
 
 def _titled(corpus: Corpus, numbers: _Numbers, size: int) -> sparse.csr_array:
     ones = np.ones(len(numbers.title_entity), bool)
-    where = (numbers.title_entity, numbers.title_passage)
+    where = (numbers.title_entity.astype(np.int32), numbers.title_passage.astype(np.int32))
     titled = sparse.csr_array((ones, where), shape=(size, len(corpus)))
     titled.sum_duplicates()
     titled.sort_indices()

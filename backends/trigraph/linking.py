@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from backends.numerics import ragged
 from backends.store.snapshot import Corpus
 from backends.types import Int32, Int64, Mask
 from backends.words import (
     SentenceWords,
+    Strings,
     Words,
     entity_key,
     is_informative,
@@ -49,8 +52,8 @@ class NormalisedCorpus:
 
     words: Words
     sentences: SentenceWords
-    surfaces: Sequence[str]
-    phrases: Sequence[str]
+    surfaces: Strings
+    phrases: Strings
     titles: Sequence[tuple[str, ...]]
 
 
@@ -91,10 +94,10 @@ def normalise(
     )
 
 
-def _keys(names: Sequence[str], known: Sequence[str], keys: Sequence[str]) -> list[str]:
+def _keys(names: Sequence[str], known: Sequence[str], keys: Sequence[str]) -> Strings:
     """The key of each name, some of which are known."""
     memo = dict(zip(known, keys, strict=True))
-    return [memo[name] if name in memo else entity_key(name) for name in names]
+    return Strings(memo[name] if name in memo else entity_key(name) for name in names)
 
 
 def _titles(
@@ -152,10 +155,11 @@ class NameWords:
         informative: list[bool] = []
         linked: list[bool] = []
         for key in keys:
-            row = [words.number(token.casefold()) for token in tokenise(key)]
+            tokens = tokenise(key)
+            row = [words.number(token.casefold()) for token in tokens]
             numbers += row
             lengths.append(len(row))
-            informative.append(is_informative(key))
+            informative.append(is_informative(key, tokens))
             linked.append(len(key) >= MIN_SINGLE_WORD or " " in key)
         return cls(
             np.array(numbers, np.int32),
@@ -176,21 +180,20 @@ class NameWords:
         )
 
 
-def name_words(
-    keys: Sequence[str], words: Words, before: tuple[dict[str, int], NameWords] | None
-) -> NameWords:
+def name_words(keys: Strings, words: Words, before: tuple[Strings, NameWords] | None) -> NameWords:
     """The words of each entity's name.
 
     Args:
-        before: Key -> entity of the version before, and its names.
+        before: The keys of the version before, and its names.
     """
     if before is None:
         return NameWords.of(keys, words)
-    index, names = before
-    source = np.array([index.get(key, -1) for key in keys], np.int64)
+    known, names = before
+    found = pc.fill_null(pc.index_in(keys.array, value_set=known.array), -1)
+    source: Int64 = found.to_numpy().astype(np.int64)
     new = np.flatnonzero(source < 0)
-    source[new] = len(index) + np.arange(len(new), dtype=np.int64)
-    return names.joined(NameWords.of((keys[entity] for entity in new.tolist()), words), source)
+    source[new] = len(known) + np.arange(len(new), dtype=np.int64)
+    return names.joined(NameWords.of(Strings(keys.array.take(pa.array(new))), words), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,8 +379,7 @@ class DisplayNames:
     def of(self, entity: int) -> str:
         """One entity: as most often tagged, else as its first title, else its key."""
         if self._tagged[entity] >= 0:
-            surface: str = self._surfaces[self._tagged[entity]]
-            return surface.strip()
+            return self._surfaces[int(self._tagged[entity])].strip()
         key = self._keys[entity]
         if self._titled[entity] >= 0:
             names = title_names(self._titles[self._titled[entity]])

@@ -6,21 +6,29 @@ entities can be eliminated:
 
     x_p = (1 - d) (r_p + d A r_e) + d^2 A B x_p        A: entity -> passage, B: passage -> entity
 
-A B is similar to a symmetric matrix with eigenvalues in [0, 1]. The system matrix 1 - d^2 A B
-therefore has its own in [1 - d^2, 1], and Chebyshev iteration, which needs nothing but those two
-bounds, multiplies the error by 0.07 a step at d = 0.5 where plain power iteration multiplies it by
-0.5. No step looks across columns, so queries advance together without ever mixing.
+With W the edge weights and D, E their sums by passage and by entity, A = W / E and B = W' / D, so
+that A B = sqrt(D) K K' / sqrt(D) with K = W / sqrt(D E): one matrix serves both ways, and the
+eigenvalues are those of K K', in [0, 1]. With these bounds a polynomial in A B comes as close to
+the inverse of 1 - d^2 A B as one likes: a Chebyshev series of degree m is off by a factor of 0.07^m
+at d = 0.5, where power iteration has 0.25^m (Saad, Iterative Methods for Sparse Linear Systems,
+2003, section 12.3). No step looks across columns, so queries advance together without ever mixing,
+and all take as many steps.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from backends.types import Float64
+from backends.numerics import spans, sums
+from backends.types import Float64, Int32, Int64
 
-MAX_STEPS = 1000
+Masses = tuple[Int64, Float64]
+"""Some entities, each at most once, and the mass of each."""
+
 COLUMNS = 16
 """Walks that advance together: more share each look at the graph, but overflow the cache."""
 
@@ -30,204 +38,193 @@ class Walk:
     """One step of the random walk, in both directions.
 
     Most entities stand in a single passage: all their mass comes back to it. They are folded into
-    `returned`, so that a step touches only entities that lead somewhere else.
+    `returned`, so that two steps touch only entities that lead somewhere else.
 
     Attributes:
-        from_entities: (e, n) CSR float64; row j spreads entity j's mass over its passages.
-        to_entities: (e, n) CSR float64; column i spreads passage i's mass over its entities.
-        shared_to_passages: (n, c) CSR; the columns of entities that several passages share.
-        shared_to_entities: (c, n) CSR; their rows.
-        returned: (n,) share of a passage's mass that its own entities give back in two steps.
+        from_entities: (n, e) CSC float64, A; column j spreads entity j's mass over its passages.
+        shared: (c,) entities that several passages share, ascending.
+        kernel: (n, c) CSR float64, K of these.
+        transposed: (c, n) CSC; the same arrays.
+        root: (n, 1) sqrt(D), of the sums of each passage's edge weights.
+        shared_root: (c,) sqrt(E) of the shared entities.
+        returned: (n, 1) share of a passage's mass that its own entities give back in two steps.
     """
 
-    from_entities: sparse.csr_array
-    to_entities: sparse.csr_array
-    shared_to_passages: sparse.csr_array
-    shared_to_entities: sparse.csr_array
+    from_entities: sparse.csc_array
+    shared: Int32
+    kernel: sparse.csr_array
+    transposed: sparse.csc_array
+    root: Float64
+    shared_root: Float64
     returned: Float64
 
     @property
     def passages(self) -> int:
         """Number n of passage nodes."""
-        return int(self.to_entities.shape[1])
+        return int(self.from_entities.shape[0])
 
     @property
     def entities(self) -> int:
         """Number e of entity nodes."""
-        return int(self.to_entities.shape[0])
+        return int(self.from_entities.shape[1])
 
     def two_steps(self, mass: Float64) -> Float64:
-        """Where (n, b) mass on passages is after going to entities and back."""
-        moved: Float64 = self.shared_to_passages @ (self.shared_to_entities @ mass)
-        moved += self.returned[:, None] * mass
+        """Where (n, b) mass on passages is after going to entities and back, all over sqrt(D)."""
+        # To multiply a vector is quicker than a matrix of one column, and adds up in one order.
+        if mass.shape[1] == 1:
+            moved: Float64 = (self.kernel @ (self.transposed @ mass[:, 0]))[:, None]
+        else:
+            moved = self.kernel @ (self.transposed @ mass)
+        moved += self.returned * mass
         return moved
 
 
-@dataclass(frozen=True, slots=True)
-class Stationary:
-    """Where the walks settle.
-
-    Attributes:
-        passages: (n, b) probability mass.
-        residual: (b,) L1 norm of what is left of the passage equations.
-        steps: Iterations taken.
-    """
-
-    passages: Float64
-    residual: Float64
-    steps: int
-
-
-def share_of_mentions(counts: sparse.csr_array) -> sparse.csr_array:
+def share_of_mentions(counts: sparse.csc_array) -> sparse.csc_array:
     """Edge weights: an entity's share of all mentions in the passage (LinearRAG, section 3.1).
 
     Args:
         counts: (n, e) how often passage i mentions entity j.
 
     Returns:
-        (n, e) CSR float64 whose rows add up to 1, or to 0 for a passage without entities.
+        (n, e) float64, of the same index arrays; its rows add up to 1, or to 0 for a passage
+        without entities.
     """
-    totals = np.asarray(counts.sum(axis=1), np.float64).ravel()
-    scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
-    return sparse.csr_array(sparse.diags_array(scale) @ counts, dtype=np.float64)
+    totals = sums(counts.indices, counts.data, counts.shape[0])
+    shares = counts.data * reciprocal(totals)[counts.indices]
+    return _of_same_edges(counts, shares)
 
 
-def walk_on(weights: sparse.csr_array) -> Walk:
+def walk_on(weights: sparse.csc_array) -> Walk:
     """The random walk on an undirected bipartite graph.
 
     Args:
-        weights: (n, e) CSR of non-negative edge weights. A node without edges keeps nothing: mass
-            that would move on from it is lost, as from a dangling node without teleport.
+        weights: (n, e) edge weights, above 0, each edge once. A node without edges keeps nothing:
+            mass that would move on from it is lost, as from a dangling node without teleport.
     """
-    by_passage = np.asarray(weights.sum(axis=1), np.float64).ravel()
-    by_entity = np.asarray(weights.sum(axis=0), np.float64).ravel()
-    to_passages = sparse.csr_array(weights @ sparse.diags_array(_reciprocal(by_entity)))
-    to_entities = sparse.csr_array(weights.T.tocsr() @ sparse.diags_array(_reciprocal(by_passage)))
-    shared = np.diff(weights.tocsc().indptr) > 1
-    own = sparse.csc_array(to_passages)[:, ~shared] @ to_entities[~shared]
+    passage, degree = weights.indices, np.diff(weights.indptr)
+    entity = np.repeat(np.arange(len(degree), dtype=np.int64), degree)
+    by_passage = sums(passage, weights.data, weights.shape[0])
+    by_entity = sums(entity, weights.data, len(degree))
+    root, shared = np.sqrt(by_passage), degree > 1
+    leads_on = shared[entity]
+    kernel = weights.data * reciprocal(root[passage] * np.sqrt(by_entity)[entity])
+    starts = np.concatenate([[0], np.cumsum(degree[shared])]).astype(np.int32)
+    by_shared = sparse.csc_array(
+        (kernel[leads_on], passage[leads_on], starts), shape=(len(root), int(shared.sum()))
+    ).tocsr()
+    own = sums(passage[~leads_on], weights.data[~leads_on], len(root))
     return Walk(
-        sparse.csr_array(to_passages.T.tocsr()),
-        to_entities,
-        sparse.csr_array(sparse.csc_array(to_passages)[:, shared]),
-        sparse.csr_array(to_entities[shared]),
-        np.asarray(own.diagonal(), np.float64),
+        _of_same_edges(weights, weights.data * reciprocal(by_entity)[entity]),
+        np.flatnonzero(shared).astype(np.int32),
+        by_shared,
+        sparse.csc_array(by_shared.T),
+        root[:, None],
+        np.sqrt(by_entity)[shared],
+        (own * reciprocal(by_passage))[:, None],
     )
 
 
-def restrict(weights: sparse.csr_array, allowed: NDArray[np.bool_]) -> sparse.csr_array:
-    """Edge weights without those of passages that are not allowed.
+def restrict(counts: sparse.csc_array, allowed: NDArray[np.bool_]) -> sparse.csc_array:
+    """Counts without those of passages that are not allowed.
 
     Args:
-        weights: (n, e) CSR.
+        counts: (n, e).
         allowed: (n,) mask.
     """
-    return sparse.csr_array(sparse.diags_array(allowed.astype(np.float64)) @ weights)
+    return with_edges(counts, allowed[counts.indices])
+
+
+def with_edges(weights: sparse.csc_array, kept: NDArray[np.bool_]) -> sparse.csc_array:
+    """Some of the edges, by a mask over those that are stored; the shape stays."""
+    starts = np.concatenate([[0], np.cumsum(kept)])[weights.indptr].astype(np.int32)
+    return sparse.csc_array((weights.data[kept], weights.indices[kept], starts), weights.shape)
 
 
 def personalized_pagerank(
     walk: Walk,
     restart_passages: Float64,
-    restart_entities: sparse.csc_array,
+    restart_entities: Sequence[Masses],
     *,
     damping: float,
-    tolerance: float = 1e-6,
-) -> Stationary:
+    tolerance: float = 1e-3,
+) -> Float64:
     """Personalized PageRank of b restart vectors at once, on the passages.
 
     Args:
         restart_passages: (n, b) non-negative.
-        restart_entities: (e, b) CSC, non-negative; each column is normalised together with that of
-            the passages. An all-zero column stays all zero.
+        restart_entities: b times non-negative; normalised together with the column of passages. A
+            column without any mass stays all zero.
         damping: Probability in [0, 1) of following an edge rather than restarting.
-        tolerance: Largest L1 residual that may remain in any column.
+        tolerance: Largest relative error, in the norm of x / sqrt(D).
+
+    Returns:
+        (n, b) probability mass.
 
     Raises:
         ValueError: The damping is out of range.
     """
     if not 0 <= damping < 1:
         raise ValueError(f"damping must be in [0, 1), not {damping}")
-    totals = _column_sums(restart_passages) + np.asarray(restart_entities.sum(axis=0)).ravel()
-    source = np.ascontiguousarray((restart_entities.T @ walk.from_entities).toarray().T)
-    source *= damping
-    source += restart_passages
-    source *= _reciprocal(totals) * (1 - damping)
-    residual, steps = np.zeros(len(totals)), 0
-    for start in range(0, len(totals), COLUMNS):
+    source = np.empty(restart_passages.shape, order="F")
+    for column, (entities, mass) in enumerate(restart_entities):
+        passages = restart_passages[:, column]
+        own = source[:, column]
+        own[:] = spread(walk.from_entities, entities, mass)
+        own *= damping
+        own += passages
+        total = float(passages.sum() + mass.sum())
+        own *= (1 - damping) / total if total else 0
+    coefficients = series(damping, tolerance)
+    inverse, connected = reciprocal(walk.root), walk.root > 0
+    for start in range(0, len(restart_entities), COLUMNS):
         part = slice(start, start + COLUMNS)
-        source[:, part], residual[part], taken = _chebyshev(
-            walk, np.ascontiguousarray(source[:, part]), damping, tolerance
-        )
-        steps = max(steps, taken)
-    return Stationary(source, residual, steps)
+        scaled = np.ascontiguousarray(source[:, part] * inverse)
+        solved = _chebyshev(walk, scaled, coefficients)
+        solved *= walk.root
+        # A passage without entities keeps what restarts there.
+        np.copyto(source[:, part], solved, where=connected)
+    return source
 
 
-def entity_mass(
-    walk: Walk,
-    passages: Float64,
-    restart_entities: sparse.csc_array,
-    totals: Float64,
-    damping: float,
-) -> Float64:
-    """What settles on the entities once the passages' mass is known: (e, b).
+def series(damping: float, tolerance: float) -> list[float]:
+    """Chebyshev coefficients of 1 / (1 - d^2 z) for z from 0 to 1.
 
-    Args:
-        passages: (n, b) settled mass.
-        restart_entities: (e, b) CSC as given to `personalized_pagerank`.
-        totals: (b,) sum of each whole restart vector.
+    They fall off like rho^k; what follows the last one adds up to at most the tolerance.
     """
-    restarted = restart_entities.toarray() * (_reciprocal(totals) * (1 - damping))
-    mass: Float64 = restarted + damping * (walk.to_entities @ passages)
-    return mass
+    root = math.sqrt(1 - damping**2)
+    rho = (1 - root) / (1 + root)
+    degree = 0
+    while 2 / root * rho ** (degree + 1) / (1 - rho) > tolerance:
+        degree += 1
+    return [1 / root, *(2 / root * rho**k for k in range(1, degree + 1))]
 
 
-def _chebyshev(
-    walk: Walk, source: Float64, damping: float, tolerance: float
-) -> tuple[Float64, Float64, int]:
-    """Solve (1 - d^2 A B) x = source by Chebyshev iteration.
-
-    Follows Saad, Iterative Methods for Sparse Linear Systems (2003), algorithm 12.1, with the
-    eigenvalue bounds [1 - d^2, 1]. The start x = source is the walk's first two steps. A column
-    that has settled stays as it is while others go on, so it ends as it would have alone.
-    """
-    decay = damping * damping
-    left = np.zeros(source.shape[1])
-    if decay == 0:
-        return source.copy(), left, 0
-    centre, radius = 1 - decay / 2, decay / 2
-    ratio = centre / radius
-    rho = 1 / ratio
-    solution = source.copy()
-    residual = decay * walk.two_steps(solution)
-    step = residual / centre
-    moving = np.ones(source.shape[1], bool)
-    scratch = np.empty_like(residual)
-    for steps in range(MAX_STEPS):
-        error = _column_sums(np.abs(residual, out=scratch))
-        left[moving] = error[moving]
-        settled = moving & (error <= tolerance)
-        if settled.any():
-            moving &= ~settled
-            residual[:, settled] = step[:, settled] = 0
-        if not moving.any():
-            return solution, left, steps
-        solution += step
-        residual -= step
-        moved = walk.two_steps(step)
-        moved *= decay
-        residual += moved
-        rho_next = 1 / (2 * ratio - rho)
-        step *= rho_next * rho
-        step += np.multiply(residual, 2 * rho_next / radius, out=scratch)
-        rho = rho_next
-    left[moving] = _column_sums(np.abs(residual))[moving]
-    return solution, left, MAX_STEPS
+def _chebyshev(walk: Walk, source: Float64, coefficients: Sequence[float]) -> Float64:
+    """Sum of c_k T_k(2 M - 1) y over k, M being two steps: Clenshaw's recurrence."""
+    # b_k = c_k y + 2 (2 M - 1) b_{k+1} - b_{k+2}; the sum has half of the factor.
+    last, before = coefficients[-1] * source, np.zeros_like(source)
+    for k in range(len(coefficients) - 2, -1, -1):
+        found = walk.two_steps(last)
+        found -= 0.5 * last
+        found *= 4 if k else 2
+        found += coefficients[k] * source
+        found -= before
+        last, before = found, last
+    return last
 
 
-def _column_sums(values: Float64) -> Float64:
-    """Sums of columns, each added up in an order that does not depend on how many there are."""
-    sums: Float64 = np.ascontiguousarray(values.T).sum(axis=1)
-    return sums
+def spread(from_entities: sparse.csc_array, entities: Int32 | Int64, mass: Float64) -> Float64:
+    """(n,) what passages get from (a,) mass on some entities; of each in the order given."""
+    starts = from_entities.indptr
+    edges = spans(starts, entities)
+    moved = from_entities.data[edges] * np.repeat(mass, starts[entities + 1] - starts[entities])
+    return sums(from_entities.indices[edges], moved, from_entities.shape[0])
 
 
-def _reciprocal(values: Float64) -> Float64:
-    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
+def reciprocal(values: Float64) -> Float64:
+    """1 / v, and 0 for 0."""
+    return np.divide(1.0, values, out=np.zeros(values.shape), where=values > 0)
+
+
+def _of_same_edges(weights: sparse.csc_array, data: Float64) -> sparse.csc_array:
+    return sparse.csc_array((data, weights.indices, weights.indptr), shape=weights.shape)

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import sparse
 
 from backends.numerics import distinct, top_rows
-from backends.trigraph.pagerank import Stationary, Walk
+from backends.trigraph.pagerank import Masses, Walk, reciprocal
 from backends.types import Float64, Int32, Int64
 
 THRESHOLD = 1e-3
@@ -37,11 +36,6 @@ class Edges:
     starts: Int64 | Int32
     targets: Int32 | Int64
     shares: Float64
-
-    @classmethod
-    def of(cls, matrix: sparse.csr_array) -> "Edges":
-        """From a CSR matrix, whose arrays are kept, not copied."""
-        return cls(matrix.indptr, matrix.indices, matrix.data)
 
     def __len__(self) -> int:
         """How many nodes this side has."""
@@ -112,13 +106,31 @@ class Settled:
     edges: int
 
 
+@dataclass(frozen=True, slots=True)
+class Stationary:
+    """Where several walks settle, as far as they were followed.
+
+    Attributes:
+        passages: (n, b) probability mass, never more than the true one.
+        missing: (b,) largest sum over all passages of what is missing from it.
+        edges: How many edges were followed.
+    """
+
+    passages: Float64
+    missing: Float64
+    edges: int
+
+
 def local_walk(walk: Walk) -> LocalWalk:
     """Arrange a walk for pushing; shares the arrays it can."""
-    entities = Edges.of(walk.from_entities)
-    shared = np.flatnonzero(np.diff(entities.starts) > 1)
-    onward = Edges.of(sparse.csr_array(walk.shared_to_entities.T.tocsr()))
-    targets = shared.astype(np.int32)[onward.targets]
-    return LocalWalk(Edges(onward.starts, targets, onward.shares), entities, walk.returned)
+    kernel, onto = walk.kernel, walk.from_entities
+    of_passages = np.repeat(reciprocal(walk.root[:, 0]), np.diff(kernel.indptr))
+    shares = kernel.data * walk.shared_root[kernel.indices] * of_passages
+    return LocalWalk(
+        Edges(kernel.indptr, walk.shared[kernel.indices], shares),
+        Edges(onto.indptr, onto.indices, onto.data),
+        walk.returned[:, 0],
+    )
 
 
 def settle(
@@ -142,7 +154,7 @@ def settle(
 def personalized_pagerank(
     walk: LocalWalk,
     restart_passages: Float64,
-    restart_entities: sparse.csc_array,
+    restart_entities: Sequence[Masses],
     *,
     damping: float,
     threshold: float = THRESHOLD,
@@ -156,16 +168,12 @@ def personalized_pagerank(
 
     Args:
         restart_passages: (n, b) non-negative.
-        restart_entities: (e, b) CSC, non-negative, without duplicates.
+        restart_entities: b times non-negative.
         damping: Probability in [0, 1) of following an edge rather than restarting.
         threshold: Above 0. A node with m edges holds up to m times this share of the largest
             restart mass that any node of its column has. A share of the largest and not of the
             sum, which grows with the corpus while what stands out does not.
         most: At least 1. So many passages may push what they restart with, those with most of it.
-
-    Returns:
-        Lower bounds of the passages' mass; `residual` bounds what is missing from each column,
-        and `steps` is the number of edges followed.
 
     Raises:
         ValueError: Damping or threshold is out of range.
@@ -176,10 +184,8 @@ def personalized_pagerank(
     settled = np.zeros_like(restart_passages)
     missing = np.zeros(restart_passages.shape[1])
     edges = 0
-    for column in range(restart_passages.shape[1]):
+    for column, (entities, values) in enumerate(restart_entities):
         prior = restart_passages[:, column]
-        own = slice(restart_entities.indptr[column], restart_entities.indptr[column + 1])
-        entities, values = restart_entities.indices[own], restart_entities.data[own]
         total = float(prior.sum() + values.sum())
         if total <= 0:
             continue
@@ -188,7 +194,7 @@ def personalized_pagerank(
         if len(rows) > most:
             rows = np.sort(rows[top_rows(prior[rows], most)])
         pushed = float(prior[rows].sum())
-        started = Restart(rows, prior[rows], entities.astype(np.int64), values)
+        started = Restart(rows, prior[rows], entities, values)
         share = pushed + float(values.sum())
         mass = prior * kept
         mass[rows] = 0

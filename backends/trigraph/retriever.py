@@ -15,11 +15,13 @@ from scipy import sparse
 
 from backends.numerics import (
     half_products,
-    products,
+    products_of_all,
     query_matrix,
     rank_rows,
     require_k,
     require_mask,
+    spans,
+    sums,
 )
 from backends.store.snapshot import Corpus
 from backends.trigraph import push
@@ -32,16 +34,16 @@ from backends.trigraph.explanation import (
 )
 from backends.trigraph.graph import AssemblySettings, TriGraph, assemble
 from backends.trigraph.pagerank import (
-    Stationary,
     Walk,
     personalized_pagerank,
     restrict,
     share_of_mentions,
     walk_on,
+    with_edges,
 )
 from backends.trigraph.push import LocalWalk, local_walk
 from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
-from backends.types import Float32, Float64, Mask, Query, Ranking
+from backends.types import Float32, Float64, Int32, Mask, Query, Ranking
 
 T = TypeVar("T")
 LexicalScores = Callable[[Query], Float32]
@@ -72,7 +74,7 @@ class TriGraphSettings:
         title_weight: Restart mass that an activated title gives its passages, in units of its
             squared value times the passage's similarity.
         damping: Probability of following an edge instead of restarting.
-        tolerance: L1 residual at which a full walk counts as settled.
+        tolerance: Largest relative error of a full walk.
         walk: "full" sweeps the whole graph; "local" follows the mass from where it stands out, at
             a cost that hardly grows with the corpus; "auto" is local in a large corpus.
         local_from: Passages from which on "auto" is local; with fewer, a batch of full walks takes
@@ -92,7 +94,7 @@ class TriGraphSettings:
     degree_power: float = 1.0
     title_weight: float = 4.0
     damping: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    tolerance: float = 1e-6
+    tolerance: float = 1e-3
     walk: Literal["auto", "full", "local"] = "auto"
     local_from: int = 20_000
 
@@ -124,16 +126,16 @@ class FilteredGraph:
 
     Attributes:
         pushed: The same arranged for local walks; None where walks are full.
-        log_counts: ln(1 + N), (n, e).
-        passages_of: (e,) int64 number of passages that mention an entity.
+        counts: (n, e + j) N, how often a passage mentions an entity.
+        passages_of: (e + j,) int32 number of passages that mention an entity.
         titled: (e, n) passages whose title an entity is.
         allowed: (n,) mask; None for all.
     """
 
     walk: Walk
     pushed: LocalWalk | None
-    log_counts: sparse.csc_array
-    passages_of: NDArray[np.int64]
+    counts: sparse.csc_array
+    passages_of: Int32
     titled: sparse.csr_array
     allowed: Mask | None
 
@@ -216,30 +218,26 @@ class TriGraphRetriever:
         return self._whole if allowed is None else self._filtered(allowed)
 
     def _filtered(self, allowed: Mask | None) -> FilteredGraph:
-        counts = self.graph.counts if allowed is None else self._counts_of(allowed)
-        by_entity = sparse.csc_array(counts)
-        by_entity.eliminate_zeros()
-        passages_of = np.diff(by_entity.indptr).astype(np.int64)
-        by_entity.data = np.log1p(by_entity.data)
-        titled = self.graph.titled
+        counts, titled = self.graph.counts, self.graph.titled
         if allowed is not None:
-            titled = sparse.csr_array(restrict(titled.T.tocsr(), allowed).T)
-            titled.eliminate_zeros()
+            counts = self._counts_of(allowed)
+            titled = sparse.csr_array(restrict(titled.T, allowed).T)
         walk = walk_on(share_of_mentions(counts))
         pushed = local_walk(walk) if self._walks_locally() else None
-        return FilteredGraph(walk, pushed, by_entity, passages_of, titled, allowed)
+        return FilteredGraph(walk, pushed, counts, np.diff(counts.indptr), titled, allowed)
 
     def _walks_locally(self) -> bool:
         if self.settings.walk == "auto":
             return len(self.corpus) >= self.settings.local_from
         return self.settings.walk == "local"
 
-    def _counts_of(self, allowed: Mask) -> sparse.csr_array:
+    def _counts_of(self, allowed: Mask) -> sparse.csc_array:
         """C without the passages that are not allowed, and without chunk edges that lack an end."""
         counts = restrict(self.graph.counts, allowed)
-        chunks = counts.astype(bool).sum(axis=0)[len(self.graph) :]
-        kept = np.concatenate([np.ones(len(self.graph)), chunks == 2])
-        return counts if kept.all() else sparse.csr_array(counts @ sparse.diags_array(kept))
+        ends = np.diff(counts.indptr)
+        whole = ends == 2
+        whole[: len(self.graph)] = True
+        return counts if whole.all() else with_edges(counts, np.repeat(whole, ends))
 
 
 class TriGraphBatch:
@@ -290,11 +288,10 @@ class TriGraphBatch:
         """
         require_k(k)
         missing = [place for place in places if place not in self._walked]
-        traces = [
-            self.trace(place, (similarities or {}).get(place), (lexical or {}).get(place))
-            for place in missing
-        ]
-        settled = self.run_pagerank(traces).passages if traces else np.empty((0, 0))
+        near = dict(similarities or {})
+        near.update(self._similarities([place for place in missing if place not in near]))
+        traces = [self.trace(place, near[place], (lexical or {}).get(place)) for place in missing]
+        settled = self.run_pagerank(traces) if traces else np.empty((0, 0))
         for column, (place, trace) in enumerate(zip(missing, traces, strict=True)):
             self._walked[place] = trace, np.ascontiguousarray(settled[:, column])
         return [self._rank(*self._walked[place], k) for place in places]
@@ -310,12 +307,11 @@ class TriGraphBatch:
         graph, corpus = self._arm.graph, self._arm.corpus
         total = trace.prior.sum() + trace.restart.sum()
         shares = np.stack([trace.prior / (total or 1), settled / (settled.sum() or 1)])
-        row_of = {id_: row for row, id_ in enumerate(corpus.ids)}
-        known = [hit.id for hit in ranking.hits if hit.id in row_of]
+        rows = corpus.rows([hit.id for hit in ranking.hits])
         return Explanation(
             explain_seeds(graph, trace.seeds),
             explain_entities(graph, corpus, trace.activation),
-            explain_passages(graph, known, [row_of[i] for i in known], trace.activation, shares),
+            explain_passages(graph, corpus.ids, rows, trace.activation, shares),
         )
 
     def trace(
@@ -330,12 +326,10 @@ class TriGraphBatch:
         Raises:
             RequestError: The question's vector does not fit this index.
         """
-        settings, vectors = self._settings, self._arm.corpus.vectors
-        allowed, passages_of = self._filtered.allowed, self._filtered.passages_of
-        query = self._queries[place]
-        (vector,) = query_matrix([query], vectors.shape[1])
+        settings = self._settings
+        allowed, query = self._filtered.allowed, self._queries[place]
         if similarity is None:
-            similarity = products(vectors, vector)
+            similarity = self._similarities([place])[place]
         if lexical is None or not settings.weighs_lexical:
             lexical = self._lexical(query)
         seeds = self._found(place)
@@ -343,35 +337,32 @@ class TriGraphBatch:
         near = _scaled(similarity, allowed)
         prior = self._prior(near, lexical, seeds, activation)
         self._add_titles(prior, near, seeds, activation)
-        mass = activation.weight if settings.summed else activation.value
-        degree = passages_of[activation.entities]
+        degree = self._degree(activation)
         shared = np.maximum(degree, 1) ** settings.degree_power
-        restart = np.where(degree > 0, mass / shared, 0)
+        restart = np.where(degree > 0, self._mass(activation) / shared, 0)
         if allowed is not None:
             prior[~allowed] = 0
         return Trace(seeds, activation, prior, restart)
 
-    def run_pagerank(self, traces: Sequence[Trace]) -> Stationary:
-        """Walk from the restart masses of each trace until settled."""
+    def run_pagerank(self, traces: Sequence[Trace]) -> Float64:
+        """(n, b) mass that settles on the passages, from the restart masses of each trace."""
         filtered, settings = self._filtered, self._settings
-        prior = np.zeros((filtered.walk.passages, len(traces)))
-        for column, trace in enumerate(traces):
-            prior[:, column] = trace.prior
-        restart = sparse.csc_array(
-            (
-                np.concatenate([np.empty(0), *(trace.restart for trace in traces)]),
-                np.concatenate([np.empty(0, np.int64), *(t.activation.entities for t in traces)]),
-                np.cumsum([0, *(len(trace.restart) for trace in traces)]),
-            ),
-            shape=(filtered.walk.entities, len(traces)),
-        )
+        # A column for each question, contiguous.
+        prior = np.array([trace.prior for trace in traces]).T
+        restart = [(trace.activation.entities, trace.restart) for trace in traces]
         if filtered.pushed is not None:
             return push.personalized_pagerank(
                 filtered.pushed, prior, restart, damping=settings.damping
-            )
+            ).passages
         return personalized_pagerank(
             filtered.walk, prior, restart, damping=settings.damping, tolerance=settings.tolerance
         )
+
+    def _similarities(self, places: Sequence[int]) -> dict[int, Float32]:
+        """(n,) similarities of questions to every passage."""
+        vectors = self._arm.corpus.vectors
+        asked = query_matrix([self._queries[place] for place in places], vectors.shape[1])
+        return dict(zip(places, products_of_all(vectors, asked), strict=True))
 
     def _found(self, place: int) -> tuple[Seed, ...]:
         if place not in self._seeds:
@@ -387,7 +378,7 @@ class TriGraphBatch:
     def _rank(self, trace: Trace, settled: Float64, k: int) -> Ranking:
         score = settled if trace.seeds else trace.prior
         allowed = self._filtered.allowed
-        eligible = np.arange(len(score)) if allowed is None else np.flatnonzero(allowed)
+        eligible = None if allowed is None else np.flatnonzero(allowed)
         name, ids, degraded = self._arm.name, self._arm.corpus.ids, "" if trace.seeds else NO_SEED
         return rank_rows(name, ids, score, eligible, k, degraded=degraded)
 
@@ -413,18 +404,27 @@ class TriGraphBatch:
         self, near: Float64, lexical: Float32, seeds: tuple[Seed, ...], activation: Activation
     ) -> Float64:
         """(λ·sim + ln(1 + Σ a_e·ln(1 + N_e)/L_e))·W_p, with BM25 beside similarity."""
-        log_counts = self._filtered.log_counts
-        bonus = np.zeros(len(near))
-        activated = (activation.entities, activation.value, activation.level)
-        for entity, value, level in zip(*(own.tolist() for own in activated), strict=True):
-            for_entity = slice(log_counts.indptr[entity], log_counts.indptr[entity + 1])
-            passages = log_counts.indices[for_entity]
-            bonus[passages] += (value / level) * log_counts.data[for_entity]
-        similarity = near + self._lexical_weight(seeds) * _share_of_best(
-            lexical, self._filtered.allowed
-        )
-        prior: Float64 = self._settings.similarity_weight * similarity + np.log1p(bonus)
-        return self._settings.passage_weight * prior
+        prior = _share_of_best(lexical, self._filtered.allowed)
+        prior *= self._lexical_weight(seeds)
+        prior += near
+        prior *= self._settings.similarity_weight
+        bonus = self._bonus(activation)
+        mentioned = np.flatnonzero(bonus)
+        prior[mentioned] += np.log1p(bonus[mentioned])
+        prior *= self._settings.passage_weight
+        return prior
+
+    def _bonus(self, activation: Activation) -> Float64:
+        """(n,) Σ a_e·ln(1 + N_e)/L_e over the active entities that a passage mentions."""
+        counts = self._filtered.counts
+        edges = spans(counts.indptr, activation.entities)
+        each = np.repeat(activation.value / activation.level, self._degree(activation))
+        often = np.log1p(counts.data[edges].astype(np.float64))
+        return sums(counts.indices[edges], each * often, counts.shape[0])
+
+    def _degree(self, activation: Activation) -> Int32:
+        """(a,) how many passages mention each active entity."""
+        return self._filtered.passages_of[activation.entities]
 
     def _lexical_weight(self, seeds: tuple[Seed, ...]) -> float:
         """BM25 matters where names do not already say what the question is about."""
@@ -442,17 +442,19 @@ class TriGraphBatch:
         out, and an uncertain one recede. Where only lower-case words of the question matched the
         title, its passage must be close to the question as well.
         """
-        if not self._settings.title_weight:
-            return
         titled = self._filtered.titled
-        doubtful = {seed.entity for seed in seeds if seed.value < 1}
-        mass = activation.weight if self._settings.summed else activation.value
-        for entity, weight in zip(activation.entities.tolist(), mass.tolist(), strict=True):
-            passages = titled.indices[titled.indptr[entity] : titled.indptr[entity + 1]]
-            if len(passages):
-                share = self._settings.title_weight * weight**2 / len(passages)
-                closeness = near[passages]
-                prior[passages] += share * closeness ** (DOUBT if entity in doubtful else 1)
+        entities = activation.entities
+        over = titled.indptr[entities + 1] - titled.indptr[entities]
+        passages = titled.indices[spans(titled.indptr, entities)]
+        share = self._settings.title_weight * self._mass(activation) ** 2 / np.maximum(over, 1)
+        doubtful = [seed.entity for seed in seeds if seed.value < 1]
+        closeness = near[passages]
+        meant = np.repeat(~np.isin(entities, doubtful), over)
+        closeness = np.where(meant, closeness, closeness**DOUBT)
+        np.add.at(prior, passages, np.repeat(share, over) * closeness)
+
+    def _mass(self, activation: Activation) -> Float64:
+        return activation.weight if self._settings.summed else activation.value
 
 
 def _scaled(similarity: Float32, allowed: Mask | None) -> Float64:
@@ -463,7 +465,10 @@ def _scaled(similarity: Float32, allowed: Mask | None) -> Float64:
     low, high = float(own.min()), float(own.max())
     if high <= low:
         return np.ones(len(similarity))
-    return np.clip((similarity.astype(np.float64) - low) / (high - low), 0, 1)
+    scaled = similarity.astype(np.float64)
+    scaled -= low
+    scaled /= high - low
+    return np.clip(scaled, 0, 1, out=scaled)
 
 
 def _share_of_best(scores: Float32, allowed: Mask | None) -> Float64:

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from backends.errors import BackendError
 from backends.store.snapshot import Corpus
 from backends.trigraph.graph import TriGraph
-from backends.types import Float32, Query
+from backends.types import Float32, Int32, Query
 from backends.words import entity_key, starts_like_a_name, stretch, tokenise
 
 # A seed has a positive value whatever the floor.
@@ -90,7 +89,7 @@ class SeedFinder:
         """Whether a tagged mention can only be linked by its vector."""
         return self._vectors is not None and self._entity(mention) < 0
 
-    def find(self, query: Query, passages_of: NDArray[np.int64]) -> tuple[Seed, ...]:
+    def find(self, query: Query, passages_of: Int32) -> tuple[Seed, ...]:
         """Seeds in the order in which they are found, each entity once, with its best value.
 
         Args:
@@ -110,10 +109,10 @@ class SeedFinder:
         return tuple(best.values())
 
     def _entity(self, mention: str) -> int:
-        entity = self._graph.index.get(entity_key(mention), -1)
+        entity = self._graph.keys.find(entity_key(mention))
         return -1 if entity >= 0 and self._graph.is_phrase[entity] else entity
 
-    def _tagged(self, query: Query, passages_of: NDArray[np.int64]) -> list[Seed]:
+    def _tagged(self, query: Query, passages_of: Int32) -> list[Seed]:
         seeds = []
         for mention in query.mentions:
             if mention.kind != "entity":
@@ -154,7 +153,7 @@ class SeedFinder:
     def _phrases(self, query: Query) -> list[Seed]:
         seeds = []
         for mention in query.mentions:
-            entity = self._graph.index.get(entity_key(mention.text), -1)
+            entity = self._graph.keys.find(entity_key(mention.text))
             if mention.kind == "phrase" and entity >= 0 and self._graph.is_phrase[entity]:
                 seeds.append(Seed(entity, self._settings.noun_phrase, mention.text, "phrase"))
         return seeds

@@ -1,30 +1,25 @@
 """Constituency trees from tagged words: Stanza's in-order LSTM parser, in numpy.
 
-The trees are those of Stanza's own `parse_tagged_words`. What depends on a word or a transition
-alone is computed once. Sentences advance side by side, one transition each at a time, and share
-what a transition costs beside its arithmetic.
+The trees are those of Stanza's own `parse_tagged_words`. Each transition multiplies vectors with
+matrices that fill the processor's cache, and so takes as long as reading them does. What depends on
+a word or a transition alone is therefore computed once, and so is what a state of the stack gives
+to what is put on it, since a phrase goes where its first child was. Of the phrases' own matrix only
+the rows are read that their many zeros leave.
 
-Each sentence gets the tree that it gets alone. BLAS sums the products of a row in another order
-when the row is one of several, and a close decision could then fall differently in a batch, so
-rows are multiplied one by one (`times`).
+One sentence follows the other: a tree does not depend on what is parsed beside it.
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from featurizer.constituency.stanza_checkpoint import UNKNOWN, Checkpoint, Lstm
-from featurizer.constituency.transitions import ParserState, best_move
+from featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm
+from featurizer.constituency.transitions import CLOSE, SHIFT, ParserState, best_move
 from featurizer.constituency.tree import Tree
 from featurizer.errors import ParseError
 from featurizer.types import Float32
 
 Words = Sequence[tuple[str, str]]
-LstmState = tuple[Float32, Float32]
-"""Hidden and cell, (b, h) each."""
-
-# More sentences side by side gain nothing, and would not fit the cache.
-MOST_ABREAST = 32
 
 
 class Decoder:
@@ -38,17 +33,27 @@ class Decoder:
         self.model = checkpoint
         self.digest = checkpoint.digest
         self._nonlinear = _NONLINEAR[checkpoint.nonlinearity]
-        self._reader = Reader(checkpoint.forward, checkpoint.backward)
-        self._history = Stepper(checkpoint.transition_lstm)
-        self._stack = Stepper(checkpoint.constituent_lstm)
-        self._move_gates = self._history.inputs(checkpoint.transition_vectors)
-        self.open_gates = self._stack.inputs(checkpoint.opens)
-        self._first_history = self._history.start(checkpoint.transition_start)
-        self.first_stack = self._stack.start(checkpoint.constituent_start)
+        self._reader = Reader(checkpoint.forward, checkpoint.backward, checkpoint.boundaries)
+        # Of the transitions taken, and of the stack.
+        self._pair = pair = Pair(
+            (checkpoint.transition_lstm, checkpoint.constituent_lstm),
+            (checkpoint.transition_start, checkpoint.constituent_start),
+        )
+        self._shift = checkpoint.transitions.index(SHIFT)
+        # What each transition gives to the gates, with the mark that an "open" puts on the stack.
+        self._marks = {
+            move: checkpoint.opens[checkpoint.open_rows[transition.labels]]
+            for move, transition in enumerate(checkpoint.transitions)
+            if transition.kind == "open"
+        }
+        on_stack = np.tile(pair.second.bias, (len(checkpoint.transitions), 1))
+        for move, mark in self._marks.items():
+            on_stack[move] += mark @ pair.second.inputs
+        taken = checkpoint.transition_vectors @ pair.first.inputs + pair.first.bias
+        self._move_gates = np.concatenate([taken, on_stack], axis=1)
         weights, self._first_bias = checkpoint.output[0]
-        hidden = checkpoint.constituent_lstm.recurrent.shape[0]
-        self._word_part = np.ascontiguousarray(weights[:hidden])
-        self._state_part = np.ascontiguousarray(weights[hidden:])
+        self._word_part = np.ascontiguousarray(weights[: pair.second.size])
+        self._state_part = np.ascontiguousarray(weights[pair.second.size :])
 
     def parse(self, words: Words) -> Tree:
         """The tree of one sentence of (word, tag) pairs.
@@ -58,7 +63,7 @@ class Decoder:
         """
         if not words:
             raise ParseError("A sentence without words has no tree.")
-        (tree,) = self._parse([words])
+        tree = self._derive(words)
         if tree is None:
             shown = " ".join(word for word, _ in words)[:80]
             raise ParseError(f"The constituency model finds no tree for '{shown}'.")
@@ -66,82 +71,82 @@ class Decoder:
 
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
         """The trees of sentences, in order; None where `parse` raises."""
-        found: list[Tree | None] = [None] * len(sentences)
-        rows = [row for row, words in enumerate(sentences) if words]
-        rows.sort(key=lambda row: -len(sentences[row]))
-        for start in range(0, len(rows), MOST_ABREAST):
-            chosen = rows[start : start + MOST_ABREAST]
-            trees = self._parse([sentences[row] for row in chosen])
-            for row, tree in zip(chosen, trees, strict=True):
-                found[row] = tree
-        return found
+        return [self._derive(words) if words else None for words in sentences]
 
-    def _parse(self, sentences: Sequence[Words]) -> list[Tree | None]:
-        """Trees of sentences with words, none longer than the one before it."""
-        derivations = self._begin(sentences)
-        live = derivations
-        hidden, cell = self._first_history
-        history = np.repeat(hidden, len(live), 0), np.repeat(cell, len(live), 0)
-        while live:
-            moves = self._choose(live, history[0])
-            going = [
-                place
-                for place, (derivation, move) in enumerate(zip(live, moves, strict=True))
-                if derivation.take(move)
-            ]
-            if len(going) < len(live):
-                live, moves = [live[place] for place in going], [moves[place] for place in going]
-                history = history[0][going], history[1][going]
-            if live:
-                self._push(live)
-                gates = _rows([_row(self._move_gates, move) for move in moves])
-                history = self._history.step(gates, history)
-        return [derivation.tree for derivation in derivations]
+    def _derive(self, words: Words) -> Tree | None:
+        model, pair = self.model, self._pair
+        split, gate_split = pair.split, 4 * pair.split
+        vectors, shares, word_gates = self._read(words)
+        state = ParserState(words, model.roots, model.unary_limit)
+        # Of each item its vector, and of the stack's LSTM below it the cell and what its hidden
+        # state gives to the gates.
+        items: list[tuple[Float32, Float32, Float32]] = []
+        hidden, cell = pair.hidden, pair.cell
+        # Nothing else can come first.
+        move = self._shift
+        # Less one, for the end of the root.
+        for _ in range((len(words) + 2) * self.steps_a_word - 1):
+            transition = model.transitions[move]
+            word = state.position
+            joined = state.apply(transition)
+            gates = self._move_gates[move].copy()
+            gates[:gate_split] += np.dot(hidden[:split], pair.first.recurrent)
+            own = gates[gate_split:]
+            if transition.kind == "close":
+                # The mark stands between the first child and the others.
+                first = len(items) - joined - 1
+                vector, below, product = items[first]
+                for other, _, _ in items[first + 2 :]:
+                    vector = np.maximum(vector, other)
+                del items[first:]
+                weights, bias = model.compose
+                vector = self._nonlinear(np.dot(vector, weights) + bias)
+                own += _times(vector, pair.second.inputs)
+                cell = np.concatenate((cell[:split], below))
+            else:
+                below = cell[split:]
+                product = np.dot(hidden[split:], pair.second.recurrent)
+                if transition.kind == "shift":
+                    vector = vectors[word]
+                    own += word_gates[word]
+                elif transition.labels[0] in model.roots:
+                    # Nothing but its end can follow.
+                    state.apply(CLOSE)
+                    return state.tree
+                else:
+                    vector = self._marks[move]
+            own += product
+            items.append((vector, below, product))
+            hidden, cell = pair.advance(gates, cell)
+            move = self._choose(state, hidden, shares[state.position])
+            if move < 0:
+                return None
+        return None
 
-    def _begin(self, sentences: Sequence[Words]) -> list["_Derivation"]:
-        """Derivations with all that depends on the words alone, boundaries included."""
-        weights, bias = self.model.to_constituent
-        begun = []
-        read = self._reader.read([self._inputs(words) for words in sentences])
-        for words, states in zip(sentences, read, strict=True):
-            vectors = self._nonlinear(states @ weights + bias)
-            shares = self._nonlinear(vectors) @ self._word_part + self._first_bias
-            gates = vectors @ self._stack.weights + self._stack.bias
-            begun.append(_Derivation(self, words, vectors, shares, gates))
-        return begun
-
-    def _choose(self, live: Sequence["_Derivation"], history: Float32) -> list[int]:
-        """The best legal transition of each sentence; -1 in a dead end."""
-        visible = np.concatenate((history, _rows([d.hidden[-1] for d in live])), axis=1)
-        shares = _rows([_row(d.shares, d.next_word) for d in live])
-        scores = times(self._nonlinear(visible), self._state_part) + shares
+    def _choose(self, state: ParserState, hidden: Float32, share: Float32) -> int:
+        """The best legal transition; -1 in a dead end."""
+        scores = np.dot(self._nonlinear(hidden), self._state_part)
+        scores += share
         for weights, bias in self.model.output[1:]:
-            scores = times(self._nonlinear(scores), weights) + bias
-        best = scores.argmax(axis=1).tolist()
-        return [
-            best_move(d.state, self.model.transitions, scores[place], best[place])
-            for place, d in enumerate(live)
-        ]
+            scores = np.dot(self._nonlinear(scores), weights)
+            scores += bias
+        return best_move(state, self.model.transitions, scores, int(scores.argmax()))
 
-    def _push(self, live: Sequence["_Derivation"]) -> None:
-        """Advance the stacks' LSTM over what each sentence has just put on its stack."""
-        closed = [d for d in live if d.largest is not None]
-        if closed:
-            weights, bias = self.model.compose
-            largest = _rows([d.largest for d in closed if d.largest is not None])
-            vectors = self._nonlinear(times(largest, weights) + bias)
-            gates = self._stack.inputs(vectors)
-            for place, d in enumerate(closed):
-                d.put(_row(vectors, place), _row(gates, place))
-        before = _rows([d.hidden[-1] for d in live]), _rows([d.cell[-1] for d in live])
-        hidden, cell = self._stack.step(_rows([d.gates for d in live]), before)
-        for place, d in enumerate(live):
-            d.hidden.append(_row(hidden, place))
-            d.cell.append(_row(cell, place))
+    def _read(self, words: Words) -> tuple[Float32, Float32, Float32]:
+        """What depends on the words alone.
+
+        Returns:
+            (n + 1, h) vectors of the words and the boundary after them, what each gives to the
+            first output layer, and what the words give to the gates.
+        """
+        weights, bias = self.model.to_constituent
+        vectors = self._nonlinear(self._reader.read(self._inputs(words)) @ weights + bias)
+        shares = self._nonlinear(vectors) @ self._word_part + self._first_bias
+        return vectors, shares, vectors[:-1] @ self._pair.second.inputs
 
     def _inputs(self, words: Words) -> Float32:
         model = self.model
-        inputs = np.concatenate(
+        return np.concatenate(
             [
                 model.vectors[[self._vector_row(word) for word, _ in words]],
                 model.deltas[[model.delta_rows.get(word, UNKNOWN) for word, _ in words]],
@@ -149,7 +154,6 @@ class Decoder:
             ],
             axis=1,
         )
-        return np.concatenate([model.boundaries[:1], inputs, model.boundaries[1:]])
 
     def _vector_row(self, word: str) -> int:
         rows = self.model.vector_rows
@@ -158,166 +162,109 @@ class Decoder:
         return row if row != UNKNOWN else rows.get(unit.lower(), UNKNOWN)
 
 
-class _Derivation:
-    """One sentence on its way to a tree.
-
-    Its rows are (1, ·) each, so that those of several sentences can stand on top of each other.
-
-    Attributes:
-        shares: (n + 2, x) of the words and both boundaries in the first output layer.
-        hidden: The stack's LSTM, hidden, after each item; the first is before any.
-        cell: The same LSTM's cells.
-        gates: What the newest item decides of its next gates, (1, 4 h).
-        largest: Maximum of the children that were just closed; their phrase is still to be `put`.
-    """
-
-    def __init__(
-        self, decoder: Decoder, words: Words, vectors: Float32, shares: Float32, gates: Float32
-    ) -> None:
-        model = decoder.model
-        self.tree: Tree | None = None
-        self.state = ParserState(words, model.roots, model.unary_limit)
-        self.shares = shares
-        self.hidden, self.cell = ([row] for row in decoder.first_stack)
-        self.gates: Float32
-        self.largest: Float32 | None = None
-        self._decoder = decoder
-        self._words, self._word_gates = vectors, gates
-        self._items: list[Float32] = []
-        self._steps = (len(words) + 2) * decoder.steps_a_word
-
-    @property
-    def next_word(self) -> int:
-        """Row of the word that comes next; row 0 is the boundary before the first."""
-        return self.state.position + 1
-
-    def take(self, move: int) -> bool:
-        """Apply a transition; whether the sentence goes on."""
-        if move < 0 or self._steps == 0:
-            return False
-        self._steps -= 1
-        decoder, word = self._decoder, self.next_word
-        transition = decoder.model.transitions[move]
-        joined = self.state.apply(transition)
-        if transition.kind == "shift":
-            self.put(_row(self._words, word), _row(self._word_gates, word))
-        elif transition.kind == "open":
-            number = decoder.model.open_rows[transition.labels]
-            self.put(_row(decoder.model.opens, number), _row(decoder.open_gates, number))
-        else:
-            self.tree = self.state.tree
-            if self.tree is not None:
-                return False
-            # The mark stands between the first child and the others.
-            first = len(self._items) - joined - 1
-            children = [self._items[first], *self._items[first + 2 :]]
-            del self._items[first:], self.hidden[first + 1 :], self.cell[first + 1 :]
-            self.largest = np.maximum.reduce(children) if joined > 1 else children[0]
-        return True
-
-    def put(self, vector: Float32, gates: Float32) -> None:
-        """Put an item on the stack."""
-        self._items.append(vector)
-        self.gates = gates
-        self.largest = None
-
-
 class Reader:
     """An LSTM in both directions over whole sentences."""
 
-    def __init__(self, forward: Lstm, backward: Lstm) -> None:
-        self._forward, self._backward = Stepper(forward), Stepper(backward)
+    def __init__(self, forward: Lstm, backward: Lstm, boundaries: Float32) -> None:
+        """Prepare the weights; `boundaries` are the inputs before and after each sentence."""
+        before, after = boundaries
+        self._pair = pair = Pair((forward, backward), (before, after))
+        self._inputs = np.concatenate([pair.first.inputs, pair.second.inputs], axis=1)
+        self._bias = np.concatenate([pair.first.bias, pair.second.bias])
+        self._end = after @ pair.first.inputs + pair.first.bias
 
-    def read(self, sentences: Sequence[Float32]) -> list[Float32]:
-        """(n, 2 h) states of each sentence, of (n, x) inputs; none is longer than the one before.
+    def read(self, inputs: Float32) -> Float32:
+        """(n + 1, 2 h) states of (n, x) inputs and the boundary after them.
 
         The states from left to right stand beside those from right to left.
         """
-        # One direction after the other: the weights of one fit the cache, those of both may not.
-        ahead = _read(self._forward, sentences)
-        back = _read(self._backward, [inputs[::-1] for inputs in sentences])
-        return [
-            np.concatenate([one, other[::-1]], axis=1)
-            for one, other in zip(ahead, back, strict=True)
-        ]
+        pair, length, size = self._pair, len(inputs), self._pair.split
+        ahead, back = slice(4 * size), slice(4 * size, None)
+        # Each step reads one input from the left and one from the right, the last only the
+        # boundary from the left.
+        gates = np.zeros((length + 1, 8 * size), np.float32)
+        gates[:length] = inputs @ self._inputs + self._bias
+        gates[:length, back] = gates[length - 1 :: -1, back].copy()
+        gates[length, ahead] = self._end
+        states = np.empty((length + 1, 2 * size), np.float32)
+        hidden, cell = pair.hidden, pair.cell
+        for place, now in enumerate(gates):
+            now[ahead] += np.dot(hidden[:size], pair.first.recurrent)
+            now[back] += np.dot(hidden[size:], pair.second.recurrent)
+            hidden, cell = pair.advance(now, cell)
+            states[place] = hidden
+        states[:length, size:] = states[length - 1 :: -1, size:].copy()
+        states[length, size:] = pair.hidden[size:]
+        return states
 
 
-def _read(stepper: "Stepper", sentences: Sequence[Float32]) -> list[Float32]:
-    """(n, h) states of each sentence."""
-    lengths = [len(inputs) for inputs in sentences]
-    size = len(stepper.bias) // 4
-    gates = np.empty((lengths[0], len(sentences), 4 * size), np.float32)
-    for row, inputs in enumerate(sentences):
-        gates[: len(inputs), row] = inputs @ stepper.weights + stepper.bias
-    states = np.empty((lengths[0], len(sentences), size), np.float32)
-    zeros = np.zeros((len(sentences), size), np.float32)
-    state = (zeros, zeros)
-    live = len(sentences)
-    for place in range(lengths[0]):
-        while lengths[live - 1] <= place:
-            live -= 1
-        state = stepper.step(gates[place, :live], (state[0][:live], state[1][:live]))
-        states[place, :live] = state[0]
-    return [states[:length, row] for row, length in enumerate(lengths)]
+class Gates:
+    """One LSTM's weights, with the four gates of each unit side by side.
 
-
-class Stepper:
-    """One LSTM that advances by one input at a time, for b sentences side by side.
-
-    Its `weights` of the inputs are (x, 4 h), its `bias` (4 h,).
+    Attributes:
+        size: h.
+        inputs: (x, 4 h).
+        recurrent: (h, 4 h).
+        bias: (4 h,).
     """
 
     def __init__(self, lstm: Lstm) -> None:
-        # The sigmoid of x is (1 + tanh(x / 2)) / 2: with the three sigmoid gates computed at half
-        # their argument, one tanh serves all four.
-        size = lstm.recurrent.shape[0]
-        scale = np.repeat(np.array([0.5, 1], np.float32), [3 * size, size])
-        self.weights, self.bias = lstm.inputs * scale, lstm.bias * scale
-        self._recurrent = lstm.recurrent * scale
+        # The sigmoid of x is (1 + tanh(x / 2)) / 2: with the three sigmoid gates at half their
+        # argument, one tanh serves all four.
+        self.size = lstm.recurrent.shape[0]
+        order = np.arange(4 * self.size).reshape(4, -1).T.ravel()
+        half = np.tile(_SCALE, self.size)
+        self.inputs = np.ascontiguousarray(lstm.inputs[:, order] * half)
+        self.recurrent = np.ascontiguousarray(lstm.recurrent[:, order] * half)
+        self.bias = lstm.bias[order] * half
 
-    def inputs(self, values: Float32) -> Float32:
-        """(b, 4 h) gates as far as the (b, x) inputs decide them."""
-        return times(values, self.weights) + self.bias
 
-    def start(self, value: Float32) -> LstmState:
-        """(1, h) state after the first input, (x,)."""
-        zeros = np.zeros((1, self._recurrent.shape[0]), np.float32)
-        return self.step(self.inputs(value[None]), (zeros, zeros))
+class Pair:
+    """Two LSTMs that advance together, the state of one beside that of the other.
 
-    def step(self, gates: Float32, before: LstmState) -> LstmState:
-        """State after one more input, given the `inputs` of it."""
-        hidden, cell = before
-        size = cell.shape[1]
-        # Input, forget, output and cell side by side.
-        gates = times(hidden, self._recurrent) + gates
+    Attributes:
+        hidden: State of both after a first input each, (h,); `cell` likewise.
+        split: Where the second one's state begins; its gates begin at four times that.
+    """
+
+    def __init__(self, lstms: tuple[Lstm, Lstm], starts: tuple[Float32, Float32]) -> None:
+        """Prepare the weights; `starts` are the first inputs, (x,) each."""
+        self.first, self.second = both = Gates(lstms[0]), Gates(lstms[1])
+        self.split = self.first.size
+        units = self.first.size + self.second.size
+        self._scale, self._shift = np.tile(_SCALE, units), np.tile(_SHIFT, units)
+        gates = [start @ one.inputs + one.bias for one, start in zip(both, starts, strict=True)]
+        self.hidden, self.cell = self.advance(np.concatenate(gates), np.zeros(units, np.float32))
+
+    def advance(self, gates: Float32, cell: Float32) -> tuple[Float32, Float32]:
+        """Hidden state and cell after one more input, (h,) each.
+
+        Args:
+            gates: Of both, (4 h,); overwritten.
+            cell: Of both, (h,).
+        """
         np.tanh(gates, out=gates)
-        open_gates = gates[:, : 3 * size]
-        open_gates += 1
-        open_gates *= 0.5
-        new = gates[:, size : 2 * size] * cell
-        new += gates[:, :size] * gates[:, 3 * size :]
-        return gates[:, 2 * size : 3 * size] * np.tanh(new), new
+        gates *= self._scale
+        gates += self._shift
+        enter, forget, leave, new = gates.reshape(-1, 4).T
+        cell = forget * cell
+        cell += enter * new
+        return leave * np.tanh(cell), cell
 
 
-def times(rows: Float32, matrix: Float32) -> Float32:
-    """(b, y) products of (b, x) rows, each as if it were alone, and an (x, y) matrix."""
-    if len(rows) == 1:
-        return rows @ matrix
-    product: Float32 = np.matmul(rows[:, None, :], matrix)[:, 0]
+def _times(vector: Float32, matrix: Float32) -> Float32:
+    """The product of an (x,) vector with many zeros and an (x, y) matrix."""
+    (rows,) = vector.nonzero()
+    product: Float32 = np.dot(vector[rows], matrix.take(rows, axis=0))
     return product
 
 
-def _row(matrix: Float32, place: int) -> Float32:
-    return matrix[place : place + 1]
-
-
-def _rows(rows: list[Float32]) -> Float32:
-    """(1, x) rows on top of each other."""
-    return rows[0] if len(rows) == 1 else np.concatenate(rows)
-
-
 def _relu(values: Float32) -> Float32:
-    return np.maximum(values, np.float32(0))
+    return np.maximum(values, _ZERO)
 
 
+# Input, forget and output gate are sigmoids, the cell's a tanh.
+_SCALE, _SHIFT = np.array([[0.5, 0.5, 0.5, 1], [0.5, 0.5, 0.5, 0]], np.float32)
+# As an array: numpy makes one of a number each time.
+_ZERO = np.zeros((), np.float32)
 _NONLINEAR: dict[str, Callable[[Float32], Float32]] = {"relu": _relu, "tanh": np.tanh}

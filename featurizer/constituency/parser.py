@@ -9,14 +9,15 @@
 `Syntax.flat` says which trees are flat, and `Syntax.unread` what was left out.
 """
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from featurizer.constituency.checkpoint import read_checkpoint
 from featurizer.constituency.decoder import Decoder, Words
-from featurizer.constituency.stanza_checkpoint import file_digest, read_checkpoint
 from featurizer.constituency.tree import Tree
 from featurizer.errors import ModelError, ParseError, UnsupportedModelError
 from featurizer.spacy_parser import SpacyParser
@@ -25,6 +26,7 @@ from featurizer.types import Parse, Syntax
 log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "constituency-en-gum"
+MODEL_FILE = "model.safetensors"
 # The repository's folder of models: Wye runs from a checkout.
 MODELS = Path(__file__).resolve().parents[2] / "models"
 # Raise when a change here or in `spacy_parser` alters the syntax of some question.
@@ -39,33 +41,40 @@ class ConstituencySettings:
 
     Attributes:
         model: One of this repository's folder `models` by its name, or the path of a folder with
-            model.pt, or of a Stanza .pt file.
-        vectors: Stanza's file of word vectors; by default vectors.pt beside the model.
+            model.safetensors, or of a Stanza .pt file, which needs PyTorch.
+        vectors: Of a .pt file: Stanza's file of word vectors; by default vectors.pt beside it.
     """
 
     model: str = DEFAULT_MODEL
     vectors: str = ""
 
 
-def locate(settings: ConstituencySettings) -> tuple[Path, Path]:
-    """The files of a model and of its word vectors.
+def locate(settings: ConstituencySettings) -> tuple[Path, ...]:
+    """The file of a model, or of a .pt file and its word vectors both.
 
     Raises:
-        ModelError: One of them is missing.
+        ModelError: One of them is missing, or one too many is named.
     """
     place = Path(settings.model)
     if settings.model == place.name and not place.exists():
         place = MODELS / settings.model
-    model = place / "model.pt" if place.is_dir() else place
-    vectors = Path(settings.vectors) if settings.vectors else model.with_name("vectors.pt")
-    for file, variable in ((model, "MODEL"), (vectors, "VECTORS")):
+    model = place / MODEL_FILE if place.is_dir() else place
+    found = {"MODEL": model}
+    if model.suffix == ".pt":
+        found["VECTORS"] = Path(settings.vectors or model.with_name("vectors.pt"))
+    elif settings.vectors:
+        raise ModelError(
+            f"The constituency model {model} holds its word vectors: unset "
+            f"WYE_ANALYSER__CONSTITUENCY__VECTORS, which names {settings.vectors}."
+        )
+    for variable, file in found.items():
         if not file.is_file():
             raise ModelError(
                 f"The constituency model '{settings.model}' lacks the file {file}. Nothing is "
                 f"downloaded: run from a checkout that has {MODELS / DEFAULT_MODEL}, or point "
                 f"WYE_ANALYSER__CONSTITUENCY__{variable} at a Stanza constituency model's files."
             )
-    return model, vectors
+    return tuple(found.values())
 
 
 class TreeParser(Protocol):
@@ -73,7 +82,7 @@ class TreeParser(Protocol):
 
     @property
     def digest(self) -> str:
-        """Identity of the model: the hash of its files."""
+        """Identity of the model."""
         ...
 
     def parse_many(self, sentences: Sequence[Words]) -> list[Tree | None]:
@@ -103,7 +112,8 @@ class StanzaParser:
             self._model: Any = Trainer.load(str(model), args=args).model
         except (OSError, KeyError, RuntimeError, ValueError) as error:
             raise ModelError(f"Stanza cannot load {model} with {vectors}: {error}") from error
-        self.digest = file_digest(model, vectors)
+        files = model.read_bytes() + vectors.read_bytes()
+        self.digest = hashlib.sha256(files).hexdigest()
 
     def parse(self, words: Words) -> Tree:
         """The tree of one sentence.
@@ -129,7 +139,7 @@ class StanzaParser:
         return found
 
 
-def open_tree_parser(model: Path, vectors: Path) -> TreeParser:
+def open_tree_parser(model: Path, vectors: Path | None = None) -> TreeParser:
     """The fastest parser that can run the model; a fallback to Stanza is logged as a warning.
 
     Raises:
@@ -138,6 +148,8 @@ def open_tree_parser(model: Path, vectors: Path) -> TreeParser:
     try:
         return Decoder(read_checkpoint(model, vectors))
     except UnsupportedModelError as error:
+        if vectors is None:
+            raise
         parser = StanzaParser(model, vectors)
         log.warning("%s Falling back to Stanza.", error)
         return parser
@@ -152,21 +164,21 @@ class SyntaxParser:
     """A spaCy pipeline and a constituency model as one parser of questions."""
 
     def __init__(self, parser: SpacyParser, trees: TreeParser) -> None:
-        self._parser = parser
+        self.parser = parser
         self._trees = trees
 
     @property
     def fingerprint(self) -> dict[str, str]:
         """What the syntax of a question depends on."""
         return {
-            **self._parser.fingerprint,
+            **self.parser.fingerprint,
             "constituency": f"sha256:{self._trees.digest}",
             "syntax": SYNTAX_VERSION,
         }
 
     def parse(self, questions: Sequence[str]) -> list[Syntax]:
         """The syntax of each question, in order."""
-        return self.build(self._parser.parse_questions(questions, tokens=True))
+        return self.build(self.parser.parse_questions(questions, tokens=True))
 
     def build(self, parses: Sequence[Parse]) -> list[Syntax]:
         """The same, given the parses with their tokens; all trees are built together."""

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from featurizer.constituency.tree import Tree
 
-SHIFT, CLOSE = "Shift", "CloseConstituent"
-
 
 @dataclass(frozen=True, slots=True)
 class Transition:
@@ -36,15 +34,18 @@ class Transition:
         Raises:
             ValueError: The in-order system has no such transition.
         """
-        if text == SHIFT:
+        if text == "Shift":
             return cls("shift")
-        if text == CLOSE:
+        if text == "CloseConstituent":
             return cls("close")
         name, _, rest = text.partition("(")
         if name != "OpenConstituent" or not rest.endswith(")"):
             raise ValueError(f"Unknown transition '{text}'.")
         labels = ast.literal_eval(rest[:-1])
         return cls("open", (labels,) if isinstance(labels, str) else tuple(map(str, labels)))
+
+
+SHIFT, CLOSE = Transition("shift"), Transition("close")
 
 
 @dataclass(slots=True)

@@ -49,6 +49,16 @@ def _tokens(view: View) -> int:
     return len(view.tokens)
 
 
+OF_TREES = (
+    "tokens_per_clause",
+    "entities_per_clause",
+    "tree_depth_per_token",
+    "connectors_per_clause",
+    "noun_phrases_per_clause",
+    "noun_phrases_per_entity",
+)
+"""Those that need a constituency tree."""
+
 FEATURES = (
     _per(
         "tokens_per_clause",

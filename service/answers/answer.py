@@ -4,11 +4,42 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from service.errors import ServiceError
 from service.schemas.answer import Segment
 from service.schemas.retrieve import PassageValue
 
 EXTRACTIVE = "extractive"
+_LOGGED_REASON = 500
 _CITATION = re.compile(r"\[([0-9]{1,3}(?:, ?[0-9]{1,3})*)\]")
+
+
+class GeneratorError(ServiceError):
+    """The language model did not answer, or broke off.
+
+    Attributes:
+        said: What the endpoint wrote of it. That is for the log: it may name keys and accounts.
+        lasting: Whether another try would not help.
+        wait: Seconds after which the endpoint wants to be asked again; None where it does not say.
+        begun: Whether pieces of an answer had come before.
+    """
+
+    def __init__(
+        self, reason: str, *, said: object = "", lasting: bool = False, wait: float | None = None
+    ) -> None:
+        super().__init__(reason)
+        text = said.get("message", said) if isinstance(said, dict) else said
+        self.said = " ".join(str(text or "").split())[:_LOGGED_REASON]
+        self.lasting = lasting
+        self.wait = wait
+        self.begun = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation; the role is system, user or assistant."""
+
+    role: str
+    content: str
 
 
 @dataclass(slots=True)

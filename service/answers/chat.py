@@ -7,9 +7,8 @@ from typing import Any
 
 from fastapi.sse import format_sse_event
 
-from service.answers.answer import GeneratedAnswer
+from service.answers.answer import GeneratedAnswer, Message
 from service.answers.generate import AnswerGenerator, AnswerParams
-from service.answers.language_model import Message
 from service.http.problems import Problem
 from service.http.replies import answer_value
 from service.schemas.retrieve import RetrieveReply

@@ -8,14 +8,22 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from service.answers.answer import EXTRACTIVE, GeneratedAnswer, unnumbered
+from service.answers.answer import (
+    EXTRACTIVE,
+    GeneratedAnswer,
+    GeneratorError,
+    Message,
+    unnumbered,
+)
 from service.answers.extractive import best_sentences
-from service.answers.language_model import GeneratorError, LanguageModel, Message
 from service.http.metrics import Metrics
 from service.schemas.retrieve import PassageValue
 from service.settings import GeneratorSettings
+
+if TYPE_CHECKING:
+    from service.answers.language_model import LanguageModel
 
 NO_MODEL = "No language model is configured (WYE_GENERATOR__URL)"
 QUOTED = "; these are the sentences of the passages that bear most on the question"
@@ -57,7 +65,11 @@ class AnswerGenerator:
     def __init__(self, settings: GeneratorSettings, metrics: Metrics) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._model = LanguageModel(settings, metrics) if settings.url else None
+        self._model: LanguageModel | None = None
+        if settings.url:  # the client is 60 MB that most servers have no use for
+            from service.answers import language_model  # noqa: PLC0415
+
+            self._model = language_model.LanguageModel(settings, metrics)
 
     async def close(self) -> None:
         """End all connections."""

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any
@@ -13,8 +12,7 @@ import httpx2
 import openai
 from openai import AsyncOpenAI, AsyncStream
 
-from service.answers.answer import GeneratedAnswer
-from service.errors import ServiceError
+from service.answers.answer import GeneratedAnswer, GeneratorError, Message
 from service.http.metrics import Metrics
 from service.logs import LOG
 from service.settings import GeneratorSettings
@@ -22,7 +20,6 @@ from service.settings import GeneratorSettings
 # Busy or broken for now; everything else that is no success will not get better.
 _TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _FIRST_WAIT = 0.5
-_LOGGED_REASON = 500
 _FOREIGN = "it sent something that is not OpenAI's protocol"
 _TOO_MUCH = "it sent far more than was asked for"
 _ENDINGS = frozenset({"stop", "length", "content_filter", "tool_calls", "function_call"})
@@ -34,35 +31,6 @@ _MOST_CHARACTERS = 1_000_000
 # Bytes of a reply, and of one line of it, which is parsed in one go.
 _MOST_BYTES = 1 << 26
 _LINE_BYTES = 1 << 22
-
-
-class GeneratorError(ServiceError):
-    """The language model did not answer, or broke off.
-
-    Attributes:
-        said: What the endpoint wrote of it. That is for the log: it may name keys and accounts.
-        lasting: Whether another try would not help.
-        wait: Seconds after which the endpoint wants to be asked again; None where it does not say.
-        begun: Whether pieces of an answer had come before.
-    """
-
-    def __init__(
-        self, reason: str, *, said: object = "", lasting: bool = False, wait: float | None = None
-    ) -> None:
-        super().__init__(reason)
-        text = said.get("message", said) if isinstance(said, dict) else said
-        self.said = " ".join(str(text or "").split())[:_LOGGED_REASON]
-        self.lasting = lasting
-        self.wait = wait
-        self.begun = False
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One turn of a conversation; the role is system, user or assistant."""
-
-    role: str
-    content: str
 
 
 class LanguageModel:

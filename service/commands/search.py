@@ -58,7 +58,11 @@ def search(
             explain=explain,
         )
     if any(hits.degraded == EMPTY_INDEX for hits in found):
-        raise ServiceError(f"Index {folder} is empty. Fill it with `wye index SOURCE --index DIR`.")
+        raise ServiceError(
+            opened.fault or f"Index {folder} is empty. Fill it with `wye index SOURCE --index DIR`."
+        )
+    if opened.fault:
+        say(opened.fault)
     if as_json:
         typer.echo(hits_json(found, explain=explain))
         return

@@ -1,5 +1,6 @@
 """`wye serve`: answer over HTTP."""
 
+import ctypes
 import multiprocessing
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread, Timer
@@ -27,6 +29,8 @@ APP = "service.commands.serve:app"
 # After the time to finish what was accepted: to end threads and let go of files.
 _LAST_SECONDS = 5
 _COUNTS = "wye-metrics-"
+_ARENAS = "MALLOC_ARENA_MAX"
+_ARENA_MAX = -8  # the same, as malloc.h calls it
 
 
 def serve(
@@ -49,6 +53,7 @@ def serve(
         # Matrices of one question are small: a second thread only takes a processor from the
         # encoder. To be said before numpy is loaded, here and in worker processes.
         os.environ.setdefault(pool, "1")
+    _share_arenas()
     from router.session import ModelCache
     from service.app import indexes
     from service.collections import check_router, router_settings
@@ -79,6 +84,7 @@ def serve(
     for name, routing in router_settings(settings, list(collections)).items():
         check_router(name, routing)
     configure(wanted.logs)
+    clear_away(Path(tempfile.gettempdir()))
     say(
         f"Serving {', '.join(collections)} at {_address(wanted.host, wanted.port)}. "
         "It answers when /ready says so."
@@ -88,10 +94,20 @@ def serve(
         return
     from service.http.metrics import SHARED
 
-    clear_away(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=f"{_COUNTS}{os.getpid()}-") as shared:
         os.environ[SHARED] = shared
         _run(wanted.host, wanted.port, wanted.workers, wanted.shutdown_seconds)
+
+
+def _share_arenas() -> None:
+    """Have all threads allocate from two arenas of glibc, here and in worker processes.
+
+    It makes up to eight for each processor, and what is free in one serves no other.
+    """
+    os.environ.setdefault(_ARENAS, "2")
+    limit = getattr(ctypes.CDLL(None), "mallopt", None)
+    if limit is not None and os.environ[_ARENAS].isdecimal():
+        limit(_ARENA_MAX, int(os.environ[_ARENAS]))
 
 
 def app() -> "FastAPI":
@@ -107,11 +123,14 @@ def app() -> "FastAPI":
 
 
 def clear_away(folder: Path) -> None:
-    """Delete the counts that servers which were killed have left in a folder of temporary files."""
-    for path in folder.glob(f"{_COUNTS}*-*"):
-        process = path.name.removeprefix(_COUNTS).partition("-")[0]
-        if process.isdecimal() and not _is_alive(int(process)):
-            shutil.rmtree(path, ignore_errors=True)
+    """Delete what servers which were killed have left in a folder of temporary files."""
+    from service.ingest.bodies import UPLOAD
+
+    for kind in (_COUNTS, UPLOAD):
+        for path in folder.glob(f"{kind}*-*"):
+            process = path.name.removeprefix(kind).partition("-")[0]
+            if process.isdecimal() and not _is_alive(int(process)):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_alive(process: int) -> bool:
@@ -161,16 +180,10 @@ def _end_with(parent: BaseProcess) -> None:
 
 def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
     import uvicorn
-    from uvicorn.supervisors import Multiprocess
+    from uvicorn.config import STARTUP_FAILURE
+    from uvicorn.supervisors import multiprocess
 
-    from service.http.protocol import BoundedHttp
-
-    class Workers(Multiprocess):
-        def terminate_all(self) -> None:
-            # Held open here, it would take connections that no worker answers any more.
-            for listening in self.sockets:
-                listening.close()
-            super().terminate_all()
+    from service.http.protocol import BoundedHttp, Server, Worker, Workers
 
     # The web server sends itself the signal again when it has finished; this makes it an end like
     # any other, with what is temporary cleared away.
@@ -189,11 +202,16 @@ def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
         "ws": "none",
         "timeout_graceful_shutdown": shutdown_seconds,
     }
-    if workers == 1:
-        uvicorn.run(APP, **options)
-    else:
-        config = uvicorn.Config(APP, **options)
+    config = uvicorn.Config(APP, **options)
+    if workers > 1:
+        multiprocess.Process = Worker  # type: ignore[misc]
         Workers(config, [config.bind_socket()]).run()
+        return
+    server = Server(config)
+    with suppress(KeyboardInterrupt):
+        server.run()
+    if not server.started:
+        sys.exit(STARTUP_FAILURE)
 
 
 def _variables(given: Mapping[str, object]) -> dict[str, str]:

@@ -2,11 +2,12 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
+from typing import Any, TypeVar
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -32,13 +33,27 @@ _CHANGE_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 _UNFINISHED = tuple(state for state in State if not state.has_ended)
 
 
+M = TypeVar("M", Counter, Gauge, Histogram)
+
+
+def _remembering(make: Callable[..., M], registry: CollectorRegistry) -> Callable[..., M]:
+    """What makes metrics that look each of their children up once: a question asks for fifteen."""
+
+    def made(*arguments: Any, **options: Any) -> M:  # noqa: ANN401 - as the metric takes them
+        metric = make(*arguments, registry=registry, **options)
+        metric.labels = cache(metric.labels)  # type: ignore[method-assign]
+        return metric
+
+    return made
+
+
 class DocumentMetrics:
     """What became of documents: what was changed, how long it took, and what waits."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        counter = partial(Counter, registry=registry)
-        gauge = partial(Gauge, registry=registry)
-        histogram = partial(Histogram, buckets=_CHANGE_SECONDS, registry=registry)
+        counter = _remembering(Counter, registry)
+        gauge = _remembering(Gauge, registry)
+        histogram = partial(_remembering(Histogram, registry), buckets=_CHANGE_SECONDS)
         self.documents = counter(
             "wye_documents",
             "Documents that were taken: stored at once (direct), or on the disk as a job.",
@@ -120,8 +135,8 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         own = self._registry
-        counter, gauge = partial(Counter, registry=own), partial(Gauge, registry=own)
-        histogram = partial(Histogram, registry=own)
+        counter, gauge = _remembering(Counter, own), _remembering(Gauge, own)
+        histogram = _remembering(Histogram, own)
         seconds = partial(histogram, buckets=_TIMES)
         self.requests = counter(
             "wye_http_requests", "Replies by address and status.", ["path", "status"]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, perf_counter
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -173,14 +173,17 @@ REQUEST_ID = "x-request-id"
 # Statuses of refusals that are paced.
 _REFUSED = (429, 503)
 _GIVEN_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
-_SAFETY = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "content-security-policy": (
-        "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
-        "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+_REQUEST_ID = REQUEST_ID.encode()
+_SAFETY = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
+        b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     ),
-}
+)
+_SAFETY_V1 = (*_SAFETY, (b"cache-control", b"no-store"))
 # Asked every few seconds by machines; not worth a line each.
 _QUIET = ("/health", "/ready", "/metrics", "/v1/stats")
 
@@ -246,12 +249,13 @@ class _Visit:
             if self._status in _REFUSED and (seconds := self._pace.delay()):
                 await asyncio.sleep(seconds)
             self._seconds = perf_counter() - self._started
-            headers = MutableHeaders(scope=message)
-            headers[REQUEST_ID] = self.request_id
-            for name, value in _SAFETY.items():
-                headers.setdefault(name, value)
-            if self._scope["path"].startswith("/v1/"):
-                headers.setdefault("cache-control", "no-store")
+            given = {name for name, _ in message["headers"]}
+            own = _SAFETY_V1 if self._scope["path"].startswith("/v1/") else _SAFETY
+            message["headers"] = [
+                *message["headers"],
+                (_REQUEST_ID, self.request_id.encode()),
+                *(header for header in own if header[0] not in given),
+            ]
         await self._send(message)
 
     async def fail(self, error: Exception, receive: Receive) -> None:

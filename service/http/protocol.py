@@ -5,20 +5,29 @@ What is beyond them is refused before any key is asked for, so each costs the se
 
 import asyncio
 import resource
+import select
+import socket
+from time import monotonic
 from typing import ClassVar, cast
 
+import uvicorn
 from httptools import HttpParserError
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
     RequestResponseCycle,
 )
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 MOST_CONNECTIONS = 1_000
 # Descriptors that an index, its jobs and reading files need beside connections.
 _RESERVED = 96
 # Connections beyond the most that are still told why before they are closed.
 _TOLD = 32
+
+# To accept what has connected to a server that stops, at most, and to have met the last of it.
+_ACCEPTING = 1.0
+_MEETING = 0.01
 
 _SAYS = {
     408: "The request did not come in time; send it faster.",
@@ -35,6 +44,45 @@ def most_connections() -> int:
     return max(1, min(MOST_CONNECTIONS, soft - _RESERVED))
 
 
+class Server(uvicorn.Server):
+    """Accepts what has connected before it stops to listen: the system would reset that."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, but answer what has arrived."""
+        waiting = select.poll()
+        for listening in (listening for server in self.servers for listening in server.sockets):
+            waiting.register(listening, select.POLLIN)
+        until = monotonic() + _ACCEPTING
+        while waiting.poll(0) and monotonic() < until:
+            await asyncio.sleep(0)
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(_MEETING)
+        await super().shutdown(sockets)
+
+
+class Worker(Process):
+    """One of several processes that answer."""
+
+    @property
+    def server(self) -> uvicorn.Server:
+        """What it runs."""
+        if self._server is None:
+            self._server = Server(self.config)
+        return self._server
+
+
+class Workers(Multiprocess):
+    """What starts the processes, and ends them."""
+
+    def terminate_all(self) -> None:
+        """Tell them to end."""
+        # Held open here, it would take connections that no worker answers any more.
+        for listening in self.sockets:
+            listening.close()
+        super().terminate_all()
+
+
 class BoundedHttp(HttpToolsProtocol):
     """A connection whose client sends heads that end, in time, and bodies at some speed.
 
@@ -45,6 +93,7 @@ class BoundedHttp(HttpToolsProtocol):
         head_lines: Headers of a request, or of its trailer.
         head_seconds: For a head to arrive, from the connection or from its first byte.
         body_seconds: In which `body_bytes` of a body have to arrive, or its end.
+        last_seconds: For a head to arrive once the server stops.
         most: Connections that may be open; None asks `most_connections`.
     """
 
@@ -53,10 +102,12 @@ class BoundedHttp(HttpToolsProtocol):
     head_seconds: ClassVar = 10.0
     body_seconds: ClassVar = 10.0
     body_bytes: ClassVar = 4_096
+    last_seconds: ClassVar = 0.5
     most: ClassVar[int | None] = None
 
     _timer: asyncio.TimerHandle | None = None
     _is_refused = False
+    _is_stopping = False
     # Within a body; what came of it since the timer was set, and other bytes since the last of it.
     _in_body = False
     _body = 0
@@ -116,6 +167,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_body = True
         self._body = self._frame = self._lines = self._length = 0
         super().on_headers_complete()
+        self.cycle.keep_alive &= not self._is_stopping
         self._timer = self.loop.call_later(self.body_seconds, self._look_at_body)
 
     def on_body(self, body: bytes) -> None:
@@ -130,6 +182,20 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_body = False
         self._frame = self._lines = self._length = 0
         super().on_message_complete()
+
+    def shutdown(self) -> None:
+        """Answer what is under way or comes at once, and say in the reply that it is the last.
+
+        A client that has sent by now cannot know; closing before it is read would reset it.
+        """
+        if self._is_refused:
+            return
+        self._is_stopping = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            super().shutdown()
+            return
+        self._stop_waiting()
+        self._timer = self.loop.call_later(self.last_seconds, self._end_waiting)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, or the head that a bound was found to be broken in."""

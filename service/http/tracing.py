@@ -3,15 +3,15 @@
 import sys
 from collections.abc import Mapping
 from time import time_ns
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from opentelemetry import trace
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
-from opentelemetry.trace import NoOpTracerProvider, Span, Tracer
+from opentelemetry.trace import NoOpTracer, NoOpTracerProvider, Span, Tracer
 
 from service.errors import ServiceError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
 
 NAME = "wye"
 
@@ -24,6 +24,10 @@ def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider:
     """
     if kind == "off":
         return NoOpTracerProvider()
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - most servers need none of it
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
     made = TracerProvider(resource=Resource.create({"service.name": NAME}))
     made.add_span_processor(BatchSpanProcessor(_exporter(kind)))
     return made
@@ -40,6 +44,8 @@ def record_retrieval(
     Its stages stand one after another. They are a question's shares of its batch's time, so they
     fill the span only for a question that was alone. `total` are seconds from queueing to the end.
     """
+    if isinstance(tracer, NoOpTracer):
+        return
     end = time_ns()
     start = end - round(total * 1e9)
     span: Span = tracer.start_span("wye.retrieve", start_time=start, attributes=dict(attributes))
@@ -52,8 +58,10 @@ def record_retrieval(
     span.end(end)
 
 
-def _exporter(kind: Literal["otlp", "console"]) -> SpanExporter:
+def _exporter(kind: Literal["otlp", "console"]) -> "SpanExporter":
     if kind == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter  # noqa: PLC0415
+
         return ConsoleSpanExporter(out=sys.stderr)
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415

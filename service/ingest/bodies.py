@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -39,6 +40,8 @@ from service.settings import DocumentSettings
 
 LONGEST_ID = 512
 LONGEST_NAME = 255
+UPLOAD = "wye-upload-"
+"""How the folder of an upload is called; the number of its process follows."""
 _SEPARATORS = re.compile(r"[/\\]")
 # Of JSON in one line; more at once would keep everything else waiting while it is parsed.
 _LONGEST_LINE = 4_194_304
@@ -220,7 +223,7 @@ class UploadSpace:
             )
         self._left -= wanted
         try:
-            with tempfile.TemporaryDirectory(prefix="wye-upload-") as name:
+            with tempfile.TemporaryDirectory(prefix=f"{UPLOAD}{os.getpid()}-") as name:
                 yield Path(name)
         finally:
             self._left += wanted

@@ -148,6 +148,17 @@ class JobStore:
                         return job, block[int(mask.argmax())].document
         return None
 
+    def ahead(self, job: Job) -> tuple[int, float]:
+        """Passages to be written until a job has ended, and in about how many seconds.
+
+        The first tells how fast that goes; before it has written anything, ten a second are taken.
+        """
+        unfinished = self.unfinished()
+        ids = [each.id for each in unfinished]
+        until = unfinished[: ids.index(job.id) + 1] if job.id in ids else []
+        left = sum(each.passages - each.done for each in until)
+        return left, left / ((until and until[0].rate(time.time())) or 10)
+
     def claim(self) -> AbstractContextManager[bool]:
         """Be the one who works on jobs; False when another process is."""
         return self._database.claim()

@@ -308,12 +308,15 @@ class CollectionWriter:
             found = self.jobs.matching(parse_filter(filter_))
         if found is not None:
             job, document = found
+            left, seconds = self.jobs.ahead(job)
             raise Problem(
                 409,
                 "job-under-way",
-                f"Job {job.id} is about to write document '{document:.80}'. Wait until /v1/jobs/"
-                f"{job.id} says that it has ended, or cancel it.",
-                retry_after=1,
+                f"Job {job.id} is about to write document '{document:.80}', and {left:,} passages "
+                "are to be written until it ends. Send this again in the seconds that Retry-After "
+                f"gives; or end the job with DELETE /v1/jobs/{job.id}, which keeps what it has "
+                "written, and send this at once.",
+                retry_after=seconds,
             )
 
     def _unwritable(self, error: OSError) -> Problem:

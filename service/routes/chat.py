@@ -7,9 +7,9 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
 from router.types import Route
+from service.answers.answer import Message
 from service.answers.chat import Completion, broken_off, is_chore
 from service.answers.generate import AnswerParams
-from service.answers.language_model import Message
 from service.http.auth import READ
 from service.http.problems import Problem, request_id_of
 from service.http.replies import event_stream, headers, retrieve_reply

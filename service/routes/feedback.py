@@ -24,7 +24,8 @@ router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
 async def feedback(said: FeedbackRequest, service: Served) -> FeedbackReply:
     """Writes a rating to the request log, where the request's id joins it to its decision.
 
-    The reply may be any worker's, or of yesterday, so nothing checks here that the id exists.
+    The reply may be any worker's, or of yesterday, so nothing checks here that the id exists. Only
+    what the key says that asked counts.
     """
     if service.request_log is None:
         raise Problem(

@@ -1,6 +1,6 @@
 """The dense arm, against a scan in float64 that sorts everything."""
 
-from itertools import product
+from typing import Any
 
 import faiss
 import numpy as np
@@ -12,10 +12,7 @@ from backends.dense import DenseRetriever, DenseSettings
 from backends.numerics import RequestError
 from backends.types import Float32, Mask, Query, Ranking
 
-APPROXIMATE = [
-    DenseSettings(kind="hnsw", scan_below=0),
-    DenseSettings(kind="ivfpq", scan_below=0, ivf_lists=8, ivf_probes=8, pq_bytes=8, overfetch=8),
-]
+HNSW = DenseSettings(kind="hnsw")
 
 
 def ids_of(n: int) -> list[str]:
@@ -76,8 +73,10 @@ def test_values_and_order_equal_a_slow_scan_for_questions_of_any_length(
         assert_equals_slow(ranking, vectors, query.vector, k)
         assert (ranking.retriever, ranking.candidates, ranking.degraded) == ("dense", 500, "")
         expected = vectors.astype(np.float64) @ query.vector.astype(np.float64)
-        np.testing.assert_allclose(retriever.scores(query), expected, atol=1e-6 * max(length, 1))
-        assert retriever.scores(query).dtype == np.float32
+        np.testing.assert_allclose(
+            retriever.scores([query])[0], expected, atol=1e-6 * max(length, 1)
+        )
+        assert retriever.scores([query])[0].dtype == np.float32
 
 
 @given(
@@ -102,7 +101,7 @@ def test_equal_scores_at_the_cut_are_resolved_by_id_with_and_without_a_filter(
     assert filtered.candidates == allowed.sum()
 
 
-@pytest.mark.parametrize("chosen", [DenseSettings(), *APPROXIMATE], ids=lambda s: s.kind)
+@pytest.mark.parametrize("chosen", [DenseSettings(), HNSW], ids=lambda s: s.kind)
 @pytest.mark.parametrize("share", [0.005, 0.1, 0.9])
 def test_filters_are_exact_in_every_kind(chosen: DenseSettings, share: float) -> None:
     generator = np.random.default_rng(1)
@@ -114,7 +113,7 @@ def test_filters_are_exact_in_every_kind(chosen: DenseSettings, share: float) ->
         assert_equals_slow(ranking, vectors, query, 10, allowed)
 
 
-@pytest.mark.parametrize("chosen", [DenseSettings(), *APPROXIMATE], ids=lambda s: s.kind)
+@pytest.mark.parametrize("chosen", [DenseSettings(), HNSW], ids=lambda s: s.kind)
 def test_a_ranking_does_not_depend_on_the_batch(chosen: DenseSettings) -> None:
     # Kernels, and with them the last bits, change with the size of a batch; bytes must not.
     generator = np.random.default_rng(2)
@@ -125,20 +124,17 @@ def test_a_ranking_does_not_depend_on_the_batch(chosen: DenseSettings) -> None:
     assert retriever.scores_all == (chosen.kind == "exact")
     if retriever.scores_all:
         allowed = generator.random(2000) < 0.1
-        scores = [retriever.scores(query) for query in asked]
+        scores = retriever.scores(asked)
         assert together == [retriever.rank(one, 20) for one in scores]
         some = retriever.search(asked, 20, allowed)
         assert some == [retriever.rank(one, 20, allowed) for one in scores]
 
 
-@pytest.mark.parametrize("chosen", APPROXIMATE, ids=lambda s: s.kind)
-def test_approximate_kinds_find_most_of_it_with_true_scores_and_the_same_each_time(
-    chosen: DenseSettings,
-) -> None:
+def test_hnsw_finds_most_of_it_with_true_scores_and_the_same_each_time() -> None:
     generator = np.random.default_rng(3)
     vectors = unit(generator, 2000, 16)
     asked = unit(generator, 30, 16) * np.float32(3)
-    rankings = DenseRetriever(ids_of(2000), vectors, chosen).search(questions(asked), 10)
+    rankings = DenseRetriever(ids_of(2000), vectors, HNSW).search(questions(asked), 10)
     found = 0
     for query, ranking in zip(asked, rankings, strict=True):
         everything = slow(vectors, query)
@@ -148,32 +144,45 @@ def test_approximate_kinds_find_most_of_it_with_true_scores_and_the_same_each_ti
             assert hit.score == pytest.approx(truth[hit.id], abs=3e-6)
         found += len({hit.id for hit in ranking.hits} & {name for name, _ in everything[:10]})
     assert found / 300 >= 0.9
-    assert rankings == DenseRetriever(ids_of(2000), vectors, chosen).search(questions(asked), 10)
+    assert rankings == DenseRetriever(ids_of(2000), vectors, HNSW).search(questions(asked), 10)
 
 
-def test_an_approximate_index_that_proposes_too_few_is_completed_by_a_scan() -> None:
+def test_an_hnsw_graph_that_proposes_too_few_is_completed_by_a_scan() -> None:
     generator = np.random.default_rng(4)
     vectors = unit(generator, 600, 16)
-    chosen = DenseSettings(kind="ivfpq", scan_below=0, ivf_lists=64, ivf_probes=1, pq_bytes=8)
+    # With two links a node the graph falls apart.
+    chosen = DenseSettings(kind="hnsw", hnsw_links=2, hnsw_build=1, overfetch=2)
+    retriever = DenseRetriever(ids_of(600), vectors, chosen)
     query = unit(generator, 1, 16)
-    ranking = DenseRetriever(ids_of(600), vectors, chosen).search(questions(query), 500)[0]
-    assert_equals_slow(ranking, vectors, query[0], 500)
+    assert (retriever._hnsw.search(query, 600)[1] < 0).any()
+    ranking = retriever.search(questions(query), 599)[0]
+    assert_equals_slow(ranking, vectors, query[0], 599)
 
 
-@pytest.mark.parametrize(
-    ("chosen", "n"),
-    [*product(APPROXIMATE, [1, 2, 3, 50]), (DenseSettings(kind="hnsw"), 300)],
-    ids=lambda value: getattr(value, "kind", value),
-)
-def test_small_corpora_are_scanned_even_when_an_approximate_kind_is_set(
-    chosen: DenseSettings, n: int
-) -> None:
+@pytest.mark.parametrize("n", [1, 2, 3, 50])
+def test_hnsw_over_a_few_passages_finds_all(n: int) -> None:
     generator = np.random.default_rng(5)
     vectors = unit(generator, n, 16)
     query = unit(generator, 1, 16)
-    retriever = DenseRetriever(ids_of(n), vectors, chosen)
-    assert retriever.index_bytes == 0
-    assert_equals_slow(retriever.search(questions(query), 99)[0], vectors, query[0], 99)
+    found = DenseRetriever(ids_of(n), vectors, HNSW).search(questions(query), 99)[0]
+    assert_equals_slow(found, vectors, query[0], 99)
+
+
+def test_an_hnsw_graph_keeps_no_copy_of_the_vectors() -> None:
+    vectors = unit(np.random.default_rng(5), 300, 16)
+    retriever = DenseRetriever(ids_of(300), vectors, HNSW)
+    assert retriever.index_bytes > 0
+    assert not retriever.scores_all
+    storage: Any = faiss.downcast_index(retriever._hnsw.storage)
+    assert int(storage.codes.data()) == vectors.ctypes.data
+
+
+def test_many_scores_as_near_as_the_last_are_all_looked_at() -> None:
+    generator = np.random.default_rng(6)
+    vectors = np.concatenate([unit(generator, 50, 16), np.repeat(unit(generator, 1, 16), 90, 0)])
+    query = vectors[-1] + np.float32(0.1) * vectors[0]
+    ranking = DenseRetriever(ids_of(140), vectors).search(questions(query[None]), 20)[0]
+    assert_equals_slow(ranking, vectors, query, 20)
 
 
 def test_nothing_to_search_in_or_to_ask() -> None:
@@ -181,11 +190,11 @@ def test_nothing_to_search_in_or_to_ask() -> None:
     query = questions(unit(np.random.default_rng(8), 1, 8))
     assert empty.search(query, 5) == [Ranking("dense", (), 0)]
     assert empty.search([], 5) == []
-    assert empty.rank(empty.scores(query[0]), 5) == Ranking("dense", (), 0)
+    assert empty.rank(empty.scores(query)[0], 5) == Ranking("dense", (), 0)
     some = DenseRetriever(ids_of(3), unit(np.random.default_rng(9), 3, 8))
     assert some.search([], 5) == []
     assert some.search(query, 5, np.zeros(3, np.bool_)) == [Ranking("dense", (), 0)]
-    assert some.rank(some.scores(query[0]), 5, np.zeros(3, np.bool_)) == Ranking("dense", (), 0)
+    assert some.rank(some.scores(query)[0], 5, np.zeros(3, np.bool_)) == Ranking("dense", (), 0)
 
 
 def test_what_cannot_be_answered_is_refused() -> None:
@@ -203,7 +212,8 @@ def test_what_cannot_be_answered_is_refused() -> None:
         DenseSettings(kind="flat")  # type: ignore[arg-type]
 
 
-def test_building_leaves_the_number_of_threads_as_it_was() -> None:
+def test_building_and_searching_leave_the_number_of_threads_as_it_was() -> None:
     before = faiss.omp_get_max_threads()
-    DenseRetriever(ids_of(100), unit(np.random.default_rng(11), 100, 16), APPROXIMATE[0])
+    retriever = DenseRetriever(ids_of(100), unit(np.random.default_rng(11), 100, 16), HNSW)
+    retriever.search(questions(retriever.vectors[:2]), 3)
     assert faiss.omp_get_max_threads() == before

@@ -71,11 +71,11 @@ def test_values_order_and_filters_equal_the_formula(
     n = len(texts)
     retriever = LexicalRetriever(ids_of(n), texts, chosen)
     expected = slow_bm25(texts, question, chosen)
-    fast = retriever.scores(ask(question))
+    fast = retriever.score(ask(question))
     assert fast.shape == (n,)
     assert fast.dtype == np.float32
     np.testing.assert_allclose(fast, expected, rtol=1e-5, atol=1e-6)
-    assert not retriever.scores(ask("")).any()
+    assert not retriever.score(ask("")).any()
 
     allowed = np.random.default_rng(seed).random(n) < 0.6
     for mask in (None, allowed):
@@ -96,7 +96,7 @@ def test_values_order_and_filters_equal_the_formula(
 def test_any_text_can_be_indexed_and_asked(one: str, other: str) -> None:
     retriever = LexicalRetriever(ids_of(2), [one, other])
     ranking = retriever.search([ask(one)], 2)[0]
-    shared = set(retriever.scores(ask(one)).nonzero()[0].tolist())
+    shared = set(retriever.score(ask(one)).nonzero()[0].tolist())
     assert {int(hit.id[1:]) for hit in ranking.hits} == shared
 
 
@@ -136,7 +136,7 @@ def test_a_corpus_without_a_term(texts: list[str]) -> None:
     retriever = LexicalRetriever(ids_of(len(texts)), texts)
     assert retriever.search([ask("Ada")], 3) == [Ranking("lexical", (), 0, NO_TERM)]
     assert retriever.search([], 3) == []
-    assert retriever.scores(ask("Ada")).shape == (len(texts),)
+    assert retriever.score(ask("Ada")).shape == (len(texts),)
     assert retriever.index_bytes == 0
 
 
@@ -201,12 +201,12 @@ def test_made_after_an_earlier_version_it_ranks_the_same(
     after = LexicalRetriever(ids, new, after=(before, np.array(source, np.int64)))
     alone = LexicalRetriever(ids, [both[place] for place in source])
     query = [ask(question)]
-    assert after.scores(query[0]).tolist() == alone.scores(query[0]).tolist()
+    assert after.score(query[0]).tolist() == alone.score(query[0]).tolist()
     if ids:
         assert after.search(query, 3) == alone.search(query, 3)
     # What was read since does not show in the earlier version.
     again = LexicalRetriever(ids_of(len(old)), old)
-    assert before.scores(query[0]).tolist() == again.scores(query[0]).tolist()
+    assert before.score(query[0]).tolist() == again.score(query[0]).tolist()
 
 
 def test_terms_out_of_use_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

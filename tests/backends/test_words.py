@@ -22,6 +22,12 @@ from backends.words import (
     tokenise,
 )
 
+
+@given(st.text("aAbBé1_'. ", max_size=12))
+def test_names_of_letters_alone_have_the_tokens_that_others_have(name: str) -> None:
+    assert tokenise(name) == backends.words._TOKEN.findall(backends.words._plain(name))
+
+
 texts = st.lists(st.text("aAbB É'.1", max_size=12), max_size=6)
 
 

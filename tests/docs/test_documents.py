@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from service.cli import run
+from service.cli import build, run
 from tests.docs.conftest import ADDRESS, Curl
 from tests.docs.examples import DOCUMENTS, GUIDES, ROOT, Block, Command, blocks
 from tests.live import Live
@@ -100,6 +102,34 @@ def test_the_commands_do_what_is_said(
     finally:
         codes = [server.stop() for server in servers]
     assert codes == [0] * len(servers)
+
+
+# They serve, or take judged questions by the hundred; others test them.
+LONG = {"serve", "demo", "eval", "train", "tune"}
+
+
+def examples_of_help() -> Iterator[Command]:
+    """What every `--help` ends with, in the order in which the commands are listed."""
+
+    def inside(name: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+        yield name, command
+        for word, own in getattr(command, "commands", {}).items():
+            yield from inside(f"{name} {word}", own)
+
+    for name, command in inside("wye", get_command(build()[0])):
+        if not hasattr(command, "commands"):
+            yield Command(f"{name} --help", command.epilog.removeprefix("Example: "))
+
+
+def test_the_examples_of_every_help_do_what_they_say(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    examples = [*examples_of_help()]
+    assert {*LONG, "index", "new"} <= {one.place.split()[-2] for one in examples}
+    for command in examples:
+        if command.words[1] not in LONG:
+            assert wye(command, folder, capsys, monkeypatch), command
 
 
 def wye(

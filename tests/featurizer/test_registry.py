@@ -8,23 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from featurizer.constituency.parser import SyntaxParser
-from featurizer.errors import FeaturizerError
 from featurizer.registry import (
     FEATURE_NAMES,
     FEATURES,
+    TREE_FEATURES,
     Float64,
     Reference,
-    feature_matrix,
     read_reference,
     schema_id,
     syntax_matrix,
 )
-from featurizer.types import Analysis, Parse, Syntax
+from featurizer.types import Syntax
 
 
 def test_at_least_a_hundred_names_are_unique_and_in_the_groups_of_the_design() -> None:
@@ -75,20 +73,31 @@ def test_every_text_has_finite_features_that_are_the_same_twice(
 
 
 def test_columns_are_in_the_order_of_the_registry(chain: Syntax) -> None:
-    (row,) = feature_matrix([_analysis(chain)])
+    (row,) = syntax_matrix([chain])
     column = FEATURE_NAMES.index("relation_chain_max")
     assert row[column] == 2
     assert FEATURES[column].name == "relation_chain_max"
-    assert feature_matrix([]).shape == (0, len(FEATURE_NAMES))
+    assert syntax_matrix([]).shape == (0, len(FEATURE_NAMES))
 
 
-def test_an_analysis_without_syntax_is_refused(chain: Syntax) -> None:
-    with pytest.raises(FeaturizerError, match=r"1 of 2 questions .* syntax=True"):
-        feature_matrix([_analysis(chain), _analysis(None)])
+def test_only_what_is_wanted_is_computed(chain: Syntax, choice: Syntax) -> None:
+    wanted = ["relation_chain_max", "words"]
+    whole, part = syntax_matrix([chain, choice]), syntax_matrix([chain, choice], wanted)
+    columns = [FEATURE_NAMES.index(name) for name in wanted]
+    assert np.array_equal(part[:, columns], whole[:, columns])
+    assert np.isnan(np.delete(part, columns, axis=1)).all()
 
 
-def _analysis(syntax: Syntax | None) -> Analysis:
-    return Analysis(Parse("", (), (), ()), np.zeros(0, np.float32), (), syntax)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(st.lists(TEXTS, min_size=1, max_size=3))
+def test_features_that_are_not_of_trees_need_none(
+    questions: SyntaxParser, texts: list[str]
+) -> None:
+    whole = [*questions.parse(texts), *questions.parse(["Who built the bridge that fell?"])]
+    without = [replace(syntax, trees=(), flat=()) for syntax in whole]
+    same = (syntax_matrix(whole) == syntax_matrix(without)).all(axis=0)
+    others = {name for name, is_same in zip(FEATURE_NAMES, same, strict=True) if not is_same}
+    assert others <= TREE_FEATURES
 
 
 PROGRAM = """

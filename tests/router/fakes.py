@@ -1,16 +1,20 @@
 """One version of an index, the models and a router, without any of them: what the gateway needs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 
 import numpy as np
 
 from backends.trigraph.explanation import Explanation
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float32, Float64, Mask, Query, RankedHit, Ranking
-from router.adapters import Questions
+from featurizer.analyser import Analyser
+from featurizer.constituency.tree import Tree
+from featurizer.types import Parse, Syntax, T, Token
 from router.model import RoutingModel
 from router.policy import decide
-from router.types import AnalysedQuestions, Decision, Route, Thresholds
+from router.query_performance import NAMES, asks_corpus
+from router.types import Decision, Route, Thresholds
 
 Log = list[tuple[str, list[str], int]]
 """Arm, questions, and how many hits it was asked for."""
@@ -36,7 +40,7 @@ class FakeArm:
         hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
         return [Ranking(self.name, hits, self._count) for _ in queries]
 
-    def scores(self, query: Query) -> Float32:
+    def scores(self, queries: Sequence[Query]) -> list[Float32]:
         raise NotImplementedError
 
     def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
@@ -104,36 +108,63 @@ class FakeArms:
         return [(name, len(texts), k) for name, texts, k in self.log]
 
 
-class FakeQuestions(Questions):
-    """Analyses nothing, takes a second for each question, and counts how often it was asked to."""
+class FakeAnalyser(Analyser):
+    """Takes each word for a token and a whole question for a name; says what it was asked.
+
+    Attributes:
+        calls: What was done, with so many questions.
+    """
 
     def __init__(self) -> None:
-        self.calls = 0
+        self.calls: list[tuple[str, int]] = []
 
-    def analyse(
-        self,
-        texts: Sequence[str],
-        wanted: Callable[[str], bool] | None = None,
-        *,
-        features: bool = False,
-    ) -> AnalysedQuestions:
-        del wanted
-        self.calls += 1
-        queries = [Query(text, np.ones(2, np.float32)) for text in texts]
-        lengths = np.array([[float(len(text))] for text in texts])
-        seconds = {"parsing": float(len(texts))}
-        return AnalysedQuestions(queries, lengths if features else None, seconds=seconds)
+    def encode_questions(self, texts: Sequence[str]) -> Float32:
+        self.calls.append(("encode", len(texts)))
+        return np.ones((len(texts), 2), np.float32)
+
+    def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
+        self.calls.append(("parse", len(texts)))
+        return [
+            Parse(text, (), (), (), _tokens(text) if tokens else (), ((0, len(text.split())),))
+            for text in texts
+        ]
+
+    def syntax_of(self, parses: Sequence[Parse], *, trees: bool = True) -> list[Syntax]:
+        if not trees:
+            return super().syntax_of(parses, trees=False)
+        self.calls.append(("trees", len(parses)))
+        built = [Tree("ROOT", (Tree("X", (Tree(parse.text),)),)) for parse in parses]
+        return [
+            Syntax(parse.tokens, parse.token_sentences, (tree,), (True,), 0)
+            for parse, tree in zip(parses, built, strict=True)
+        ]
+
+    def beside(self, work: Callable[[], T]) -> "Future[T]":
+        done: Future[T] = Future()
+        done.set_result(work())
+        return done
+
+
+def _tokens(text: str) -> tuple[Token, ...]:
+    return tuple(
+        Token(word, word, "NN", "NOUN", "dep", place, (0, 1), "", False, False, False)
+        for place, word in enumerate(text.split())
+    )
 
 
 class ByLength(RoutingModel):
-    """Sends questions of up to three letters to dense, of five and more to graph."""
+    """Sends questions of up to three letters a word to dense, of five and more to graph."""
 
     def __init__(self) -> None:
         self.seen: list[Float64] = []
 
     @property
     def asks_corpus(self) -> bool:
-        return False
+        return asks_corpus([name for step in self.needs for name in step])
+
+    @property
+    def needs(self) -> tuple[tuple[str, ...], ...]:
+        return (("word_length_mean",),)
 
     def decide(
         self,
@@ -151,4 +182,8 @@ class ByLength(RoutingModel):
         return [Decision(decide(s, borders).route, s, 0.0, borders, reason) for s in scores]
 
     def score(self, features: Float64) -> list[float]:
-        return [min(float(row[0]) / 8, 1.0) for row in features]
+        return [min(own / 8, 1.0) for own in column(features, "word_length_mean")]
+
+
+def column(features: Float64, name: str) -> list[float]:
+    return features[:, NAMES.index(name)].tolist()  # type: ignore[no-any-return]

@@ -1,6 +1,5 @@
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,16 @@ from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.trigraph import retriever as trigraph
 from backends.trigraph.seeds import SeedFinder
-from backends.types import Passage
+from backends.types import Float32, Float64, Passage
 from benchmarks.hashing import HashAnalyser
 from router.batch import Batch
 from router.fusion import FusionSettings
 from router.gateway import Gateway
+from router.reading import Reading
 from router.session import Snapshot
 from router.settings import Settings
-from router.types import AnalysedQuestions, Route
-from tests.router.fakes import ByLength, FakeArms, FakeQuestions
+from router.types import Route
+from tests.router.fakes import ByLength, FakeAnalyser, FakeArms
 
 QUESTIONS = ["one", "two", "three"]
 HASHES = HashAnalyser()
@@ -38,9 +38,7 @@ def arms() -> FakeArms:
 
 @pytest.fixture
 def batch(arms: FakeArms) -> Batch:
-    found = Batch(arms, QUESTIONS, None)
-    found.analyse(FakeQuestions(), [Route.GRAPH])
-    return found
+    return Batch(arms, Reading(QUESTIONS, FakeAnalyser), None, [Route.GRAPH])
 
 
 def test_what_was_found_is_not_sought_again_unless_deeper(arms: FakeArms, batch: Batch) -> None:
@@ -71,52 +69,34 @@ def test_a_forecast_walks_no_graph_and_its_dense_list_serves_again(
 
 
 def test_time_is_that_of_these_questions_alone(batch: Batch) -> None:
-    assert batch.seconds == [{"parsing": 1.0}] * 3
     batch.search(Route.DENSE, [1], 2)
-    assert ["dense" in own for own in batch.seconds] == [False, True, False]
-
-
-def test_features_are_there_when_they_were_asked_for(arms: FakeArms, batch: Batch) -> None:
-    with pytest.raises(ValueError, match="without features"):
-        _ = batch.features
-    batch.analyse(FakeQuestions(), (), features=True)
-    assert batch.features.shape == (3, 1)
-    with pytest.raises(ValueError, match="not analysed yet"):
-        Batch(arms, QUESTIONS, None).search(Route.DENSE, [0], 1)
+    seconds = [{*own} for own in batch.reading.seconds]
+    assert seconds == [{"encoding"}, {"encoding", "dense"}, {"encoding"}]
 
 
 def test_only_what_the_graph_was_asked_is_explained(batch: Batch) -> None:
     (ranking,) = batch.search(Route.GRAPH, [0], 3)
     assert batch.explain(0, ranking) is not None
     assert batch.explain(1, ranking) is None
-    assert [("explaining" in seconds) for seconds in batch.seconds[:2]] == [True, False]
+    assert [("explaining" in seconds) for seconds in batch.reading.seconds[:2]] == [True, False]
 
 
-class Hashed(FakeQuestions):
-    """Questions with vectors of the library's kind."""
+class Hashed(FakeAnalyser):
+    """Gives questions vectors of the library's kind."""
 
-    def analyse(
-        self,
-        texts: Sequence[str],
-        wanted: Callable[[str], bool] | None = None,
-        *,
-        features: bool = False,
-    ) -> AnalysedQuestions:
-        found = super().analyse(texts, wanted, features=features)
-        vectors = HASHES.encode_surfaces(texts)
-        queries = [replace(q, vector=v) for q, v in zip(found.queries, vectors, strict=True)]
-        return replace(found, queries=queries)
+    def encode_questions(self, texts: Sequence[str]) -> Float32:
+        return HASHES.encode_surfaces(texts)
 
 
 class ToFusion(ByLength):
     """Looks at the corpus, and finds every question middling."""
 
     @property
-    def asks_corpus(self) -> bool:
-        return True
+    def needs(self) -> tuple[tuple[str, ...], ...]:
+        return (("dense_best", "seed_count", "word_length_mean"),)
 
-    def score(self, features: object) -> list[float]:
-        return [0.5] * len(self.seen[-1])
+    def score(self, features: Float64) -> list[float]:
+        return [0.5] * len(features)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -139,15 +119,15 @@ def test_nothing_is_computed_twice_for_a_question(
         original = getattr(owner, name)
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-            calls[call or name] += 1
+            calls[call or name] += len(args[1]) if call else 1
             return original(*args, **kwargs)
 
         monkeypatch.setattr(owner, name, wrapper)
 
     counted(SeedFinder, "find")
-    counted(dense, "products", "similarities")
-    counted(trigraph, "products", "similarities")
-    counted(LexicalRetriever, "scores")
+    counted(dense, "products_of_all", "similarities")
+    counted(trigraph, "products_of_all", "similarities")
+    counted(LexicalRetriever, "score")
     counted(trigraph, "bridge")
     counted(trigraph.TriGraphBatch, "run_pagerank")
     counted(trigraph.TriGraphRetriever, "_filtered")
@@ -156,10 +136,6 @@ def test_nothing_is_computed_twice_for_a_question(
     questions = ["Where is Stari Most?", "Does the Neretva reach Mostar?", "Who crosses London?"]
     replies = gateway.search(questions[:count], route, 3, filter_, explain=True)
     assert all(reply.explanation and reply.explanation.seeds for reply in replies)
-    if route == Route.AUTO and count > 1:
-        # Dense lists of several questions come from one matrix product, see `Batch`.
-        assert calls.pop("similarities") >= count
-        calls["similarities"] = count
-    each = ("find", "similarities", "scores", "bridge")
+    each = ("find", "similarities", "score", "bridge")
     once = ("run_pagerank", "_filtered") if filter_ else ("run_pagerank",)
     assert calls == {**dict.fromkeys(each, count), **dict.fromkeys(once, 1)}

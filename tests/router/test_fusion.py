@@ -262,9 +262,9 @@ def test_the_walk_s_scale_does_not_matter() -> None:
 
 
 def test_shares_have_a_least_one_and_nothing_has_none() -> None:
-    assert log_share(0.0, 0.5) == pytest.approx(math.log(LEAST_SHARE))
-    assert log_share(0.0, 0.0) == 0.0
-    assert scaled(scored("lexical", {})) == []
+    assert log_share(np.zeros(1), 0.5) == pytest.approx([math.log(LEAST_SHARE)])
+    assert log_share(np.zeros(1), 0.0).tolist() == [0.0]
+    assert scaled(scored("lexical", {})).tolist() == []
 
 
 def test_weights_go_from_text_to_graph() -> None:

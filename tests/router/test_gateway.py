@@ -1,17 +1,16 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from backends.types import Float64
-from featurizer.constituency.tree import Tree
-from featurizer.registry import FEATURE_NAMES
+from backends.types import Float64, Mask, Query, Ranking
 from router.errors import FusionError, ModelFileError, QuestionError
 from router.fusion import FusionSettings
 from router.gateway import EMPTY_INDEX, SEEN, Gateway, decide_without_index
 from router.query_performance import NAMES
-from router.types import ARMS, AnalysedQuestions, FusedHit, Route
-from tests.router.fakes import ByLength, FakeArms, FakeQuestions
+from router.types import ARMS, Decision, FusedHit, Route
+from tests.router.fakes import ByLength, FakeAnalyser, FakeArm, FakeArms, column
 
 BY_RANK = FusionSettings("rrf")
 BOTH = ["one", "eleven"]
@@ -23,25 +22,37 @@ def arms() -> FakeArms:
 
 
 def gateway(
-    arms: FakeArms, words: FakeQuestions | None = None, fusion: FusionSettings = BY_RANK
+    arms: FakeArms, words: FakeAnalyser | None = None, fusion: FusionSettings = BY_RANK
 ) -> Gateway:
-    analyses = words or FakeQuestions()
-    return Gateway(lambda: arms, lambda: analyses, fusion, ByLength)
+    analyser = words or FakeAnalyser()
+    return Gateway(lambda: arms, lambda: analyser, fusion, ByLength)
 
 
-@pytest.mark.parametrize("route", ARMS)
-def test_one_arm_answers_alone(arms: FakeArms, route: Route) -> None:
-    words = FakeQuestions()
+ENCODED, PARSED = ("encode", 2), ("parse", 2)
+
+
+@pytest.mark.parametrize(
+    ("route", "models", "stages"),
+    [
+        (Route.DENSE, [ENCODED], {"encoding"}),
+        (Route.LEXICAL, [], set()),
+        (Route.GRAPH, [ENCODED, PARSED], {"encoding", "parsing"}),
+    ],
+)
+def test_one_arm_answers_alone_and_runs_the_models_that_it_needs(
+    arms: FakeArms, route: Route, models: list[object], stages: set[str]
+) -> None:
+    words = FakeAnalyser()
     replies = gateway(arms, words).search(["one", "two"], route, 2)
     assert [reply.question for reply in replies] == ["one", "two"]
     assert arms.asked == [(route, 2, 2)]
     assert replies[0].ranking is replies[0].arms[route]
     assert (replies[0].version, replies[0].decision) == (3, None)
     assert gateway(arms).search([], route, 2) == []
-    # Time is shared by the batch, and words need no models.
-    assert words.calls == (route != Route.LEXICAL)
-    stages = {"parsing": 1.0} if words.calls else {}
-    assert replies[0].seconds == {**stages, route: replies[0].seconds[route]}
+    assert words.calls == models
+    # Time is shared by the batch.
+    assert {*replies[0].seconds} == {*stages, route}
+    assert replies[0].seconds == replies[1].seconds
 
 
 def test_fusion_searches_deeper_and_keeps_the_lists(arms: FakeArms) -> None:
@@ -67,7 +78,7 @@ def test_the_router_chooses_for_each_question_and_equal_routes_go_together(arms:
     assert [{*reply.arms} for reply in replies] == arms_of
     assert replies[0].decision is not None
     assert replies[0].decision.score == 3 / 8
-    assert {*replies[1].seconds} == {"parsing", "routing", "graph"}
+    assert {*replies[1].seconds} == {"parsing", "features", "routing", "encoding", "graph"}
     # Fusion weighs by the question's score.
     first = replies[2].ranking.hits[0]
     assert isinstance(first, FusedHit)
@@ -87,7 +98,7 @@ def test_a_decision_alone_searches_nothing_and_is_the_one_that_searching_makes(
 
 
 def test_a_route_that_is_given_asks_no_router(arms: FakeArms) -> None:
-    without = Gateway(lambda: arms, FakeQuestions, FusionSettings())
+    without = Gateway(lambda: arms, FakeAnalyser, FusionSettings())
     assert without.search(["one"], Route.GRAPH, 1)[0].decision is None
     with pytest.raises(ModelFileError, match="made without a router; name the route"):
         without.search(["one"], Route.AUTO, 1)
@@ -156,45 +167,30 @@ def test_retrieving_from_all_arms_chooses_nothing(arms: FakeArms) -> None:
     assert gateway(arms).retrieve_all([], 3) == []
 
 
-class Parsing(FakeQuestions):
-    """Also finds a tree for each question."""
-
-    def analyse(
-        self,
-        texts: Sequence[str],
-        wanted: Callable[[str], bool] | None = None,
-        *,
-        features: bool = False,
-    ) -> AnalysedQuestions:
-        asked = super().analyse(texts, wanted, features=features)
-        return replace(asked, trees=[(Tree("ROOT", (Tree(text),)),) for text in texts])
-
-
 def test_trees_are_told_where_a_decision_is_explained(arms: FakeArms) -> None:
-    made = gateway(arms, Parsing())
-    trees = [("(ROOT one)",), ("(ROOT eleven)",)]
+    made = gateway(arms)
+    trees = [("(ROOT (X one))",), ("(ROOT (X eleven))",)]
     replies = made.search(BOTH, Route.AUTO, 1, explain=True)
     assert [reply.decision.trees for reply in replies if reply.decision] == trees
     assert [decision.trees for decision in made.decide(BOTH, explain=True)] == trees
     assert made.decide(["one"])[0].trees == ()
-    assert decide_without_index(["one"], Parsing(), ByLength(), explain=True)[0].trees
+    assert decide_without_index(["one"], FakeAnalyser(), ByLength(), explain=True)[0].trees
 
 
 class ByCorpus(ByLength):
     """Sends to graph what the dense list is not sure of."""
 
     @property
-    def asks_corpus(self) -> bool:
-        return True
+    def needs(self) -> tuple[tuple[str, ...], ...]:
+        return (("word_length_mean", "dense_best", "seed_count"),)
 
     def score(self, features: Float64) -> list[float]:
-        best = features[:, 1 + NAMES.index("dense_best") - len(FEATURE_NAMES)]
-        return (1 - best).tolist()  # type: ignore[no-any-return]
+        return [1 - best for best in column(features, "dense_best")]
 
 
 def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list(arms: FakeArms) -> None:
     model = ByCorpus()
-    asking = Gateway(lambda: arms, FakeQuestions, BY_RANK, lambda: model)
+    asking = Gateway(lambda: arms, FakeAnalyser, BY_RANK, lambda: model)
     found = asking.decide(BOTH)
     assert arms.asked == [("dense", 2, SEEN)]
     assert [decision.route for decision in found] == ["dense", "dense"]
@@ -204,19 +200,78 @@ def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list(arms: FakeA
     # The dense list that was looked at is the one that answers, and deep enough to be fused.
     assert arms.asked == [("dense", 2, 100)]
     assert len(replies[0].ranking.hits) == 2
-    (width,) = {features.shape[1] for features in model.seen}
-    assert width == 1 + len(NAMES) - len(FEATURE_NAMES)
-    assert (model.seen[0] == model.seen[1]).all()
-    assert {*replies[0].seconds} == {"parsing", "dense", "seeds", "routing"}
+    first, second = model.seen
+    assert first.tobytes() == second.tobytes()
+    known = np.flatnonzero(~np.isnan(first).any(axis=0))
+    assert [NAMES[place] for place in known] == ["word_length_mean", "seed_count", "dense_best"]
+    stages = {"parsing", "features", "encoding", "dense", "seeds", "routing"}
+    assert {*replies[0].seconds} == stages
 
 
 def test_only_a_router_of_the_question_alone_needs_no_index(arms: FakeArms) -> None:
-    words = FakeQuestions()
+    words = FakeAnalyser()
     with pytest.raises(ModelFileError, match="Name the index: --index DIR, or WYE_INDEX"):
         decide_without_index(["one"], words, ByCorpus())
-    assert words.calls == 0
+    assert words.calls == []
     found = decide_without_index(BOTH, words, ByLength(), max_latency_ms=9)
     assert found == gateway(arms).decide(BOTH, max_latency_ms=9)
     assert decide_without_index([], words, ByLength()) == []
     with pytest.raises(QuestionError, match="Question 2 is empty"):
         decide_without_index(["one", " "], words, ByLength())
+
+
+class Sure(FakeArm):
+    """Its passages are twice as near to the question "sure" as to any other."""
+
+    def search(
+        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
+    ) -> list[Ranking]:
+        found = super().search(queries, k, allowed)
+        return [
+            ranking
+            if query.text == "sure"
+            else replace(
+                ranking, hits=tuple(replace(hit, score=hit.score / 2) for hit in ranking.hits)
+            )
+            for query, ranking in zip(queries, found, strict=True)
+        ]
+
+
+class InSteps(ByLength):
+    """Takes the dense list where it is sure, and reads the other questions."""
+
+    @property
+    def needs(self) -> tuple[tuple[str, ...], ...]:
+        return ("dense_best",), ("word_length_mean", "seed_count"), ("tree_depth",)
+
+    def decide_early(
+        self, features: Float64, *, max_latency_ms: float | None = None, explain: bool = False
+    ) -> list[Decision | None]:
+        decisions = self.decide(features, max_latency_ms=max_latency_ms, explain=explain)
+        best = np.array(column(features, "dense_best"))
+        length = np.array(column(features, "word_length_mean"))
+        sure = np.where(np.isnan(length), best == 1, length > 7)
+        return [own if is_sure else None for own, is_sure in zip(decisions, sure, strict=True)]
+
+    def score(self, features: Float64) -> list[float]:
+        lengths = np.nan_to_num(np.array(column(features, "word_length_mean")))
+        return np.minimum(lengths / 8, 1).tolist()  # type: ignore[no-any-return]
+
+
+def test_a_router_that_is_sure_early_reads_no_further(arms: FakeArms) -> None:
+    arms.dense = Sure(Route.DENSE, 4, arms.log)
+    words = FakeAnalyser()
+    asking = Gateway(lambda: arms, lambda: words, FusionSettings(), InSteps)
+    (alone,) = asking.search(["sure"], Route.AUTO, 2)
+    assert (alone.route, words.calls) == (Route.DENSE, [("encode", 1)])
+    assert arms.asked == [("dense", 1, 100)]
+
+    words.calls.clear()
+    questions = ["four", "sure", "elevenths", "two"]
+    replies = asking.search(questions, Route.AUTO, 2)
+    # The second is sure of its passage; the third is read, and long enough to need no tree.
+    assert words.calls == [("encode", 4), ("parse", 3), ("trees", 2)]
+    assert [reply.route for reply in replies] == ["fusion", "dense", "graph", "dense"]
+    assert replies[1].ranking == alone.ranking
+    read = ["parsing" in reply.seconds for reply in replies]
+    assert read == [True, False, True, True]

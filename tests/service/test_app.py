@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import threading
 import time
 import tomllib
@@ -87,6 +89,12 @@ def route_in(client: TestClient, collection: str) -> dict[str, Any]:
     assert reply.status_code == 200, reply.text
     found: dict[str, Any] = reply.json()["route"]
     return found
+
+
+def test_what_few_servers_need_is_loaded_by_few() -> None:
+    seldom = "{'matplotlib', 'openai', 'opentelemetry.sdk', 'sklearn', 'spacy', 'torch'}"
+    program = f"import sys, service.app, service.cli; assert not {seldom} & {{*sys.modules}}"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_alike_questions_take_the_routes_of_their_collections(client: TestClient) -> None:

@@ -205,6 +205,18 @@ async def test_who_stays_gets_the_result() -> None:
     assert await unless_gone(asyncio.Event().wait(), asyncio.sleep(0, "done")) == "done"
 
 
+async def test_who_leaves_as_the_result_comes_is_not_cancelled_later() -> None:
+    leaving = asyncio.Event()
+
+    async def work() -> str:
+        leaving.set()
+        return "done"
+
+    assert await unless_gone(leaving.wait(), work()) == "done"
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
 async def test_one_slow_batch_is_no_reason_to_refuse(desk: Desk) -> None:
     for seconds in (0.0, 0.0, 0.3, 0.0):
         desk.seconds = seconds

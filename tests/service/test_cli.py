@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import run as run_process
 from sys import executable
-from typing import Any
 
 import pytest
 
@@ -81,6 +80,25 @@ def test_text_files_are_chunked(tmp_path: Path, wye: Run) -> None:
     (folder / "note.md").write_text("# Engines\n\n" + "Babbage built one. " * 20, encoding="utf-8")
     code, out, _ = wye("index", folder, "--index", tmp_path / "new", "--chunk-words", "9")
     assert (code, "7 added" in out) == (0, True)
+
+
+def test_a_search_of_an_older_version_says_what_is_damaged(
+    index: Path, corpus: Path, wye: Run
+) -> None:
+    with corpus.open("a", encoding="utf-8") as file:
+        file.write('{"_id": "e", "text": "Menabrea heard Babbage."}\n')
+    wye("index", corpus, "--index", index)
+    newest = max((index / "passages.lance" / "data").iterdir(), key=os.path.getmtime)
+    newest.unlink()
+    asked = ("search", "Babbage", "--index", index, "--route", "dense")
+    code, out, err = wye(*asked)
+    assert (code, "Babbage" in out) == (0, True)
+    assert f"{newest.name} is missing, and version 2 is used instead of 3. `wye repair" in err
+    for path in (index / "passages.lance" / "data").iterdir():
+        path.unlink()
+    code, out, err = wye(*asked)
+    assert (code, out, "is empty" in err) == (2, "", False)
+    assert "is missing, and version 1 is used instead of 3. `wye repair" in err
 
 
 def test_json_is_stable_and_complete(index: Path, wye: Run) -> None:
@@ -267,7 +285,8 @@ def test_control_c_keeps_what_was_committed(
     tmp_path: Path, corpus: Path, wye: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object, **__: object) -> IngestReport:
-        return IngestReport(added=1, interrupted=True, version=2)
+        seconds = dict.fromkeys(("read", "analyse", "write"), 0.0)
+        return IngestReport(added=1, interrupted=True, version=2, seconds=seconds)
 
     monkeypatch.setattr("router.session.ingest", interrupted)
     code, out, err = wye("index", corpus, "--index", tmp_path / "new")
@@ -300,16 +319,18 @@ def test_demo_indexes_and_asks_over_every_route(
 
 
 def test_demo_can_be_served(tmp_path: Path, wye: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    served: list[dict[str, Any]] = []
+    served: list[int] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("uvicorn.run", lambda app, **options: served.append(options))
+    monkeypatch.setattr(
+        "service.commands.serve._run", lambda host, port, *rest: served.append(port)
+    )
     code, out, err = wye("demo", "--serve", "--port", "8123")
     assert (code, "199 passages" in out) == (0, True)
     assert "Serving demo at http://127.0.0.1:8123" in err
-    assert served[0]["port"] == 8123
+    assert served == [8123]
     assert load_settings().serve.indexes == ("demo=demo-index",)
     code, _, err = wye("demo", "--serve", "--port", "0")
-    assert (code, served[1]["port"]) == (0, 0)
+    assert (code, served) == (0, [8123, 0])
     assert "at a free port of 127.0.0.1, which the log names." in err
 
 

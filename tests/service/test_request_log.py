@@ -79,7 +79,7 @@ def test_a_log_is_tuned_from(
     assert "1 no decision: the router failed, was late, or had no passages" in out
     assert "1 line without an end" in out
     assert "Feedback is on 3 requests; 1 different questions have passages" in out
-    assert "1 an unknown request" in out
+    assert "1 a request that is unknown, or another key's" in out
     assert "as served -> now 0" in out
     assert "now -> 0,1 dense fusion 4 40.0%" in out
     assert "graph fusion 3 30.0%" in out

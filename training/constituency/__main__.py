@@ -9,8 +9,9 @@ import torch
 import typer
 from rich import print as say
 
+from featurizer.constituency.parser import MODEL_FILE
 from training.constituency.evaluation import evaluate, write_card
-from training.constituency.model_files import MODEL, VECTORS, compress, export, save_vectors
+from training.constituency.model_files import compress, export, save_vectors
 from training.constituency.recipe import Recipe
 from training.constituency.treebank import Tagger, load_corpus
 from training.errors import TrainingError
@@ -26,7 +27,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Of data, weights and order.")] = _DEFAULT.seed,
     judge_only: Annotated[bool, typer.Option(help="Score the model that is in --out.")] = False,
 ) -> None:
-    """Train a constituency parser, write its files, and measure it for its card."""
+    """Train a constituency parser, write it, and measure it for its card."""
     recipe = replace(Recipe(), epochs=epochs, seed=seed)
     tagger = Tagger(recipe.pipeline)
     if not judge_only:
@@ -35,11 +36,10 @@ def main(
     write_card(out, recipe, evaluation, tagger.name)
     for name, score in evaluation.scores.items():
         say(f"{name:20} F1 {score.f1:.2f}  ({score.sentences} sentences)")
-    say(f"{evaluation.question_ms:.2f} ms a question, {evaluation.megabytes:.1f} MB")
 
 
 def train(data: Path, out: Path, recipe: Recipe, tagger: Tagger) -> None:
-    """Train and write both files of the model to the folder `out`.
+    """Train and write the model to the folder `out`.
 
     Raises:
         TrainingError: A treebank file or Stanza is missing.
@@ -56,11 +56,11 @@ def train(data: Path, out: Path, recipe: Recipe, tagger: Tagger) -> None:
     out.mkdir(parents=True, exist_ok=True)
     trees, dev = load_corpus(data, recipe, tagger)
     say(f"{len(trees)} training trees, {len(dev)} for dev")
-    save_vectors(*compress(recipe.encoder, recipe.vector_size), out / VECTORS)
     with tempfile.TemporaryDirectory() as scratch:
-        checkpoint = Path(scratch) / "checkpoint.pt"
-        fit(recipe, trees, dev, pretrain=out / VECTORS, out=checkpoint, report=say)
-        export(checkpoint, out / MODEL)
+        checkpoint, vectors = Path(scratch) / "checkpoint.pt", Path(scratch) / "vectors.pt"
+        save_vectors(*compress(recipe.encoder, recipe.vector_size), vectors)
+        fit(recipe, trees, dev, pretrain=vectors, out=checkpoint, report=say)
+        export(checkpoint, vectors, out / MODEL_FILE)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,17 @@
-"""What a finished model is worth: bracket F1 by the parser that serves, time and size; its card."""
+"""What a finished model is worth: bracket F1 by the parser that serves; its card."""
 
 import hashlib
 import importlib.metadata
 import json
-import statistics
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
-
+from featurizer.constituency.checkpoint import read_checkpoint, read_safetensors
 from featurizer.constituency.decoder import Decoder
-from featurizer.constituency.stanza_checkpoint import read_checkpoint
+from featurizer.constituency.parser import MODEL_FILE
 from featurizer.constituency.tree import Tree
-from training.constituency.model_files import MODEL, VECTORS
 from training.constituency.recipe import Recipe
 from training.constituency.treebank import (
     Tagger,
@@ -102,16 +98,10 @@ class ModelEvaluation:
 
     Attributes:
         scores: By name of the set of trees.
-        load_seconds: Reading both files and preparing the weights.
-        question_ms: Median time of a held-out question of 6 to 14 words.
-        megabytes: Size of both files, in 10^6 bytes.
         epoch: Whose weights these are.
     """
 
     scores: dict[str, BracketScore]
-    load_seconds: float
-    question_ms: float
-    megabytes: float
     epoch: int
 
 
@@ -119,16 +109,15 @@ def evaluate(model: Path, data: Path, tagger: Tagger) -> ModelEvaluation:
     """Measure a model on the treebank's dev and test splits and on held-out questions.
 
     Args:
-        model: Folder with both files.
+        model: Folder with the model.
         data: Folder with `dev.mrg`, `test.mrg` and `questions-eval.mrg`.
         tagger: Its tags are what the parser sees; gold tags decide what punctuation is.
 
     Raises:
         TrainingError: A treebank is missing.
     """
-    started = time.perf_counter()
-    decoder = Decoder(read_checkpoint(model / MODEL, model / VECTORS))
-    load_seconds = time.perf_counter() - started
+    file = model / MODEL_FILE
+    decoder = Decoder(read_checkpoint(file))
     test = read_trees(data / "test.mrg")
     questions = read_trees(data / "questions-eval.mrg")
     sets = {
@@ -137,13 +126,9 @@ def evaluate(model: Path, data: Path, tagger: Tagger) -> ModelEvaluation:
         "test, questions": [tree for tree in test if is_question(tree)],
         "held-out questions": questions,
     }
-    files = [model / MODEL, model / VECTORS]
     return ModelEvaluation(
         {name: bracket_score(decoder, trees, tagger) for name, trees in sets.items()},
-        load_seconds,
-        question_milliseconds(decoder, questions, tagger),
-        sum(file.stat().st_size for file in files) / 1e6,
-        torch.load(model / MODEL, map_location="cpu", weights_only=True)["best_epoch"],
+        read_safetensors(file).content["best_epoch"],
     )
 
 
@@ -156,37 +141,22 @@ def bracket_score(decoder: Decoder, gold: Sequence[Tree], tagger: Tagger) -> Bra
     )
 
 
-def question_milliseconds(decoder: Decoder, questions: Sequence[Tree], tagger: Tagger) -> float:
-    """Median time to parse a question of ordinary length, tags given."""
-    ordinary = [tree for tree in questions if 6 <= len(tree.words()) <= 14]
-    times = []
-    for tree in with_predicted_tags(ordinary, tagger):
-        words = tree.tagged_words()
-        started = time.perf_counter()
-        decoder.parse(words)
-        times.append(1000 * (time.perf_counter() - started))
-    return statistics.median(times)
-
-
 _CARD = Path(__file__).with_name("card.md")
 
 
 def write_card(out: Path, recipe: Recipe, evaluation: ModelEvaluation, tagger: str) -> None:
-    """Write `CARD.md` and `manifest.json` beside the model's files in `out`."""
+    """Write `CARD.md` and `manifest.json` beside the model in `out`."""
     rows = "\n".join(
         f"| {name} | {s.sentences} | {s.precision:.1f} | {s.recall:.1f} | {s.f1:.1f} "
         f"| {100 * s.exact / max(s.sentences, 1):.1f} % |"
         for name, s in evaluation.scores.items()
     )
+    content = (out / MODEL_FILE).read_bytes()
     card = _CARD.read_text(encoding="utf-8").format(
         name=out.name,
         rows=rows,
         tagger=tagger,
-        megabytes=evaluation.megabytes,
-        model=MODEL,
-        vectors=VECTORS,
-        load=evaluation.load_seconds,
-        ms=evaluation.question_ms,
+        megabytes=len(content) / 1e6,
         most_words=recipe.most_words,
         made=recipe.made_questions,
         size=recipe.vector_size,
@@ -195,10 +165,8 @@ def write_card(out: Path, recipe: Recipe, evaluation: ModelEvaluation, tagger: s
     (out / "CARD.md").write_text(card, encoding="utf-8")
     manifest = {
         "name": out.name,
-        "format": "stanza constituency",
-        "files": {
-            file: hashlib.sha256((out / file).read_bytes()).hexdigest() for file in (MODEL, VECTORS)
-        },
+        "format": "stanza constituency, safetensors",
+        "files": {MODEL_FILE: hashlib.sha256(content).hexdigest()},
         "tagger": tagger,
         "recipe": asdict(recipe),
         "epoch": evaluation.epoch,

@@ -1,8 +1,8 @@
-"""The files that ship: word vectors made of the sentence encoder's own, and the trained weights."""
+"""The file that ships: word vectors made of the sentence encoder's own, and the trained weights."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,14 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from featurizer.constituency.checkpoint import (
+    VECTORS,
+    StanzaFiles,
+    read_safetensors,
+    read_stanza,
+)
 from featurizer.encoder import locate_model
 
-MODEL, VECTORS = "model.pt", "vectors.pt"
 # Stanza's reserved entries, in its order: padding, unknown, empty, root.
 RESERVED = ("<PAD>", "<UNK>", "<EMPTY>", "<ROOT>")
 
@@ -50,7 +55,9 @@ def compress(encoder: str, dimensions: int) -> tuple[list[str], NDArray[np.float
     return [*RESERVED, *words], vectors.astype(np.float16)
 
 
-def save_vectors(words: list[str], vectors: NDArray[np.float16], out: Path) -> None:
+def save_vectors(
+    words: Sequence[str], vectors: NDArray[np.float16], out: Path, *, lower: bool = True
+) -> None:
     """Write Stanza's pretrain format."""
     torch.save(
         {
@@ -58,11 +65,11 @@ def save_vectors(words: list[str], vectors: NDArray[np.float16], out: Path) -> N
                 "lang": "en",
                 "idx": 0,
                 "cutoff": 0,
-                "lower": True,
-                "_id2unit": words,
+                "lower": lower,
+                "_id2unit": list(words),
                 "_unit2id": {word: number for number, word in enumerate(words)},
             },
-            "emb": torch.from_numpy(vectors),
+            "emb": torch.tensor(vectors),
         },
         out,
     )
@@ -72,26 +79,39 @@ def save_vectors(words: list[str], vectors: NDArray[np.float16], out: Path) -> N
 _PERSONAL = re.compile(r"@|^#\w|://|www\.|(?:\d\D?){7}")
 
 
-def export(checkpoint: Path, out: Path) -> None:
-    """Write a checkpoint without this machine's paths, training state or personal words."""
-    content = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    params = content["params"]
-    _drop_words(params)
+def export(checkpoint: Path, vectors: Path, out: Path) -> None:
+    """Write Stanza's files as ours, without this machine's paths or personal words."""
+    files = read_stanza(checkpoint, vectors)
+    _drop_words(files)
+    params = files.content["params"]
     # Only training replaces rare words.
     params["rare_words"] = []
     params["config"] = _without_paths(params["config"])
-    torch.save(content, out)
+    files.write(out)
 
 
-def _drop_words(params: dict[str, Any]) -> None:
-    words = params["words"]
-    kept = [place for place, word in enumerate(words) if not _PERSONAL.search(word)]
+def to_stanza(model: Path, folder: Path) -> tuple[Path, Path]:
+    """Write our file as the two that Stanza loads, model and word vectors, to a folder."""
+    files = read_safetensors(model)
+    tensors = {name: torch.tensor(values) for name, values in files.tensors.items()}
+    del tensors[VECTORS]
+    params = {**files.content["params"], "model": tensors}
+    # JSON has no tuples.
+    params["constituent_opens"] = [tuple(labels) for labels in params["constituent_opens"]]
+    written = folder / "model.pt", folder / "vectors.pt"
+    torch.save({**files.content, "params": params}, written[0])
+    save_vectors(files.words, files.tensors[VECTORS], written[1], lower=files.lower)
+    return written
+
+
+def _drop_words(files: StanzaFiles) -> None:
+    params, tensors = files.content["params"], files.tensors
+    kept = [place for place, word in enumerate(params["words"]) if not _PERSONAL.search(word)]
     # Two reserved rows come first.
-    rows = torch.tensor([0, 1, *(place + 2 for place in kept)])
-    weights = params["model"]
-    weights["delta_embedding.weight"] = weights["delta_embedding.weight"][rows].clone()
-    weights["delta_tensors"] = torch.arange(len(rows))
-    params["words"] = [words[place] for place in kept]
+    rows = [0, 1, *(place + 2 for place in kept)]
+    tensors["delta_embedding.weight"] = tensors["delta_embedding.weight"][rows]
+    tensors["delta_tensors"] = np.arange(len(rows))
+    params["words"] = [params["words"][place] for place in kept]
 
 
 def _without_paths(config: Mapping[str, Any]) -> dict[str, Any]:

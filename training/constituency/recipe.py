@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from featurizer.encoder import DEFAULT_ENCODER
-from featurizer.spacy_parser import DEFAULT_PIPELINE
+from featurizer.spacy_pipeline import DEFAULT_PIPELINE
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,16 @@ The file it writes is what the tests hold the decoder against where Stanza is no
 
 import importlib
 import json
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from featurizer.constituency.parser import StanzaParser
-from featurizer.spacy_parser import DEFAULT_PIPELINE
-from training.constituency.model_files import MODEL, VECTORS
+from featurizer.constituency.checkpoint import read_checkpoint
+from featurizer.constituency.parser import MODEL_FILE, StanzaParser
+from featurizer.spacy_pipeline import DEFAULT_PIPELINE
+from training.constituency.model_files import to_stanza
 
 
 def main(
@@ -21,9 +23,11 @@ def main(
     out: Annotated[Path, typer.Option(help="The file to write.", dir_okay=False)],
 ) -> None:
     """Write the model's digest on the first line and one bracketed tree on each other line."""
-    parser = StanzaParser(model / MODEL, model / VECTORS)
+    file = model / MODEL_FILE
+    with tempfile.TemporaryDirectory() as scratch:
+        parser = StanzaParser(*to_stanza(file, Path(scratch)))
     tagger = importlib.import_module(DEFAULT_PIPELINE).load()
-    lines = [json.dumps({"digest": parser.digest})]
+    lines = [json.dumps({"digest": read_checkpoint(file).digest})]
     for question in questions.read_text(encoding="utf-8").splitlines():
         tree = parser.parse([(token.text, token.tag_) for token in tagger(question)])
         lines.append(json.dumps({"tree": str(tree)}, ensure_ascii=False))

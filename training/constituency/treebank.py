@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from featurizer.constituency.tree import Tree, parse_brackets
-from featurizer.spacy_parser import load_pipeline
+from featurizer.spacy_pipeline import load_pipeline
 from training.constituency.questions import make_questions
 from training.constituency.recipe import Recipe
 from training.errors import TrainingError

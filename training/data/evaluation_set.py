@@ -1,6 +1,6 @@
 """All questions of some replays side by side, with what each route is worth for each of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,13 @@ from training.thresholds.outcomes import RouteOutcomes
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """What the simple route can be: no graph is walked for it."""
 _READING = ("parsing", "encoding")
+_READS: Mapping[Route, tuple[str, ...]] = {
+    Route.DENSE: ("encoding",),
+    Route.LEXICAL: (),
+    Route.HYBRID: ("encoding",),
+    Route.GRAPH: _READING,
+    Route.FUSION: _READING,
+}
 
 
 @dataclass(frozen=True)
@@ -144,11 +151,11 @@ class EvaluationSet:
         """(n,) milliseconds that the stages of a route took.
 
         Args:
-            routed: Whether a router has read the question; otherwise lexical search need not.
+            routed: Whether a router has read the question; otherwise only what the route needs is.
         """
         questions = [one for replay in self.replays for one in replay.questions]
-        reads = routed or route != Route.LEXICAL
-        stages = (*(_READING if reads else ()), *stages_of(route))
+        reads = _READING if routed else _READS[route]
+        stages = (*reads, *stages_of(route))
         return np.array(
             [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in questions]
         )

@@ -11,7 +11,7 @@ from backends.types import Float64, Int64, Mask
 from router.fusion import FusionSettings
 from router.policy import Policy, bands, routes
 from router.types import Route, Thresholds
-from training.data.evaluation_set import EvaluationSet
+from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.evaluation.bootstrap import Interval
 from training.evaluation.compare import (
     AUTO,
@@ -131,8 +131,9 @@ def run_systems(
     quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in own], axis=1)
     paper = replace(fusion, method="rrf", lists=(Route.DENSE, Route.GRAPH), rrf_k=60.0)
     systems = {f"always {route}": one for route, one in always.items()}
-    unread = questions.latency_ms(Route.LEXICAL, routed=False)
-    systems[f"always {Route.LEXICAL}"] = replace(always[Route.LEXICAL], latency_ms=unread)
+    for route in SIMPLE_ROUTES:
+        unread = questions.latency_ms(route, routed=False)
+        systems[f"always {route}"] = replace(always[route], latency_ms=unread)
     systems[PAPER] = _one_route(questions, Route.FUSION, paper, router.scores)
     systems[RANDOM] = _random([always[route] for route in routes(simple)], auto.shares, seed)
     for name, baseline in baselines.items():

@@ -35,6 +35,9 @@ _STAGES = stages_of(Route.FUSION)
 """Stages that are run for some routes only."""
 _CORPUS = ("dense", "seeds")
 """Those that a router which looks at the corpus runs before it decides, whatever it decides."""
+Asked = tuple[str, str]
+"""The key that asked, and the request's id. Ids may be the client's own, and so another's as well;
+lines from before keys were logged have ""."""
 _FEEDBACK_SIGN = f'"{FEEDBACK}"'
 
 
@@ -176,8 +179,10 @@ def read_log(paths: Sequence[Path], router: RouterInfo, collection: str = "") ->
     return reader.done(paths)
 
 
-def read_feedback(paths: Sequence[Path]) -> dict[str, dict[str, None]]:
-    """Request id -> ids that its newest feedback says answer it, each once, as named.
+def read_feedback(paths: Sequence[Path]) -> dict[Asked, dict[str, None]]:
+    """Request -> ids that its newest feedback says answer it, each once, as named.
+
+    What another key says of it is about no request.
 
     Feedback comes later than the request, perhaps after the log was rotated, so it is read first:
     then the requests can be read one line at a time. A request that was only rated has no ids.
@@ -185,8 +190,8 @@ def read_feedback(paths: Sequence[Path]) -> dict[str, dict[str, None]]:
     Raises:
         RequestLogError: A file cannot be read.
     """
-    found: dict[str, dict[str, None]] = {}
-    newest: dict[str, str] = {}
+    found: dict[Asked, dict[str, None]] = {}
+    newest: dict[Asked, str] = {}
     for path in paths:
         for _, text in read_texts(path):
             # What lacks the word need not be parsed, and most lines lack it.
@@ -195,12 +200,12 @@ def read_feedback(paths: Sequence[Path]) -> dict[str, dict[str, None]]:
             line = parse_line(text)
             if line is None or line["kind"] != FEEDBACK:
                 continue
-            id_, time = line["request_id"], str(line.get("time", ""))
-            if time < newest.get(id_, ""):
+            asked, time = _asked(line), str(line.get("time", ""))
+            if time < newest.get(asked, ""):
                 continue
-            newest[id_] = time
+            newest[asked] = time
             named = line.get("passages")
-            found[id_] = {
+            found[asked] = {
                 one: None
                 for one in (named if isinstance(named, list) else [])
                 if isinstance(one, str)
@@ -315,13 +320,13 @@ class _Reader:
     """Counts line by line."""
 
     def __init__(
-        self, router: RouterInfo, collection: str, feedback: Mapping[str, dict[str, None]]
+        self, router: RouterInfo, collection: str, feedback: Mapping[Asked, dict[str, None]]
     ) -> None:
         self._router = router
         self._named = collection
         self._collection = collection
         self._feedback = feedback
-        self._with_feedback: dict[str, list[Line]] = {}
+        self._with_feedback: dict[Asked, list[Line]] = {}
         self._routes = array("b")
         self._values = array("d")  # score, wait, budget, all stages, and each of _STAGES
         self._hashes = array("q")
@@ -346,18 +351,18 @@ class _Reader:
             if values is None:
                 raise ValueError
             if values["kind"] == RETRIEVAL:
-                self._count(Line.of(values), values["request_id"])
+                self._count(Line.of(values), _asked(values))
             else:
                 self._others += values["kind"] != FEEDBACK
         except ValueError:
             self._broken += 1
             self._first_broken = self._first_broken or f"{path}:{number}"
 
-    def _count(self, line: Line, request_id: str) -> None:
+    def _count(self, line: Line, asked: Asked) -> None:
         self._collections[line.collection] += 1
         self._collection = self._collection or line.collection
-        if request_id in self._feedback:
-            self._with_feedback.setdefault(request_id, []).append(line)
+        if asked in self._feedback:
+            self._with_feedback.setdefault(asked, []).append(line)
         if line.collection != self._collection:
             return
         if line.asked != Route.AUTO:
@@ -450,21 +455,21 @@ class _Reader:
 
 
 def _joined(
-    feedback: Mapping[str, dict[str, None]], lines: Mapping[str, list[Line]], collection: str
+    feedback: Mapping[Asked, dict[str, None]], lines: Mapping[Asked, list[Line]], collection: str
 ) -> LoggedFeedback:
     """Feedback with the questions it is about; the same question asked twice is put together.
 
     Args:
         feedback: As `read_feedback` gives it.
-        lines: Request id -> what was asked with it, in the order of the log.
+        lines: Request -> what was asked with it, in the order of the log.
         collection: That is looked at.
     """
     questions: dict[tuple[str, str], FeedbackQuestion] = {}
     why: Counter[str] = Counter()
-    for request_id, asked in lines.items():
-        passages = feedback[request_id]
-        keys = {(one.collection, one.question, canonical(one.filter)) for one in asked}
-        counts = [one for one in asked if one.collection == collection and one.asked == Route.AUTO]
+    for asked, own in lines.items():
+        passages = feedback[asked]
+        keys = {(one.collection, one.question, canonical(one.filter)) for one in own}
+        counts = [one for one in own if one.collection == collection and one.asked == Route.AUTO]
         if not passages:
             why["a rating that names no passage"] += 1
         elif len(keys) > 1:
@@ -479,7 +484,7 @@ def _joined(
             found.routes.append(ROUTES[line.route])
             if line.score is not None:
                 found.scores[line.model] = line.score
-    why["an unknown request"] = len(feedback) - len(lines)
+    why["a request that is unknown, or another key's"] = len(feedback) - len(lines)
     left_out = {reason: count for reason, count in why.items() if count}
     return LoggedFeedback(tuple(questions.values()), len(feedback), left_out)
 
@@ -487,6 +492,10 @@ def _joined(
 def canonical(filter_: object | None) -> str:
     """A filter as text; equal filters are equal texts."""
     return "" if filter_ is None else json.dumps(filter_, sort_keys=True)
+
+
+def _asked(line: Mapping[str, Any]) -> Asked:
+    return str(line.get("key", "")), line["request_id"]
 
 
 def _text(value: object) -> str:

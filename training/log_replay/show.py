@@ -17,7 +17,7 @@ from training.log_replay.replay import Effect, LogReplay, changes, times_of
 from training.thresholds.tuning import Retuned, Tuning, show_retuned
 
 _BINS = 20
-_WIDTH = 40
+_WIDTH = 20
 SERVED, NOW, PROPOSED = "as served", "now", "proposed"
 
 
@@ -37,9 +37,9 @@ def show_replay(console: Console, replay: LogReplay, tried: Sequence[str] = ()) 
     effects |= {name: replay.effect(policy) for name, policy in policies.items()}
     _show_effects(console, effects, [(SERVED, NOW), *((NOW, name) for name in policies)])
     console.print(
-        "ms: the work on a request, its share of its batch, without the wait in the queue. Fusion "
-        "runs every arm, so its stages tell how long another route would have taken; where a "
-        "request's do not, the new route takes as long as for those of which it is known."
+        "ms: the work on a request, its share of its batch; waited: with the wait in the queue. "
+        "Fusion runs every arm, so its stages tell how long another route would have taken; where "
+        "a request's do not, the new route takes as long as for those of which it is known."
     )
     _show_unknown(console, effects)
 
@@ -138,21 +138,19 @@ def _show_reasons(console: Console, title: str, counts: Mapping[str, int]) -> No
 
 
 def _times(replay: LogReplay) -> Table:
-    table = _table("Routes", "route", "requests", "share", "known of", "mean ms", "p50", "p95")
-    table.add_column("with the wait: p50", justify="right")
-    table.add_column("p95", justify="right")
+    times = ("mean ms", "p50", "p95", "p50\nwaited", "p95\nwaited")
+    table = _table("Routes", "route", "requests", "known of", *times)
     wanted = {*routes(replay.now.simple), *replay.served.shares}
     requests = replay.log.requests
     for route, found in times_of(requests).items():
         if route in wanted:
-            times = (found.mean_ms, found.p50_ms, found.p95_ms)
+            own = (found.mean_ms, found.p50_ms, found.p95_ms)
             waits = (found.waited_p50_ms, found.waited_p95_ms)
             table.add_row(
                 str(route),
                 f"{found.count:,}",
-                f"{found.count / len(requests):.1%}",
                 f"{found.known:,}",
-                *("" if math.isnan(ms) else f"{ms:.1f}" for ms in (*times, *waits)),
+                *("" if math.isnan(ms) else f"{ms:.1f}" for ms in (*own, *waits)),
             )
     return table
 

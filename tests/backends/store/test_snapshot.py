@@ -90,7 +90,7 @@ def assert_same(one: Corpus, other: Corpus) -> None:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     for name in ("entities", "phrases"):
         assert named(getattr(one, name)) == named(getattr(other, name))
-        assert getattr(one, name).names == getattr(other, name).names
+        assert list(getattr(one, name).names) == list(getattr(other, name).names)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))

@@ -199,7 +199,7 @@ def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf, vari
     allowed[:2] = True
     kept = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
     built = make(corpus_of, kept, VARIANTS[variant], random_vectors(passages))
-    assert built.graph.keys == whole.graph.keys
+    assert list(built.graph.keys) == list(whole.graph.keys)
     asked = questions(20)
     for one, other in zip(whole.search(asked, 50, allowed), built.search(asked, 50), strict=True):
         assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
@@ -243,6 +243,7 @@ HOP = Query("Where was the husband of Ada born?", np.array([1, 0, 0, 0], np.floa
 # Nothing but the walk: no titles, no similarity.
 BARE = replace(
     NO_LEXICAL,
+    tolerance=1e-9,
     assembly=PUBLISHED.assembly,
     similarity_weight=0,
     title_weight=0,
@@ -253,7 +254,7 @@ BARE = replace(
 def test_two_hops_by_hand(corpus_of: CorpusOf) -> None:
     retriever = TriGraphRetriever(corpus_of(*HOPS, vectors=HOP_VECTORS), BARE)
     trace = retriever.batch([HOP]).trace(0)
-    ada, bo, como = (retriever.graph.index[key] for key in ("ada", "bo", "como"))
+    ada, bo, como = (retriever.graph.keys.find(key) for key in ("ada", "bo", "como"))
     assert [(seed.entity, seed.value) for seed in trace.seeds] == [(ada, 1.0)]
     active = trace.activation
     assert active.entities.tolist() == [ada, bo, como]
@@ -322,7 +323,8 @@ def test_what_cannot_be_answered_is_refused(corpus_of: CorpusOf) -> None:
 def test_a_corpus_of_one_passage_or_none(
     corpus_of: CorpusOf, variant: str, texts: list[str]
 ) -> None:
-    retriever = make(corpus_of, [Passage("a", "", text) for text in texts], VARIANTS[variant])
+    settings = replace(VARIANTS[variant], tolerance=1e-9)
+    retriever = make(corpus_of, [Passage("a", "", text) for text in texts], settings)
     asked = questions(6)
     for query, found in zip(asked, retriever.search(asked, 3), strict=True):
         if texts:
@@ -344,8 +346,8 @@ def test_the_published_preset_is_linearrag_as_its_public_code_runs(corpus_of: Co
         make(corpus_of, passages, chosen) for chosen in (PUBLISHED, TriGraphSettings())
     )
     # Titles and names in running text are entities of the default alone.
-    assert published.graph.keys == ["ada", "bo ek"]
-    assert default.graph.keys == ["ada", "bo ek", "como"]
+    assert list(published.graph.keys) == ["ada", "bo ek"]
+    assert list(default.graph.keys) == ["ada", "bo ek", "como"]
     asked = Query("Is Como nice?", unit(np.random.default_rng(0)))
     assert published.batch([asked]).trace(0).seeds == ()
     assert [s.origin for s in default.batch([asked]).trace(0).seeds] == ["vocabulary"]
@@ -398,17 +400,16 @@ def test_local_walks_score_a_little_lower_and_never_higher(
     walks: Callable[..., TriGraphRetriever], filtered: bool
 ) -> None:
     allowed = np.arange(40) % 3 > 0 if filtered else None
-    full, local = walks(walk="full"), walks(walk="local")
+    full, local = walks(walk="full", tolerance=1e-9), walks(walk="local")
     batch = full.batch(ASKED, allowed)
     traces = [batch.trace(place) for place in range(len(ASKED))]
     swept = batch.run_pagerank(traces)
     pushed = local.batch(ASKED, allowed).run_pagerank(traces)
-    missing = swept.passages - pushed.passages
-    assert missing.min() >= -1e-6
-    assert (missing.sum(axis=0) <= pushed.residual + 1e-6).all()
-    assert missing.sum() > 0
+    missing = swept - pushed
+    assert missing.min() >= -1e-9
+    assert 0 < missing.sum(axis=0).max() < 0.2
     if allowed is not None:
-        assert not pushed.passages[~allowed].any()
+        assert not pushed[~allowed].any()
     found = local.search(ASKED, 5, allowed)
     for one, other in zip(full.search(ASKED, 5, allowed), found, strict=True):
         assert one.hits[0].id == other.hits[0].id

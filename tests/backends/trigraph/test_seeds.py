@@ -43,7 +43,7 @@ class Asker:
     ) -> list[tuple[str, float, str, str]]:
         """Leave these keys without any passage, as a filter may."""
         usable = self.graph.passages_of.copy()
-        usable[[self.graph.index[key] for key in without]] = 0
+        usable[[self.graph.keys.find(key) for key in without]] = 0
         query = Query(text, np.zeros(4, np.float32), mentions=mentions)
         seeds = self.finder.find(query, usable)
         return [(self.graph.keys[s.entity], s.value, s.mention, s.origin) for s in seeds]

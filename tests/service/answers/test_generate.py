@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.answers.answer import Message
 from service.answers.generate import AnswerParams, conversation
-from service.answers.language_model import Message
 from service.schemas.retrieve import PassageValue
 from service.settings import GeneratorSettings
 

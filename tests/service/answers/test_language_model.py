@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from service.answers import language_model as module
-from service.answers.answer import GeneratedAnswer
-from service.answers.language_model import GeneratorError, LanguageModel, Message
+from service.answers.answer import GeneratedAnswer, GeneratorError, Message
+from service.answers.language_model import LanguageModel
 from service.http.metrics import Metrics
 from service.http.replies import answer_value
 from service.settings import GeneratorSettings

@@ -1,11 +1,13 @@
 """What a socket sends within bounds is answered, and what is beyond them ends, at little cost."""
 
+import asyncio
 import resource
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Self
 
 import pytest
 import uvicorn
@@ -13,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
+from service.http import protocol
 from service.http.protocol import MOST_CONNECTIONS, BoundedHttp, most_connections
 from tests.live import until
 
@@ -41,13 +44,28 @@ class Hasty(BoundedHttp):
     most = 20
 
 
-class Server(uvicorn.Server):
+class Server(protocol.Server):
     @property
     def port(self) -> int:
         return int(self.servers[0].sockets[0].getsockname()[1])
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    def hold(self, seconds: float) -> None:
+        """Have it do nothing for so long, beginning now."""
+        held = threading.Event()
+
+        def wait() -> None:
+            held.set()
+            time.sleep(seconds)
+
+        self.loop.call_soon_threadsafe(wait)
+        assert held.wait(10)
+
     @contextmanager
-    def running(self) -> Iterator["Server"]:
+    def running(self) -> Iterator[Self]:
         thread = threading.Thread(target=self.run)
         thread.start()
         until(lambda: self.started)
@@ -230,6 +248,42 @@ def test_connections_leave_descriptors_for_the_index(monkeypatch: pytest.MonkeyP
     for soft, most in ((200, 104), (1_024, 928), (65_536, MOST_CONNECTIONS), (50, 1)):
         monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
         assert most_connections() == most
+
+
+@pytest.fixture
+def alone() -> Iterator[Server]:
+    """A server to be stopped within a test."""
+    config = uvicorn.Config(echo, port=0, http=Hasty, lifespan="off", log_level="critical")
+    with Server(config).running() as running:
+        yield running
+
+
+def test_what_has_arrived_when_it_is_told_to_stop_is_answered(alone: Server) -> None:
+    """Whether it was read or accepted by then, or neither."""
+    ask = ASK + b"content-length: 0\r\n\r\n"
+    with ExitStack() as stack:
+        fresh, used = (stack.enter_context(alone.connect()) for _ in range(2))
+        used.sendall(ask)
+        assert b" 200 OK" in used.recv(1_000)
+        alone.hold(0.5)
+        waiting = [stack.enter_context(alone.connect()) for _ in range(9)]
+        for client in (fresh, used, *waiting):
+            client.sendall(ask)
+        alone.should_exit = True
+        for client in (fresh, used, *waiting):
+            assert everything(client).startswith(b"HTTP/1.1 200 OK\r\n")
+    until(lambda: not alone.server_state.connections)
+
+
+def test_what_is_idle_or_late_keeps_it_for_a_moment_only(alone: Server) -> None:
+    with alone.connect() as idle, alone.connect() as slow:
+        slow.sendall(ASK)
+        time.sleep(0.1)
+        started = time.monotonic()
+        alone.should_exit = True
+        assert everything(idle) == b""
+        assert everything(slow).startswith(b"HTTP/1.1 408 ")
+        assert time.monotonic() - started < 5
 
 
 PIECES = st.sampled_from(

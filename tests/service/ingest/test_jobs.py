@@ -429,6 +429,16 @@ def test_jobs_are_done_in_the_order_in_which_they_were_accepted(
     assert [job.id for job in store.jobs()] == accepted
 
 
+def test_what_is_ahead_is_counted_by_the_pace_of_the_job_that_runs(store: JobStore) -> None:
+    first, second, third = (store.submit(PASSAGES) for _ in range(3))
+    assert store.ahead(second) == (12, 1.2)
+    store.save(replace(first, state=State.RUNNING, done=4, started=time.time() - 8))
+    left, seconds = store.ahead(second)
+    assert (left, round(seconds)) == (8, 16)
+    store.cancel(third)
+    assert store.ahead(third)[0] == 0
+
+
 def test_folders_come_before_what_was_accepted_since(store: JobStore) -> None:
     as_folder(store.folder, "job-f")
     as_folder(store.folder, "job-e")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from featurizer.constituency.parser import MODEL_FILE
 from featurizer.constituency.tree import parse_brackets
 from training.constituency.evaluation import (
     BracketScore,
@@ -12,7 +13,6 @@ from training.constituency.evaluation import (
     score,
     write_card,
 )
-from training.constituency.model_files import MODEL, VECTORS
 from training.constituency.recipe import Recipe
 
 GOLD = parse_brackets("(ROOT (S (NP (DT the) (NN ferry)) (VP (VBZ waits)) (. .)))")
@@ -47,16 +47,15 @@ def test_card_and_manifest_say_what_was_measured(
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 1")
     out = tmp_path / "constituency-xx"
     out.mkdir()
-    (out / MODEL).write_bytes(b"weights")
-    (out / VECTORS).write_bytes(b"vectors")
-    evaluation = ModelEvaluation({"test": BracketScore(8, 10, 10, 1, 4)}, 0.25, 1.5, 9.96, 12)
+    (out / MODEL_FILE).write_bytes(b"weights" * 100_000)
+    evaluation = ModelEvaluation({"test": BracketScore(8, 10, 10, 1, 4)}, 12)
     write_card(out, Recipe(seed=3), evaluation, "xx_tagger 1.0")
     card = (out / "CARD.md").read_text()
     assert "| test | 4 | 80.0 | 80.0 | 80.0 | 25.0 % |" in card
-    assert "10.0 MB" in card
+    assert "0.7 MB" in card
     assert "xx_tagger 1.0" in card
     manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["files"][MODEL] == hashlib.sha256(b"weights").hexdigest()
+    assert manifest["files"] == {MODEL_FILE: hashlib.sha256(b"weights" * 100_000).hexdigest()}
     assert manifest["recipe"]["seed"] == 3
     assert manifest["epoch"] == 12
     assert manifest["bracket_f1"] == {"test": 80.0}

@@ -1,8 +1,10 @@
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from training.constituency.model_files import export
+from featurizer.constituency.checkpoint import VECTORS, read_safetensors
+from training.constituency.model_files import export, save_vectors
 
 
 def test_paths_and_personal_words_stay_behind(tmp_path: Path) -> None:
@@ -14,11 +16,18 @@ def test_paths_and_personal_words_stay_behind(tmp_path: Path) -> None:
         "rare_words": ["boat"],
         "config": {"save_dir": "/somewhere", "wordvec_pretrain_file": "/somewhere/vectors.pt"},
     }
-    torch.save({"params": params}, tmp_path / "in.pt")
-    export(tmp_path / "in.pt", tmp_path / "out.pt")
-    written = torch.load(tmp_path / "out.pt", weights_only=True)["params"]
+    torch.save({"params": params, "best_epoch": 3}, tmp_path / "in.pt")
+    vectors = np.array([[0.5], [2]], np.float16)
+    save_vectors(["<PAD>", "boat"], vectors, tmp_path / "vectors.pt")
+    export(tmp_path / "in.pt", tmp_path / "vectors.pt", tmp_path / "out.safetensors")
+    found = read_safetensors(tmp_path / "out.safetensors")
+    written = found.content["params"]
     assert written["words"] == ["boat", "year"]
-    assert written["model"]["delta_embedding.weight"].flatten().tolist() == [0, 1, 4, 6]
+    assert found.tensors["delta_embedding.weight"].flatten().tolist() == [0, 1, 4, 6]
     assert written["config"]["wordvec_pretrain_file"] == "vectors.pt"
     assert written["config"]["save_dir"] == ""
     assert written["rare_words"] == []
+    assert (found.words, found.lower) == (["<PAD>", "boat"], True)
+    assert found.tensors[VECTORS].dtype == np.float16
+    assert found.tensors[VECTORS].tolist() == vectors.tolist()
+    assert found.content["best_epoch"] == 3

@@ -66,9 +66,10 @@ def test_fusion_may_go_by_each_questions_own_score(evaluation_set: EvaluationSet
 
 def test_the_latency_of_a_route_is_that_of_its_stages(evaluation_set: EvaluationSet) -> None:
     assert evaluation_set.latency_ms(D).tolist() == [10.0] * 3
-    unread = evaluation_set.latency_ms(L, routed=False)
-    assert (unread < evaluation_set.latency_ms(L)).all(), "nothing parses for BM25"
-    assert evaluation_set.latency_ms(D, routed=False).tolist() == [10.0] * 3
+    for route in (D, L, Route.HYBRID):
+        unread = evaluation_set.latency_ms(route, routed=False)
+        assert (unread < evaluation_set.latency_ms(route)).all(), "nothing parses for text arms"
+    assert evaluation_set.latency_ms(G, routed=False).tolist() == [12.0] * 3
     assert evaluation_set.latency_ms(G).tolist() == [12.0] * 3
     found = evaluation_set.outcomes(np.full(3, 0.5), L, FUSION, "Success@1")
     assert found.latency_ms.tolist() == [[10.0, 12.0, 12.0]] * 3

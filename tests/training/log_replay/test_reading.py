@@ -180,8 +180,21 @@ def test_feedback_that_marks_nothing_is_counted(write_log: Write) -> None:
         "a rating that names no passage": 1,
         "a request with several questions, so that it is unclear about which": 1,
         "a question that does not count here": 2,
-        "an unknown request": 1,
+        "a request that is unknown, or another key's": 1,
     }
+
+
+def test_what_another_key_says_of_a_request_does_not_count(write_log: Write) -> None:
+    """Ids may be the client's own: two clients may have the same, and one may guess another's."""
+    path = write_log(
+        {**logged("1", question="who?"), "key": "ada"},
+        {**logged("1", question="where?"), "key": "bob"},
+        {**rated("1", "b"), "key": "bob"},
+        {**rated("1", "c"), "key": "eve"},
+    )
+    feedback = read_log([path], HAND).feedback
+    assert [(one.text, [*one.passages]) for one in feedback.questions] == [("where?", ["b"])]
+    assert feedback.left_out == {"a request that is unknown, or another key's": 1}
 
 
 def test_feedback_that_was_written_after_the_log_was_rotated(write_log: Write) -> None:
@@ -200,15 +213,15 @@ def test_the_newest_that_was_said_about_a_request_counts_whatever_the_order_of_t
     new = write_log(newer, rated("2"), 'nonsense "feedback"\n', '{"kind": "feedback"', name="new")
     for paths in ([old, new], [new, old]):
         found = read_feedback(paths)
-        assert {*found} == {"1", "2"}
-        assert [list(found[id_]) for id_ in "12"] == [["b", "c"], []]
+        assert {*found} == {("", "1"), ("", "2")}
+        assert [list(found["", id_]) for id_ in "12"] == [["b", "c"], []]
 
 
 def test_passages_that_are_none_are_passed_over(write_log: Callable[..., Path]) -> None:
     odd = [{**rated("1"), "passages": ["a", 3, None]}, {**rated("2"), "passages": "a"}]
     path = write_log(*odd)
     found = read_feedback([path])
-    assert [list(found[id_]) for id_ in "12"] == [["a"], []]
+    assert [list(found["", id_]) for id_ in "12"] == [["a"], []]
 
 
 def test_a_line_is_what_the_service_logged() -> None:

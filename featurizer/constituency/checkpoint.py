@@ -1,10 +1,12 @@
-"""Stanza's constituency checkpoints as plain arrays, read without Stanza.
+"""Constituency models as plain arrays: one safetensors file each, or Stanza's pairs of .pt files.
 
-Importing Stanza's parser would import udtools and udapi (GPL); its files are ordinary PyTorch
-archives, so reading them takes neither.
+A model that ships is a Stanza checkpoint with its word vectors, rewritten: the same tensors under
+the same names, and everything else as JSON beside them. Reading it takes numpy alone; Stanza's own
+files are PyTorch archives. Neither takes Stanza, which would import udtools and udapi (GPL).
 """
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +14,20 @@ from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 from featurizer.constituency.transitions import Transition
 from featurizer.errors import ModelError, UnsupportedModelError
 from featurizer.types import Float32
 
+VECTORS = "vectors"
+"""The word vectors among a file's tensors."""
 # Stanza's vocabularies begin with a padding entry and the unknown word.
 UNKNOWN = 1
 _OFFSET = 2
+_HEADER = "stanza"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +64,14 @@ class Checkpoint:
         compose: (h, h) and (h,): from the maximum of the children to their parent.
         output: Layers from (word, transition, constituent) states to scores.
         nonlinearity: "relu" or "tanh".
-        digest: SHA-256 of both files.
+        digest: See `StanzaFiles.digest`.
     """
 
     transitions: tuple[Transition, ...]
     roots: frozenset[str]
     unary_limit: int
     vector_rows: Mapping[str, int]
-    vectors: Float32
+    vectors: NDArray[np.floating]
     lower: bool
     delta_rows: Mapping[str, int]
     deltas: Float32
@@ -106,30 +114,106 @@ _REQUIRED: Mapping[str, tuple[object, ...]] = {
 _ABSENT_MEANS = {"reversed": False, "use_rattn": False, "num_tree_lstm_layers": 1}
 
 
-def read_checkpoint(model: Path, vectors: Path) -> Checkpoint:
-    """Read Stanza's .pt file of a model and its pretrain .pt file of word vectors.
+@dataclass(frozen=True, slots=True)
+class StanzaFiles:
+    """What a checkpoint of Stanza's and its file of word vectors hold.
+
+    Attributes:
+        content: The checkpoint without the tensors of `content["params"]["model"]`.
+        tensors: These, by Stanza's names, and the vectors as `VECTORS`, (n, d).
+        words: One for each vector, Stanza's reserved entries first.
+        lower: Whether they are lower-cased.
+    """
+
+    content: dict[str, Any]
+    tensors: dict[str, NDArray[Any]]
+    words: list[str]
+    lower: bool
+
+    def write(self, path: Path) -> None:
+        """Write all of it as one safetensors file."""
+        header = {"content": self.content, "words": self.words, "lower": self.lower}
+        # One entry: several would come in any order.
+        save_file(self.tensors, path, {_HEADER: json.dumps(header, sort_keys=True)})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what decides a tree, the same for both kinds of files."""
+        params = self.content["params"]
+        config = {key: params["config"].get(key) for key in (*_REQUIRED, "num_output_layers")}
+        facts = [config, *(params[key] for key in _FACTS), self.words, self.lower]
+        digest = hashlib.sha256(json.dumps(facts).encode())
+        for name, values in sorted(self.tensors.items()):
+            digest.update(f"{name} {values.dtype} {values.shape}".encode())
+            digest.update(values.tobytes())
+        return digest.hexdigest()
+
+
+_FACTS = ("constituent_opens", "root_labels", "tags", "transitions", "unary_limit", "words")
+
+
+def read_checkpoint(model: Path, vectors: Path | None = None) -> Checkpoint:
+    """Read a model: a safetensors file, or Stanza's .pt file with its pretrain .pt file.
 
     Raises:
-        ModelError: A file is missing or is no such file.
+        ModelError: A file is missing or is no such file, or PyTorch is, which reads .pt files.
         UnsupportedModelError: Only Stanza can run this model.
     """
-    content, pretrain = _load(model), _load(vectors)
     try:
-        params = content["params"]
-        _check_supported(model, params)
-        return _build(params, pretrain, file_digest(model, vectors))
+        files = read_safetensors(model) if vectors is None else read_stanza(model, vectors)
+        _check_supported(model, files.content["params"])
+        return _build(files)
     except (KeyError, TypeError, AttributeError) as error:
+        beside = f" with {vectors}" if vectors else ""
         raise ModelError(
-            f"{model} with {vectors} is no Stanza constituency model with its word vectors: "
+            f"{model}{beside} is no constituency model with its word vectors: "
             f"{error!r} is missing or of another kind."
         ) from error
 
 
-def _load(path: Path) -> Mapping[str, Any]:
-    import torch  # noqa: PLC0415 - seconds that a text-only command need not pay
+def read_safetensors(model: Path) -> StanzaFiles:
+    """Read what `StanzaFiles.write` wrote.
 
-    if not path.is_file():
-        raise ModelError(f"No constituency model file at {path}. Nothing is downloaded.")
+    Raises:
+        ModelError: The file is missing or is no safetensors file.
+        KeyError, TypeError: It holds something else.
+    """
+    _check_file(model)
+    try:
+        with safe_open(model, framework="np") as file:
+            header = json.loads((file.metadata() or {})[_HEADER])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, json.JSONDecodeError) as error:
+        raise ModelError(f"{model} cannot be read as a safetensors file: {error}") from error
+    return StanzaFiles(header["content"], tensors, header["words"], header["lower"])
+
+
+def read_stanza(model: Path, vectors: Path) -> StanzaFiles:
+    """Read Stanza's .pt file of a model and its pretrain .pt file of word vectors.
+
+    Raises:
+        ModelError: A file is missing or no archive of weights, or PyTorch is not installed.
+        KeyError, TypeError, AttributeError: One holds something else.
+    """
+    content, pretrain = _load(model), _load(vectors)
+    params = {**content["params"]}
+    tensors = {name: tensor.numpy() for name, tensor in params.pop("model").items()}
+    tensors[VECTORS] = np.asarray(pretrain["emb"])
+    vocabulary = pretrain["vocab"]
+    return StanzaFiles(
+        {**content, "params": params}, tensors, vocabulary["_id2unit"], vocabulary["lower"]
+    )
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    _check_file(path)
+    try:
+        import torch  # noqa: PLC0415 - seconds and hundreds of MB that our own files do not cost
+    except ImportError as error:
+        raise ModelError(
+            f"{path} needs PyTorch to be read, which is not installed ({error}): "
+            "pip install 'wye[torch]'."
+        ) from error
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (UnpicklingError, RuntimeError, EOFError) as error:
@@ -139,6 +223,11 @@ def _load(path: Path) -> Mapping[str, Any]:
     if not isinstance(content, dict):
         raise ModelError(f"{path} holds a {type(content).__name__}, not a Stanza model.")
     return content
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():
+        raise ModelError(f"No constituency model file at {path}. Nothing is downloaded.")
 
 
 def _check_supported(path: Path, params: Mapping[str, Any]) -> None:
@@ -162,26 +251,22 @@ def _check_supported(path: Path, params: Mapping[str, Any]) -> None:
         )
 
 
-def file_digest(*paths: Path) -> str:
-    """SHA-256 of the files' bytes, one after the other."""
-    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
-
-
-def _build(params: Mapping[str, Any], pretrain: Mapping[str, Any], digest: str) -> Checkpoint:
+def _build(files: StanzaFiles) -> Checkpoint:
+    params, tensors = files.content["params"], files.tensors
     config = params["config"]
     weights: dict[str, Float32] = {
-        name: np.ascontiguousarray(tensor.numpy(), np.float32)
-        for name, tensor in params["model"].items()
-        if tensor.is_floating_point()
+        name: np.ascontiguousarray(values, np.float32)
+        for name, values in tensors.items()
+        if name != VECTORS
     }
     layers = range(config["num_output_layers"])
     return Checkpoint(
         transitions=tuple(map(Transition.from_repr, params["transitions"])),
         roots=frozenset(params["root_labels"]),
         unary_limit=params["unary_limit"],
-        vector_rows=pretrain["vocab"]["_unit2id"],
-        vectors=np.asarray(pretrain["emb"], np.float32),
-        lower=pretrain["vocab"]["lower"],
+        vector_rows={word: row for row, word in enumerate(files.words)},
+        vectors=tensors[VECTORS],
+        lower=files.lower,
         delta_rows=_rows(params["words"]),
         deltas=weights["delta_embedding.weight"],
         tag_rows=_rows(params["tags"]),
@@ -200,7 +285,7 @@ def _build(params: Mapping[str, Any], pretrain: Mapping[str, Any], digest: str) 
         compose=_linear(weights, "reduce_linear"),
         output=tuple(_linear(weights, f"output_layers.{layer}") for layer in layers),
         nonlinearity=config["nonlinearity"],
-        digest=digest,
+        digest=files.digest,
     )
 
 

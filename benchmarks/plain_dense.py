@@ -1,0 +1,321 @@
+"""A routed answer beside plain dense retrieval as people write it, in one process and over HTTP.
+
+"plain" is sentence-transformers' `encode` and a flat FAISS index, with the encoder and the vectors
+of our index and the texts in memory; over HTTP it is the same behind FastAPI and uvicorn. Systems
+take turns question by question, and servers slice by slice. What counts are the ratios to plain,
+with 95 % bootstrap intervals over questions, on a machine that does nothing else: on a busy one
+plain waits for the last of its threads. The floor is the encoder alone in process, and over HTTP
+lexical search, which runs no model. `--wye other/bin/wye` adds the server of another commit.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import faiss
+import numpy as np
+import psutil
+
+import wye
+from backends.types import Float64
+from benchmarks import harness, load
+from benchmarks.harness import WYE, BenchmarkError, Table
+from featurizer.encoder import DEFAULT_ENCODER, locate_model
+from router.session import Session
+from router.settings import load_settings
+from training.data.dataset import Dataset, read_dataset
+from training.evaluation.measures import MEASURES, score
+
+PLAIN = "plain"
+DRAWS = 2_000
+"""Of the bootstrap."""
+WARM_UP = 5
+BATCH = 32
+QUALITY = ("R@5", "nDCG@10")
+ROUTES = ("dense", "hybrid", "graph", "fusion", "auto")
+
+Ask = Callable[[str], object]
+
+
+class Plain:
+    """Plain dense retrieval, as its tutorials have it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load what `write_plain` wrote, and the encoder."""
+        import torch  # noqa: PLC0415 - the command's help need not wait for it
+        from sentence_transformers import SentenceTransformer  # noqa: PLC0415
+
+        self.threads = torch.get_num_threads()
+        self._model = SentenceTransformer(str(locate_model(DEFAULT_ENCODER)), device="cpu")
+        vectors = np.load(folder / "vectors.npy")
+        self._index = faiss.IndexFlatIP(vectors.shape[1])
+        self._index.add(vectors)
+        self._passages = json.loads((folder / "passages.json").read_text(encoding="utf-8"))
+
+    def search(self, question: str, k: int) -> list[dict[str, object]]:
+        """The k nearest passages, best first."""
+        return self.search_many([question], k)[0]
+
+    def search_many(self, questions: Sequence[str], k: int) -> list[list[dict[str, object]]]:
+        """The same for several questions."""
+        vectors = self._model.encode(questions, normalize_embeddings=True)
+        scores, rows = self._index.search(vectors, k)
+        return [
+            [{**self._passages[row], "score": score} for row, score in zip(*own, strict=True)]
+            for own in zip(rows.tolist(), scores.tolist(), strict=True)
+        ]
+
+    @contextmanager
+    def on_threads(self, count: int) -> Iterator[None]:
+        """Have PyTorch use so many threads; what else is in this process may want others."""
+        import torch  # noqa: PLC0415
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(count)
+        yield
+        torch.set_num_threads(before)
+
+
+def write_plain(session: Session, folder: Path) -> None:
+    """Write the vectors and passages of an index for `Plain`."""
+    corpus = session.snapshot.corpus
+    np.save(folder / "vectors.npy", corpus.vectors)
+    rows = zip(corpus.ids, corpus.titles, corpus.texts(range(len(corpus))), strict=True)
+    passages = [{"id": id_, "title": title, "text": text} for id_, title, text in rows]
+    (folder / "passages.json").write_text(json.dumps(passages), encoding="utf-8")
+
+
+def serve(folder: Path, port: int) -> None:
+    """The same over HTTP, at the address of `wye serve`."""
+    import uvicorn  # noqa: PLC0415
+    from fastapi import FastAPI  # noqa: PLC0415
+    from pydantic import BaseModel  # noqa: PLC0415
+
+    class Wanted(BaseModel):
+        question: str
+        k: int = 5
+
+    app, plain = FastAPI(), Plain(folder)
+
+    @app.post("/v1/retrieve")
+    def retrieve(wanted: Wanted) -> list[dict[str, object]]:
+        return plain.search(wanted.question, wanted.k)
+
+    @app.get("/ready")
+    def ready() -> str:
+        return "ok"
+
+    uvicorn.run(app, port=port, log_level="warning")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add data, systems, and how much is asked."""
+    harness.add_data(parser)
+    parser.add_argument("--splits", default="dev,test", help="whose questions are asked")
+    parser.add_argument("--questions", type=int, default=300, help="asked in process (default 300)")
+    parser.add_argument("--routes", default=",".join(ROUTES), help="in process and for quality")
+    parser.add_argument("--served", default="lexical,dense,hybrid,auto", help="routes over HTTP")
+    parser.add_argument("--wye", action="append", default=[], help="the `wye` of another commit")
+    parser.add_argument("--clients", default="1,64")
+    parser.add_argument("--rounds", type=int, default=5, help="over HTTP (default 5)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="a slice (default 3)")
+    parser.add_argument("-k", type=int, default=5)
+    parser.add_argument("--only", choices=("process", "http", "quality"), help="one of the parts")
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print the tables."""
+    splits = [read_dataset(given.dataset, split) for split in given.splits.split(",")]
+    texts = sorted({question.text for data in splits for question in data.questions})
+    np.random.default_rng(given.seed).shuffle(texts)
+    with ExitStack() as stack:
+        index = stack.enter_context(harness.index_of(given))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wye-bench-")))
+        session = stack.enter_context(Session.open(load_settings(), index))
+        write_plain(session, folder)
+        harness.print_header(
+            "A routed answer beside plain dense retrieval",
+            seed=given.seed,
+            data=f"{harness.data_name(given)}, {session.count:,} passages, "
+            f"{len(texts):,} questions ({given.splits}), load average {psutil.getloadavg()[0]:.1f}",
+        )
+        plain = Plain(folder) if given.only != "http" else None
+        if plain is not None:
+            if given.only != "quality":
+                print_process(session, plain, texts[: given.questions], given)
+            if given.only != "process":
+                print_quality(wye.Index(session), plain, splits[-1], given.routes.split(","))
+        if given.only in (None, "http"):
+            session.close()
+            print_http(folder, texts, given)
+
+
+def print_process(
+    session: Session, plain: Plain, questions: Sequence[str], given: argparse.Namespace
+) -> None:
+    """Milliseconds of one question after another, and where they go."""
+    opened = wye.Index(session)
+
+    def by_plain(threads: int, question: str) -> None:
+        with plain.on_threads(threads):
+            plain.search(question, given.k)
+
+    routes = given.routes.split(",")
+    stages: dict[str, dict[str, list[float]]] = {route: {} for route in routes}
+
+    def by_route(route: str, question: str) -> None:
+        start = perf_counter()
+        own = dict(opened.search(question, route=route, k=given.k).seconds)
+        own["else"] = perf_counter() - start - sum(own.values())
+        for stage, seconds in own.items():
+            stages[route].setdefault(stage, []).append(seconds)
+
+    asks: dict[str, Ask] = {
+        PLAIN: partial(by_plain, plain.threads),
+        "plain, one thread": partial(by_plain, 1),
+        "our encoder alone": lambda question: session.analyser.encode_questions([question]),
+    }
+    asks |= {route: partial(by_route, route) for route in routes}
+    times = in_turns(asks, questions)
+    table = Table(["in one process", "p50 ms", "p99 ms", "p50 / plain", "      [95 %]"])
+    for name, own in times.items():
+        p50, _, p99 = harness.percentiles(own.tolist())
+        table.row(name, p50, p99, *ratio_of_medians(own, times[PLAIN], seed=given.seed))
+    print("\nMilliseconds by stage: the median of the questions for which it was run.")
+    names = list(dict.fromkeys(stage for route in routes for stage in stages[route]))
+    table = Table(["stage", *routes], width=16)
+    for stage in names:
+        table.row(stage, *(1e3 * float(np.median(stages[r].get(stage, [np.nan]))) for r in routes))
+    print()
+
+
+def in_turns(asks: Mapping[str, Ask], questions: Sequence[str]) -> dict[str, Float64]:
+    """Seconds of each system for each question; who is asked first changes with the question."""
+    for ask in asks.values():
+        for question in questions[:WARM_UP]:
+            ask(question)
+    seconds: dict[str, list[float]] = {name: [] for name in asks}
+    names = list(asks)
+    for number, question in enumerate(questions):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            seconds[name].append(harness.timed(partial(asks[name], question)))
+    return {name: np.array(own) for name, own in seconds.items()}
+
+
+def ratio_of_medians(own: Float64, other: Float64, *, seed: int) -> tuple[float, str]:
+    """Ratio of the medians of (n,) times of the same questions, with its bootstrap interval."""
+    drawn = np.random.default_rng(seed).integers(len(own), size=(DRAWS, len(own)))
+    ratios = np.median(own[drawn], axis=1) / np.median(other[drawn], axis=1)
+    low, high = np.percentile(ratios, [2.5, 97.5])
+    return float(np.median(own) / np.median(other)), f"[{low:.2f} {high:.2f}]"
+
+
+def print_quality(opened: wye.Index, plain: Plain, dataset: Dataset, routes: Sequence[str]) -> None:
+    """What each finds, over all questions of a split."""
+    ids = [question.id for question in dataset.questions]
+    texts = [question.text for question in dataset.questions]
+    nearest = plain.search_many(texts, 10)
+    runs = {PLAIN: [[str(hit["id"]) for hit in hits] for hits in nearest]}
+    for route in routes:
+        parts = (texts[start : start + BATCH] for start in range(0, len(texts), BATCH))
+        found = [hits for part in parts for hits in opened.search_many(part, k=10, route=route)]
+        runs[route] = [[hit.id for hit in hits] for hits in found]
+    table = Table([f"{dataset.split}, {len(ids)} questions", *QUALITY])
+    judgements = {id_: dataset.judgements[id_] for id_ in ids}
+    for name, found_ids in runs.items():
+        values = score(judgements, dict(zip(ids, found_ids, strict=True))).mean(axis=0)
+        table.row(name, *(float(values[MEASURES.index(measure)]) for measure in QUALITY))
+    print()
+
+
+def print_http(
+    folder: Path,
+    questions: Sequence[str],
+    given: argparse.Namespace,
+) -> None:
+    """Every server with every number of clients, slice by slice in turns; then their memory."""
+    with ExitStack() as stack:
+        port = load.free_port()
+        own = [sys.executable, "-m", "benchmarks.plain_dense", str(folder), str(port)]
+        servers = {PLAIN: stack.enter_context(load.running(own, port))}
+        commands = {"wye": [*WYE]}
+        commands |= {chr(ord("A") + place): [path] for place, path in enumerate(given.wye)}
+        for name, command in commands.items():
+            print(f"# {name:<9}{command[0]}")
+            index = stack.enter_context(harness.index_of(given, wye=command))
+            port = load.free_port()
+            arguments = ["serve", "--index", str(index), "--port", str(port)]
+            servers[name] = stack.enter_context(load.running([*command, *arguments], port))
+        systems = [(PLAIN, "dense")]
+        systems += [(name, route) for route in given.served.split(",") for name in commands]
+        samples = asyncio.run(slices(servers, systems, questions, given))
+        memory = {name: resident(pid) for name, (_, pid) in servers.items()}
+    columns = ["over HTTP, clients", "per s", "p50 ms", "p99 ms", "errors"]
+    table = Table([*columns, "p50 / plain", "[least most]", "per s / plain"], width=24)
+    for (name, route, clients), own_samples in samples.items():
+        first = samples[PLAIN, "dense", clients]
+        p50s = [harness.percentiles(one.answered or [np.nan])[0] for one in own_samples]
+        firsts = [harness.percentiles(one.answered or [np.nan])[0] for one in first]
+        ratios = np.array(p50s) / np.array(firsts)
+        rates = [one.rate for one in own_samples]
+        p99 = harness.percentiles([t for one in own_samples for t in one.answered] or [np.nan])[2]
+        errors = sum(one.failed + len(one.refused) for one in own_samples)
+        table.row(
+            f"{name} {route}, {clients}" if name != PLAIN else f"{name}, {clients}",
+            float(np.median(rates)),
+            float(np.median(p50s)),
+            p99,
+            errors,
+            float(np.median(ratios)),
+            f"[{ratios.min():.2f} {ratios.max():.2f}]",
+            float(np.median(np.array(rates) / np.array([one.rate for one in first]))),
+        )
+    print()
+    table = Table(["server", "resident MB"])
+    for name, size in memory.items():
+        table.row(name, size / 1e6)
+
+
+async def slices(
+    servers: Mapping[str, tuple[str, int]],
+    systems: Sequence[tuple[str, str]],
+    questions: Sequence[str],
+    given: argparse.Namespace,
+) -> dict[tuple[str, str, int], list[load.Sample]]:
+    """Samples of each server, route and number of clients, one for each round."""
+    clients = {name: load.Client(url) for name, (url, _) in servers.items()}
+    found: dict[tuple[str, str, int], list[load.Sample]] = {}
+    try:
+        for turn in range(-1, given.rounds):
+            for count in map(int, given.clients.split(",")):
+                for name, route in systems[:: -1 if turn % 2 else 1]:
+                    bodies = [{"question": q, "route": route, "k": given.k} for q in questions]
+                    seconds = given.seconds if turn >= 0 else 1.0
+                    sample = await load.closed_loop(clients[name], bodies, count, seconds)
+                    if turn >= 0:  # the first round only warms up
+                        found.setdefault((name, route, count), []).append(sample)
+    finally:
+        for client in clients.values():
+            await client.close()
+    if not all(one.answered for own in found.values() for one in own):
+        raise BenchmarkError("A server answered nothing; run it by hand.")
+    return {key: found[key] for key in sorted(found, key=lambda key: key[2])}
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process and of those that it started."""
+    process = psutil.Process(pid)
+    family = [process, *process.children(recursive=True)]
+    return sum(one.memory_info().rss for one in family)
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,249 @@
+"""BERT and its kin (MiniLM, BGE, E5, XLM-R), computed by OpenVINO from a folder of weights.
+
+The graph is made of the safetensors file as it lies on the disk: nothing is converted or kept
+elsewhere, and PyTorch is not needed. Rows of the embedding tables are read from the mapped file,
+so that what no text asks for takes no memory; the graph has the layers.
+"""
+
+import json
+import mmap
+import re
+import sys
+import threading
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from featurizer.errors import UnsupportedModelError
+from featurizer.types import Float32, Span
+
+if TYPE_CHECKING:
+    from openvino import Model, Node
+
+Tensors = Mapping[str, Float32]
+
+POOLINGS = ("mean", "cls")
+# What OpenVINO prepares for a shape takes milliseconds once, and more than a megabyte for good. So
+# texts are padded to a multiple of so many tokens: that makes 32 shapes instead of 256.
+MULTIPLE = 8
+_ALLOWED = {
+    "model_type": ("bert", "roberta", "xlm-roberta"),
+    "hidden_act": ("gelu",),
+    "position_embedding_type": ("absolute", None),
+    "is_decoder": (False, None),
+}
+
+
+class Bert:
+    """A BERT with its tokenizer, for calls from any number of threads.
+
+    Attributes:
+        dimension: Length d of a vector.
+        max_tokens: Longer texts are cut there, special tokens included.
+        pooling: "mean" of all tokens' states, or the state of the first ("cls").
+        dtype: Of what is computed: "float32", or "bfloat16" from float32 weights.
+    """
+
+    def __init__(self, folder: Path, threads: int, *, exact: bool) -> None:
+        """Load a folder in sentence-transformers' format.
+
+        Args:
+            threads: Calls that compute at the same time, each on one thread.
+            exact: In float32 even where the processor multiplies bfloat16, which takes half
+                the time or less.
+
+        Raises:
+            UnsupportedModelError: It is no BERT with one of these poolings; says why.
+            OSError, ValueError, KeyError, TypeError: A file is missing or damaged.
+        """
+        home, self.pooling = _modules(folder)
+        config = _read(home / "config.json")
+        for name, allowed in _ALLOWED.items():
+            if config.get(name) not in allowed:
+                raise UnsupportedModelError(f"its {name} is '{config.get(name)}'")
+        self._tokenizer, limit = _tokenizer(home, config)
+        tensors, mapped = _tensors(home / "model.safetensors")
+        # RoBERTa counts from the place behind that of its padding.
+        first = 0 if config["model_type"] == "bert" else config["pad_token_id"] + 1
+        self._words = tensors["embeddings.word_embeddings.weight"]
+        self._places = (
+            tensors["embeddings.position_embeddings.weight"][first:]
+            + tensors["embeddings.token_type_embeddings.weight"][0]
+        )
+        self.dimension = int(self._words.shape[1])
+        self.max_tokens = min(limit, len(self._places))
+        openvino = _openvino()
+        core = openvino.Core()
+        halves = not exact and "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+        self.dtype = "bfloat16" if halves else "float32"
+        self._compiled = core.compile_model(
+            _graph(openvino, tensors, config),
+            "CPU",
+            {
+                "INFERENCE_PRECISION_HINT": "bf16" if halves else "f32",
+                "NUM_STREAMS": threads,
+                "INFERENCE_NUM_THREADS": threads,
+                "ENABLE_CPU_PINNING": False,
+            },
+        )
+        self._requests = threading.local()
+        # The layers are packed in memory of their own now. Pages of the file come back if needed.
+        if hasattr(mapped, "madvise"):
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+    def tokens(self, text: str, *, cut: bool = True) -> tuple[list[int], list[Span]]:
+        """Ids and character spans of a text's tokens.
+
+        Args:
+            cut: To `max_tokens`, with special tokens, whose spans are empty; otherwise all tokens
+                and no special ones.
+        """
+        found = self._tokenizer.encode(text, add_special_tokens=False)
+        if cut:
+            found.truncate(self.max_tokens - self._tokenizer.num_special_tokens_to_add(False))
+            found = self._tokenizer.post_process(found)
+        return found.ids, found.offsets
+
+    def run(self, ids: list[int]) -> tuple[Float32, Float32]:
+        """The vector (d,) of a text, not of unit length yet, and its t tokens' states (t, d)."""
+        request = getattr(self._requests, "own", None)
+        if request is None:
+            request = self._requests.own = self._compiled.create_infer_request()
+        size = len(ids)
+        rows = np.zeros((1, -(-size // MULTIPLE) * MULTIPLE, self.dimension), np.float32)
+        rows[0, :size] = self._words[ids] + self._places[:size]
+        mask = np.zeros((1, 1, 1, rows.shape[1]), np.float32)
+        mask[..., size:] = np.finfo(np.float32).min
+        states: Float32 = request.infer({0: rows, 1: mask}, share_inputs=True)[0][0, :size]
+        return states[0] if self.pooling == "cls" else states.mean(axis=0), states
+
+
+def _read(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return found
+
+
+def _modules(folder: Path) -> tuple[Path, str]:
+    """The folder of the transformer, and the pooling."""
+    modules = json.loads((folder / "modules.json").read_text("utf-8"))
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        raise UnsupportedModelError(f"its modules are {', '.join(kinds)}")
+    config = _read(folder / modules[1]["path"] / "config.json")
+    said = config.get("pooling_mode") or "+".join(
+        re.sub("^pooling_mode_|_tokens?$", "", name)
+        for name, chosen in config.items()
+        if name.startswith("pooling_mode_") and chosen
+    )
+    if said not in POOLINGS:
+        raise UnsupportedModelError(f"its pooling is '{said}'")
+    return folder / modules[0]["path"], str(said)
+
+
+def _tokenizer(home: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, int]:
+    """The tokenizer, which cuts and pads nothing, and how many tokens the model reads."""
+    if not (home / "tokenizer.json").is_file():
+        raise UnsupportedModelError("it has no tokenizer.json")
+    tokenizer = Tokenizer.from_file(str(home / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    own = {
+        key: value for file in home.glob("sentence_*.json") for key, value in _read(file).items()
+    }
+    if own.get("do_lower_case"):
+        raise UnsupportedModelError("its texts are lowered before they are tokenised")
+    wanted = own.get("max_seq_length")
+    if wanted is None and (home / "tokenizer_config.json").is_file():
+        wanted = _read(home / "tokenizer_config.json").get("model_max_length")
+    limit = config["max_position_embeddings"]
+    return tokenizer, int(limit if wanted is None else min(wanted, limit))
+
+
+def _tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
+    """What a safetensors file holds, without its architecture's prefix, and the mapped file.
+
+    The library of that name copies every tensor; here float32 is read where it lies.
+    """
+    if not file.is_file():
+        raise UnsupportedModelError("its weights are not one file model.safetensors")
+    with file.open("rb") as stream:
+        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+    begin = 8 + int.from_bytes(mapped[:8], "little")
+    header = json.loads(mapped[8:begin])
+    header.pop("__metadata__", None)
+    found: dict[str, Float32] = {}
+    for name, entry in header.items():
+        start, end = entry["data_offsets"]
+        raw = np.frombuffer(memoryview(mapped)[begin + start : begin + end], np.uint8)
+        match entry["dtype"]:
+            case "F32":
+                values = raw.view("<f4")
+            case "F16":
+                values = raw.view("<f2").astype("<f4")
+            case "BF16":
+                values = (raw.view("<u2").astype("<u4") << 16).view("<f4")
+            case _:  # whole numbers, such as the places that older files list
+                continue
+        found[re.sub("^(bert|roberta)[.]", "", name)] = values.reshape(entry["shape"])
+    return found, mapped
+
+
+def _graph(openvino: ModuleType, tensors: Tensors, config: Mapping[str, Any]) -> "Model":
+    """From rows of embeddings (1, t, d) and what is added to their attention to states (1, t, d).
+
+    As in arXiv 1810.04805; nobody pays attention to padding.
+    """
+    ops = openvino.opset13
+    width, heads = config["hidden_size"], config["num_attention_heads"]
+
+    def shape(*sizes: int) -> "Node":
+        return ops.constant(np.array(sizes, np.int64))
+
+    def tensor(name: str) -> "Node":
+        return ops.constant(tensors[name], shared_memory=True)
+
+    def dense(x: "Node", name: str) -> "Node":
+        product = ops.matmul(x, tensor(f"{name}.weight"), False, True)
+        return ops.add(product, tensor(f"{name}.bias"))
+
+    def norm(x: "Node", name: str) -> "Node":
+        even = ops.mvn(x, shape(-1), True, config["layer_norm_eps"], "inside_sqrt")
+        return ops.add(ops.multiply(even, tensor(f"{name}.weight")), tensor(f"{name}.bias"))
+
+    def by_head(x: "Node") -> "Node":
+        apart = ops.reshape(x, shape(0, 0, heads, width // heads), True)
+        return ops.transpose(apart, shape(0, 2, 1, 3))
+
+    rows = ops.parameter([1, -1, width], np.float32)
+    mask = ops.parameter([1, 1, 1, -1], np.float32)
+    x = norm(rows, "embeddings.LayerNorm")
+    for number in range(config["num_hidden_layers"]):
+        layer = f"encoder.layer.{number}"
+        parts = [f"{layer}.attention.self.{part}" for part in ("query", "key", "value")]
+        heads_of = [by_head(dense(x, part)) for part in parts]
+        seen = ops.scaled_dot_product_attention(*heads_of, mask)
+        seen = ops.reshape(ops.transpose(seen, shape(0, 2, 1, 3)), shape(0, 0, width), True)
+        seen = dense(seen, f"{layer}.attention.output.dense")
+        x = norm(ops.add(seen, x), f"{layer}.attention.output.LayerNorm")
+        inner = ops.gelu(dense(x, f"{layer}.intermediate.dense"), "erf")
+        x = norm(ops.add(dense(inner, f"{layer}.output.dense"), x), f"{layer}.output.LayerNorm")
+    return openvino.Model([x], [rows, mask], "bert")
+
+
+def _openvino() -> ModuleType:
+    """OpenVINO without its converter, which reports over the network that it was imported."""
+    converter = "openvino.tools.ovc"
+    hidden = "openvino" not in sys.modules
+    if hidden:
+        # An import of what is None here fails, and OpenVINO does without the converter then.
+        sys.modules[converter] = None  # type: ignore[assignment]
+    try:
+        return import_module("openvino")
+    finally:
+        if hidden:
+            del sys.modules[converter]

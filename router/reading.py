@@ -1,0 +1,154 @@
+"""Questions as the models read them, each step taken once something needs it.
+
+What the featurizer finds becomes here what the backends take; the two do not know each other.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from backends.types import Float32, Float64, Mention, Query
+from featurizer.analyser import Analyser
+from featurizer.constituency.tree import Tree
+from featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
+from featurizer.types import Parse, Syntax
+
+
+class Reading:
+    """Questions of a batch, named by their places, with what the models found so far.
+
+    Attributes:
+        questions: As asked.
+        queries: The same for the arms; vector and mentions are empty until they are known.
+        seconds: Of each question, wall time by stage. What another thread did meanwhile is not
+            counted, but for the wait until it was done.
+    """
+
+    def __init__(self, questions: Sequence[str], analyser: Callable[[], Analyser]) -> None:
+        """Read nothing yet.
+
+        Args:
+            analyser: Not asked for where words are enough.
+        """
+        nothing = np.zeros(0, np.float32)
+        self.questions = questions
+        self.queries = [Query(text, nothing) for text in questions]
+        self.seconds: list[dict[str, float]] = [{} for _ in questions]
+        self._analyser = analyser
+        self._parses: dict[int, Parse] = {}
+        self._mentioned: set[int] = set()
+        self._syntax: dict[int, Syntax] = {}
+        self._features = np.full((len(questions), len(FEATURE_NAMES)), np.nan)
+        self._encoding: Future[Float32] | None = None
+        self._encoded = False
+
+    def encode(self) -> None:
+        """Find the vector of every question, or wait for `encode_beside`."""
+        if self._encoded:
+            return
+        with self.stage("encoding", range(len(self.questions))):
+            if self._encoding is None:
+                vectors = self._analyser().encode_questions(self.questions)
+            else:
+                vectors = self._encoding.result()
+        found = zip(self.queries, vectors, strict=True)
+        self.queries[:] = [replace(query, vector=vector) for query, vector in found]
+        self._encoded = True
+
+    def encode_beside(self, then: Callable[[Float32], None]) -> None:
+        """Begin to encode in another thread, if nobody did, and go on there with the vectors."""
+        if self._encoded or self._encoding is not None:
+            return
+        analyser = self._analyser()
+
+        def work() -> Float32:
+            vectors = analyser.encode_questions(self.questions)
+            then(vectors)
+            return vectors
+
+        self._encoding = analyser.beside(work)
+
+    def parse(self, places: Sequence[int], *, tokens: bool) -> None:
+        """Parse what is not parsed yet, or was without the tokens that are wanted."""
+        parses = self._parses
+        missing = [p for p in places if p not in parses or (tokens and not parses[p].tokens)]
+        if missing:
+            with self.stage("parsing", missing):
+                texts = [self.questions[place] for place in missing]
+                found = self._analyser().parse_questions(texts, tokens=tokens)
+            parses.update(zip(missing, found, strict=True))
+
+    def find_mentions(self, places: Sequence[int], wanted: Callable[[str], bool]) -> None:
+        """Make mentions of what was parsed, after `encode`.
+
+        Args:
+            wanted: Whether the vector of a named entity will be needed.
+        """
+        missing = [place for place in places if place not in self._mentioned]
+        named = {entity.text for place in missing for entity in self._parses[place].entities}
+        asked = sorted(filter(wanted, named))
+        vectors: dict[str, Float32] = {}
+        if asked:
+            with self.stage("encoding", missing):
+                found = self._analyser().encode_surfaces(asked)
+            vectors.update(zip(asked, found, strict=True))
+        for place in missing:
+            mentions = _mentions(self._parses[place], vectors)
+            self.queries[place] = replace(self.queries[place], mentions=mentions)
+        self._mentioned.update(missing)
+
+    def features(
+        self, places: Sequence[int], names: Collection[str], *, trees: bool = False
+    ) -> Float64:
+        """(len(places), d) of `FEATURE_NAMES`, NaN where neither this nor an earlier call asked.
+
+        Args:
+            names: Features that are wanted.
+            trees: Whether trees are wanted even if no feature is made of them.
+        """
+        if names:
+            self.parse(places, tokens=True)
+            self._build(places, trees=trees or not TREE_FEATURES.isdisjoint(names))
+            with self.stage("features", places):
+                found = syntax_matrix([self._syntax[place] for place in places], names)
+            for place, row in zip(places, found, strict=True):
+                np.copyto(self._features[place], row, where=~np.isnan(row))
+        return self._features[places]
+
+    def trees(self, place: int) -> tuple[Tree, ...]:
+        """Of the sentences of a question; empty if nobody asked for them."""
+        return self._syntax[place].trees if place in self._syntax else ()
+
+    def _build(self, places: Sequence[int], *, trees: bool) -> None:
+        built = self._syntax
+        missing = [p for p in places if p not in built or (trees and not built[p].trees)]
+        if missing:
+            with self.stage("trees" if trees else "features", missing):
+                parses = [self._parses[place] for place in missing]
+                built.update(
+                    zip(missing, self._analyser().syntax_of(parses, trees=trees), strict=True)
+                )
+
+    @contextmanager
+    def stage(self, name: str, places: Sequence[int]) -> Iterator[None]:
+        """Count the time of what runs inside, shared equally by these questions."""
+        start = perf_counter()
+        yield
+        share = (perf_counter() - start) / max(len(places), 1)
+        for place in places:
+            own = self.seconds[place]
+            own[name] = own.get(name, 0.0) + share
+
+
+def _mentions(parse: Parse, vectors: Mapping[str, Float32]) -> tuple[Mention, ...]:
+    """Named entities, then noun phrases, each once."""
+    entities = dict.fromkeys(entity.text for entity in parse.entities)
+    phrases = dict.fromkeys(phrase.key for phrase in parse.phrases)
+    return (
+        *(Mention(text, "entity", vectors.get(text)) for text in entities),
+        *(Mention(key, "phrase") for key in phrases),
+    )

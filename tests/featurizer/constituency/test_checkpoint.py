@@ -1,0 +1,107 @@
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from featurizer.constituency.checkpoint import read_checkpoint, read_safetensors
+from featurizer.errors import ModelError, UnsupportedModelError
+
+Maker = Callable[..., Path]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("transition_scheme", "TOP_DOWN"),
+        ("constituency_composition", "BILSTM"),
+        ("bert_model", "some/encoder"),
+        ("charlm_forward_file", "forward.pt"),
+        ("num_lstm_layers", 2),
+        ("sentence_boundary_vectors", "NONE"),
+        ("pattn_num_layers", 3),
+        ("nonlinearity", "gelu"),
+        ("reversed", True),
+        ("maxout_k", 2),
+        ("use_rattn", True),
+    ],
+)
+def test_what_only_stanza_can_run_is_named(make_model: Maker, key: str, value: object) -> None:
+    with pytest.raises(UnsupportedModelError, match=f"{key}={value}.*Stanza can"):
+        read_checkpoint(make_model(**{key: value}))
+
+
+def test_missing_and_foreign_files_are_model_errors(make_model: Maker, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.safetensors"
+    with pytest.raises(ModelError, match="No constituency model file"):
+        read_checkpoint(foreign)
+    foreign.write_text("no weights")
+    with pytest.raises(ModelError, match="cannot be read as a safetensors file"):
+        read_checkpoint(foreign)
+    save_file({"weights": np.zeros(3)}, foreign)
+    with pytest.raises(ModelError, match="is no constituency model"):
+        read_checkpoint(foreign)
+    files = read_safetensors(make_model())
+    del files.tensors["reduce_linear.bias"]
+    files.write(foreign)
+    with pytest.raises(ModelError, match=r"reduce_linear\.bias"):
+        read_checkpoint(foreign)
+
+
+def test_the_digest_names_all_that_decides_a_tree(make_model: Maker) -> None:
+    first, again, other = (read_checkpoint(make_model(seed)).digest for seed in (0, 0, 1))
+    assert first == again != other
+    assert read_checkpoint(make_model(nonlinearity="tanh")).digest != first
+    files = read_safetensors(make_model())
+    files.content["best_epoch"] = 7
+    files.content["params"]["rare_words"] = ["boat"]
+    assert files.digest == first
+    files.words[4] = "ship"
+    assert files.digest != first
+
+
+def test_files_are_the_same_bytes_each_time(make_model: Maker) -> None:
+    first = make_model().read_bytes()
+    assert all(make_model().read_bytes() == first for _ in range(5))
+
+
+def test_stanzas_own_files_are_the_same_model(make_model: Maker, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from training.constituency.model_files import to_stanza  # noqa: PLC0415
+
+    ours = make_model()
+    model, vectors = to_stanza(ours, tmp_path)
+    assert read_checkpoint(model, vectors).digest == read_checkpoint(ours).digest
+    with pytest.raises(ModelError, match="No constituency model file"):
+        read_checkpoint(tmp_path / "none.pt", vectors)
+    (tmp_path / "text.pt").write_text("no weights")
+    with pytest.raises(ModelError, match="cannot be read as a PyTorch archive"):
+        read_checkpoint(tmp_path / "text.pt", vectors)
+    with pytest.raises(ModelError, match="is no constituency model"):
+        read_checkpoint(vectors, model)
+
+
+def test_without_pytorch_a_pt_file_says_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    (tmp_path / "model.pt").write_text("an archive")
+    with pytest.raises(ModelError, match=r"model\.pt needs PyTorch.*wye\[torch\]"):
+        read_checkpoint(tmp_path / "model.pt", tmp_path / "vectors.pt")
+
+
+def test_the_shipped_model_builds_trees_without_pytorch_or_stanza() -> None:
+    code = (
+        "import sys; from featurizer.constituency.parser import *;"
+        "trees = open_tree_parser(*locate(ConstituencySettings()));"
+        "print(trees.parse_many([[('Who', 'WP'), ('rowed', 'VBD'), ('?', '.')]])[0]);"
+        "print([m for m in ('torch', 'stanza', 'udapi', 'udtools') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "(ROOT (SBARQ (WHNP (WP Who)) (SQ (VP (VBD rowed))) (. ?)))",
+        "[]",
+    ]

