@@ -1,9 +1,11 @@
-"""A spaCy pipeline, and the two things in it that take longer than they need.
+"""A spaCy pipeline, and the three things in it that take longer than they need.
 
 - Words to vectors: thinc walks sixty small layers, each with room for a gradient. `WindowEncoder`
   makes the same sums with the same weights in ten array operations a layer.
 - Tags to parts of speech and lemmas: rules look at every word anew. `WordForms` remembers what
   they said of a word with its tag and its relation, which is all that they look at.
+- Vectors to names: spaCy takes Python's lock for each of the 36 moves that may begin a name, at
+  each word. `Names` asks for all words at once, and goes from word to word only within names.
 
 A pipeline that is made otherwise keeps what it has.
 """
@@ -14,6 +16,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -114,6 +117,9 @@ class Pipeline:
             rules = self.components[place : place + 2]
             if WordForms.fits(rules[0]):
                 self.components[place : place + 2] = [WordForms(self.nlp, *rules)]
+        recogniser = self.nlp.get_pipe("ner")
+        if Names.fits(recogniser):
+            self.components[self.components.index(recogniser)] = Names(recogniser)
 
     def run(self, docs: Iterable["Doc"], batch_size: int) -> Iterable["Doc"]:
         """All components on documents, in order."""
@@ -300,6 +306,128 @@ class WordForms:
             found = ((token.tag, token.pos, token.dep, token.lemma_) for token in doc)
             self._known.update(zip(keys, found, strict=True))
         return doc
+
+
+class Names:
+    """What a greedy `EntityRecognizer` does, whose moves begin, continue, end, make or skip a name.
+
+    See `spacy.pipeline._parser_internals.ner`, which the property test compares with.
+    """
+
+    @staticmethod
+    def fits(recogniser: Any) -> bool:  # noqa: ANN401 - spaCy says nothing of its kind
+        """Whether moves follow from three words: the next, the name's first, and the one before."""
+        model = getattr(recogniser, "model", None)
+        if model is None or model.name != "parser_model" or recogniser.cfg["beam_width"] != 1:
+            return False
+        lower = model.get_ref("lower")
+        places, pieces = lower.get_dim("nF"), lower.get_dim("nP")
+        attributes = model.attrs
+        return (
+            (places, pieces) == (3, 2)
+            and attributes["has_upper"]
+            and not attributes["unseen_classes"]
+        )
+
+    def __init__(self, recogniser: Any) -> None:  # noqa: ANN401
+        model = recogniser.model
+        lower, upper = model.get_ref("lower"), model.get_ref("upper")
+        self._recogniser = recogniser
+        self._tok2vec = model.get_ref("tok2vec")
+        weight = _weights(lower, "W").transpose(3, 0, 2, 1)  # (inputs, places, pieces, hidden)
+        self._shape = weight.shape[1:]
+        self._lower = np.ascontiguousarray(weight.reshape(len(weight), -1))
+        self._bias = _weights(lower, "b").T
+        # Where no name is open, only the next word counts, and the other places are padding.
+        self._outside = self._bias + _weights(lower, "pad")[0, 1:].sum(axis=0).T
+        self._upper, self._shift = _weights(upper, "W"), _weights(upper, "b")
+        self._one_thread = ThreadpoolController().select(user_api="blas")
+        moves = [recogniser.moves.get_class_name(row) for row in range(len(self._upper))]
+        kinds = np.array([move[0] for move in moves])
+        self._begin, self._unit, self._skip = kinds == "B", kinds == "U", kinds == "O"
+        # "U-" is for what was marked before.
+        self._closed = np.isin(kinds, ("I", "L")) | (np.array(moves) == "U-")
+        self._labels = [move[2:] for move in moves]
+        self._open = {
+            label: [moves.index(f"I-{label}"), moves.index(f"L-{label}")]
+            for label in {move[2:] for move in moves if move[0] == "B"}
+        }
+
+    def pipe(self, docs: Iterable["Doc"], batch_size: int) -> Iterator["Doc"]:
+        """Mark the names in documents, in order."""
+        rest = iter(docs)
+        while batch := [*islice(rest, batch_size)]:
+            if any(doc.has_annotation("ENT_IOB") for doc in batch):
+                # What was marked before limits the moves.
+                yield from self._recogniser.pipe(batch, batch_size=batch_size)
+                continue
+            if words := [doc for doc in batch if len(doc)]:
+                with self._one_thread.limit(limits=1):
+                    self._mark(words)
+            yield from batch
+
+    def __call__(self, doc: "Doc") -> "Doc":
+        """Mark the names in one document."""
+        return next(self.pipe([doc], 1))
+
+    def _mark(self, docs: Sequence["Doc"]) -> None:
+        places = _in_tiles(self._tok2vec.predict(docs), self._lower).reshape(-1, *self._shape)
+        hidden = (places[:, 0] + self._outside).max(axis=1)
+        scores = _in_tiles(hidden, self._upper.T) + self._shift
+        marks = np.concatenate([doc.to_array(["SENT_START", "IS_SPACE"]) for doc in docs]) == 1
+        ends = np.cumsum([len(doc) for doc in docs])
+        # Names stay within their sentence, and do not begin with white space.
+        last = np.append(marks[1:, 0], True)
+        last[ends - 1] = True
+        space = marks[:, 1]
+        scores[:, self._closed] = -np.inf
+        scores[np.ix_(last | space, self._begin)] = -np.inf
+        scores[np.ix_(space, self._unit)] = -np.inf
+        moves = scores.argmax(axis=1)
+        named = np.flatnonzero(~self._skip[moves])
+        begin = 0
+        for doc, end in zip(docs, ends.tolist(), strict=True):
+            words = named[slice(*np.searchsorted(named, (begin, end)))].tolist()
+            from spacy.tokens import Span  # noqa: PLC0415 - as in `load_pipeline`
+
+            spans = self._names(words, moves, places, last)
+            doc.set_ents([Span(doc, a - begin, b - begin, label=name) for a, b, name in spans])
+            begin = end
+
+    def _names(
+        self,
+        words: Sequence[int],
+        moves: NDArray[np.int64],
+        places: Float32,
+        last: NDArray[np.bool],
+    ) -> Iterator[tuple[int, int, str]]:
+        """Where names begin and end and their labels, given where they may begin in a document."""
+        done = 0
+        for first in words:
+            if first < done:
+                continue
+            move = int(moves[first])
+            label, done = self._labels[move], first + 1
+            if self._begin[move]:
+                while not last[done] and self._goes_on(label, places, first, done):
+                    done += 1
+                done += 1
+            yield first, done, label
+
+    def _goes_on(self, label: str, places: Float32, first: int, word: int) -> bool:
+        """Whether a name that is open at a word does not end there."""
+        summed = places[word, 0] + places[first, 1] + places[word - 1, 2] + self._bias
+        rows = self._open[label]
+        within, end = self._upper[rows] @ summed.max(axis=0) + self._shift[rows]
+        return bool(within >= end)
+
+
+def _in_tiles(rows: Float32, weight: Float32) -> Float32:
+    """The product, such that no row depends on how many there are."""
+    tiled = np.zeros((_tiled(len(rows)), rows.shape[1]), np.float32)
+    tiled[: len(rows)] = rows
+    product: Float32 = np.matmul(tiled.reshape(-1, TILE, rows.shape[1]), weight)
+    return product.reshape(len(tiled), -1)[: len(rows)]
 
 
 def _leaves(model: "Model[Any, Any]") -> Iterator["Model[Any, Any]"]:
