@@ -33,7 +33,13 @@ def executed(path: Path) -> NotebookNode:
     """A notebook with what it prints, without widgets, progress, and what differs each time."""
     notebook = read(path)
     own = {name: value for name, value in os.environ.items() if not name.startswith("WYE_")}
-    settings = {**own, "PYTHONPATH": str(ROOT), "WYE_ROUTER__MODEL": DEFAULT_ROUTER}
+    settings = {
+        **own,
+        "PYTHONPATH": str(ROOT),
+        "WYE_ROUTER__MODEL": DEFAULT_ROUTER,
+        # Not all processors have bfloat16.
+        "WYE_ANALYSER__ENCODER__DTYPE": "float32",
+    }
     with patch.dict(os.environ, settings, clear=True):
         NotebookClient(notebook, timeout=1_800, resources={"metadata": {"path": ROOT}}).execute()
     for cell in notebook.cells:

@@ -41,7 +41,7 @@ def test_a_router_is_trained_used_and_tuned(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("router.session.Analyser", WordAnalyser)
-    write_town(tmp_path / "my-questions")
+    write_town(tmp_path / "my-questions", streets=64)
     assert wye("index", "my-questions", "--index", "my-index")[0] == 0
     perform(block_with("wye train"), wye, monkeypatch)
     assert (tmp_path / "models" / "mine" / "v1" / "CARD.md").is_file()
