@@ -23,6 +23,7 @@ from featurizer.errors import ModelError
 from featurizer.spacy_parser import SpacyParser
 from featurizer.spacy_pipeline import DEFAULT_PIPELINE
 from featurizer.stopwatch import Stopwatch
+from featurizer.threads import OneThread
 from featurizer.types import (
     EntityMention,
     Float32,
@@ -109,6 +110,7 @@ class Analyser:
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="encoder")
         self._syntax: SyntaxParser | None = None
         self._clock = Stopwatch("parsing", "encoding")
+        self._one_thread = OneThread()
 
     @property
     def seconds(self) -> Mapping[str, float]:
@@ -207,7 +209,8 @@ class Analyser:
             ModelError: It is wanted, and missing or damaged.
         """
         if trees:
-            return self.syntax.build(parses)
+            with self._one_thread():
+                return self.syntax.build(parses)
         return [Syntax(p.tokens, p.token_sentences, (), (), p.unread) for p in parses]
 
     def beside(self, work: Callable[[], T]) -> Future[T]:

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from featurizer.errors import ModelError
+from featurizer.threads import OneThread
 from featurizer.types import Float32
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class WindowEncoder:
         self._table = np.concatenate(weights)
         (self._mix,) = _maxouts(embed)
         self._layers = _maxouts(encode)
-        self._one_thread = ThreadpoolController().select(user_api="blas")
+        self._one_thread = OneThread()
         self._window = _named(encode, "expand_window")[0].attrs["window_size"]
 
     def as_layer(self) -> "Model[Any, Any]":
@@ -204,8 +204,7 @@ class WindowEncoder:
     def __call__(self, docs: Sequence["Doc"]) -> list[Float32]:
         """Of each document, (tokens, width)."""
         lengths = np.array([len(doc) for doc in docs], np.int64)
-        # The products are small: a second thread would wait for a processor that others use.
-        with self._one_thread.limit(limits=1):
+        with self._one_thread():
             return self._encode(docs, lengths)
 
     def _encode(self, docs: Sequence["Doc"], lengths: NDArray[np.int64]) -> list[Float32]:
@@ -341,7 +340,7 @@ class Names:
         # Where no name is open, only the next word counts, and the other places are padding.
         self._outside = self._bias + _weights(lower, "pad")[0, 1:].sum(axis=0).T
         self._upper, self._shift = _weights(upper, "W"), _weights(upper, "b")
-        self._one_thread = ThreadpoolController().select(user_api="blas")
+        self._one_thread = OneThread()
         moves = [recogniser.moves.get_class_name(row) for row in range(len(self._upper))]
         kinds = np.array([move[0] for move in moves])
         self._begin, self._unit, self._skip = kinds == "B", kinds == "U", kinds == "O"
@@ -362,7 +361,7 @@ class Names:
                 yield from self._recogniser.pipe(batch, batch_size=batch_size)
                 continue
             if words := [doc for doc in batch if len(doc)]:
-                with self._one_thread.limit(limits=1):
+                with self._one_thread():
                     self._mark(words)
             yield from batch
 

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from threadpoolctl import threadpool_limits
 
 from service.commands.options import IndexesOption, PortOption, RoutersOption, ThresholdsOption
 from service.logs import LOG
@@ -49,10 +50,7 @@ def serve(
     ] = None,
 ) -> None:
     """Answer questions over HTTP: Wye's own API, and OpenAI's."""
-    for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        # Matrices of one question are small: a second thread only takes a processor from the
-        # encoder. To be said before numpy is loaded, here and in worker processes.
-        os.environ.setdefault(pool, "1")
+    _multiply_on_one_thread()
     _share_arenas()
     from router.session import ModelCache
     from service.app import indexes
@@ -97,6 +95,17 @@ def serve(
     with tempfile.TemporaryDirectory(prefix=f"{_COUNTS}{os.getpid()}-") as shared:
         os.environ[SHARED] = shared
         _run(wanted.host, wanted.port, wanted.workers, wanted.shutdown_seconds)
+
+
+def _multiply_on_one_thread() -> None:
+    """Give the libraries of matrices one thread, here and in worker processes, unless told more.
+
+    Matrices of one question are small: a second thread only takes a processor from the encoder.
+    """
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        threadpool_limits(1, "blas")  # of numpy, which is loaded and has read what was said
+    for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(pool, "1")
 
 
 def _share_arenas() -> None:

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc, Span
-from threadpoolctl import ThreadpoolController
 
 import featurizer.spacy_pipeline
 from featurizer.errors import ModelError
@@ -24,7 +23,6 @@ from featurizer.spacy_pipeline import (
     WordForms,
     load_pipeline,
 )
-from featurizer.types import Float32
 
 WORDS = "Who 's let 's gon na ai n't the Boats boat wrote 1926 , Oslo that 're \n is it ? but I"
 TEXTS = st.lists(
@@ -97,24 +95,6 @@ def test_vectors_are_those_of_thinc_and_depend_on_nothing_beside(
         assert vectors == pytest.approx(expected, abs=2e-5)
         if len(doc):
             assert np.array_equal(vectors, encoder([doc])[0])
-
-
-def test_vectors_are_made_on_one_thread_and_others_keep_theirs(plain: Language) -> None:
-    encoder = WindowEncoder(part(plain, "tok2vec").model)
-    blas = ThreadpoolController().select(user_api="blas")
-    seen: list[int] = []
-    mix = encoder._mix
-
-    def watched(rows: Float32) -> Float32:
-        seen.extend(library.num_threads for library in blas.lib_controllers)
-        return mix(rows)
-
-    with blas.limit(limits=2), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder, "_mix", watched)
-        before = [library.num_threads for library in blas.lib_controllers]
-        encoder([plain.make_doc("Who came to Lisbon?")])
-        assert [library.num_threads for library in blas.lib_controllers] == before
-    assert set(seen) == {1}
 
 
 def test_no_more_is_remembered_than_is_useful(

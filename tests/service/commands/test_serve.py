@@ -5,6 +5,8 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -256,6 +258,38 @@ def test_workers_end_with_what_began_them_and_its_counts_are_cleared_away(tmp_pa
     clear_away(tmp_path)
     assert not left.exists()
     assert sorted(tmp_path.glob("wye-*")) == sorted(others)
+
+
+# In place of answering, says how many threads each library of matrices has.
+_TELLS_THREADS = """
+from threadpoolctl import ThreadpoolController
+import service.commands.serve
+from service.cli import main
+
+def tell(*_):
+    blas = ThreadpoolController().select(user_api="blas")
+    print(*{library.num_threads for library in blas.lib_controllers})
+
+service.commands.serve._run = tell
+main()
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_matrices_are_multiplied_on_one_thread_unless_told_otherwise(
+    tmp_path: Path, threads: str
+) -> None:
+    write(tmp_path, *ROWS)
+    pools = dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], threads)
+    inherited = {name: value for name, value in os.environ.items() if name not in pools}
+    done = subprocess.run(
+        [sys.executable, "-c", _TELLS_THREADS, "serve", "--index", str(tmp_path / "index")],
+        env=inherited if threads == "1" else inherited | pools,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        check=True,
+    )
+    assert done.stdout.split() == [threads]
 
 
 @pytest.mark.parametrize(
