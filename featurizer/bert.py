@@ -92,7 +92,9 @@ class Bert:
             },
         )
         self._requests = threading.local()
-        # The layers are packed in memory of their own now. Pages of the file come back if needed.
+        # The first text has the layers packed in memory of their own. Pages of the file come back if
+        # needed.
+        self.run([0])
         if hasattr(mapped, "madvise"):
             mapped.madvise(mmap.MADV_DONTNEED)
 
