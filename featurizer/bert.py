@@ -92,7 +92,7 @@ class Bert:
             },
         )
         self._requests = threading.local()
-        # The first text has the layers packed in memory of their own. Pages of the file come back if
+        # A first text has the layers packed in memory of their own. Pages of the file come back if
         # needed.
         self.run([0])
         if hasattr(mapped, "madvise"):

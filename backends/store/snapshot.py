@@ -109,7 +109,7 @@ class Corpus:
         return [row for id_, row in places if row < len(self.ids) and self.ids[row] == id_]
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
-        """Passages of this version by id, in the order asked for; ids that it lacks are left out."""
+        """Passages by id, in the order asked for; ids that this version lacks are left out."""
         rows = self.rows(ids)
         metadata = self._metadata.take(pa.array(rows, pa.int64())).to_pylist()
         return [
