@@ -29,7 +29,10 @@ from backends.types import Query, RankedHit, Ranking
 )
 def test_top_rows_equals_a_full_sort(scores: np.ndarray, k: int) -> None:
     slow = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:k]
-    assert top_rows(scores, k).tolist() == slow
+    with pytest.MonkeyPatch.context() as patch:
+        for parts in (1, 3, 1024):
+            patch.setattr("backends.numerics._PARTS", parts)
+            assert top_rows(scores, k).tolist() == slow
 
 
 def test_k_below_one_is_refused_as_a_backend_error_and_a_value_error() -> None:
