@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm, read_checkpoint
-from featurizer.constituency.decoder import Decoder, Reader, Words
+from featurizer.constituency.decoder import SIDE_BY_SIDE, Decoder, Derivation, Reader, Words
 from featurizer.constituency.parser import ConstituencySettings, StanzaParser, locate
 from featurizer.constituency.transitions import ParserState
 from featurizer.constituency.tree import Tree, parse_brackets
@@ -104,10 +104,14 @@ def slow_tree(model: Checkpoint, words: Words, steps_a_word: int) -> Tree | None
 def test_reading_is_one_lstm_each_way() -> None:
     forward, backward, boundaries = lstm(5, 7, seed=20), lstm(5, 7, seed=30), drawn(2, 5)
     reader = Reader(forward, backward, boundaries)
-    for length in (9, 4, 1):
-        inputs = drawn(length, 5, seed=length)
-        expected = slow_both_ways(forward, backward, [boundaries[0], *inputs, boundaries[1]])
-        np.testing.assert_allclose(reader.read(inputs), expected[1:], atol=1e-5)
+    sentences = [drawn(length, 5, seed=length) for length in (9, 4, 4, 1)]
+    expected = [
+        slow_both_ways(forward, backward, [boundaries[0], *inputs, boundaries[1]])[1:]
+        for inputs in sentences
+    ]
+    np.testing.assert_allclose(reader.read(sentences), np.concatenate(expected), atol=1e-5)
+    for inputs, alone in zip(sentences, expected, strict=True):
+        np.testing.assert_allclose(reader.read([inputs]), alone, atol=1e-5)
 
 
 words = st.sampled_from(["The", "boat", "ferry", "of course", "(", "Ωmega", " ", "lantern"])
@@ -162,9 +166,32 @@ def test_the_shipped_model_gives_the_trees_that_stanza_gave() -> None:
     # Written by `python -m training.constituency.reference`; another model needs another file.
     assert json.loads(first)["digest"] == decoder.digest
     assert len(lines) == len(QUESTIONS.read_text(encoding="utf-8").splitlines())
-    for line in lines:
-        tree = parse_brackets(json.loads(line)["tree"])
-        assert str(decoder.parse(tree.tagged_words())) == str(tree)
+    trees = [parse_brackets(json.loads(line)["tree"]) for line in lines]
+    sentences = [tree.tagged_words() for tree in trees]
+    # As text: "(" may be a tag here.
+    for found in ([decoder.parse(words) for words in sentences], decoder.parse_many(sentences)):
+        assert [str(tree) for tree in found] == [str(tree) for tree in trees]
+
+
+def test_what_a_neighbour_might_decide_is_decided_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = Decoder(read_checkpoint(*locate(ConstituencySettings())))
+    lines = GOLDEN.read_text(encoding="utf-8").splitlines()[1:]
+    sentences = [parse_brackets(json.loads(line)["tree"]).tagged_words() for line in lines]
+    groups: list[int] = []
+    derive = decoder._derive
+
+    def counted(group: Sequence[Words]) -> list[Derivation]:
+        groups.append(len(group))
+        return derive(group)
+
+    monkeypatch.setattr(decoder, "_derive", counted)
+    side_by_side = decoder.parse_many(sentences)
+    assert groups == [SIDE_BY_SIDE, len(sentences) - SIDE_BY_SIDE]
+    groups.clear()
+    # Now every decision is too close.
+    monkeypatch.setattr("featurizer.constituency.decoder.CLOSE_CALL", np.inf)
+    assert decoder.parse_many(sentences) == side_by_side
+    assert groups.count(1) == len(sentences)
 
 
 @pytest.mark.filterwarnings("ignore")
