@@ -18,6 +18,7 @@ QUICK = {
     "scale": "--vectors 5000 --graphs 10000",
     "router": "--questions 400",
     "features": "--rounds 1",
+    "plans": "",
     "crash": "--kills 25",
 }
 """Those that take no minutes with these options, and nothing but this repository."""

@@ -7,7 +7,6 @@ from backends.trigraph.retriever import in_parts
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Ranking
 from featurizer.analyser import Analyser
-from featurizer.constituency.tree import Tree
 from router.batch import Arms, Batch
 from router.errors import ModelFileError, QuestionError
 from router.explain import summary
@@ -194,7 +193,7 @@ class Gateway:
         if not explain:
             return decisions
         return [
-            _in_words(decision, batch.reading.trees(place), batch.known_seeds(place))
+            _in_words(decision, batch.reading, place, batch.known_seeds(place))
             for place, decision in enumerate(decisions)
         ]
 
@@ -282,16 +281,16 @@ def decide_without_index(
     )
     if not explain:
         return decisions
-    return [
-        _in_words(decision, reading.trees(place), None) for place, decision in enumerate(decisions)
-    ]
+    return [_in_words(decision, reading, place, None) for place, decision in enumerate(decisions)]
 
 
 def _in_words(
-    decision: Decision, trees: Sequence[Tree], seeds: Sequence[SeedStats] | None
+    decision: Decision, reading: Reading, place: int, seeds: Sequence[SeedStats] | None
 ) -> Decision:
-    """A decision with the trees of its question, and with what explains it as text."""
-    return replace(decision, trees=tuple(map(str, trees)), summary=summary(decision, seeds))
+    """A decision with the trees and the plan of its question, and what explains it as text."""
+    trees = tuple(map(str, reading.trees(place)))
+    plan = reading.plan(place)
+    return replace(decision, trees=trees, plan=plan, summary=summary(decision, seeds))
 
 
 def check(questions: Sequence[str], k: int) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from backends.types import Float32, Float64, Mention, Query
 from featurizer.analyser import Analyser
 from featurizer.constituency.tree import Tree
+from featurizer.plan import Plan, plan_of
 from featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
 from featurizer.types import Parse, Syntax
 
@@ -122,6 +123,10 @@ class Reading:
     def trees(self, place: int) -> tuple[Tree, ...]:
         """Of the sentences of a question; empty if nobody asked for them."""
         return self._syntax[place].trees if place in self._syntax else ()
+
+    def plan(self, place: int) -> Plan:
+        """Of a question; empty if nobody asked for its trees."""
+        return plan_of(self._syntax[place]) if self.trees(place) else Plan()
 
     def _build(self, places: Sequence[int], *, trees: bool) -> None:
         built = self._syntax

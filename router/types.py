@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from backends.errors import suggestion
 from backends.types import Query, RankedHit, Ranking
+from featurizer.plan import Plan
 from router.errors import PolicyError, QuestionError
 
 if TYPE_CHECKING:
@@ -203,6 +204,7 @@ class Decision:
             features saw them; empty unless asked for.
         simple: The route of scores up to the low threshold; None when nothing was scored.
         summary: Why, in a sentence or two; empty unless asked for.
+        plan: What could be asked one after another; without steps unless asked for.
     """
 
     route: Route
@@ -216,3 +218,4 @@ class Decision:
     trees: tuple[str, ...] = ()
     simple: Route | None = None
     summary: str = ""
+    plan: Plan = field(default_factory=Plan)

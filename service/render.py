@@ -13,6 +13,7 @@ from rich.text import Text
 from backends.files import plain, rounded_json
 from backends.trigraph.explanation import EntityNote, Explanation
 from backends.types import RankedHit
+from featurizer.plan import Plan
 from router.policy import bands
 from router.types import Contribution, Decision, FusedHit, Route, Thresholds
 from wye import Hit, Hits
@@ -37,6 +38,14 @@ def show_decision(console: Console, decision: Decision, *, features: int = SHOWN
         console.print(Text(change_of(decision), style="dim"))
     if decision.contributions:
         console.print(_contributions(decision.contributions, features))
+
+
+def show_plan(console: Console, question: str, plan: Plan) -> None:
+    """Print a line for each step that could be asked for by itself, from the inside out."""
+    for level, steps in enumerate(plan.levels(), 1):
+        for step in steps:
+            phrase, facts = question[slice(*step.span)], f"  {step.wanted}, {step.kind}"
+            console.print(Text.assemble((f"step {level}  ", "dim"), phrase, (facts, "dim")))
 
 
 def change_of(decision: Decision) -> str:
@@ -156,6 +165,7 @@ def show_hits(console: Console, hits: Hits) -> None:
     console.print(Text(hits.question, style="bold"), _facts(hits))
     if hits.decision is not None:
         show_decision(console, hits.decision)
+        show_plan(console, hits.question, hits.decision.plan)
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
         console.print(_line_of(hit, ranked))
         console.print(Padding(Text(_excerpt(hit.text)), (0, 0, 0, INDENT)))
@@ -179,8 +189,8 @@ def hits_json(found: Sequence[Hits], *, explain: bool) -> str:
 
 def decision_value(decision: Decision, *, explain: bool) -> dict[str, object]:
     """A decision as plain values; what was not asked for is None, as over HTTP."""
-    unasked = {} if explain else {"contributions": None, "nearest_change": None, "trees": None}
-    return {**asdict(decision), **unasked}
+    unasked = () if explain else ("contributions", "nearest_change", "trees", "plan")
+    return {**asdict(decision), **dict.fromkeys(unasked)}
 
 
 def _facts(hits: Hits, *, route: bool = True) -> Text:

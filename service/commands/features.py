@@ -1,7 +1,7 @@
 """`wye features`: what a router sees of a question."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,7 +29,7 @@ def features(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """List the features of questions, or show a question's values and its constituency tree.
+    """List the features of questions, or show a question's values, its tree and its plan.
 
     Each value stands beside its percentile in a reference set of questions that come with Wye.
     """
@@ -113,6 +113,7 @@ def _registry() -> list[dict[str, object]]:
 
 
 def _values(described: DescribedQuestion) -> dict[str, object]:
+    from featurizer.plan import plan_of
     from featurizer.registry import FEATURES
 
     text, syntax, reference = described.question, described.syntax, described.reference
@@ -131,6 +132,7 @@ def _values(described: DescribedQuestion) -> dict[str, object]:
             }
             for (start, end), tree, flat in sentences
         ],
+        "plan": asdict(plan_of(syntax)),
         "features": [
             {"name": feature.name, "group": feature.group, "value": value, "percentile": percentile}
             for feature, value, percentile in columns
@@ -150,10 +152,13 @@ def _list_features(console: Console) -> None:
 
 
 def _show(console: Console, described: DescribedQuestion) -> None:
+    from featurizer.plan import plan_of
     from featurizer.registry import FEATURES
+    from service.render import show_plan
 
     for tree in described.syntax.trees:
         console.print(draw(tree))
+    show_plan(console, described.question, plan_of(described.syntax))
     columns = zip(FEATURES, described.values, described.percentiles, strict=True)
     rows = [
         (

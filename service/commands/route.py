@@ -34,7 +34,7 @@ def route(
     from backends.files import plain, rounded_json
     from router.gateway import check
     from router.session import ModelCache, decide
-    from service.render import decision_value, show_decision
+    from service.render import decision_value, show_decision, show_plan
     from service.settings import load_settings
 
     questions = questions_of(question)
@@ -66,4 +66,5 @@ def route(
     for text, decision in zip(questions, decisions, strict=True):
         console.print(Text(text, style="bold"))
         show_decision(console, decision)
+        show_plan(console, text, decision.plan)
         console.print()

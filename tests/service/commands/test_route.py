@@ -57,13 +57,24 @@ def test_a_question_is_routed_without_an_index(wye: Wye) -> None:
 
 
 @pytest.mark.usefixtures("by_length")
+def test_the_plan_of_a_question_is_shown_where_reasons_are(wye: Wye) -> None:
+    question = "Who met the designer of Winter Lantern?"
+    _, out, _ = wye("route", question, "--explain")
+    assert "step 1  the designer of Winter Lantern  person, bridge" in out
+    (found,) = json.loads(wye("route", question, "--explain", "--json")[1])
+    (step,) = found["decision"]["plan"]["steps"]
+    assert question[slice(*step["span"])] == "the designer of Winter Lantern"
+    assert "step 1" not in wye("route", question)[1]
+
+
+@pytest.mark.usefixtures("by_length")
 def test_searching_takes_the_route_that_is_named(
     index: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", iter([f"{SHORT}\n", f"{LONG}\n"]))
     routed = json.loads(wye("route", "-", "--json")[1])
-    unasked = ("contributions", "nearest_change", "trees")
-    assert [one["decision"][name] for one in routed for name in unasked] == [None] * 6
+    unasked = ("contributions", "nearest_change", "trees", "plan")
+    assert [one["decision"][name] for one in routed for name in unasked] == [None] * 8
     monkeypatch.setattr("sys.stdin", iter([f"{SHORT}\n", f"{LONG}\n"]))
     asked = ("search", "-", "--index", index, "--route", "auto", "--json")
     replies = json.loads(wye(*asked)[1])

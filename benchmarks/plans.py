@@ -1,0 +1,185 @@
+"""How often the plan of a question is the one that a person wrote for it.
+
+Questions and their plans are those of tests/featurizer/plans.jsonl, where {kind type: …} stands
+around each step. A fixed half of them is for development; the other is held out, and never looked
+at to change the code. Each plan is read off the constituency tree and, to compare, off a tree that
+is made of the dependencies.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks import harness
+from benchmarks.harness import Table
+from featurizer.constituency.parser import flat_tree, open_syntax_parser
+from featurizer.constituency.tree import Tree
+from featurizer.plan import Step, plan_of, walk
+from featurizer.types import Syntax, Token
+from router.settings import load_settings
+
+PLANS = Path(__file__).parents[1] / "tests" / "featurizer" / "plans.jsonl"
+HALVES = ("development", "held out")
+_MARK = re.compile(r"\{(\w+) (\w+): |\}")
+
+# First character, last, kind and type of a step.
+Key = tuple[int, int, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A question with its plan as a person wrote it."""
+
+    group: str
+    question: str
+    steps: frozenset[Key]
+
+    @property
+    def half(self) -> str:
+        """Development or held out, by a hash of the question."""
+        return HALVES[hashlib.sha256(self.question.encode()).digest()[0] % 2]
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How plans agree with those of people.
+
+    Attributes:
+        groups: For each group, number of questions and of those with exactly the same plan.
+        precision: Share of the steps found that are right in place, kind and type.
+        recall: Share of the steps written that were found so.
+        wrong: Questions with another plan.
+    """
+
+    groups: dict[str, tuple[int, int]]
+    precision: float
+    recall: float
+    wrong: tuple[str, ...]
+
+    @property
+    def exact(self) -> float:
+        """Share of the questions with exactly the same plan."""
+        questions, right = map(sum, zip(*self.groups.values(), strict=True))
+        return right / questions
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add whether to list what is wrong."""
+    parser.add_argument(
+        "--wrong", action="store_true", help="list the questions of the first half that are wrong"
+    )
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print the table."""
+    planned = read_planned()
+    models = load_settings().analyser
+    parser = open_syntax_parser(models.pipeline, models.constituency)
+    syntaxes = parser.parse([one.question for one in planned])
+    harness.print_header("Plans of questions", seed=None, data=f"{len(planned)} questions, by hand")
+    found = {
+        (half, source): measure(planned, made, half)
+        for half in HALVES
+        for source, made in (
+            ("constituency", syntaxes),
+            ("dependencies", [*map(from_dependencies, syntaxes)]),
+        )
+    }
+    table = Table(["exactly right", *(f"{half}, {source}" for half, source in found)])
+    for group in dict.fromkeys(one.group for one in planned):
+        counts = (accuracy.groups.get(group, (0, 0)) for accuracy in found.values())
+        table.row(group, *(f"{right} of {questions}" for questions, right in counts))
+    for name in ("exact", "precision", "recall"):
+        table.row(name, *(float(getattr(accuracy, name)) for accuracy in found.values()))
+    if given.wrong:
+        print("\n" + "\n".join(found[HALVES[0], "constituency"].wrong))
+
+
+def read_planned(path: Path = PLANS) -> list[Planned]:
+    """The questions of a file, in order."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [Planned(row["group"], *_unmarked(row["marked"])) for row in rows]
+
+
+def measure(planned: Sequence[Planned], syntaxes: Sequence[Syntax], half: str) -> Accuracy:
+    """How plans made of these syntaxes agree, over one half of the questions."""
+    groups: dict[str, tuple[int, int]] = {}
+    counts: Counter[str] = Counter()
+    wrong = []
+    for one, syntax in zip(planned, syntaxes, strict=True):
+        if one.half != half:
+            continue
+        found = {_key(step) for step in walk(plan_of(syntax).steps)}
+        counts.update(found=len(found), right=len(found & one.steps), all=len(one.steps))
+        questions, right = groups.get(one.group, (0, 0))
+        groups[one.group] = questions + 1, right + (found == one.steps)
+        if found != one.steps:
+            wrong.append(one.question)
+    precision, recall = (counts["right"] / max(counts[of], 1) for of in ("found", "all"))
+    return Accuracy(groups, precision, recall, tuple(wrong))
+
+
+def from_dependencies(syntax: Syntax) -> Syntax:
+    """The same with trees that are made of the dependencies."""
+    parts = [syntax.tokens[start:end] for start, end in syntax.sentences]
+    starts = [start for start, _ in syntax.sentences]
+    return replace(syntax, trees=tuple(map(_tree, parts, starts)))
+
+
+def _tree(tokens: Sequence[Token], start: int) -> Tree:
+    """A phrase for each token that has any below it, or for each noun.
+
+    Arcs that cross leave no order; the tree is flat then.
+    """
+    below: list[list[int]] = [[] for _ in tokens]
+    roots = []
+    for place, token in enumerate(tokens):
+        head = token.head - start
+        if head == place:
+            roots.append(place)
+        else:
+            below[head].append(place)
+
+    def build(place: int) -> Tree:
+        word = Tree(tokens[place].tag, (Tree(tokens[place].text),))
+        label = _label(tokens[place])
+        if not below[place] and label != "NP":
+            return word
+        parts = (word if part == place else build(part) for part in sorted([*below[place], place]))
+        return Tree(label, tuple(parts))
+
+    tree = Tree("ROOT", tuple(map(build, roots)))
+    words = [(token.text, token.tag) for token in tokens]
+    return tree if list(tree.tagged_words()) == words else flat_tree(words)
+
+
+def _label(token: Token) -> str:
+    if token.dep == "relcl":
+        return "SBAR"
+    labels = {"NOUN": "NP", "PROPN": "NP", "VERB": "VP", "AUX": "VP", "ADP": "PP"}
+    return labels.get(token.pos, "X")
+
+
+def _key(step: Step) -> Key:
+    return (*step.span, step.kind, step.wanted)
+
+
+def _unmarked(marked: str) -> tuple[str, frozenset[Key]]:
+    """A question without its marks, and the steps that they stood around."""
+    text, place = "", 0
+    open_steps: list[tuple[int, str, str]] = []
+    steps: set[Key] = set()
+    for mark in _MARK.finditer(marked):
+        text += marked[place : mark.start()]
+        place = mark.end()
+        if mark[1]:
+            open_steps.append((len(text), mark[1], mark[2]))
+        else:
+            start, kind, type_ = open_steps.pop()
+            steps.add((start, len(text), kind, type_))
+    return text + marked[place:], frozenset(steps)

@@ -1,0 +1,141 @@
+"""The plan of a question: which descriptions in it have to be resolved first, from the inside out.
+
+"Who leads the country where the composer of Finlandia was born?" holds two: "the composer of
+Finlandia", and around it "the country where … was born". What is found for one is put in its place,
+and the next question has a hop less. Questions that compare, or ask for what two things have in
+common, have parts that stand side by side. All of it is read off the constituency tree; a sentence
+without one has no steps.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from featurizer.plan_parts import parts
+from featurizer.plan_phrases import Phrase, Sentence, descriptions
+from featurizer.types import Span, Syntax, Token
+
+LEVELS = 3
+STEPS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A phrase of a question that can be asked for by itself.
+
+    Attributes:
+        span: Of its phrase, character offsets in the question.
+        kind: "bridge", a description by a preposition or a clause; "possessive"; "comparison" or
+            "intersection", a part beside others.
+        wanted: The type of what it stands for: a key of `plan_nouns.TYPES`, or "free".
+        named: Whether it is a name already, so that nothing needs to be put in its place.
+        inside: Steps within its phrase, in order.
+    """
+
+    span: Span
+    kind: str
+    wanted: str
+    named: bool = False
+    inside: tuple["Step", ...] = ()
+
+    @property
+    def level(self) -> int:
+        """Steps from the innermost to this one, at least 1."""
+        return 1 + max((step.level for step in self.inside), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps of a question that are in no other, in order; none where there is nothing to resolve.
+
+    There are at most `STEPS` in all, in at most `LEVELS` levels.
+    """
+
+    steps: tuple[Step, ...] = ()
+
+    def levels(self) -> tuple[tuple[Step, ...], ...]:
+        """All steps from the inside out: first those without steps inside."""
+        found = sorted(walk(self.steps), key=lambda step: (step.level, step.span))
+        return tuple(tuple(group) for _, group in groupby(found, key=lambda step: step.level))
+
+
+def walk(steps: Sequence[Step]) -> Iterator[Step]:
+    """Steps with all that are inside, the outer before the inner."""
+    for step in steps:
+        yield step
+        yield from walk(step.inside)
+
+
+def filled(question: str, names: Mapping[Step, str], step: Step | None = None) -> str:
+    """A question, or only the phrase of one of its steps, with names in the place of phrases.
+
+    Of steps within each other, the outermost that has a name counts.
+    """
+    start, end = step.span if step else (0, len(question))
+    inside = sorted((s.span, name) for s, name in names.items() if s != step)
+    text, place = "", start
+    for (first, last), name in sorted(inside, key=lambda item: (item[0][0], -item[0][1])):
+        if place <= first and last <= end:
+            text += question[place:first] + name
+            place = last
+    return text + question[place:end]
+
+
+def plan_of(syntax: Syntax) -> Plan:
+    """The plan of a question, a pure function of its tokens and trees.
+
+    Raises:
+        ValueError: There are no trees, because nobody asked for them.
+    """
+    steps: list[Step] = []
+    for (start, end), tree in zip(syntax.sentences, syntax.trees, strict=True):
+        sentence = Sentence(syntax.tokens[start:end], tree)
+        beside = parts(sentence)
+        phrases = [p for p in descriptions(sentence) if not _joins(p, beside)]
+        steps += _nested(sentence.tokens, beside, phrases)
+    return Plan(tuple(_bounded(steps)))
+
+
+def _nested(
+    tokens: Sequence[Token], parts: Sequence[Phrase], phrases: Sequence[Phrase]
+) -> list[Step]:
+    """Phrases as steps within each other; of two that cross, a part or the shorter one stays."""
+    kept: list[Phrase] = []
+    for phrase in (*parts, *sorted(phrases, key=lambda p: (p.end - p.start, p.start))):
+        if not any(_crosses(phrase, other) for other in kept):
+            kept.append(phrase)
+    # From the inside out: what is made last takes in what lies within.
+    made: list[tuple[Phrase, Step]] = []
+    for phrase in sorted(kept, key=lambda p: (p.end - p.start, p.start)):
+        inner = [pair for pair in made if phrase.start <= pair[0].start < phrase.end]
+        made = [pair for pair in made if pair not in inner]
+        span = tokens[phrase.start].span[0], tokens[phrase.end - 1].span[1]
+        inside = tuple(step for _, step in sorted(inner, key=lambda pair: pair[0].start))
+        made.append((phrase, Step(span, phrase.kind, phrase.wanted, phrase.named, inside)))
+    return [step for _, step in sorted(made, key=lambda pair: pair[0].start)]
+
+
+def _joins(phrase: Phrase, parts: Sequence[Phrase]) -> bool:
+    """Whether a phrase holds all that is compared, as if that were one thing."""
+    return len(parts) > 1 and all(
+        part.kind == "comparison" and phrase.start <= part.start and part.end <= phrase.end
+        for part in parts
+    )
+
+
+def _crosses(one: Phrase, other: Phrase) -> bool:
+    """Whether two phrases share tokens and neither holds the other, or they are the same."""
+    if (one.start, one.end) == (other.start, other.end):
+        return True
+    inside = other.start <= one.start and one.end <= other.end
+    around = one.start <= other.start and other.end <= one.end
+    return one.start < other.end and other.start < one.end and not inside and not around
+
+
+def _bounded(steps: Sequence[Step]) -> list[Step]:
+    """The innermost `LEVELS` levels, and of those the first `STEPS` steps."""
+    ordered = sorted(walk(steps), key=lambda step: (step.level, step.span))
+    kept = {step for step in ordered[:STEPS] if step.level <= LEVELS}
+    # The inner come first, so that what is kept has all that is inside of it.
+    inner = {below for step in kept for below in step.inside}
+    return sorted(kept - inner, key=lambda step: step.span)

@@ -1,0 +1,51 @@
+from collections import Counter
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.plans import HALVES, Planned, from_dependencies, measure, read_planned
+from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
+from featurizer.types import Syntax
+from router.settings import load_settings
+
+
+@pytest.fixture(scope="module")
+def planned() -> list[Planned]:
+    return read_planned()
+
+
+@pytest.fixture(scope="module")
+def syntaxes(planned: list[Planned]) -> list[Syntax]:
+    models = load_settings().analyser
+    parser: SyntaxParser = open_syntax_parser(models.pipeline, models.constituency)
+    return parser.parse([one.question for one in planned])
+
+
+def test_the_set_has_what_it_should(planned: list[Planned]) -> None:
+    assert len({one.question for one in planned}) == len(planned) >= 200
+    assert sum(not one.steps for one in planned) >= 70
+    kinds = Counter(kind for one in planned for _, _, kind, _ in one.steps)
+    assert min(kinds.values()) >= 20
+    assert set(kinds) == {"bridge", "possessive", "comparison", "intersection"}
+    assert min(Counter(one.half for one in planned).values()) > 0.4 * len(planned)
+
+
+def test_plans_are_as_good_as_they_were_measured(
+    planned: list[Planned], syntaxes: list[Syntax]
+) -> None:
+    floors = dict(zip(HALVES, ((0.97, 0.96, 0.95), (0.89, 0.92, 0.89)), strict=True))
+    for half, floor in floors.items():
+        found = measure(planned, syntaxes, half)
+        assert (found.exact, found.precision, found.recall) >= floor
+        assert min(found.precision - floor[1], found.recall - floor[2]) >= 0
+        made = measure(planned, [*map(from_dependencies, syntaxes)], half)
+        assert made.exact < found.exact
+        questions, right = found.groups["none"]
+        assert right >= questions - 1
+
+
+def test_the_table_lists_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plans", "--wrong"]) == 0
+    out = capsys.readouterr().out
+    assert "intersection" in out
+    assert out.rstrip().endswith("?")

@@ -1,0 +1,139 @@
+import re
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from featurizer.constituency.parser import SyntaxParser
+from featurizer.plan import LEVELS, STEPS, Plan, Step, filled, plan_of, walk
+from featurizer.plan_nouns import TYPES
+from featurizer.types import Syntax
+
+NESTED = "Who leads the country where the composer of Finlandia was born?"
+
+
+def plan(questions: SyntaxParser, text: str) -> Plan:
+    (syntax,) = questions.parse([text])
+    return plan_of(syntax)
+
+
+def told(text: str, steps: tuple[Step, ...]) -> list[tuple[str, str, str]]:
+    return [(text[slice(*step.span)], step.kind, step.wanted) for step in steps]
+
+
+def test_descriptions_are_steps_from_the_inside_out(questions: SyntaxParser) -> None:
+    found = plan(questions, NESTED)
+    inner, outer = found.levels()
+    assert told(NESTED, inner) == [("the composer of Finlandia", "bridge", "person")]
+    (whole,) = [NESTED[slice(*step.span)] for step in outer]
+    assert whole == "the country where the composer of Finlandia was born"
+    assert [*walk(found.steps)] == [*outer, *inner]
+    assert (outer[0].inside, outer[0].level, inner[0].level) == (inner, 2, 1)
+
+
+def test_a_hand_made_tree_is_enough(chain: Syntax, choice: Syntax) -> None:
+    text = "Who is the father of the director of Winter Lantern ?"
+    assert told(text, plan_of(chain).steps) == [
+        ("the director of Winter Lantern", "bridge", "person")
+    ]
+    assert [(step.kind, step.named) for step in plan_of(choice).steps] == [("comparison", True)] * 2
+
+
+def test_names_are_put_in_the_place_of_phrases(questions: SyntaxParser) -> None:
+    (inner,), (outer,) = plan(questions, NESTED).levels()
+    names = {inner: "Jean Sibelius"}
+    assert filled(NESTED, {}) == NESTED
+    assert filled(NESTED, names) == "Who leads the country where Jean Sibelius was born?"
+    assert filled(NESTED, names, outer) == "the country where Jean Sibelius was born"
+    assert filled(NESTED, names | {outer: "Finland"}) == "Who leads Finland?"
+    assert filled(NESTED, names, inner) == "the composer of Finlandia"
+    text = "Who is Emma's author's spouse?"
+    (owner,) = plan(questions, text).steps
+    assert filled(text, {owner: "Jane Austen"}) == "Who is Jane Austen's spouse?"
+
+
+def test_what_is_compared_is_a_name_or_a_description(questions: SyntaxParser) -> None:
+    text = "Who is older, Tom Hanks or the director of Jaws?"
+    one, other = plan(questions, text).steps
+    assert (one.named, other.named) == (True, False)
+    assert filled(text, {other: "Steven Spielberg"}).endswith("Tom Hanks or Steven Spielberg?")
+
+
+def test_there_are_no_more_levels_and_steps_than_is_said(questions: SyntaxParser) -> None:
+    deep = "Who is " + "the wife of the teacher of " * 4 + "the director of Jaws?"
+    assert len(plan(questions, deep).levels()) == LEVELS
+    many = " ".join(["When did the director of Jaws die?"] * (STEPS + 4))
+    assert len([*walk(plan(questions, many).steps)]) == STEPS
+
+
+def test_without_trees_there_is_no_plan_to_read(chain: Syntax) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        plan_of(replace(chain, trees=()))
+
+
+@pytest.mark.parametrize("text", ["", " \n", "?", "wye", "'s", '"', "of of of", "A" * 10_000])
+def test_nothing_is_taken_apart_where_nothing_is_said(questions: SyntaxParser, text: str) -> None:
+    assert plan(questions, text) == Plan()
+    assert Plan().levels() == ()
+
+
+PIECES = (
+    "Who What Which Name is did the a of in by and or both than as that where when which Emma Oslo "
+    "director film country wife born directed 's \" ' “ ” ( ) - , ? . <b> שלום 東京 😀 \n in-law"
+)
+TEXTS = st.one_of(
+    st.text(max_size=80),
+    st.lists(st.sampled_from(re.split(" ", PIECES)), max_size=40).map(" ".join),
+)
+
+
+@settings(
+    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(TEXTS)
+def test_steps_lie_within_each_other_and_within_the_question(
+    questions: SyntaxParser, text: str
+) -> None:
+    found = plan(questions, text)
+    assert found == plan(questions, text)
+    assert len(found.levels()) <= LEVELS
+    assert len([*walk(found.steps)]) <= STEPS
+    check(text, 0, len(text), found.steps)
+    for step in walk(found.steps):
+        assert step.kind in ("bridge", "possessive", "comparison", "intersection")
+        assert step.wanted in {*TYPES, "free"}
+        start, end = step.span
+        assert filled(text, {step: "X"}) == text[:start] + "X" + text[end:]
+
+
+def check(text: str, start: int, end: int, steps: tuple[Step, ...]) -> None:
+    """Steps are in order, share nothing, and begin and end with something."""
+    for step in steps:
+        first, last = step.span
+        assert start <= first < last <= end
+        assert text[first:last].strip() == text[first:last]
+        check(text, first, last, step.inside)
+        start = last
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "the director of ",
+        "Jaws's director's ",
+        '"',
+        "A, B or ",
+        "the man who ",
+        "( the ) ",
+        "אב 😀 ",
+    ],
+)
+def test_ten_thousand_characters_take_no_time(questions: SyntaxParser, piece: str) -> None:
+    """Whatever they are: all that is read of a question takes some ten milliseconds."""
+    for text in (piece * 10_000, f"Who is {piece * 20} Jaws? " * 100):
+        (syntax,) = questions.parse([text[:10_000]])
+        start = time.thread_time()
+        plan_of(syntax)
+        assert time.thread_time() - start < 0.5
