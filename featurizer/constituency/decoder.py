@@ -26,7 +26,7 @@ Words = Sequence[tuple[str, str]]
 # On the stack: a vector, and of the LSTM below it the cell and what its state gives to the gates.
 Item = tuple[Float32, Float32, Float32]
 
-SIDE_BY_SIDE = 32
+SIDE_BY_SIDE = 64
 # Scores are up to 30. With what is derived beside them they differ by less than .00002.
 CLOSE_CALL = 0.01
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm, read_checkpoint
-from featurizer.constituency.decoder import SIDE_BY_SIDE, Decoder, Derivation, Reader, Words
+from featurizer.constituency.decoder import Decoder, Derivation, Reader, Words
 from featurizer.constituency.parser import ConstituencySettings, StanzaParser, locate
 from featurizer.constituency.transitions import ParserState
 from featurizer.constituency.tree import Tree, parse_brackets
@@ -185,8 +185,9 @@ def test_what_a_neighbour_might_decide_is_decided_alone(monkeypatch: pytest.Monk
         return derive(group)
 
     monkeypatch.setattr(decoder, "_derive", counted)
+    monkeypatch.setattr("featurizer.constituency.decoder.SIDE_BY_SIDE", 30)
     side_by_side = decoder.parse_many(sentences)
-    assert groups == [SIDE_BY_SIDE, len(sentences) - SIDE_BY_SIDE]
+    assert groups == [30, len(sentences) - 30]
     groups.clear()
     # Now every decision is too close.
     monkeypatch.setattr("featurizer.constituency.decoder.CLOSE_CALL", np.inf)
