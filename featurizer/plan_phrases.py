@@ -321,7 +321,7 @@ def _cut(sentence: Sentence, base: Base, end: int) -> int:
         ended = before == "VBN" or sentence.named[place - 1]
         last = asked and place == sentence.end - 1 and tag in ("NN", "VB", "VBP")
         if (
-            (sentence.lower[place] == "," and not sentence.named[place + 1])
+            (sentence.lower[place] == "," and not any(sentence.named[place + 1 : place + 2]))
             or (sentence.lower[place] == "as" and sentence.named[place - 1])
             or (tag == "VBN" and sentence.named[place - 1] and stranded)
             or (tag == "VB" and before not in ("MD", "TO", "VB"))
@@ -342,7 +342,8 @@ def _description(sentence: Sentence, base: Base, end: int) -> Phrase | None:
     article = sentence.lower[start] in ("the", "a", "an")
     owner = "POS" in sentence.tags[start:head]
     if (
-        sentence.named[head]
+        end <= head
+        or sentence.named[head]
         or noun in EMPTY
         or sentence.lower[start] in _NO_ARTICLE
         or (tag != "NN" and (type_ != "person" or not (owner or article)))
@@ -444,6 +445,7 @@ def _with_owners(sentence: Sentence, phrases: list[Phrase]) -> list[Phrase]:
             owned += 1
         if (
             sentence.lower[of] == "of"
+            and of > 0
             and sentence.lemma(of - 1) in MAKERS
             and wanted(sentence.lemma(owned)) not in ("work", "organisation")
         ):

@@ -1,3 +1,4 @@
+import random
 import re
 import time
 from dataclasses import replace
@@ -7,9 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from featurizer.constituency.parser import SyntaxParser
+from featurizer.constituency.tree import Tree
 from featurizer.plan import LEVELS, STEPS, Plan, Step, filled, plan_of, walk
 from featurizer.plan_nouns import TYPES
-from featurizer.types import Syntax
+from featurizer.types import Syntax, Token
 
 NESTED = "Who leads the country where the composer of Finlandia was born?"
 
@@ -83,10 +85,9 @@ PIECES = (
     "Who What Which Name is did the a of in by and or both than as that where when which Emma Oslo "
     "director film country wife born directed 's \" ' “ ” ( ) - , ? . <b> שלום 東京 😀 \n in-law"
 )
-TEXTS = st.one_of(
-    st.text(max_size=80),
-    st.lists(st.sampled_from(re.split(" ", PIECES)), max_size=40).map(" ".join),
-)
+WORDS = re.split(" ", PIECES)
+TAGS = re.split(" ", "NN NN NNS NNP JJ JJS DT IN TO VB VBD VBN VBZ POS CC , WP WDT WRB")
+TEXTS = st.one_of(st.text(max_size=80), st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join))
 
 
 @settings(
@@ -116,6 +117,37 @@ def check(text: str, start: int, end: int, steps: tuple[Step, ...]) -> None:
         assert text[first:last].strip() == text[first:last]
         check(text, first, last, step.inside)
         start = last
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.integers(0, 2**32))
+def test_no_tree_and_no_tags_lead_astray(seed: int) -> None:
+    """A parser may say anything of a question."""
+    draw = random.Random(seed)
+    tokens: list[Token] = []
+    for place in range(draw.randint(1, 25)):
+        text, tag = draw.choice(WORDS), draw.choice(TAGS)
+        start = tokens[-1].span[1] + draw.randint(0, 1) if tokens else 0
+        span, entity = (start, start + len(text)), draw.choice(("", "", "PERSON", "DATE", "NORP"))
+        pos = draw.choice(("NOUN", "PROPN", "PUNCT", "VERB"))
+        tokens.append(
+            Token(text, text.lower(), tag, pos, "dep", place, span, entity, True, False, False)
+        )
+    tree = Tree("ROOT", (grown(draw, [Tree(t.tag, (Tree(t.text),)) for t in tokens]),))
+    found = plan_of(Syntax(tuple(tokens), ((0, len(tokens)),), (tree,), (False,), 0))
+    assert len(found.levels()) <= LEVELS
+    assert len([*walk(found.steps)]) <= STEPS
+    check("x" * tokens[-1].span[1], 0, tokens[-1].span[1], found.steps)
+
+
+def grown(draw: random.Random, tags: list[Tree]) -> Tree:
+    """Any tree over these tags."""
+    if len(tags) == 1 and draw.random() < 0.8:
+        return tags[0]
+    label = draw.choice(("NP", "NP", "VP", "PP", "SBAR", "SQ", "X"))
+    cut = draw.randint(1, len(tags))
+    parts = [tags[:cut], tags[cut:]] if cut < len(tags) else [tags]
+    return Tree(label, tuple(grown(draw, part) for part in parts if part))
 
 
 @pytest.mark.parametrize(
