@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.pipeline import AttributeRuler, Lemmatizer, Tok2Vec
     from spacy.tokens import Doc
+    from spacy.vocab import Vocab
     from thinc.api import Model
 
 
@@ -267,11 +268,15 @@ class _Maxout:
         return best
 
 
+# A word with its tag and its relation.
+_Form = tuple[int, int, int]
+
+
 class WordForms:
     """What `attribute_ruler` and `lemmatizer` say of a word, asked once for each tag and relation.
 
-    Morphology is left out, which nothing reads. Only what is said in a document of which no rule
-    looks at two words together is remembered.
+    Morphology is left out, which nothing reads. Of a document of which no rule looks at two words
+    together, the words that are not known yet are asked about by themselves, and remembered.
     """
 
     @staticmethod
@@ -283,7 +288,7 @@ class WordForms:
         from spacy.matcher import Matcher  # noqa: PLC0415 - as in `load_pipeline`
 
         self._rules = ruler, lemmatizer
-        self._known: dict[tuple[int, int, int], tuple[int, int, int, str]] = {}
+        self._known: dict[_Form, tuple[int, int, int, int]] = {}
         self._longer = Matcher(nlp.vocab)
         begins = [pattern[:1] for pattern in _patterns(ruler) if len(pattern) > 1]
         if begins:
@@ -291,19 +296,31 @@ class WordForms:
 
     def __call__(self, doc: "Doc") -> "Doc":
         """Give each token its part of speech and its lemma."""
-        keys = [(token.orth, token.tag, token.dep) for token in doc]
-        if all(key in self._known for key in keys):
-            for token, key in zip(doc, keys, strict=True):
-                token.tag, token.pos, token.dep, token.lemma_ = self._known[key]
-            return doc
-        alone = not self._longer(doc, allow_missing=True)
-        for rules in self._rules:
-            doc = rules(doc)
-        if alone:
+        forms = [(token.orth, token.tag, token.dep) for token in doc]
+        if new := {form: None for form in forms if form not in self._known}:
+            if self._longer(doc, allow_missing=True):
+                return self._ruled(doc)
             if len(self._known) > REMEMBERED:
                 self._known.clear()
-            found = ((token.tag, token.pos, token.dep, token.lemma_) for token in doc)
-            self._known.update(zip(keys, found, strict=True))
+                new = dict.fromkeys(forms)
+            self._learn(doc.vocab, [*new])
+        for token, form in zip(doc, forms, strict=True):
+            token.tag, token.pos, token.dep, token.lemma = self._known[form]
+        return doc
+
+    def _learn(self, vocab: "Vocab", forms: Sequence[_Form]) -> None:
+        """Ask the rules about words that no rule looks at together."""
+        from spacy.tokens import Doc  # noqa: PLC0415 - as in `load_pipeline`
+
+        doc = Doc(vocab, words=[vocab.strings[orth] for orth, _, _ in forms])
+        for token, (_, tag, dep) in zip(doc, forms, strict=True):
+            token.tag, token.dep = tag, dep
+        found = ((token.tag, token.pos, token.dep, token.lemma) for token in self._ruled(doc))
+        self._known.update(zip(forms, found, strict=True))
+
+    def _ruled(self, doc: "Doc") -> "Doc":
+        for rules in self._rules:
+            doc = rules(doc)
         return doc
 
 
