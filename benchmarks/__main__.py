@@ -24,6 +24,7 @@ QUICK = {
 """Those that take no minutes with these options, and nothing but this repository."""
 OTHERS = (
     "attacks",
+    "encoder",
     "fusion",
     "indexing",
     "linearrag",
