@@ -13,6 +13,7 @@ from backends.types import Float32, Float64, Mask, Query, Ranking, Retriever
 from featurizer.registry import FEATURE_NAMES
 from router.query_performance import CHEAP_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS, signals
 from router.reading import Reading
+from router.steps import Passages
 from router.types import ArmResults, Route
 
 
@@ -74,6 +75,11 @@ class Arms(Protocol):
 
     def __len__(self) -> int:
         """How many passages there are."""
+        ...
+
+    @property
+    def passages(self) -> Passages:
+        """What steps look at in what was found."""
         ...
 
     @property

@@ -360,7 +360,7 @@ def lists_of(route: Route, fusion: FusionSettings) -> tuple[Route, ...]:
     """
     if route == Route.HYBRID:
         return Route.DENSE, Route.LEXICAL
-    return fusion.arms() if route == Route.FUSION else (route,)
+    return fusion.arms() if route in (Route.FUSION, Route.STEPS) else (route,)
 
 
 def stages_of(route: Route) -> tuple[str, ...]:
@@ -377,6 +377,8 @@ def stages_of(route: Route) -> tuple[str, ...]:
             return "dense", "lexical", "seeds", "graph"
         case Route.FUSION:
             return "dense", "lexical", "seeds", "graph", "fusing"
+        case Route.STEPS:
+            return "dense", "lexical", "seeds", "graph", "fusing", "trees", "steps"
     return (str(route),)
 
 

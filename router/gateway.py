@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from time import perf_counter
 
 from backends.trigraph.retriever import in_parts
 from backends.trigraph.seeds import SeedStats
@@ -14,6 +15,7 @@ from router.fusion import FusionSettings, fuse_all, fuse_text, lists_of
 from router.model import RoutingModel
 from router.query_performance import without_corpus
 from router.reading import Reading
+from router.steps import Found, Passages, Planned, Stepped, StepSettings, step_through
 from router.types import ARMS, Decision, Reply, Route, TimedArmResults
 
 EMPTY_INDEX = "the index is empty"
@@ -40,6 +42,7 @@ class Gateway:
         analyser: Callable[[], Analyser],
         fusion: FusionSettings,
         model: Callable[[], RoutingModel] = no_router,
+        steps: StepSettings | None = None,
     ) -> None:
         """Wire the parts; nothing is loaded before a question needs it.
 
@@ -47,11 +50,13 @@ class Gateway:
             arms: The version to search in; asked once per batch, so that a batch sees one version.
             analyser: What analyses questions; not asked for where words are enough.
             model: The router; not asked for where the route is given.
+            steps: How questions are taken apart; None for the defaults.
         """
         self._arms = arms
         self._reader = analyser
         self._model = model
         self._fusion = fusion
+        self._steps = steps or StepSettings()
 
     def search(
         self,
@@ -70,9 +75,10 @@ class Gateway:
             route: Which arm, or fusion, or `Route.AUTO` for the router's choice.
             k: Hits for each; more than there are passages returns all.
             filter: A metadata filter as parsed JSON; a passage that it keeps out takes no part.
-            max_latency_ms: Most time for an answer, where the router chooses.
-            explain: Whether to say how the router came to its choice, and how the graph arm came
-                to its ranking where it is run.
+            max_latency_ms: Most time for an answer, where the router chooses; steps take no
+                further one after it.
+            explain: Whether to say how the router came to its choice, how the graph arm came to
+                its ranking where it is run, and which sentences gave the names of steps.
 
         Raises:
             QuestionError: A question is empty, or k is below 1.
@@ -88,6 +94,12 @@ class Gateway:
         if not len(arms):
             return [_of_empty_index(question, route, arms.version) for question in questions]
         replies: list[Reply] = []
+        start = perf_counter()
+
+        def is_late() -> bool:
+            spent = 1000 * (perf_counter() - start)
+            return max_latency_ms is not None and spent > max_latency_ms
+
         for part in in_parts(questions, len(arms)):
             reading = Reading(part, self._reader)
             decisions: list[Decision] = []
@@ -101,17 +113,25 @@ class Gateway:
                 batch = Batch(arms, reading, filter, lists_of(route, self._fusion))
             chosen = [decision.route for decision in decisions] or [route] * len(part)
             scores = [decision.score for decision in decisions] or [None] * len(part)
-            rankings = self._rankings(batch, chosen, scores, k)
+            if route == Route.STEPS:
+                stepped = self._take_steps(arms, batch, filter, k, is_late)
+                if explain:
+                    with batch.stage("explaining", range(len(part))):
+                        stepped = [_with_sentences(one, arms.passages) for one in stepped]
+            else:
+                stepped = list(map(Stepped, self._rankings(batch, chosen, scores, k)))
             replies += [
                 Reply(
                     question=question,
                     route=chosen[place],
-                    ranking=rankings[place],
+                    ranking=stepped[place].ranking,
                     arms=batch.arms_of(place),
                     seconds=reading.seconds[place],
                     version=arms.version,
-                    explanation=batch.explain(place, rankings[place]) if explain else None,
+                    explanation=batch.explain(place, stepped[place].ranking) if explain else None,
                     decision=decisions[place] if decisions else None,
+                    chain=stepped[place].chain,
+                    searches=stepped[place].searches,
                 )
                 for place, question in enumerate(part)
             ]
@@ -197,6 +217,40 @@ class Gateway:
             for place, decision in enumerate(decisions)
         ]
 
+    def _take_steps(
+        self,
+        arms: Arms,
+        batch: Batch,
+        filter_: object | None,
+        k: int,
+        is_late: Callable[[], bool],
+    ) -> list[Stepped]:
+        """An answer for each question by fusion, and by fusion for its parts."""
+        lists = lists_of(Route.STEPS, self._fusion)
+        depth = max(k, self._fusion.depth)
+
+        def found(of: Batch, places: Sequence[int]) -> list[Found]:
+            of.reading.encode()
+            results = of.results(lists, places, depth)
+            with of.stage("fusing", places):
+                rankings = fuse_all(results, self._fusion, [None] * len(places), depth)
+            return list(map(Found, rankings, [result.query.vector for result in results]))
+
+        def search(texts: Sequence[str]) -> list[Found]:
+            return [
+                one
+                for part in in_parts(texts, len(arms))
+                for one in found(
+                    Batch(arms, Reading(part, self._reader), filter_, lists), range(len(part))
+                )
+            ]
+
+        questions, places = batch.reading.questions, range(len(batch.reading.questions))
+        bases = found(batch, places)
+        planned = list(map(Planned, questions, batch.reading.plans(places), bases))
+        with batch.stage("steps", places):
+            return step_through(planned, search, arms.passages, k, self._steps, is_late=is_late)
+
     def _rankings(
         self, batch: Batch, chosen: Sequence[Route], scores: Sequence[float | None], k: int
     ) -> list[Ranking]:
@@ -221,6 +275,21 @@ class Gateway:
                         rankings = fuse_all(results, self._fusion, known, k)
             found.update(zip(places, rankings, strict=True))
         return [found[place] for place in range(len(chosen))]
+
+
+def _with_sentences(stepped: Stepped, passages: Passages) -> Stepped:
+    """The same, with the texts of the sentences that gave its names."""
+    chain = tuple(
+        replace(
+            step,
+            candidates=tuple(
+                replace(one, sentence=passages.sentence(one.row)) if one.row >= 0 else one
+                for one in step.candidates
+            ),
+        )
+        for step in stepped.chain
+    )
+    return replace(stepped, chain=chain)
 
 
 def _in_steps(

@@ -128,6 +128,12 @@ class Reading:
         """Of a question; empty if nobody asked for its trees."""
         return plan_of(self._syntax[place]) if self.trees(place) else Plan()
 
+    def plans(self, places: Sequence[int]) -> list[Plan]:
+        """Of some of the questions, of which trees are made where nobody asked for them."""
+        self.parse(places, tokens=True)
+        self._build(places, trees=True)
+        return [self.plan(place) for place in places]
+
     def _build(self, places: Sequence[int], *, trees: bool) -> None:
         built = self._syntax
         missing = [p for p in places if p not in built or (trees and not built[p].trees)]

@@ -25,6 +25,7 @@ from router.model_files import load_router, read_policy
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.settings import RoutingSettings, Settings
+from router.steps import CorpusPassages
 from router.types import Decision, Route
 
 
@@ -119,6 +120,11 @@ class Snapshot:
             case Route.GRAPH:
                 return self.graph
         raise ValueError(f"'{arm}' is not a single arm")
+
+    @property
+    def passages(self) -> CorpusPassages:
+        """Names and sentences of passages, for steps."""
+        return CorpusPassages(self.corpus)
 
     @property
     def dense(self) -> DenseRetriever:

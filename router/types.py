@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Route(StrEnum):
     """Which arm, or mix of arms, answers a question; or that the router is to choose.
 
-    Hybrid is the dense and the lexical arm without the graph; fusion is what the settings say.
+    Hybrid is the dense and the lexical arm without the graph; fusion is what the settings say;
+    steps is fusion for a question and for its parts, one after another.
     """
 
     AUTO = "auto"
@@ -27,6 +28,7 @@ class Route(StrEnum):
     HYBRID = "hybrid"
     GRAPH = "graph"
     FUSION = "fusion"
+    STEPS = "steps"
 
 
 def route_named(name: str) -> Route:
@@ -75,6 +77,43 @@ class FusedHit(RankedHit):
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A name that may stand in the place of a phrase.
+
+    Attributes:
+        name: As its passage writes it.
+        confidence: From 0 to 1, with that of the names which were put in before it.
+        passage: Id of the passage that gave it.
+        row: Of the sentence that gave it, in the index version; -1 where the title did.
+        sentence: Its text, if that was asked for.
+    """
+
+    name: str
+    confidence: float
+    passage: str
+    row: int = -1
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainStep:
+    """What was found for one phrase of a question.
+
+    Attributes:
+        phrase: As the question has it.
+        asked: What was searched for: the phrase, with the surest names in the place of those
+            within it; for one of what is compared, the question about it alone.
+        level: 1 for phrases that hold no other.
+        candidates: The surest first; none where nothing was found.
+    """
+
+    phrase: str
+    asked: str
+    level: int
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """The answer to one question, with what is needed to see how it came about.
 
@@ -88,6 +127,8 @@ class Reply:
         version: Of the index.
         explanation: Of the graph arm, when it was asked for and the graph arm was run.
         decision: The router's; None where the caller named the route.
+        chain: Of the route of steps, from the inside out; empty where there were none.
+        searches: Made for steps, beside the one for the whole question.
     """
 
     question: str
@@ -98,6 +139,8 @@ class Reply:
     version: int
     explanation: "Explanation | None" = None
     decision: "Decision | None" = None
+    chain: tuple[ChainStep, ...] = ()
+    searches: int = 0
 
 
 @dataclass(frozen=True, slots=True)

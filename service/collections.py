@@ -204,7 +204,8 @@ class Collection:
         try:
             session.gateway.search([WARM_UP], route, 1)
         except (RouterError, FeaturizerError) as error:
-            if route != Route.AUTO and isinstance(error, FeaturizerError):
+            # Steps take trees, as the router may; all else that a route takes, the others do too.
+            if route not in (Route.AUTO, Route.STEPS) and isinstance(error, FeaturizerError):
                 raise  # without the models that every route needs there is nothing to serve
             self.unavailable[route] = str(error)
             LOG.warning(

@@ -15,15 +15,16 @@ from backends.trigraph.explanation import EntityNote, Explanation
 from backends.types import RankedHit
 from featurizer.plan import Plan
 from router.policy import bands
-from router.types import Contribution, Decision, FusedHit, Route, Thresholds
+from router.types import ChainStep, Contribution, Decision, FusedHit, Route, Thresholds
 from wye import Hit, Hits
 
 GAUGE = 40
 SHOWN_FEATURES = 10
 SHOWN_ENTITIES = 15
+SHOWN_NAMES = 5
 EXCERPT = 240
 INDENT = 14
-STYLES = {Route.GRAPH: "magenta", Route.FUSION: "yellow"}
+STYLES = {Route.GRAPH: "magenta", Route.FUSION: "yellow", Route.STEPS: "green"}
 SIMPLE_STYLE = "cyan"
 
 
@@ -101,6 +102,24 @@ def _contributions(contributions: tuple[Contribution, ...], most: int) -> Table:
     return table
 
 
+def show_chain(console: Console, chain: Sequence[ChainStep]) -> None:
+    """Print each phrase that was resolved, with the names found for it and where they stand."""
+    table = _table(
+        "Steps: names put in the place of phrases",
+        *(_right("level"), "searched for", "name", _right("confidence")),
+        Column("found in", overflow="fold"),
+    )
+    for step in chain:
+        cells: tuple[str | Text, str | Text] = (str(step.level), Text(step.asked))
+        for one in step.candidates[:SHOWN_NAMES]:
+            source = Text(f"{one.passage}: {one.sentence}" if one.sentence else one.passage)
+            table.add_row(*cells, Text(one.name), f"{one.confidence:.2f}", source)
+            cells = "", ""
+        if not step.candidates:
+            table.add_row(*cells, Text("nothing", style="yellow"))
+    console.print(table)
+
+
 def show_explanation(console: Console, explanation: Explanation) -> None:
     """Print seeds, activated entities with the sentences that led to them, and passage shares."""
     console.print(_seeds(explanation))
@@ -160,7 +179,7 @@ def _right(heading: str) -> Column:
     return Column(heading, justify="right")
 
 
-def show_hits(console: Console, hits: Hits) -> None:
+def show_hits(console: Console, hits: Hits, *, explain: bool = False) -> None:
     """Print hits with an excerpt of each passage, and how they came about where that was asked."""
     console.print(Text(hits.question, style="bold"), _facts(hits))
     if hits.decision is not None:
@@ -169,6 +188,8 @@ def show_hits(console: Console, hits: Hits) -> None:
     for hit, ranked in zip(hits, hits.reply.ranking.hits, strict=True):
         console.print(_line_of(hit, ranked))
         console.print(Padding(Text(_excerpt(hit.text)), (0, 0, 0, INDENT)))
+    if explain and hits.reply.chain:
+        show_chain(console, hits.reply.chain)
     if hits.explanation is not None:
         show_explanation(console, hits.explanation)
     console.print()
@@ -234,6 +255,8 @@ def _value(hits: Hits, *, explain: bool) -> dict[str, object]:
         value["decision"] = plain(decision_value(hits.decision, explain=explain))
     if hits.explanation is not None:
         value["explanation"] = plain(hits.explanation)
+    if explain and hits.reply.chain:
+        value["steps"] = plain(hits.reply.chain)
     return value
 
 

@@ -91,7 +91,8 @@ def test_hits_say_how_they_came_about(index: wye.Index, route: wye.Route) -> Non
     assert [hit.rank for hit in hits] == [1, 2]
     assert (len(hits[:1]), hits[-1], next(reversed(hits))) == (1, hits[1], hits[1])
     assert sum(hits.seconds.values()) > 0
-    arms = {wye.Route.HYBRID: ["dense", "lexical"], wye.Route.FUSION: ["dense", "graph", "lexical"]}
+    every = ["dense", "graph", "lexical"]
+    arms = {wye.Route.HYBRID: ["dense", "lexical"], **dict.fromkeys(("fusion", "steps"), every)}
     for hit in hits:
         ranks, _, names = hit.why.partition("; names ")
         ranked = {part.split()[0] for part in ranks.split(", ")}

@@ -68,7 +68,7 @@ def search(
         return
     console = output()
     for hits in found:
-        show_hits(console, hits)
+        show_hits(console, hits, explain=explain)
     taken = perf_counter() - started
     loading = taken - sum(sum(hits.seconds.values()) for hits in found)
     hint = "; `wye serve` loads the models once" if loading > LOADING_SECONDS else ""

@@ -63,6 +63,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         index=IndexValue(collection=params.collection, version=reply.version),
         degraded=result.degraded,
         explanation=reply.explanation,
+        steps=reply.chain if params.explain and reply.route == Route.STEPS else None,
     )
 
 

@@ -173,8 +173,9 @@ class SearchRequest(Strict):
         description=(
             "Also say why it took its route (`route.summary`), what pushed the score "
             "(`route.contributions`), how the question is built "
-            "(`route.trees`), what each arm would have returned (`arms.*.hits`) and how the graph "
-            "came to its ranking (`explanation`); takes a few milliseconds more."
+            "(`route.trees`), what each arm would have returned (`arms.*.hits`), how the graph "
+            "came to its ranking (`explanation`) and what names were put in (`steps`); takes a few "
+            "milliseconds more."
         ),
     )
     max_latency_ms: MaxLatencyMs = None

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from backends.trigraph.explanation import Explanation
 from router.explain import Group
-from router.types import Change, Contribution, Route
+from router.types import ChainStep, Change, Contribution, Route
 from service.schemas.common import (
     CollectionName,
     DeadlineMs,
@@ -42,7 +42,12 @@ class RetrieveRequest(SearchRequest):
 class SourceValue(BaseModel):
     """Which arm had a passage, and where."""
 
-    arm: str = Field(description="dense, lexical or graph.")
+    arm: str = Field(
+        description=(
+            "dense, lexical or graph; steps for what searches with names put in gave, at the best "
+            "rank in one of them."
+        )
+    )
     rank: int = Field(description="In that arm's list, from 1.")
     score: float = Field(
         description=(
@@ -166,6 +171,13 @@ class RetrieveReply(BaseModel):
     )
     explanation: Explanation | None = Field(
         default=None, description="How the graph arm came to its ranking; with `explain` only."
+    )
+    steps: tuple[ChainStep, ...] | None = Field(
+        default=None,
+        description=(
+            "Phrases of the question that were resolved first, from the inside out, with the names "
+            "found for them; of the route `steps`, with `explain` only."
+        ),
     )
 
 

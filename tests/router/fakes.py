@@ -84,6 +84,17 @@ class FakeGraphBatch:
         return Explanation((), (), ())
 
 
+class FakePassages:
+    """Passages that name themselves: p0 has the title "Name a", and no sentences."""
+
+    def names(self, id_: str, vector: Float32, sentences: int) -> list[tuple[str, int]]:
+        del vector, sentences
+        return [(f"Name {chr(ord('a') + int(id_[1:]))}", -1)]
+
+    def sentence(self, row: int) -> str:
+        raise NotImplementedError
+
+
 class FakeArms:
     """An index version of some passages; a filter leaves the first out."""
 
@@ -101,6 +112,10 @@ class FakeArms:
 
     def allowed(self, filter_: object | None) -> Mask | None:
         return None if filter_ is None else np.arange(self._count) > 0
+
+    @property
+    def passages(self) -> "FakePassages":
+        return FakePassages()
 
     @property
     def asked(self) -> list[tuple[str, int, int]]:

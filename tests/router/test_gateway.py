@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 
 from backends.types import Float64, Mask, Query, Ranking
+from featurizer.plan import Plan, Step
 from router.errors import FusionError, ModelFileError, QuestionError
 from router.fusion import FusionSettings
 from router.gateway import EMPTY_INDEX, SEEN, Gateway, decide_without_index
 from router.query_performance import NAMES
+from router.reading import Reading
+from router.steps import OUT_OF_TIME
 from router.types import ARMS, Decision, FusedHit, Route
 from tests.router.fakes import ByLength, FakeAnalyser, FakeArm, FakeArms, column
 
@@ -275,3 +278,50 @@ def test_a_router_that_is_sure_early_reads_no_further(arms: FakeArms) -> None:
     assert replies[1].ranking == alone.ranking
     read = ["parsing" in reply.seconds for reply in replies]
     assert read == [True, False, True, True]
+
+
+def test_steps_without_a_plan_are_fusion_bit_for_bit(arms: FakeArms) -> None:
+    fusion = gateway(arms).search(BOTH, Route.FUSION, 2, explain=True)
+    steps = gateway(arms).search(BOTH, Route.STEPS, 2, explain=True)
+    assert [reply.ranking for reply in steps] == [reply.ranking for reply in fusion]
+    assert [reply.arms.keys() for reply in steps] == [reply.arms.keys() for reply in fusion]
+    assert [(reply.route, reply.chain, reply.searches) for reply in steps] == [
+        (Route.STEPS, (), 0)
+    ] * 2
+
+
+def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all behind the first word of a question be a phrase to be resolved."""
+
+    def plan(reading: Reading, place: int) -> Plan:
+        text = reading.questions[place]
+        start = text.find(" ") + 1
+        return Plan((Step((start, len(text)), "bridge", "person"),) if start else ())
+
+    monkeypatch.setattr(Reading, "plan", plan)
+
+
+def test_steps_search_for_phrases_and_names_under_the_filter(
+    arms: FakeArms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _planned(monkeypatch)
+    keep = {"type": "eq", "key": "a", "value": 1}
+    (nested,) = gateway(arms).search(["who that"], Route.STEPS, 2, keep)
+    (plain,) = gateway(arms).search(["who"], Route.STEPS, 2, keep)
+    asked = [texts for name, texts, _ in arms.log if name == Route.DENSE]
+    assert asked == [["who that"], ["that"], ["who Name b", "who Name d"], ["who"]]
+    (step,) = nested.chain
+    assert [one.name for one in step.candidates] == ["Name b", "Name d"]
+    assert nested.searches == 3
+    assert nested.ranking.retriever == Route.STEPS
+    assert {hit.id for hit in nested.ranking.hits} <= {"p1", "p2", "p3"}
+    assert plain.chain == ()
+    assert {"steps", "trees"} <= nested.seconds.keys()
+
+
+def test_steps_stop_when_time_is_up(arms: FakeArms, monkeypatch: pytest.MonkeyPatch) -> None:
+    _planned(monkeypatch)
+    (reply,) = gateway(arms).search(["who that"], Route.STEPS, 2, max_latency_ms=1e-9)
+    assert (reply.ranking.degraded, reply.searches) == (OUT_OF_TIME, 0)
+    (fused,) = gateway(arms).search(["who that"], Route.FUSION, 2)
+    assert [hit.id for hit in reply.ranking.hits] == [hit.id for hit in fused.ranking.hits]

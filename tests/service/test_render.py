@@ -4,8 +4,17 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from router.types import BASELINE, Change, Contribution, Decision, Route, Thresholds
-from service.render import change_of, show_decision
+from router.types import (
+    BASELINE,
+    Candidate,
+    ChainStep,
+    Change,
+    Contribution,
+    Decision,
+    Route,
+    Thresholds,
+)
+from service.render import SHOWN_NAMES, change_of, show_chain, show_decision
 
 WHY = (
     Contribution(BASELINE, 0.5),
@@ -68,3 +77,21 @@ def test_without_a_score_there_is_only_the_route_and_the_reason() -> None:
 def test_the_words_stand_right_below_the_route() -> None:
     text = printed(replace(DECISION, summary="Names nothing. [b]All arms[/b] are asked."))
     assert text.splitlines()[1] == "Names nothing. [b]All arms[/b] are asked."
+
+
+def test_a_chain_tells_names_and_where_they_stand() -> None:
+    names = [Candidate(f"Name [b]{n}[/b]", 1 / (n + 1), f"p{n}") for n in range(SHOWN_NAMES + 1)]
+    names[0] = replace(names[0], row=7, sentence="Sibelius wrote Finlandia.")
+    out = StringIO()
+    chain = [
+        ChainStep("the composer of Finlandia", "the composer of Finlandia", 1, tuple(names)),
+        ChainStep("the country where he was born", "the country where", 2, ()),
+    ]
+    show_chain(Console(file=out, width=160, highlight=False), chain)
+    lines = out.getvalue().splitlines()
+    (first,) = [line for line in lines if "p0" in line]
+    assert "the composer of Finlandia" in first
+    assert "Name [b]0[/b]" in first
+    assert "p0: Sibelius wrote Finlandia." in first
+    assert sum("Name [b]" in line for line in lines) == SHOWN_NAMES
+    assert "nothing" in next(line for line in lines if "the country where" in line)

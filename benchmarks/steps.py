@@ -1,0 +1,145 @@
+"""Questions taken apart by their syntax, beside fusion: quality by hops, searches, milliseconds.
+
+Hops are the passages that answer a question. A star marks a paired difference to fusion whose 95 %
+bootstrap interval excludes 0. Milliseconds are a question's share of a batch of 32, with its trees.
+With --ablation, parts of the steps are left out or changed, one at a time.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter, process_time
+
+import numpy as np
+
+from backends.types import Float64
+from benchmarks import harness
+from benchmarks.harness import Table
+from router.gateway import Gateway
+from router.session import Session
+from router.settings import load_settings
+from router.steps import StepSettings
+from router.types import Reply, Route
+from training.data.dataset import Dataset, read_dataset
+from training.evaluation.measures import ALL_EVIDENCE, MEASURES, score
+
+BATCH = 32
+DEPTH = 10
+QUALITY = ("R@5", ALL_EVIDENCE)
+ABLATION: Mapping[str, StepSettings] = {
+    "steps": StepSettings(),
+    "one level": StepSettings(levels=1),
+    "three levels": StepSettings(levels=3),
+    "dates for all types": StepSettings(typed=False),
+    "no confidence": StepSettings(sharpness=0.0),
+    "full confidence": StepSettings(sharpness=1.0),
+    "nearest sentence": StepSettings(sentences=1),
+    "first passage": StepSettings(passages=1),
+    "4 candidates, beam of 4": StepSettings(candidates=4, beam=4),
+    "at most 12 searches": StepSettings(searches=12),
+    "phrases do not count": StepSettings(phrase_weight=0.0),
+    "weight .4": StepSettings(weight=0.4),
+    "weight 1": StepSettings(weight=1.0),
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add dataset, index, splits, and the further table."""
+    harness.add_data(parser)
+    parser.add_argument("--splits", default="dev", help="with commas between (default dev)")
+    parser.add_argument("--every", type=int, default=1, help="ask only each such question")
+    parser.add_argument("--ablation", action="store_true", help="what parts of the steps give")
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print the tables."""
+    dataset = read_splits(given)
+    with harness.index_of(given) as folder, Session.open(load_settings(), folder) as session:
+        harness.print_header(
+            "Steps beside fusion",
+            seed=given.seed,
+            data=f"{dataset.name} ({dataset.split}), {session.count:,} passages, "
+            f"{len(dataset.questions)} questions",
+        )
+        ask(session, dataset, Route.STEPS)  # so that neither has to wait for models and arms
+        fused, fusion_ms = ask(session, dataset, Route.FUSION)
+        stepped, steps_ms = ask(session, dataset, Route.STEPS)
+        baseline = quality(dataset, fused)
+        print_hops(dataset, baseline, quality(dataset, stepped), given.seed)
+        print()
+        table = Table(["", "ms", "CPU ms", "searches", "taken apart"], width=10)
+        for name, replies, ms in (("fusion", fused, fusion_ms), ("steps", stepped, steps_ms)):
+            planned = np.array([reply.searches > 0 for reply in replies])
+            table.row(name, *ms, searches(replies), float(planned.mean()))
+        if given.ablation:
+            print()
+            print_ablation(session, dataset, baseline, given.seed)
+
+
+def read_splits(given: argparse.Namespace) -> Dataset:
+    """The questions of all splits that are named, as one dataset."""
+    parts = [read_dataset(given.dataset, split) for split in given.splits.split(",")]
+    questions = [question for part in parts for question in part.questions][:: given.every]
+    judged = {id_: own for part in parts for id_, own in part.judgements.items()}
+    return replace(
+        parts[0],
+        split=given.splits,
+        questions=tuple(questions),
+        judgements={question.id: judged[question.id] for question in questions},
+    )
+
+
+def ask(
+    session: Session, dataset: Dataset, route: Route, settings: StepSettings | None = None
+) -> tuple[list[Reply], list[float]]:
+    """Replies, and milliseconds and processor milliseconds a question."""
+    gateway = Gateway(
+        lambda: session.snapshot, lambda: session.analyser, session.settings.fusion, steps=settings
+    )
+    texts = [question.text for question in dataset.questions]
+    replies: list[Reply] = []
+    start, cpu = perf_counter(), process_time()
+    for first in range(0, len(texts), BATCH):
+        replies += gateway.search(texts[first : first + BATCH], route, DEPTH)
+    spent = [perf_counter() - start, process_time() - cpu]
+    return replies, [1e3 * seconds / len(texts) for seconds in spent]
+
+
+def quality(dataset: Dataset, replies: Sequence[Reply]) -> Float64:
+    """(n, 2) of `QUALITY` for each question."""
+    run = {
+        question.id: [hit.id for hit in reply.ranking.hits]
+        for question, reply in zip(dataset.questions, replies, strict=True)
+    }
+    return score(dataset.judgements, run)[:, [MEASURES.index(name) for name in QUALITY]]
+
+
+def searches(replies: Sequence[Reply]) -> float:
+    """Mean of the searches beside the one for the whole question."""
+    return float(np.mean([reply.searches for reply in replies]))
+
+
+def print_hops(dataset: Dataset, fused: Float64, stepped: Float64, seed: int) -> None:
+    """Quality of both by hops."""
+    columns = [f"{name}, {way}".rjust(22) for name in QUALITY for way in ("fusion", "steps")]
+    table = Table(["hops", "questions", *columns], width=6)
+    hops = np.array(
+        [
+            sum(value > 0 for value in dataset.judgements[question.id].values())
+            for question in dataset.questions
+        ]
+    )
+    for name, own in [(str(n), hops == n) for n in np.unique(hops)] + [("all", hops > 0)]:
+        before = harness.intervals(fused[own], fused[own], seed=seed)
+        after = harness.intervals(stepped[own], fused[own], seed=seed)
+        cells = [cell for pair in zip(before, after, strict=True) for cell in pair]
+        table.row(name, str(own.sum()), *cells)
+
+
+def print_ablation(session: Session, dataset: Dataset, fused: Float64, seed: int) -> None:
+    """Quality and searches with parts of the steps left out or changed."""
+    table = Table(["variant", *(name.rjust(22) for name in QUALITY), "searches"], width=26)
+    for name, settings in ABLATION.items():
+        replies, _ = ask(session, dataset, Route.STEPS, settings)
+        values = quality(dataset, replies)
+        table.row(name, *harness.intervals(values, fused, seed=seed), searches(replies))

@@ -1,0 +1,395 @@
+"""Questions with a description inside a description, asked from the inside out.
+
+"Who leads the country where the composer of Finlandia was born?" names only what is innermost. So
+the inner phrase is searched for first; its passages give names, each is put in the place of the
+phrase, and the question is asked again with a hop less. Where two things are compared, each is
+asked about alone, and what its passage names takes its place. A passage's score is the one for the
+whole question and a share of the best that these searches give it.
+
+All searches of a level go together, for all questions of a batch.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from backends.store.snapshot import Corpus
+from backends.types import Float32, RankedHit, Ranking
+from featurizer.plan import Plan, Step, filled
+from router.types import Candidate, ChainStep, FusedHit, Route, Source
+
+OUT_OF_TIME = "steps: out of time, not all were taken"
+_LONGEST_NAME = 80
+_COMPARISON = "comparison"
+_PART_CANDIDATES = 4
+_DATE = re.compile(
+    r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november"
+    r"|december|(?:mon|tues|wednes|thurs|fri|satur|sun)day|century|centuries|(?:year|month|day)s?)\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"\w+")
+_ARTICLES = ("the", "a", "an")
+
+
+@dataclass(frozen=True, slots=True)
+class StepSettings:
+    """How questions are taken apart; `python -m benchmarks steps` tries other numbers.
+
+    Attributes:
+        levels: Of phrases within each other that are resolved, from the inside.
+        passages: First passages of a search that candidates are taken from.
+        sentences: Of each of them, nearest to what was searched for, whose names are candidates.
+        candidates: Kept of one search.
+        beam: Ways to fill the phrases that are followed.
+        searches: Most for one question, beside the one for the whole.
+        typed: Whether dates are candidates only where the phrase asks for one.
+        title: What a title counts as a candidate, beside 1 for a name in a sentence.
+        sharpness: Exponent of the confidence in a way, 0 where all count the same.
+        weight: Of the best score of a passage for the question with names put in.
+        phrase_weight: Of the same for the phrases by themselves.
+    """
+
+    levels: int = 2
+    passages: int = 2
+    sentences: int = 2
+    candidates: int = 8
+    beam: int = 8
+    searches: int = 24
+    typed: bool = True
+    title: float = 0.8
+    sharpness: float = 0.2
+    weight: float = 0.7
+    phrase_weight: float = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one search found.
+
+    Attributes:
+        ranking: By the inner route, deep enough for scores to be added up.
+        vector: (d,) of what was searched for.
+    """
+
+    ranking: Ranking
+    vector: Float32
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A question to be answered.
+
+    Attributes:
+        base: What the inner route found for the whole; with an empty plan, the answer.
+    """
+
+    question: str
+    plan: Plan
+    base: Found
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """The answer to one question.
+
+    Attributes:
+        ranking: That of the inner route where there was nothing to take apart.
+        chain: Phrases with what was found for them, from the inside out.
+        searches: Made beside the one for the whole question.
+    """
+
+    ranking: Ranking
+    chain: tuple[ChainStep, ...] = ()
+    searches: int = 0
+
+
+Search = Callable[[Sequence[str]], Sequence[Found]]
+"""Finds passages for texts, in order, all under the same filter."""
+
+
+class Passages(Protocol):
+    """What steps look at in passages that were found."""
+
+    def names(self, id_: str, vector: Float32, sentences: int) -> Iterable[tuple[str, int]]:
+        """The title, then the entities of the sentences nearest to a vector, nearest first.
+
+        Each name comes with the row of its sentence, -1 for the title.
+        """
+        ...
+
+    def sentence(self, row: int) -> str:
+        """Text of a sentence."""
+        ...
+
+
+class CorpusPassages:
+    """Those of one version of an index."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        """Nothing is read yet."""
+        self._corpus = corpus
+
+    def names(self, id_: str, vector: Float32, sentences: int) -> Iterable[tuple[str, int]]:
+        """See `Passages.names`."""
+        corpus = self._corpus
+        (row,) = corpus.rows([id_])
+        found = [(corpus.titles[row], -1)]
+        start, end = np.searchsorted(corpus.sentence_passage, [row, row + 1]).tolist()
+        near = corpus.sentence_vectors[start:end].astype(np.float32) @ vector
+        for place in np.argsort(-near, kind="stable")[:sentences].tolist():
+            sentence = start + place
+            first, last = np.searchsorted(corpus.entities.sentence, [sentence, sentence + 1])
+            codes = corpus.entities.code[first:last].tolist()
+            found += [(corpus.entities.names[code], sentence) for code in codes]
+        return found
+
+    def sentence(self, row: int) -> str:
+        """See `Passages.sentence`."""
+        return self._corpus.sentence_texts([row])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Names for some phrases of a question, and how sure they are."""
+
+    names: Mapping[Step, str]
+    confidence: float
+
+
+@dataclass(slots=True)
+class _Course:
+    """One question on its way through the levels of its plan."""
+
+    question: str
+    plan: Plan
+    base: Found
+    passages: Passages
+    settings: StepSettings
+    ways: list[_Way] = field(default_factory=lambda: [_Way({}, 1.0)])
+    asked: dict[str, None] = field(default_factory=dict)
+    filled: dict[str, float] = field(default_factory=dict)
+    chain: list[ChainStep] = field(default_factory=list)
+    late: bool = False
+
+    @property
+    def parts(self) -> list[Step]:
+        """What is compared; empty unless there are two."""
+        parts = [step for step in self.plan.steps if step.kind == _COMPARISON]
+        return parts if len(parts) > 1 else []
+
+    def levels(self) -> list[list[Step]]:
+        """The phrases to be resolved, from the inside out."""
+        levels = self.plan.levels()[: self.settings.levels]
+        return [[step for step in level if not step.named] for level in levels]
+
+    def phrases(self, level: int) -> list[str]:
+        """What to search for at a level, counted as searches."""
+        texts = [self._alone(part) for part in self.parts] if not level else []
+        levels = self.levels()
+        for step in levels[level] if level < len(levels) else ():
+            texts += [filled(self.question, way.names, step) for way in self.ways]
+        # The last searches are for the question itself, with names put in.
+        return self._within(texts, self.settings.searches - self.settings.beam)
+
+    def advance(self, level: int, found: Mapping[str, Found]) -> bool:
+        """Put what was found for a level in its place; whether a further level can follow."""
+        if not level:
+            for part in self.parts:
+                self._compare(part, found)
+        levels = self.levels()
+        steps = levels[level] if level < len(levels) else []
+        anything = [self._resolve(step, found) for step in steps]
+        for way in self.ways:
+            if way.names:
+                text = filled(self.question, way.names)
+                self.filled[text] = max(way.confidence, self.filled.get(text, 0.0))
+        return (any(anything) or not steps) and level + 1 < len(levels)
+
+    def last(self) -> list[str]:
+        """The questions with names put in, the surest first, as far as searches are left."""
+        surest = sorted(self.filled, key=lambda text: (-self.filled[text], text))
+        return self._within(surest, self.settings.searches)
+
+    def stepped(self, found: Mapping[str, Found], k: int) -> Stepped:
+        """The ranking by all that was found."""
+        if not self.asked and not self.late:
+            return Stepped(_cut(self.base.ranking, k))
+        settings = self.settings
+        most = max(self.filled.values(), default=1.0) or 1.0
+        best: dict[str, tuple[float, RankedHit]] = {}
+        added: dict[str, float] = {}
+        phrases = [text for text in self.asked if text not in self.filled]
+        for texts, weight in ((self.filled, settings.weight), (phrases, settings.phrase_weight)):
+            own: dict[str, tuple[float, RankedHit]] = {}
+            for text in texts:
+                if text in found and text in self.asked:
+                    sure = (self.filled.get(text, most) / most) ** settings.sharpness
+                    for hit in found[text].ranking.hits:
+                        share = weight * sure * hit.score
+                        if hit.id not in own or share > own[hit.id][0]:
+                            own[hit.id] = share, hit
+            for id_, (share, hit) in own.items():
+                added[id_] = added.get(id_, 0.0) + share
+                best.setdefault(id_, (share, hit))
+        ranking = self.base.ranking
+        known = {hit.id: hit for hit in ranking.hits}
+        scores = {id_: hit.score for id_, hit in known.items()}
+        scores.update((id_, scores.get(id_, 0.0) + share) for id_, share in added.items())
+        hits = []
+        order = sorted(scores, key=lambda id_: (-scores[id_], id_))[:k]
+        for rank, id_ in enumerate(order, start=1):
+            whole = known.get(id_)
+            sources = whole.sources if isinstance(whole, FusedHit) else ()
+            if id_ in best:
+                given = best[id_][1]
+                sources += (Source(Route.STEPS, given.rank, given.score, added[id_]),)
+            hits.append(FusedHit(id_, scores[id_], rank, sources))
+        notes = [ranking.degraded, OUT_OF_TIME if self.late else ""]
+        return Stepped(
+            replace(
+                ranking,
+                retriever=Route.STEPS,
+                hits=tuple(hits),
+                degraded="; ".join(note for note in notes if note),
+            ),
+            tuple(self.chain),
+            len(self.asked),
+        )
+
+    def _within(self, texts: Iterable[str], most: int) -> list[str]:
+        """Those of the texts that there are searches left for, which are then taken."""
+        for text in texts:
+            if len(self.asked) < most:
+                self.asked.setdefault(text)
+        return [text for text in dict.fromkeys(texts) if text in self.asked]
+
+    def _alone(self, part: Step, name: str | None = None) -> str:
+        """The question about one of what is compared, or about a name in its place."""
+        start, end = self.parts[0].span[0], self.parts[-1].span[1]
+        name = self.question[slice(*part.span)] if name is None else name
+        return self.question[:start] + name + self.question[end:]
+
+    def _compare(self, part: Step, found: Mapping[str, Found]) -> None:
+        text = self._alone(part)
+        if text not in found:
+            return
+        settings = replace(self.settings, passages=1, sentences=1, candidates=_PART_CANDIDATES)
+        names = self._candidates(found[text], "", (), settings)
+        for name in names:
+            self.filled[self._alone(part, name.name)] = 1.0
+        phrase = self.question[slice(*part.span)]
+        self.chain.append(ChainStep(phrase, text, part.level, tuple(names)))
+
+    def _resolve(self, step: Step, found: Mapping[str, Found]) -> bool:
+        """Go every way on with what was found for a phrase; whether there was anything."""
+        ways: list[_Way] = []
+        seen: dict[str, Candidate] = {}
+        texts = []
+        for way in self.ways:
+            text = filled(self.question, way.names, step)
+            names: list[Candidate] = []
+            if text in found:
+                texts.append(text)
+                used = way.names.values()
+                names = self._candidates(found[text], step.wanted, used, self.settings)
+            for name in names:
+                sure = way.confidence * name.confidence
+                ways.append(_Way({**way.names, step: name.name}, sure))
+                if name.name not in seen or sure > seen[name.name].confidence:
+                    seen[name.name] = replace(name, confidence=sure)
+            if not names:
+                ways.append(way)
+        self.ways = sorted(ways, key=lambda way: -way.confidence)[: self.settings.beam]
+        if texts:
+            best = sorted(seen.values(), key=lambda one: -one.confidence)
+            best = best[: self.settings.candidates]
+            phrase = self.question[slice(*step.span)]
+            self.chain.append(ChainStep(phrase, texts[0], step.level, tuple(best)))
+        return bool(seen)
+
+    def _candidates(
+        self, found: Found, wanted: str, used: Iterable[str], settings: StepSettings
+    ) -> list[Candidate]:
+        """Names that may stand in the place of what was searched for, the surest first."""
+        question = f" {_plain(self.question)} "
+        taken = {_plain(name) for name in used}
+        hits = found.ranking.hits[: settings.passages]
+        best: dict[str, Candidate] = {}
+        for hit in hits:
+            share = max(hit.score / hits[0].score, 0.0) if hits[0].score > 0 else 1.0
+            for raw, row in self.passages.names(hit.id, found.vector, settings.sentences):
+                name = " ".join(raw.split())
+                plain = _plain(name)
+                if not plain or len(name) > _LONGEST_NAME:
+                    continue
+                if plain in taken or f" {plain} " in question:
+                    continue
+                if settings.typed and not _fits(name, wanted):
+                    continue
+                sure = share * (settings.title if row < 0 else 1.0)
+                if plain not in best or sure > best[plain].confidence:
+                    name = best[plain].name if plain in best else name
+                    best[plain] = Candidate(name, sure, hit.id, row)
+        return sorted(best.values(), key=lambda one: -one.confidence)[: settings.candidates]
+
+
+def step_through(
+    questions: Sequence[Planned],
+    search: Search,
+    passages: Passages,
+    k: int,
+    settings: StepSettings,
+    *,
+    is_late: Callable[[], bool] = lambda: False,
+) -> list[Stepped]:
+    """Answer questions by their plans.
+
+    A question is answered the same whatever the others are.
+
+    Args:
+        search: The inner route.
+        k: Hits for each, at least 1.
+        is_late: Whether to stop; asked before each level. What was found by then counts.
+    """
+    courses = [_Course(one.question, one.plan, one.base, passages, settings) for one in questions]
+    found: dict[str, Found] = {}
+
+    def ask(texts: Iterable[str]) -> None:
+        missing = [text for text in dict.fromkeys(texts) if text not in found]
+        if missing:
+            found.update(zip(missing, search(missing), strict=True))
+
+    going = [course for course in courses if course.plan.steps]
+    level = 0
+    while going and not is_late():
+        ask(text for course in going for text in course.phrases(level))
+        going = [course for course in going if course.advance(level, found)]
+        level += 1
+    unfinished = list(going)
+    if is_late():
+        unfinished += [course for course in courses if course.filled]
+    else:
+        ask(text for course in courses for text in course.last())
+    for course in unfinished:
+        course.late = True
+    return [course.stepped(found, k) for course in courses]
+
+
+def _fits(name: str, wanted: str) -> bool:
+    """Whether a name looks like what is wanted: a date like a date, all else not like one."""
+    if wanted in ("free", "number"):
+        return True
+    return bool(_DATE.search(name)) == (wanted == "date")
+
+
+def _plain(text: str) -> str:
+    """The words of a text without an article before them, to tell names apart."""
+    words = _WORD.findall(text.lower().replace("'s", ""))
+    return " ".join(words[1:] if words[:1] and words[0] in _ARTICLES else words)
+
+
+def _cut(ranking: Ranking, k: int) -> Ranking:
+    return ranking if len(ranking.hits) <= k else replace(ranking, hits=ranking.hits[:k])

@@ -1,0 +1,325 @@
+"""Questions asked from the inside out, over a search that is made up."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from zlib import crc32
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backends.types import Float32, RankedHit, Ranking
+from featurizer.plan import Plan, Step, filled
+from router.steps import OUT_OF_TIME, Found, Planned, Stepped, StepSettings, step_through
+from router.types import FusedHit, Source
+
+NESTED = "Who leads the country where the composer of Finlandia was born?"
+COMPARED = "Which film is older, Alpha or Omega?"
+PLAIN = "What is the capital of France?"
+DEPTH = 6
+
+
+def _step(
+    question: str, phrase: str, *inside: Step, kind: str = "bridge", wanted: str = ""
+) -> Step:
+    start = question.index(phrase)
+    named = kind == "comparison"
+    return Step((start, start + len(phrase)), kind, wanted or "place", named, inside)
+
+
+COMPOSER = _step(NESTED, "the composer of Finlandia", wanted="person")
+COUNTRY = _step(NESTED, "the country where the composer of Finlandia was born", COMPOSER)
+PLANS = {
+    NESTED: Plan((COUNTRY,)),
+    COMPARED: Plan(
+        tuple(
+            _step(COMPARED, name, kind="comparison", wanted="work") for name in ("Alpha", "Omega")
+        )
+    ),
+    PLAIN: Plan(),
+}
+
+
+class MadeUp:
+    """Finds six of forty passages for a text, by its checksum; says what it was asked.
+
+    Attributes:
+        known: Texts with the passages that they find instead, best first.
+        asked: Batches of texts.
+    """
+
+    def __init__(
+        self, known: Mapping[str, Sequence[str]] | None = None, allowed: Iterable[int] = range(40)
+    ) -> None:
+        self.known = known or {}
+        self.asked: list[list[str]] = []
+        self._allowed = sorted(allowed)
+
+    def __call__(self, texts: Sequence[str]) -> list[Found]:
+        self.asked.append(list(texts))
+        return [self.find(text) for text in texts]
+
+    def find(self, text: str) -> Found:
+        draw = np.random.default_rng(crc32(text.encode()))
+        drawn = [f"p{self._allowed[n]}" for n in draw.permutation(len(self._allowed))]
+        ids = list(dict.fromkeys([*self.known.get(text, ()), *drawn]))[:DEPTH]
+        scores = np.sort(draw.uniform(0.1, 1, len(ids)))[::-1].tolist()
+        hits = [
+            FusedHit(id_, score, rank, (Source("dense", rank, score, score),))
+            for rank, (id_, score) in enumerate(zip(ids, scores, strict=True), start=1)
+        ]
+        return Found(Ranking("fusion", tuple(hits), len(self._allowed)), np.ones(2, np.float32))
+
+
+class Names:
+    """Passages with the names that they are said to hold, and else one of their own."""
+
+    def __init__(self, names: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._names = names or {}
+        self.read: set[str] = set()
+
+    def names(self, id_: str, vector: Float32, sentences: int) -> list[tuple[str, int]]:
+        assert len(vector) == 2
+        self.read.add(id_)
+        own = self._names.get(id_, [f"Title of {id_[1:]}", "Somebody", "Sunday"])
+        return [(name, place - 1) for place, name in enumerate(own[: 1 + sentences])]
+
+    def sentence(self, row: int) -> str:
+        raise NotImplementedError
+
+
+def _answer(
+    questions: Sequence[str],
+    search: MadeUp,
+    names: Names | None = None,
+    k: int = DEPTH,
+    settings: StepSettings | None = None,
+) -> list[Stepped]:
+    planned = [Planned(text, PLANS[text], search.find(text)) for text in questions]
+    return step_through(planned, search, names or Names(), k, settings or StepSettings())
+
+
+def test_names_take_the_place_of_phrases_from_the_inside_out() -> None:
+    search = MadeUp(
+        {
+            "the composer of Finlandia": ["p1"],
+            "the country where Sibelius was born": ["p2"],
+            "Who leads Finland?": ["p3"],
+        }
+    )
+    names = Names({"p1": ["Finlandia", "Sibelius"], "p2": ["Finland"]})
+    (found,) = _answer([NESTED], search, names, settings=StepSettings(passages=1))
+    assert search.asked == [
+        ["the composer of Finlandia"],
+        ["the country where Sibelius was born"],
+        ["Who leads the country where Sibelius was born?", "Who leads Finland?"],
+    ]
+    assert found.searches == 4
+    assert [(step.phrase, step.asked, step.level) for step in found.chain] == [
+        ("the composer of Finlandia", "the composer of Finlandia", 1),
+        (
+            "the country where the composer of Finlandia was born",
+            "the country where Sibelius was born",
+            2,
+        ),
+    ]
+    (composer,), (country,) = (step.candidates for step in found.chain)
+    assert (composer.name, composer.passage, composer.row) == ("Sibelius", "p1", 0)
+    assert (country.name, country.passage, country.row) == ("Finland", "p2", -1)
+    assert country.confidence == pytest.approx(StepSettings().title)
+
+
+def test_what_is_compared_is_asked_about_alone() -> None:
+    search = MadeUp({"Which film is older, Alpha?": ["p1"], "Which film is older, Omega?": ["p2"]})
+    names = Names({"p1": ["Alpha", "Ann Lee"], "p2": ["Omega", "Bo Li", "May 1990"]})
+    (found,) = _answer([COMPARED], search, names)
+    assert search.asked[0] == ["Which film is older, Alpha?", "Which film is older, Omega?"]
+    assert search.asked[1] == ["Which film is older, Ann Lee?", "Which film is older, Bo Li?"]
+    assert [step.candidates[0].name for step in found.chain] == ["Ann Lee", "Bo Li"]
+
+
+def test_scores_add_up_as_in_the_obvious_sum() -> None:
+    search, settings = MadeUp(), StepSettings(sharpness=0.0)
+    (found,) = _answer([NESTED], search, k=40, settings=settings)
+    phrases = [text for texts in search.asked[:-1] for text in texts]
+    expected = {hit.id: hit.score for hit in search.find(NESTED).ranking.hits}
+    for texts, weight in ((search.asked[-1], settings.weight), (phrases, settings.phrase_weight)):
+        best: dict[str, float] = {}
+        for text in texts:
+            for hit in search.find(text).ranking.hits:
+                best[hit.id] = max(best.get(hit.id, 0.0), hit.score)
+        for id_, score in best.items():
+            expected[id_] = expected.get(id_, 0.0) + weight * score
+    assert {hit.id: hit.score for hit in found.ranking.hits} == pytest.approx(expected)
+    assert [hit.rank for hit in found.ranking.hits] == [*range(1, len(expected) + 1)]
+    for hit in found.ranking.hits:
+        assert isinstance(hit, FusedHit)
+        assert sum(source.share for source in hit.sources) == pytest.approx(hit.score)
+
+
+@given(st.integers(1, DEPTH + 2))
+def test_without_a_plan_it_is_the_inner_route_bit_for_bit(k: int) -> None:
+    search = MadeUp()
+    (found,) = _answer([PLAIN], search, k=k)
+    inner = search.find(PLAIN).ranking
+    assert found == Stepped(replace(inner, hits=inner.hits[:k]))
+    assert search.asked == []
+
+
+@given(st.permutations([NESTED, COMPARED, PLAIN, NESTED]), st.integers(1, 4))
+def test_neither_order_nor_batch_changes_anything(questions: list[str], size: int) -> None:
+    alone = {text: _answer([text], MadeUp())[0] for text in PLANS}
+    together = [
+        found
+        for start in range(0, len(questions), size)
+        for found in _answer(questions[start : start + size], MadeUp())
+    ]
+    assert together == [alone[text] for text in questions]
+
+
+def test_searches_of_a_level_go_together_and_none_twice() -> None:
+    search = MadeUp()
+    _answer([NESTED, COMPARED, NESTED, PLAIN], search)
+    assert len(search.asked) == 3
+    texts = [text for asked in search.asked for text in asked]
+    assert len(texts) == len(set(texts))
+
+
+@given(st.sets(st.integers(0, 39), min_size=1))
+def test_what_a_filter_keeps_out_takes_no_part(allowed: set[int]) -> None:
+    names = Names()
+    for found in _answer(list(PLANS), MadeUp(allowed=allowed), names):
+        assert {int(hit.id[1:]) for hit in found.ranking.hits} <= allowed
+        for step in found.chain:
+            assert {int(one.passage[1:]) for one in step.candidates} <= allowed
+    assert {int(id_[1:]) for id_ in names.read} <= allowed
+
+
+@given(
+    st.integers(1, 30), st.integers(1, 12), st.integers(1, 4), st.integers(1, 12), st.integers(1, 3)
+)
+def test_bounds_hold(searches: int, beam: int, passages: int, most: int, levels: int) -> None:
+    settings = StepSettings(
+        levels=levels, passages=passages, candidates=most, beam=beam, searches=searches
+    )
+    for question in (NESTED, COMPARED):
+        search = MadeUp()
+        (found,) = _answer([question], search, settings=settings)
+        assert sum(map(len, search.asked)) == found.searches <= searches
+        assert len(search.asked) <= levels + 1
+        assert all(len(step.candidates) <= max(most, 4) for step in found.chain)
+
+
+HOSTILE = st.one_of(
+    st.text(max_size=100),
+    st.sampled_from(
+        [
+            "<script>alert('x')</script>",
+            '"quotes" and “more”',
+            "x" * 10_000,
+            "\x00\n\t ",
+            "{0} %s \\1",
+            "...",
+            "the composer of Finlandia",
+            "'s",
+        ]
+    ),
+)
+
+
+@given(st.lists(HOSTILE, max_size=3), st.lists(HOSTILE, max_size=3))
+def test_hostile_names_are_words_to_search_for_or_nothing(one: list[str], two: list[str]) -> None:
+    names = Names({f"p{n}": (one, two)[n % 2] for n in range(40)})
+    for question in (NESTED, COMPARED):
+        search = MadeUp()
+        (found,) = _answer([question], search, names)
+        assert all(text.strip() for texts in search.asked for text in texts)
+        assert max(len(text) for texts in search.asked for text in texts) <= len(question) + 160
+        kept = [candidate.name for step in found.chain for candidate in step.candidates]
+        assert all(name == " ".join(name.split()) and len(name) <= 80 for name in kept)
+
+
+def test_a_chain_that_goes_round_in_circles_ends() -> None:
+    question = "Who is the friend of the friend of the friend of Ann?"
+    step = _step(question, "the friend of Ann")
+    for phrase in (
+        "the friend of the friend of Ann",
+        "the friend of the friend of the friend of Ann",
+    ):
+        step = _step(question, phrase, step)
+    names = Names({f"p{n}": ["Bo", "Cy"] for n in range(40)})
+    search = MadeUp()
+    planned = [Planned(question, Plan((step,)), search.find(question))]
+    (found,) = step_through(planned, search, names, DEPTH, StepSettings(levels=3))
+    assert len(search.asked) <= 4
+    # Nobody stands for two persons of one chain.
+    assert all("Bo" not in one.asked or "Cy" not in one.asked for one in found.chain[:2])
+    assert [len(one.candidates) for one in found.chain] == [2, 2, 0]
+
+
+def test_a_level_that_finds_nothing_is_the_last() -> None:
+    search = MadeUp()
+    (found,) = _answer([NESTED], search, Names({f"p{n}": ["Finlandia"] for n in range(40)}))
+    assert search.asked == [["the composer of Finlandia"]]
+    assert [step.candidates for step in found.chain] == [()]
+    assert found.ranking.degraded == ""
+
+
+@pytest.mark.parametrize("looks", range(5))
+def test_what_was_found_in_time_counts(looks: int) -> None:
+    search, seen = MadeUp(), 0
+
+    def is_late() -> bool:
+        nonlocal seen
+        seen += 1
+        return seen > looks
+
+    planned = [Planned(text, PLANS[text], search.find(text)) for text in (NESTED, PLAIN)]
+    nested, plain = step_through(planned, search, Names(), DEPTH, StepSettings(), is_late=is_late)
+    assert len(search.asked) == min(looks, 3)
+    assert nested.ranking.degraded == ("" if looks >= 3 else OUT_OF_TIME)
+    assert len(nested.ranking.hits) == DEPTH
+    assert plain == Stepped(search.find(PLAIN).ranking)
+    if not looks:
+        found = [(hit.id, hit.score) for hit in nested.ranking.hits]
+        assert found == [(hit.id, hit.score) for hit in search.find(NESTED).ranking.hits]
+
+
+def test_an_inner_route_that_finds_nothing() -> None:
+    nothing = Found(Ranking("fusion", (), 0, "nothing to search"), np.ones(2, np.float32))
+    (found,) = step_through(
+        [Planned(NESTED, PLANS[NESTED], nothing)],
+        lambda texts: [nothing] * len(texts),
+        Names(),
+        3,
+        StepSettings(),
+    )
+    assert (found.ranking.hits, found.ranking.degraded) == ((), "nothing to search")
+
+
+def test_dates_stand_for_dates_alone() -> None:
+    names = Names({f"p{n}": ["May 1865", "Jean Sibelius"] for n in range(40)})
+    for wanted, expected in (("person", "Jean Sibelius"), ("date", "May 1865")):
+        plan = Plan((replace(COMPOSER, wanted=wanted),))
+        search = MadeUp()
+        (found,) = step_through(
+            [Planned(NESTED, plan, search.find(NESTED))], search, names, 3, StepSettings()
+        )
+        assert [one.name for one in found.chain[0].candidates] == [expected]
+        assert search.asked[-1] == [filled(NESTED, {COMPOSER: expected})]
+
+
+def test_hits_of_an_unfused_route_have_no_other_source() -> None:
+    hits = (RankedHit("p1", 1.0, 1),)
+    base = Found(Ranking("dense", hits, 1), np.ones(2, np.float32))
+    (found,) = step_through(
+        [Planned(NESTED, PLANS[NESTED], base)],
+        lambda texts: [base] * len(texts),
+        Names(),
+        3,
+        StepSettings(),
+    )
+    (hit,) = found.ranking.hits
+    assert isinstance(hit, FusedHit)
+    assert [source.retriever for source in hit.sources] == ["steps"]
