@@ -21,6 +21,8 @@ from router.types import ARMS, Decision, Reply, Route, TimedArmResults
 EMPTY_INDEX = "the index is empty"
 SEEN = 5
 """Hits of the dense list that a router looks at."""
+LONGEST_STEPPED = 40
+"""Tokens of a question that is taken apart, since its length is that of up to 24 searches."""
 _UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
 
 
@@ -247,7 +249,11 @@ class Gateway:
 
         questions, places = batch.reading.questions, range(len(batch.reading.questions))
         bases = found(batch, places)
-        planned = list(map(Planned, questions, batch.reading.plans(places), bases))
+        short = [p for p in places if token_count(questions[p]) <= LONGEST_STEPPED]
+        plans = dict(zip(short, batch.reading.plans(short), strict=True))
+        planned = [
+            Planned(questions[place], plans.get(place, Plan()), bases[place]) for place in places
+        ]
         with batch.stage("steps", places):
             return step_through(planned, search, arms.passages, k, self._steps, is_late=is_late)
 

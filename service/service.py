@@ -38,6 +38,8 @@ _THREADS = 4
 _STALLED_SECONDS = 10.0
 REMEMBERED = 1000
 """Answers that `/v1/stats` is about; older ones are forgotten."""
+STEPS_WEIGHT = 20
+"""Of a token of a question that is taken apart, so that few of them go into one batch."""
 
 
 class Service:
@@ -240,7 +242,7 @@ class Service:
                 QueuedQuestion(question, request_id_of(request.scope)),
                 seconds,
                 owner="" if key is None else key.name,
-                weight=token_count(question),
+                weight=_weight(params, question),
             )
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)
@@ -361,3 +363,9 @@ async def gone(request: Request) -> None:
     """Ends when the client goes away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _weight(params: SearchParams | RouteParams, question: str) -> int:
+    """Of a question among those of its batch, in tokens."""
+    steps = isinstance(params, SearchParams) and params.route == Route.STEPS
+    return token_count(question) * (STEPS_WEIGHT if steps else 1)

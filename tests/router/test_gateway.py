@@ -8,7 +8,7 @@ from backends.types import Float64, Mask, Query, Ranking
 from featurizer.plan import Plan, Step
 from router.errors import FusionError, ModelFileError, QuestionError
 from router.fusion import FusionSettings
-from router.gateway import EMPTY_INDEX, SEEN, Gateway, decide_without_index
+from router.gateway import EMPTY_INDEX, LONGEST_STEPPED, SEEN, Gateway, decide_without_index
 from router.query_performance import NAMES
 from router.reading import Reading
 from router.steps import OUT_OF_TIME
@@ -325,3 +325,12 @@ def test_steps_stop_when_time_is_up(arms: FakeArms, monkeypatch: pytest.MonkeyPa
     assert (reply.ranking.degraded, reply.searches) == (OUT_OF_TIME, 0)
     (fused,) = gateway(arms).search(["who that"], Route.FUSION, 2)
     assert [hit.id for hit in reply.ranking.hits] == [hit.id for hit in fused.ranking.hits]
+
+
+def test_what_is_long_is_not_taken_apart(arms: FakeArms, monkeypatch: pytest.MonkeyPatch) -> None:
+    _planned(monkeypatch)
+    long = " ".join(["who", *["that"] * LONGEST_STEPPED])
+    replies = gateway(arms).search([long, "who that"], Route.STEPS, 2)
+    assert [reply.searches for reply in replies] == [0, 3]
+    (fused,) = gateway(arms).search([long], Route.FUSION, 2)
+    assert replies[0].ranking == fused.ranking
