@@ -8,6 +8,8 @@ from backends.trigraph.retriever import in_parts
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Ranking
 from featurizer.analyser import Analyser
+from featurizer.plan import Plan
+from featurizer.spacy_parser import token_count
 from router.batch import Arms, Batch
 from router.errors import ModelFileError, QuestionError
 from router.explain import summary

@@ -234,6 +234,7 @@ class Service:
         self, request: Request, params: SearchParams | RouteParams, question: str, seconds: float
     ) -> SearchResult | Decision:
         key = key_of(request.scope)
+        is_stepped = isinstance(params, SearchParams) and params.route == Route.STEPS
         started = perf_counter()
         self.metrics.queue_depth.set(self.batcher.depth + 1)
         try:
@@ -242,7 +243,7 @@ class Service:
                 QueuedQuestion(question, request_id_of(request.scope)),
                 seconds,
                 owner="" if key is None else key.name,
-                weight=_weight(params, question),
+                weight=token_count(question) * (STEPS_WEIGHT if is_stepped else 1),
             )
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)
@@ -363,9 +364,3 @@ async def gone(request: Request) -> None:
     """Ends when the client goes away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _weight(params: SearchParams | RouteParams, question: str) -> int:
-    """Of a question among those of its batch, in tokens."""
-    steps = isinstance(params, SearchParams) and params.route == Route.STEPS
-    return token_count(question) * (STEPS_WEIGHT if steps else 1)
