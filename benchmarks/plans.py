@@ -32,7 +32,7 @@ Key = tuple[int, int, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class JudgedPlan:
     """A question with its plan as a person wrote it."""
 
     group: str
@@ -100,13 +100,13 @@ def run(given: argparse.Namespace) -> None:
         print("\n" + "\n".join(found[HALVES[0], "constituency"].wrong))
 
 
-def read_planned(path: Path = PLANS) -> list[Planned]:
+def read_planned(path: Path = PLANS) -> list[JudgedPlan]:
     """The questions of a file, in order."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [Planned(row["group"], *_unmarked(row["marked"])) for row in rows]
+    return [JudgedPlan(row["group"], *_unmarked(row["marked"])) for row in rows]
 
 
-def measure(planned: Sequence[Planned], syntaxes: Sequence[Syntax], half: str) -> Accuracy:
+def measure(planned: Sequence[JudgedPlan], syntaxes: Sequence[Syntax], half: str) -> Accuracy:
     """How plans made of these syntaxes agree, over one half of the questions."""
     groups: dict[str, tuple[int, int]] = {}
     counts: Counter[str] = Counter()

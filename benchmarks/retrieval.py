@@ -24,7 +24,7 @@ from backends.types import Float64, Query, Retriever
 from benchmarks import harness
 from benchmarks.harness import Table
 from router.gateway import Gateway
-from router.reading import Reading
+from router.reading import QuestionReading
 from router.session import Session, Snapshot
 from router.settings import load_settings
 from router.types import Route
@@ -66,7 +66,7 @@ def run(given: argparse.Namespace) -> None:
     dataset = read_dataset(given.dataset, given.split)
     with harness.index_of(given) as folder, Session.open(load_settings(), folder) as session:
         texts = [question.text for question in dataset.questions]
-        reading = Reading(texts, lambda: session.analyser)
+        reading = QuestionReading(texts, lambda: session.analyser)
         reading.encode()
         reading.parse(range(len(texts)), tokens=False)
         reading.find_mentions(range(len(texts)), lambda _: True)

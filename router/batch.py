@@ -12,7 +12,7 @@ from backends.trigraph.seeds import SeedStats
 from backends.types import Float32, Float64, Mask, Query, Ranking, Retriever
 from featurizer.registry import FEATURE_NAMES
 from router.query_performance import CHEAP_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS, signals
-from router.reading import Reading
+from router.reading import QuestionReading
 from router.steps import Passages
 from router.types import ArmResults, Route
 
@@ -113,7 +113,11 @@ class Batch:
     """
 
     def __init__(
-        self, arms: Arms, reading: Reading, filter_: object | None, ahead: Sequence[Route] = ()
+        self,
+        arms: Arms,
+        reading: QuestionReading,
+        filter_: object | None,
+        ahead: Sequence[Route] = (),
     ) -> None:
         """Nothing is read or searched yet.
 

@@ -16,8 +16,8 @@ from router.explain import summary
 from router.fusion import FusionSettings, fuse_all, fuse_text, lists_of
 from router.model import RoutingModel
 from router.query_performance import without_corpus
-from router.reading import Reading
-from router.steps import Found, Passages, Planned, Stepped, StepSettings, step_through
+from router.reading import QuestionReading
+from router.steps import InnerResult, Passages, PlannedQuestion, Stepped, StepSettings, step_through
 from router.types import ARMS, Decision, Reply, Route, TimedArmResults
 
 EMPTY_INDEX = "the index is empty"
@@ -105,7 +105,7 @@ class Gateway:
             return max_latency_ms is not None and spent > max_latency_ms
 
         for part in in_parts(questions, len(arms)):
-            reading = Reading(part, self._reader)
+            reading = QuestionReading(part, self._reader)
             decisions: list[Decision] = []
             if route == Route.AUTO:
                 batch = Batch(arms, reading, filter, self._fusion.arms())
@@ -167,7 +167,7 @@ class Gateway:
             decision
             for part in in_parts(questions, len(arms))
             for decision in self._decide(
-                Batch(arms, Reading(part, self._reader), filter),
+                Batch(arms, QuestionReading(part, self._reader), filter),
                 max_latency_ms=max_latency_ms,
                 explain=explain,
             )
@@ -196,7 +196,7 @@ class Gateway:
         arms = self._arms()
         found: list[TimedArmResults] = []
         for part in in_parts(questions, len(arms)):
-            reading, places = Reading(part, self._reader), range(len(part))
+            reading, places = QuestionReading(part, self._reader), range(len(part))
             batch = Batch(arms, reading, filter, ARMS)
             reading.encode()
             results = batch.results(ARMS, places, depth)
@@ -233,19 +233,20 @@ class Gateway:
         lists = lists_of(Route.STEPS, self._fusion)
         depth = max(k, self._fusion.depth)
 
-        def found(of: Batch, places: Sequence[int]) -> list[Found]:
+        def found(of: Batch, places: Sequence[int]) -> list[InnerResult]:
             of.reading.encode()
             results = of.results(lists, places, depth)
             with of.stage("fusing", places):
                 rankings = fuse_all(results, self._fusion, [None] * len(places), depth)
-            return list(map(Found, rankings, [result.query.vector for result in results]))
+            return list(map(InnerResult, rankings, [result.query.vector for result in results]))
 
-        def search(texts: Sequence[str]) -> list[Found]:
+        def search(texts: Sequence[str]) -> list[InnerResult]:
             return [
                 one
                 for part in in_parts(texts, len(arms))
                 for one in found(
-                    Batch(arms, Reading(part, self._reader), filter_, lists), range(len(part))
+                    Batch(arms, QuestionReading(part, self._reader), filter_, lists),
+                    range(len(part)),
                 )
             ]
 
@@ -254,7 +255,8 @@ class Gateway:
         short = [p for p in places if token_count(questions[p]) <= LONGEST_STEPPED]
         plans = dict(zip(short, batch.reading.plans(short), strict=True))
         planned = [
-            Planned(questions[place], plans.get(place, Plan()), bases[place]) for place in places
+            PlannedQuestion(questions[place], plans.get(place, Plan()), bases[place])
+            for place in places
         ]
         with batch.stage("steps", places):
             return step_through(planned, search, arms.passages, k, self._steps, is_late=is_late)
@@ -302,7 +304,7 @@ def _with_sentences(stepped: Stepped, passages: Passages) -> Stepped:
 
 def _in_steps(
     model: RoutingModel,
-    reading: Reading,
+    reading: QuestionReading,
     columns: Callable[[Sequence[int], Sequence[str]], Float64],
     *,
     max_latency_ms: float | None,
@@ -348,7 +350,7 @@ def decide_without_index(
             "This router also looks at what the corpus says to a question. "
             "Name the index: --index DIR, or WYE_INDEX."
         )
-    reading = Reading(questions, lambda: analyser)
+    reading = QuestionReading(questions, lambda: analyser)
     decisions = _in_steps(
         model,
         reading,
@@ -362,7 +364,7 @@ def decide_without_index(
 
 
 def _in_words(
-    decision: Decision, reading: Reading, place: int, seeds: Sequence[SeedStats] | None
+    decision: Decision, reading: QuestionReading, place: int, seeds: Sequence[SeedStats] | None
 ) -> Decision:
     """A decision with the trees and the plan of its question, and what explains it as text."""
     trees = tuple(map(str, reading.trees(place)))

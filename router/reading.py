@@ -19,7 +19,7 @@ from featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
 from featurizer.types import Parse, Syntax
 
 
-class Reading:
+class QuestionReading:
     """Questions of a batch, named by their places, with what the models found so far.
 
     Attributes:

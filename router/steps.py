@@ -66,7 +66,7 @@ class StepSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InnerResult:
     """What one search found.
 
     Attributes:
@@ -79,7 +79,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedQuestion:
     """A question to be answered.
 
     Attributes:
@@ -88,7 +88,7 @@ class Planned:
 
     question: str
     plan: Plan
-    base: Found
+    base: InnerResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Stepped:
     searches: int = 0
 
 
-Search = Callable[[Sequence[str]], Sequence[Found]]
+Search = Callable[[Sequence[str]], Sequence[InnerResult]]
 """Finds passages for texts, in order, all under the same filter."""
 
 
@@ -165,7 +165,7 @@ class _Course:
 
     question: str
     plan: Plan
-    base: Found
+    base: InnerResult
     passages: Passages
     settings: StepSettings
     ways: list[_Way] = field(default_factory=lambda: [_Way({}, 1.0)])
@@ -194,7 +194,7 @@ class _Course:
         # The last searches are for the question itself, with names put in.
         return self._within(texts, self.settings.searches - self.settings.beam)
 
-    def advance(self, level: int, found: Mapping[str, Found]) -> bool:
+    def advance(self, level: int, found: Mapping[str, InnerResult]) -> bool:
         """Put what was found for a level in its place; whether a further level can follow."""
         if not level:
             for part in self.parts:
@@ -213,7 +213,7 @@ class _Course:
         surest = sorted(self.filled, key=lambda text: (-self.filled[text], text))
         return self._within(surest, self.settings.searches)
 
-    def stepped(self, found: Mapping[str, Found], k: int) -> Stepped:
+    def stepped(self, found: Mapping[str, InnerResult], k: int) -> Stepped:
         """The ranking by all that was found."""
         if not self.asked and not self.late:
             return Stepped(_cut(self.base.ranking, k))
@@ -272,7 +272,7 @@ class _Course:
         name = self.question[slice(*part.span)] if name is None else name
         return self.question[:start] + name + self.question[end:]
 
-    def _compare(self, part: Step, found: Mapping[str, Found]) -> None:
+    def _compare(self, part: Step, found: Mapping[str, InnerResult]) -> None:
         text = self._alone(part)
         if text not in found:
             return
@@ -283,7 +283,7 @@ class _Course:
         phrase = self.question[slice(*part.span)]
         self.chain.append(ChainStep(phrase, text, part.level, tuple(names)))
 
-    def _resolve(self, step: Step, found: Mapping[str, Found]) -> bool:
+    def _resolve(self, step: Step, found: Mapping[str, InnerResult]) -> bool:
         """Go every way on with what was found for a phrase; whether there was anything."""
         ways: list[_Way] = []
         seen: dict[str, Candidate] = {}
@@ -311,7 +311,7 @@ class _Course:
         return bool(seen)
 
     def _candidates(
-        self, found: Found, wanted: str, used: Iterable[str], settings: StepSettings
+        self, found: InnerResult, wanted: str, used: Iterable[str], settings: StepSettings
     ) -> list[Candidate]:
         """Names that may stand in the place of what was searched for, the surest first."""
         question = f" {_plain(self.question)} "
@@ -337,7 +337,7 @@ class _Course:
 
 
 def step_through(
-    questions: Sequence[Planned],
+    questions: Sequence[PlannedQuestion],
     search: Search,
     passages: Passages,
     k: int,
@@ -355,7 +355,7 @@ def step_through(
         is_late: Whether to stop; asked before each level. What was found by then counts.
     """
     courses = [_Course(one.question, one.plan, one.base, passages, settings) for one in questions]
-    found: dict[str, Found] = {}
+    found: dict[str, InnerResult] = {}
 
     def ask(texts: Iterable[str]) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in found]

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from benchmarks import harness
 from benchmarks.attacks import answers, disk, documents, edge
-from benchmarks.attacks.target import Outcome, Target, attacked
+from benchmarks.attacks.target import AttackOutcome, Target, attacked
 from benchmarks.harness import WYE, BenchmarkError
 
-ATTACKS: dict[str, Callable[[Target], Outcome]] = {
+ATTACKS: dict[str, Callable[[Target], AttackOutcome]] = {
     attack.__name__: attack
     for attack in (*documents.ATTACKS, *edge.ATTACKS, *disk.ATTACKS, *answers.ATTACKS)
 }
@@ -53,12 +53,12 @@ def run(given: argparse.Namespace) -> int:
     return 0 if held else 1
 
 
-def attempt(name: str, target: Target) -> Outcome:
+def attempt(name: str, target: Target) -> AttackOutcome:
     """What comes of one attack, with the seconds that it took; one that fails is not held."""
     started = time.monotonic()
     try:
         outcome = ATTACKS[name](target)
     except (BenchmarkError, OSError, ValueError, LookupError) as error:
-        outcome = Outcome(False, f"{type(error).__name__}: {error}")
+        outcome = AttackOutcome(False, f"{type(error).__name__}: {error}")
     taken = time.monotonic() - started
-    return Outcome(outcome.held, f"{outcome.seen} ({taken:.0f} s)")
+    return AttackOutcome(outcome.held, f"{outcome.seen} ({taken:.0f} s)")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from benchmarks.attacks.target import QUICK, Outcome, Target
+from benchmarks.attacks.target import QUICK, AttackOutcome, Target
 
 _NDJSON = {"content-type": "application/x-ndjson"}
 
 
-def full_request_log(target: Target) -> Outcome:
+def full_request_log(target: Target) -> AttackOutcome:
     """A request log that cannot be written costs lines of it, never an answer."""
     server, log = target.ready(), target.request_log
     target.send("POST", "/v1/retrieve", key="reader", json=QUICK)
@@ -27,10 +27,10 @@ def full_request_log(target: Target) -> Outcome:
     told = any(log.name in text for _, text in full)
     statuses = [status for status, _ in full]
     said = f"{statuses} while it is full; the next line is {'whole' if whole else 'torn'}"
-    return Outcome(statuses == [200] * 3 and whole and not told, said)
+    return AttackOutcome(statuses == [200] * 3 and whole and not told, said)
 
 
-def damaged_data_file(target: Target) -> Outcome:
+def damaged_data_file(target: Target) -> AttackOutcome:
     """Commands on a data file that is damaged say so in a sentence."""
     index = target.index()
     for path in (index / "passages.lance" / "data").glob("*.lance"):
@@ -44,10 +44,10 @@ def damaged_data_file(target: Target) -> Outcome:
         fault = "Traceback" in said or not told
         held &= not fault
         seen.append(f"{words[0]} {done.returncode}{' without a word of it' if fault else ''}")
-    return Outcome(held, ", ".join(seen))
+    return AttackOutcome(held, ", ".join(seen))
 
 
-def half_written_job(target: Target) -> Outcome:
+def half_written_job(target: Target) -> AttackOutcome:
     """A job that cannot be read stops no other."""
     server = target.ready()
     job = server.index / "jobs" / "job-00000000000000000001"
@@ -68,20 +68,20 @@ def half_written_job(target: Target) -> Outcome:
         job.rmdir()
     held = all(200 <= status < 300 for status in seen.values()) and more <= 1
     said = ", ".join(f"{name} {status}" for name, status in seen.items())
-    return Outcome(held, f"{said}; {more} lines in the log in 2 s more")
+    return AttackOutcome(held, f"{said}; {more} lines in the log in 2 s more")
 
 
-def full_temporary_disk(target: Target) -> Outcome:
+def full_temporary_disk(target: Target) -> AttackOutcome:
     """Without room for an upload, its sender is told to come back."""
     rows = "".join(f'{{"_id": "t{n}", "text": "{"A bridge. " * 90}"}}\n' for n in range(4_000))
     with target.ready().files_up_to(2 << 20):
         form = target.send("POST", "/v1/documents", files={"file": ("a.txt", rows.encode())})[0]
         content = {"content": rows.encode(), "headers": _NDJSON}
         lines = target.send("POST", "/v1/documents", **content)[0]  # type: ignore[arg-type]
-    return Outcome((form, lines) == (503, 503), f"form {form}, lines {lines}")
+    return AttackOutcome((form, lines) == (503, 503), f"form {form}, lines {lines}")
 
 
-def clock_stepped_back(target: Target) -> Outcome:
+def clock_stepped_back(target: Target) -> AttackOutcome:
     """Jobs are done in the order in which they were accepted, whatever the clock says."""
     server = target.ready()
 
@@ -107,10 +107,12 @@ def clock_stepped_back(target: Target) -> Outcome:
     said = (
         f"jobs {'end' if all(ended) else 'hang'}; last is {'newer' if 'newer' in text else 'older'}"
     )
-    return Outcome(all(ended) and wanted in text, said + ("" if newer else " (later one refused)"))
+    return AttackOutcome(
+        all(ended) and wanted in text, said + ("" if newer else " (later one refused)")
+    )
 
 
-def newest_manifest_gone(target: Target) -> Outcome:
+def newest_manifest_gone(target: Target) -> AttackOutcome:
     """Where the newest version is missing or cut, the one before is not taken in silence."""
     seen, held = [], True
     for damage in ("missing", "cut"):
@@ -127,7 +129,7 @@ def newest_manifest_gone(target: Target) -> Outcome:
         told = "damaged" in said and "Traceback" not in said
         held &= told and changed.returncode == 2
         seen.append(f"{damage}: {'told' if told else 'not told'}, delete {changed.returncode}")
-    return Outcome(held, "; ".join(seen))
+    return AttackOutcome(held, "; ".join(seen))
 
 
 def _newest(index: Path) -> Path:

@@ -12,12 +12,12 @@ from contextlib import suppress
 import docx
 from pypdf import PdfWriter
 
-from benchmarks.attacks.target import Outcome, Target, longest, wait_until
+from benchmarks.attacks.target import AttackOutcome, Target, longest, wait_until
 
 _NDJSON = {"content-type": "application/x-ndjson"}
 
 
-def document_of_quotes(target: Target) -> Outcome:
+def document_of_quotes(target: Target) -> AttackOutcome:
     """While 96 kB of quotes are stored, no question waits for more than 2 s."""
     with target.probing() as seen:
         started = time.monotonic()
@@ -28,10 +28,10 @@ def document_of_quotes(target: Target) -> Outcome:
         taken = time.monotonic() - started
     wait, statuses = longest(seen)
     said = f"longest wait {wait:.1f} s, {statuses}; stored in {taken:.1f} s with {status}"
-    return Outcome(wait < 2 and {*statuses} == {200}, said)
+    return AttackOutcome(wait < 2 and {*statuses} == {200}, said)
 
 
-def sigterm_while_busy(target: Target) -> Outcome:
+def sigterm_while_busy(target: Target) -> AttackOutcome:
     """SIGTERM ends all processes in SHUTDOWN_SECONDS, whatever they analyse."""
     with target.serve(SERVE__SHUTDOWN_SECONDS="3") as server:
         server.wait()
@@ -47,10 +47,10 @@ def sigterm_while_busy(target: Target) -> Outcome:
         time.sleep(2)
         orphans = len(server.family()) if ended else 0
     seen = f"sent with {status}; {'ended' if ended else 'alive'} after {taken:.1f} s"
-    return Outcome(ended and not orphans and status == 202, f"{seen}, {orphans} orphans")
+    return AttackOutcome(ended and not orphans and status == 202, f"{seen}, {orphans} orphans")
 
 
-def row_of_another_document(target: Target) -> Outcome:
+def row_of_another_document(target: Target) -> AttackOutcome:
     """A document whose id looks like a part of another leaves it whole, and is left whole."""
     mine = "I am a document of my own and must survive."
     long = "A sentence of the long document. " * 400
@@ -69,10 +69,10 @@ def row_of_another_document(target: Target) -> Outcome:
     whole = text_of("whole") == before != ""
     said = f"before: {first}, {'kept' if survived else 'lost'}"
     said += f"; after: {second}, {'whole' if whole else 'a part replaced'}"
-    return Outcome(survived and whole, said)
+    return AttackOutcome(survived and whole, said)
 
 
-def body_of_numbers(target: Target) -> Outcome:
+def body_of_numbers(target: Target) -> AttackOutcome:
     """6 MB of JSON in one go are refused, and nobody waits while they are read."""
     body = '{"text": "t", "metadata": {"a": [' + "1," * 3_000_000 + "1]}}"
     with target.probing() as seen:
@@ -83,30 +83,30 @@ def body_of_numbers(target: Target) -> Outcome:
     small = target.put("numbers", "t", metadata={"a": [1] * 100_000})
     wait, _ = longest(seen)
     held = 400 <= status < 500 and many == 413 and 400 <= small < 500 and wait < 1
-    return Outcome(
+    return AttackOutcome(
         held, f"PUT {status}, deletion {many}, metadata of 200 kB {small}; wait {wait:.1f} s"
     )
 
 
-def newline_in_id(target: Target) -> Outcome:
+def newline_in_id(target: Target) -> AttackOutcome:
     """An id that is accepted can be read and deleted by it."""
     status, _ = target.send("POST", "/v1/documents", json={"id": "new\nline", "text": "A bridge."})
     read, _ = target.send("GET", "/v1/documents/new%0Aline")
     target.send("POST", "/v1/documents/delete", json={"ids": ["new\nline"]})
-    return Outcome(status >= 400 or read == 200, f"stored with {status}, read with {read}")
+    return AttackOutcome(status >= 400 or read == 200, f"stored with {status}, read with {read}")
 
 
-def terminal_controls(target: Target) -> Outcome:
+def terminal_controls(target: Target) -> AttackOutcome:
     """A title with C1 controls and bidi overrides reaches no terminal as it is."""
     target.put("controls", "Wombatine.", title="\u009b31mred \u202egnp.exe")
     words = ("search", "wombatine", "--route", "lexical", "--index", str(target.ready().index))
     shown = target.run(*words).stdout
     found = [f"U+{ord(c):04X}" for c in shown if c in "\u009b\u202e"]
     target.send("DELETE", "/v1/documents/controls")
-    return Outcome("red" in shown and not found, f"printed {', '.join(found) or 'none'}")
+    return AttackOutcome("red" in shown and not found, f"printed {', '.join(found) or 'none'}")
 
 
-def upload_client_leaves(target: Target) -> Outcome:
+def upload_client_leaves(target: Target) -> AttackOutcome:
     """A document whose sender leaves while the models are at it is not stored."""
     server = target.ready()
     body = {"text": '"' * 96_000}
@@ -119,10 +119,10 @@ def upload_client_leaves(target: Target) -> Outcome:
     found, _ = target.send("GET", "/v1/documents/left")
     target.send("DELETE", "/v1/documents/left")
     seen = f"ended {taken:.1f} s after its sender left; then GET {found}"
-    return Outcome(status == 0 and said and found == 404 and taken < 5, seen)
+    return AttackOutcome(status == 0 and said and found == 404 and taken < 5, seen)
 
 
-def empty_password_pdf(target: Target) -> Outcome:
+def empty_password_pdf(target: Target) -> AttackOutcome:
     """A PDF file that anybody's reader opens, with an empty password, is taken."""
     writer = PdfWriter()
     writer.add_blank_page(300, 300)
@@ -131,10 +131,10 @@ def empty_password_pdf(target: Target) -> Outcome:
     kept = io.BytesIO()
     writer.write(kept)
     status, text = _upload(target, "locked.pdf", kept.getvalue())
-    return Outcome(status == 201, f"{status} {_detail(text)}")
+    return AttackOutcome(status == 201, f"{status} {_detail(text)}")
 
 
-def docx_entity(target: Target) -> Outcome:
+def docx_entity(target: Target) -> AttackOutcome:
     """A DOCX file with an entity that nobody declares is refused, or read to its end."""
     kind = '<!DOCTYPE w:document [<!ENTITY nobody SYSTEM "file:///etc/hostname">]><w:document '
     content = _docx(
@@ -143,10 +143,10 @@ def docx_entity(target: Target) -> Outcome:
     status, _ = _upload(target, "entity.docx", content)
     _, stored = target.send("GET", "/v1/documents/entity.docx")
     whole = "LAST" in stored and "ENDING" in stored
-    return Outcome(400 <= status < 500 or whole, f"{status} {'whole' if whole else 'cut'}")
+    return AttackOutcome(400 <= status < 500 or whole, f"{status} {'whole' if whole else 'cut'}")
 
 
-def gridspan(target: Target) -> Outcome:
+def gridspan(target: Target) -> AttackOutcome:
     """A table whose one cell spans 2,000,000,000 columns costs neither seconds nor a gigabyte."""
     cell = (
         '<w:tbl><w:tblGrid><w:gridCol/></w:tblGrid><w:tr><w:tc><w:tcPr><w:gridSpan w:val="'
@@ -156,7 +156,9 @@ def gridspan(target: Target) -> Outcome:
     started = time.monotonic()
     status, text = _upload(target, "wide.docx", content)
     taken = time.monotonic() - started
-    return Outcome(taken < 5 and status < 500, f"{status} after {taken:.1f} s {_detail(text)}")
+    return AttackOutcome(
+        taken < 5 and status < 500, f"{status} after {taken:.1f} s {_detail(text)}"
+    )
 
 
 def _upload(target: Target, name: str, content: bytes) -> tuple[int, str]:

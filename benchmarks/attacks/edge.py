@@ -8,12 +8,12 @@ from pathlib import Path
 
 import httpx2 as httpx
 
-from benchmarks.attacks.target import QUICK, START, Outcome, Target, longest, wait_until
+from benchmarks.attacks.target import QUICK, START, AttackOutcome, Target, longest, wait_until
 
 _START = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
 
-def endless_header(target: Target) -> Outcome:
+def endless_header(target: Target) -> AttackOutcome:
     """A head ends at 64 kB or so, whether it is one header or many; nobody waits for it."""
     server, sent = target.ready(), 0
     before = server.memory_mb()
@@ -32,10 +32,10 @@ def endless_header(target: Target) -> Outcome:
     grown = server.memory_mb() - before
     said = f"took {most[0]:.1f} and {most[1]:.1f} MB, grew by {grown:.0f} MB, wait {wait:.1f} s"
     # What lies in buffers of the machine counts as sent too.
-    return Outcome(max(most) < 8, said)
+    return AttackOutcome(max(most) < 8, said)
 
 
-def slow_header(target: Target) -> Outcome:
+def slow_header(target: Target) -> AttackOutcome:
     """A connection that does not finish its head is closed in 15 s."""
     started = time.monotonic()
     with target.ready().connect(20) as connection:
@@ -46,10 +46,12 @@ def slow_header(target: Target) -> Outcome:
         except TimeoutError:
             closed = False
     taken = time.monotonic() - started
-    return Outcome(closed and taken < 15, f"{'closed' if closed else 'open'} after {taken:.0f} s")
+    return AttackOutcome(
+        closed and taken < 15, f"{'closed' if closed else 'open'} after {taken:.0f} s"
+    )
 
 
-def sigterm_two_workers(target: Target) -> Outcome:
+def sigterm_two_workers(target: Target) -> AttackOutcome:
     """SIGTERM under load resets nobody who was connected."""
     with target.serve(SERVE__WORKERS="2") as server:
         server.wait()
@@ -80,10 +82,10 @@ def sigterm_two_workers(target: Target) -> Outcome:
         for thread in threads:
             thread.join()
     broken = {kind: n for kind, n in statuses.items() if kind not in ("200", "503", "refused")}
-    return Outcome(not broken and statuses.get("200", 0) > 0, f"{statuses}")
+    return AttackOutcome(not broken and statuses.get("200", 0) > 0, f"{statuses}")
 
 
-def withdrawn_key(target: Target) -> Outcome:
+def withdrawn_key(target: Target) -> AttackOutcome:
     """A key that is taken out of the file counts no more, even where a line is garbage."""
     target.ready()  # has read the file
     whole = target.keys_file.read_text(encoding="utf-8")
@@ -99,10 +101,12 @@ def withdrawn_key(target: Target) -> Outcome:
     taken = time.monotonic() - started
     target.keys_file.write_text(whole, encoding="utf-8")
     time.sleep(0.5)
-    return Outcome((before, status) == (200, 401), f"{before}, then {status} after {taken:.1f} s")
+    return AttackOutcome(
+        (before, status) == (200, 401), f"{before}, then {status} after {taken:.1f} s"
+    )
 
 
-def writable_keys_file(target: Target) -> Outcome:
+def writable_keys_file(target: Target) -> AttackOutcome:
     """No key goes into a file that others can write to, unless that is told or mended."""
     path = target.folder / "open-keys"
     path.touch()
@@ -110,13 +114,13 @@ def writable_keys_file(target: Target) -> Outcome:
     done = target.run("keys", "new", "--name", "x", "--file", str(path))
     mode = path.stat().st_mode & 0o777
     told = "666" in done.stderr or "chmod" in done.stderr
-    return Outcome(
+    return AttackOutcome(
         bool(done.returncode) or not mode & 0o022 or told,
         f"exit code {done.returncode}, mode {mode:o}",
     )
 
 
-def paths_without_key(target: Target) -> Outcome:
+def paths_without_key(target: Target) -> AttackOutcome:
     """Whoever has no key learns no path while the index is away, and what fails is not "ready"."""
     server = target.ready()
     away = server.index.with_name("away")
@@ -139,27 +143,27 @@ def paths_without_key(target: Target) -> Outcome:
     # What is in memory may go on being answered.
     held = not told and (dense == 200 or (dense, replies[0][0]) == (503, 503))
     said = f"/ready {replies[0][0]}, dense {dense}, told {', '.join({*told}) or 'no path'}"
-    return Outcome(held, said)
+    return AttackOutcome(held, said)
 
 
-def cors_star(target: Target) -> Outcome:
+def cors_star(target: Target) -> AttackOutcome:
     """Without keys, web pages of any origin are refused at the start."""
     with target.serve(SERVE__CORS_ORIGINS="*") as server:
         with suppress(Exception):
             server.wait(60)
         code = server.process.poll()
         if code is not None:
-            return Outcome(code == 2, f"exit code {code}")
+            return AttackOutcome(code == 2, f"exit code {code}")
         reply = httpx.delete(
             f"{server.url}/v1/documents/town-00", headers={"origin": "https://evil.example"}
         )
         allowed = reply.headers.get("access-control-allow-origin")
-    return Outcome(
+    return AttackOutcome(
         False, f"it serves; DELETE from evil.example {reply.status_code}, allows {allowed}"
     )
 
 
-def forged_log_line(target: Target) -> Outcome:
+def forged_log_line(target: Target) -> AttackOutcome:
     """No address makes a line of the log, nor colours one."""
     server = target.ready()
     with server.connect() as connection:
@@ -170,10 +174,10 @@ def forged_log_line(target: Target) -> Outcome:
     time.sleep(1)
     mine = [line for line in server.lines if "forged" in line]
     forged = [line for line in mine if line.startswith("2026-01-01") or "\x1b" in line]
-    return Outcome(not forged, f"{len(forged)} of {len(mine)} lines with it are forged")
+    return AttackOutcome(not forged, f"{len(forged)} of {len(mine)} lines with it are forged")
 
 
-def reader_hogs(target: Target) -> Outcome:
+def reader_hogs(target: Target) -> AttackOutcome:
     """12 questions of 4,096 quotes by one key keep no other key waiting for 2 s."""
     body = {"question": '"' * 4_096, "route": "dense", "k": 3, "deadline_ms": 60_000}
     done = threading.Event()
@@ -192,16 +196,18 @@ def reader_hogs(target: Target) -> Outcome:
     for thread in threads:
         thread.join()
     wait, statuses = longest(seen)
-    return Outcome(wait < 2 and {*statuses} == {200}, f"longest wait {wait:.1f} s, {statuses}")
+    return AttackOutcome(
+        wait < 2 and {*statuses} == {200}, f"longest wait {wait:.1f} s, {statuses}"
+    )
 
 
-def k_as_string(target: Target) -> Outcome:
+def k_as_string(target: Target) -> AttackOutcome:
     """`"5"` and `true` are no numbers."""
     found = [target.send("POST", "/v1/retrieve", json={**QUICK, "k": k})[0] for k in ("5", True)]
-    return Outcome(found == [422, 422], f"{found}")
+    return AttackOutcome(found == [422, 422], f"{found}")
 
 
-def too_many_connections(target: Target) -> Outcome:
+def too_many_connections(target: Target) -> AttackOutcome:
     """Connections that do nothing take no descriptor that changes of documents need."""
     with target.serve(files=200) as server, ExitStack() as stack:
         server.wait()
@@ -216,10 +222,10 @@ def too_many_connections(target: Target) -> Outcome:
         except httpx.HTTPError:
             status = 0
         faults = sum("Too many open files" in line for line in server.lines)
-    return Outcome(status == 201 and not faults, f"PUT {status}, {faults} errors in the log")
+    return AttackOutcome(status == 201 and not faults, f"PUT {status}, {faults} errors in the log")
 
 
-def metrics_folder(target: Target) -> Outcome:
+def metrics_folder(target: Target) -> AttackOutcome:
     """What a killed server of two workers leaves in the temporary folder goes with the next one."""
     before = {*target.temporary.iterdir()}
 
@@ -233,16 +239,18 @@ def metrics_folder(target: Target) -> Outcome:
     with target.serve(SERVE__WORKERS="2"):
         wait_until(lambda: left() - old, START)
         still = old & left()
-    return Outcome(bool(old) and not still, f"{len(old)} left, {len(still)} after the next start")
+    return AttackOutcome(
+        bool(old) and not still, f"{len(old)} left, {len(still)} after the next start"
+    )
 
 
-def filtered_key(target: Target) -> Outcome:
+def filtered_key(target: Target) -> AttackOutcome:
     """A key that is bound to a filter is told nothing of what the filter keeps out."""
     target.ready()
     words = ["keys", "new", "--name", f"guest{len(target.keys)}", "--filter", "acl=public"]
     made = target.run(*words, "--file", str(target.keys_file))
     if made.returncode:
-        return Outcome(False, f"no key is bound: exit code {made.returncode}")
+        return AttackOutcome(False, f"no key is bound: exit code {made.returncode}")
     target.keys["guest"] = next(word for word in made.stdout.split() if word.startswith("wye_"))
     target.put("hidden", "A wombatine of Quzzleworth.", metadata={"acl": "hidden"})
     ask = {"question": "wombatine of Quzzleworth", "route": "lexical", "k": 50, "explain": True}
@@ -258,7 +266,7 @@ def filtered_key(target: Target) -> Outcome:
     target.send("DELETE", "/v1/documents/hidden")
     held = asked["retrieve"][0] == 200 and not told and not listed and asked["DELETE"][0] >= 400
     seen = ", ".join(f"{name} {status}" for name, (status, _) in asked.items())
-    return Outcome(held, f"{seen}; told by {', '.join(told) or 'none'}")
+    return AttackOutcome(held, f"{seen}; told by {', '.join(told) or 'none'}")
 
 
 ATTACKS = (

@@ -46,14 +46,14 @@ time.time_ns = lambda: int(_shifted() * 1e9)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AttackOutcome:
     """What came of an attack: whether it was held off, and what was seen."""
 
     held: bool
     seen: str
 
 
-class Server:
+class AttackedServer:
     """A `wye serve` in a process group of its own, ready.
 
     Attributes:
@@ -213,7 +213,7 @@ class Target:
     folder: Path
     keys: dict[str, str] = field(default_factory=dict)
     generator: Generator = field(default_factory=Generator)
-    _shared: Server | None = None
+    _shared: AttackedServer | None = None
     _copies: int = 0
 
     def __post_init__(self) -> None:
@@ -285,7 +285,7 @@ class Target:
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     @contextmanager
-    def serve(self, files: int | None = None, **settings: str) -> Iterator[Server]:
+    def serve(self, files: int | None = None, **settings: str) -> Iterator[AttackedServer]:
         """A server of its own, perhaps not ready, with settings such as SERVE__WORKERS.
 
         It may open so many files.
@@ -293,13 +293,13 @@ class Target:
         command = [*self.command]
         if files is not None:
             command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
-        server = Server(command, self._environment(settings), self.index())
+        server = AttackedServer(command, self._environment(settings), self.index())
         try:
             yield server
         finally:
             server.kill()
 
-    def ready(self) -> Server:
+    def ready(self) -> AttackedServer:
         """The shared server, begun anew where it has not survived.
 
         It has keys, logs as text, a request log and a generator.
@@ -318,7 +318,7 @@ class Target:
                 "GENERATOR__MODEL": "tiny",
                 "GENERATOR__TIMEOUT_SECONDS": "3",
             }
-            self._shared = Server(self.command, self._environment(settings), self.index())
+            self._shared = AttackedServer(self.command, self._environment(settings), self.index())
             self._shared.wait()
         return self._shared
 
@@ -340,7 +340,7 @@ class Target:
         *,
         key: str | None = "admin",
         timeout: float = 60.0,
-        server: Server | None = None,
+        server: AttackedServer | None = None,
         **options: Any,  # noqa: ANN401
     ) -> tuple[int, str]:
         """Status and text of a reply of the shared server, or of another; 0 without a reply."""

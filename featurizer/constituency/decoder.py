@@ -51,7 +51,7 @@ class Decoder:
             checkpoint.transition_start[None] @ taken.inputs + taken.bias,
             checkpoint.constituent_start[None] @ stack.inputs + stack.bias,
         )
-        self._units = Units(taken.size + stack.size)
+        self._units = LstmUnits(taken.size + stack.size)
         self._start = self._units.start(gates)
         # What each transition puts on the stack, if it is the same each time, and gives to the
         # gates.
@@ -289,7 +289,7 @@ class Reader:
         self._inputs = np.concatenate([one.inputs for one in both], axis=1)
         self._bias = np.concatenate([one.bias for one in both])
         self._recurrent = np.stack([one.recurrent for one in both])
-        self._units = Units(self._size)
+        self._units = LstmUnits(self._size)
         # From the right, nothing is read before the boundary.
         start = self._units.start(before @ both[0].inputs + both[0].bias)
         self._start = [np.stack([values, np.zeros_like(values)]) for values in start]
@@ -348,7 +348,7 @@ class Gates:
         self.bias = lstm.bias[order] * half
 
 
-class Units:
+class LstmUnits:
     """The units of one LSTM, or of several that advance together."""
 
     def __init__(self, size: int) -> None:

@@ -192,7 +192,7 @@ def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
     from uvicorn.config import STARTUP_FAILURE
     from uvicorn.supervisors import multiprocess
 
-    from service.http.protocol import BoundedHttp, Server, Worker, Workers
+    from service.http.protocol import BoundedHttp, DrainingServer, Worker, Workers
 
     # The web server sends itself the signal again when it has finished; this makes it an end like
     # any other, with what is temporary cleared away.
@@ -216,7 +216,7 @@ def _run(host: str, port: int, workers: int, shutdown_seconds: int) -> None:
         multiprocess.Process = Worker  # type: ignore[misc]
         Workers(config, [config.bind_socket()]).run()
         return
-    server = Server(config)
+    server = DrainingServer(config)
     with suppress(KeyboardInterrupt):
         server.run()
     if not server.started:

@@ -44,7 +44,7 @@ def most_connections() -> int:
     return max(1, min(MOST_CONNECTIONS, soft - _RESERVED))
 
 
-class Server(uvicorn.Server):
+class DrainingServer(uvicorn.Server):
     """Accepts what has connected before it stops to listen: the system would reset that."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -68,7 +68,7 @@ class Worker(Process):
     def server(self) -> uvicorn.Server:
         """What it runs."""
         if self._server is None:
-            self._server = Server(self.config)
+            self._server = DrainingServer(self.config)
         return self._server
 
 

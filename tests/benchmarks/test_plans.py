@@ -3,25 +3,25 @@ from collections import Counter
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.plans import HALVES, Planned, from_dependencies, measure, read_planned
+from benchmarks.plans import HALVES, JudgedPlan, from_dependencies, measure, read_planned
 from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
 from featurizer.types import Syntax
 from router.settings import load_settings
 
 
 @pytest.fixture(scope="module")
-def planned() -> list[Planned]:
+def planned() -> list[JudgedPlan]:
     return read_planned()
 
 
 @pytest.fixture(scope="module")
-def syntaxes(planned: list[Planned]) -> list[Syntax]:
+def syntaxes(planned: list[JudgedPlan]) -> list[Syntax]:
     models = load_settings().analyser
     parser: SyntaxParser = open_syntax_parser(models.pipeline, models.constituency)
     return parser.parse([one.question for one in planned])
 
 
-def test_the_set_has_what_it_should(planned: list[Planned]) -> None:
+def test_the_set_has_what_it_should(planned: list[JudgedPlan]) -> None:
     assert len({one.question for one in planned}) == len(planned) >= 200
     assert sum(not one.steps for one in planned) >= 70
     kinds = Counter(kind for one in planned for _, _, kind, _ in one.steps)
@@ -31,7 +31,7 @@ def test_the_set_has_what_it_should(planned: list[Planned]) -> None:
 
 
 def test_plans_are_as_good_as_they_were_measured(
-    planned: list[Planned], syntaxes: list[Syntax]
+    planned: list[JudgedPlan], syntaxes: list[Syntax]
 ) -> None:
     floors = dict(zip(HALVES, ((0.97, 0.96, 0.95), (0.89, 0.92, 0.89)), strict=True))
     for half, floor in floors.items():

@@ -16,7 +16,7 @@ from benchmarks.hashing import HashAnalyser
 from router.batch import Batch
 from router.fusion import FusionSettings
 from router.gateway import Gateway
-from router.reading import Reading
+from router.reading import QuestionReading
 from router.session import Snapshot
 from router.settings import Settings
 from router.types import Route
@@ -38,7 +38,7 @@ def arms() -> FakeArms:
 
 @pytest.fixture
 def batch(arms: FakeArms) -> Batch:
-    return Batch(arms, Reading(QUESTIONS, FakeAnalyser), None, [Route.GRAPH])
+    return Batch(arms, QuestionReading(QUESTIONS, FakeAnalyser), None, [Route.GRAPH])
 
 
 def test_what_was_found_is_not_sought_again_unless_deeper(arms: FakeArms, batch: Batch) -> None:

@@ -10,7 +10,7 @@ from router.errors import FusionError, ModelFileError, QuestionError
 from router.fusion import FusionSettings
 from router.gateway import EMPTY_INDEX, LONGEST_STEPPED, SEEN, Gateway, decide_without_index
 from router.query_performance import NAMES
-from router.reading import Reading
+from router.reading import QuestionReading
 from router.steps import OUT_OF_TIME
 from router.types import ARMS, Decision, FusedHit, Route
 from tests.router.fakes import ByLength, FakeAnalyser, FakeArm, FakeArms, column
@@ -293,12 +293,12 @@ def test_steps_without_a_plan_are_fusion_bit_for_bit(arms: FakeArms) -> None:
 def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all behind the first word of a question be a phrase to be resolved."""
 
-    def plan(reading: Reading, place: int) -> Plan:
+    def plan(reading: QuestionReading, place: int) -> Plan:
         text = reading.questions[place]
         start = text.find(" ") + 1
         return Plan((Step((start, len(text)), "bridge", "person"),) if start else ())
 
-    monkeypatch.setattr(Reading, "plan", plan)
+    monkeypatch.setattr(QuestionReading, "plan", plan)
 
 
 def test_steps_search_for_phrases_and_names_under_the_filter(

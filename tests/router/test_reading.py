@@ -7,7 +7,7 @@ import pytest
 from backends.types import Float32
 from featurizer.registry import FEATURE_NAMES
 from featurizer.types import EntityMention, NounPhrase, Parse
-from router.reading import Reading
+from router.reading import QuestionReading
 from tests.router.fakes import FakeAnalyser
 
 QUESTIONS = ["Oslo beside Oslo", "a copper lamp", "who"]
@@ -40,11 +40,11 @@ def models() -> Naming:
 
 
 @pytest.fixture
-def reading(models: Naming) -> Reading:
-    return Reading(QUESTIONS, lambda: models)
+def reading(models: Naming) -> QuestionReading:
+    return QuestionReading(QUESTIONS, lambda: models)
 
 
-def test_each_step_is_taken_once(models: Naming, reading: Reading) -> None:
+def test_each_step_is_taken_once(models: Naming, reading: QuestionReading) -> None:
     for _ in range(2):
         reading.parse([0, 2], tokens=False)
         reading.encode()
@@ -56,7 +56,7 @@ def test_each_step_is_taken_once(models: Naming, reading: Reading) -> None:
     assert [{*own} for own in reading.seconds] == [{"parsing", "encoding"}] * 3
 
 
-def test_what_goes_on_beside_is_waited_for(models: Naming, reading: Reading) -> None:
+def test_what_goes_on_beside_is_waited_for(models: Naming, reading: QuestionReading) -> None:
     seen: list[Float32] = []
     reading.encode_beside(seen.append)
     reading.encode_beside(seen.append)
@@ -68,7 +68,7 @@ def test_what_goes_on_beside_is_waited_for(models: Naming, reading: Reading) -> 
 
 
 def test_mentions_are_each_there_once_and_those_that_are_wanted_are_encoded(
-    models: Naming, reading: Reading
+    models: Naming, reading: QuestionReading
 ) -> None:
     reading.parse(EVERYONE, tokens=False)
     reading.find_mentions([0], lambda name: name == "Rome")
@@ -81,7 +81,9 @@ def test_mentions_are_each_there_once_and_those_that_are_wanted_are_encoded(
     assert [None if own is None else own.tolist() for own in vectors] == [None, [7, 7], None]
 
 
-def test_features_are_those_that_were_asked_for_so_far(models: Naming, reading: Reading) -> None:
+def test_features_are_those_that_were_asked_for_so_far(
+    models: Naming, reading: QuestionReading
+) -> None:
     def known() -> list[list[str]]:
         rows = ~np.isnan(reading.features(EVERYONE, []))
         return [[FEATURE_NAMES[place] for place in np.flatnonzero(row)] for row in rows]
@@ -97,7 +99,9 @@ def test_features_are_those_that_were_asked_for_so_far(models: Naming, reading: 
     assert str(reading.trees(2)[0]) == "(ROOT (X who))"
 
 
-def test_trees_can_be_had_without_a_feature_of_them(models: Naming, reading: Reading) -> None:
+def test_trees_can_be_had_without_a_feature_of_them(
+    models: Naming, reading: QuestionReading
+) -> None:
     reading.features(EVERYONE, ["tokens"], trees=True)
     reading.features(EVERYONE, ["tokens", "tree_depth"])
     assert models.calls == [("parse", 3), ("trees", 3)]

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from backends.types import Float32, RankedHit, Ranking
 from featurizer.plan import Plan, Step, filled
-from router.steps import OUT_OF_TIME, Found, Planned, Stepped, StepSettings, step_through
+from router.steps import (
+    OUT_OF_TIME,
+    InnerResult,
+    PlannedQuestion,
+    Stepped,
+    StepSettings,
+    step_through,
+)
 from router.types import FusedHit, Source
 
 NESTED = "Who leads the country where the composer of Finlandia was born?"
@@ -56,11 +63,11 @@ class MadeUp:
         self.asked: list[list[str]] = []
         self._allowed = sorted(allowed)
 
-    def __call__(self, texts: Sequence[str]) -> list[Found]:
+    def __call__(self, texts: Sequence[str]) -> list[InnerResult]:
         self.asked.append(list(texts))
         return [self.find(text) for text in texts]
 
-    def find(self, text: str) -> Found:
+    def find(self, text: str) -> InnerResult:
         draw = np.random.default_rng(crc32(text.encode()))
         drawn = [f"p{self._allowed[n]}" for n in draw.permutation(len(self._allowed))]
         ids = list(dict.fromkeys([*self.known.get(text, ()), *drawn]))[:DEPTH]
@@ -69,7 +76,9 @@ class MadeUp:
             FusedHit(id_, score, rank, (Source("dense", rank, score, score),))
             for rank, (id_, score) in enumerate(zip(ids, scores, strict=True), start=1)
         ]
-        return Found(Ranking("fusion", tuple(hits), len(self._allowed)), np.ones(2, np.float32))
+        return InnerResult(
+            Ranking("fusion", tuple(hits), len(self._allowed)), np.ones(2, np.float32)
+        )
 
 
 class Names:
@@ -96,7 +105,7 @@ def _answer(
     k: int = DEPTH,
     settings: StepSettings | None = None,
 ) -> list[Stepped]:
-    planned = [Planned(text, PLANS[text], search.find(text)) for text in questions]
+    planned = [PlannedQuestion(text, PLANS[text], search.find(text)) for text in questions]
     return step_through(planned, search, names or Names(), k, settings or StepSettings())
 
 
@@ -250,7 +259,7 @@ def test_a_chain_that_goes_round_in_circles_ends() -> None:
         step = _step(question, phrase, step)
     names = Names({f"p{n}": ["Bo", "Cy"] for n in range(40)})
     search = MadeUp()
-    planned = [Planned(question, Plan((step,)), search.find(question))]
+    planned = [PlannedQuestion(question, Plan((step,)), search.find(question))]
     (found,) = step_through(planned, search, names, DEPTH, StepSettings(levels=3))
     assert len(search.asked) <= 4
     # Nobody stands for two persons of one chain.
@@ -275,7 +284,7 @@ def test_what_was_found_in_time_counts(looks: int) -> None:
         seen += 1
         return seen > looks
 
-    planned = [Planned(text, PLANS[text], search.find(text)) for text in (NESTED, PLAIN)]
+    planned = [PlannedQuestion(text, PLANS[text], search.find(text)) for text in (NESTED, PLAIN)]
     nested, plain = step_through(planned, search, Names(), DEPTH, StepSettings(), is_late=is_late)
     assert len(search.asked) == min(looks, 3)
     assert nested.ranking.degraded == ("" if looks >= 3 else OUT_OF_TIME)
@@ -287,9 +296,9 @@ def test_what_was_found_in_time_counts(looks: int) -> None:
 
 
 def test_an_inner_route_that_finds_nothing() -> None:
-    nothing = Found(Ranking("fusion", (), 0, "nothing to search"), np.ones(2, np.float32))
+    nothing = InnerResult(Ranking("fusion", (), 0, "nothing to search"), np.ones(2, np.float32))
     (found,) = step_through(
-        [Planned(NESTED, PLANS[NESTED], nothing)],
+        [PlannedQuestion(NESTED, PLANS[NESTED], nothing)],
         lambda texts: [nothing] * len(texts),
         Names(),
         3,
@@ -304,7 +313,7 @@ def test_dates_stand_for_dates_alone() -> None:
         plan = Plan((replace(COMPOSER, wanted=wanted),))
         search = MadeUp()
         (found,) = step_through(
-            [Planned(NESTED, plan, search.find(NESTED))], search, names, 3, StepSettings()
+            [PlannedQuestion(NESTED, plan, search.find(NESTED))], search, names, 3, StepSettings()
         )
         assert [one.name for one in found.chain[0].candidates] == [expected]
         assert search.asked[-1] == [filled(NESTED, {COMPOSER: expected})]
@@ -312,9 +321,9 @@ def test_dates_stand_for_dates_alone() -> None:
 
 def test_hits_of_an_unfused_route_have_no_other_source() -> None:
     hits = (RankedHit("p1", 1.0, 1),)
-    base = Found(Ranking("dense", hits, 1), np.ones(2, np.float32))
+    base = InnerResult(Ranking("dense", hits, 1), np.ones(2, np.float32))
     (found,) = step_through(
-        [Planned(NESTED, PLANS[NESTED], base)],
+        [PlannedQuestion(NESTED, PLANS[NESTED], base)],
         lambda texts: [base] * len(texts),
         Names(),
         3,

@@ -44,7 +44,7 @@ class Hasty(BoundedHttp):
     most = 20
 
 
-class Server(protocol.Server):
+class Server(protocol.DrainingServer):
     @property
     def port(self) -> int:
         return int(self.servers[0].sockets[0].getsockname()[1])
