@@ -27,6 +27,8 @@ from router.policy import Policy
 from router.session import Session
 from router.types import (
     BASELINE,
+    Candidate,
+    ChainStep,
     Change,
     Contribution,
     Decision,
@@ -221,11 +223,17 @@ class Library(Session, Gateway):
         )
         ranking = Ranking(str(route), hits, len(rows))
         arms = {str(route): ranking}
-        if route == Route.FUSION:
+        chain: tuple[ChainStep, ...] = ()
+        if route in (Route.FUSION, Route.STEPS):
             arms = {arm: replace(ranking, retriever=arm) for arm in ("dense", "graph")}
             ranking = replace(ranking, hits=tuple(_fused(hit) for hit in hits))
         seconds = {"parsing": 0.001, **dict.fromkeys(arms, 0.002)}
-        return Reply(question, route, ranking, arms, seconds, self.version)
+        if route == Route.STEPS:
+            named = Candidate("Stari Most", 0.8, "mostar", 4, "The Old Bridge spans the Neretva.")
+            chain = (ChainStep("the <b>bridge</b>", "the <b>bridge</b>", 1, (named,)),)
+        return Reply(
+            question, route, ranking, arms, seconds, self.version, chain=chain, searches=len(chain)
+        )
 
 
 def _fused(hit: RankedHit) -> FusedHit:

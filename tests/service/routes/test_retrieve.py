@@ -299,6 +299,18 @@ def test_an_explained_reply_has_each_arms_list_and_the_way_of_the_graph(client: 
     assert [shares["id"] for shares in explanation["passages"]] == ["neretva", "mostar"]
 
 
+def test_the_steps_of_a_question_are_told_where_it_is_explained(client: TestClient) -> None:
+    body = ask(client, route="steps", explain=True)
+    (step,) = body["steps"]
+    assert (step["phrase"], step["level"]) == ("the <b>bridge</b>", 1)
+    (name,) = step["candidates"]
+    assert (name["name"], name["passage"]) == ("Stari Most", "mostar")
+    assert name["sentence"] == "The Old Bridge spans the Neretva."
+    assert body["route"]["path"] == "steps"
+    assert ask(client, route="steps")["steps"] is None
+    assert ask(client, route="fusion", explain=True)["steps"] is None
+
+
 @pytest.mark.parametrize(
     ("path", "wrong"),
     [
