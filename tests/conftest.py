@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,17 @@ from tests.fakes import ReadingAnalyser, syntax_parser
 # A busy machine is not a failing test.
 settings.register_profile("wye", deadline=None)
 settings.load_profile("wye")
+
+
+@pytest.fixture(autouse=True)
+def own_log() -> Iterator[None]:
+    """Whoever configures the log in a test writes to that test's output, and to no later one's."""
+    loggers = [logging.getLogger(name) for name in ("wye", "uvicorn")]
+    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
+    yield
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

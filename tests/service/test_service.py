@@ -15,7 +15,6 @@ from starlette.testclient import TestClient
 import service
 from router.types import Route
 from service.app import build
-from service.logs import LOG
 from service.settings import ServeSettings, ServiceSettings
 from tests.service.fakes import Library
 
@@ -65,9 +64,8 @@ def way() -> Way:
 
 
 def test_a_question_takes_few_functions_and_one_wrapper_each_way(
-    serve: Callable[..., TestClient], library: Library, way: Way, monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., TestClient], library: Library, way: Way
 ) -> None:
-    monkeypatch.setattr(LOG, "handlers", [])  # that another test left, and that write lines
     before = threading.getprofile()
     threading.setprofile(way)
     try:
