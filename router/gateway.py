@@ -38,7 +38,11 @@ def no_router() -> RoutingModel:
 
 
 class Gateway:
-    """Answers batches of questions, over a given route or over the one that the router chooses."""
+    """Answers batches of questions, over a given route or over the one that the router chooses.
+
+    Attributes:
+        steps: How questions are taken apart.
+    """
 
     def __init__(
         self,
@@ -60,7 +64,7 @@ class Gateway:
         self._reader = analyser
         self._model = model
         self._fusion = fusion
-        self._steps = steps or StepSettings()
+        self.steps = steps or StepSettings()
 
     def search(
         self,
@@ -179,12 +183,13 @@ class Gateway:
         depth: int,
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
     ) -> list[TimedArmResults]:
-        """What every arm says to each question, with nothing chosen or fused: for replay.
+        """What every arm and the route of steps say to each question, for replay.
 
-        Models and arms run one after another, so that the time of each stage is its own.
+        Models and arms run one after another, so that the time of each stage is its own; that of
+        steps is all that it takes beyond fusion.
 
         Args:
-            depth: Hits of each arm, at least 1.
+            depth: Hits of each, at least 1.
 
         Raises:
             QuestionError: A question is empty, or depth is below 1.
@@ -198,9 +203,12 @@ class Gateway:
         for part in in_parts(questions, len(arms)):
             reading, places = QuestionReading(part, self._reader), range(len(part))
             batch = Batch(arms, reading, filter, ARMS)
+            reading.parse(places, tokens=True)  # once, for mentions and for plans
             reading.encode()
+            stepped = self._take_steps(arms, batch, filter, depth, lambda: False)
             results = batch.results(ARMS, places, depth)
-            found += map(TimedArmResults, results, reading.seconds)
+            steps = [one.ranking if one.searches else None for one in stepped]
+            found += map(TimedArmResults, results, reading.seconds, steps)
         return found
 
     def _decide(
@@ -259,7 +267,7 @@ class Gateway:
             for place in places
         ]
         with batch.stage("steps", places):
-            return step_through(planned, search, arms.passages, k, self._steps, is_late=is_late)
+            return step_through(planned, search, arms.passages, k, self.steps, is_late=is_late)
 
     def _rankings(
         self, batch: Batch, chosen: Sequence[Route], scores: Sequence[float | None], k: int

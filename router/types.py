@@ -180,15 +180,18 @@ class ArmResults:
 
 @dataclass(frozen=True, slots=True)
 class TimedArmResults:
-    """What every arm said to one question, and what that took.
+    """What every arm and the route of steps said to one question, and what that took.
 
     Attributes:
         results: Of every arm.
         seconds: Wall time by stage.
+        steps: Of the route of steps, where there was something to take apart; elsewhere it gives
+            what fusion does.
     """
 
     results: ArmResults
     seconds: Mapping[str, float]
+    steps: Ranking | None = None
 
 
 BASELINE = "(average question)"

@@ -50,8 +50,8 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             str,
             typer.Option(
                 help="Routes to ask, with commas between them: auto, dense, lexical, hybrid, "
-                "graph, fusion; and, to compare auto with, random, tfidf-svm, embedding-lr and "
-                "oracle."
+                "graph, fusion, steps; and, to compare auto with, random, tfidf-svm, "
+                "embedding-lr and oracle."
             ),
         ] = "dense,lexical,graph,fusion,auto",
         split: Annotated[str, typer.Option(help="Which judgements.")] = "test",

@@ -134,7 +134,7 @@ def front_figure(
     with mpl.rc_context(_style(ink)):
         figure, (axes,) = _figure(1, 5.6, 3.6)
         axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
-        for (name, one), marker in zip(fixed.items(), "s^D", strict=False):
+        for (name, one), marker in zip(fixed.items(), "s^DP", strict=False):
             axes.plot(one.mean_ms, one.quality, marker, color=GREY, label=f"always {name}")
         axes.plot(
             chosen.mean_ms,

@@ -106,7 +106,7 @@ class Report:
         policy: Simple route and thresholds.
         solutions: Thresholds for each simple route that was tried.
         stability: Of the chosen thresholds.
-        fixed: What always taking one of the three routes gives.
+        fixed: What always taking one route gives: each of the three, and steps.
         front: Quality against latency, on train and dev.
         stages_ms: Of answering one question at a time.
         evaluation: On the test splits; None where there are none.
@@ -191,7 +191,8 @@ def make_report(
         fixed={
             str(route): of_routes(outcomes, np.full(len(outcomes), at))
             for at, route in enumerate(routes(policy.simple))
-        },
+        }
+        | {str(Route.STEPS): questions.always(Route.STEPS, choices.fusion, choices.quality)},
         front=front(outcomes, choices.goal),
         stages_ms=stage_latency(questions),
     )

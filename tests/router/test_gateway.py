@@ -162,11 +162,12 @@ def test_what_no_route_can_answer(arms: FakeArms, questions: list[str], k: int, 
 
 def test_retrieving_from_all_arms_chooses_nothing(arms: FakeArms) -> None:
     found = gateway(arms).retrieve_all(["one", "two"], 3, {"any": 1})
-    assert arms.asked == [("dense", 2, 3), ("lexical", 2, 3), ("graph", 2, 3)]
+    assert arms.asked == [("dense", 2, 100), ("graph", 2, 100), ("lexical", 2, 3)]
     assert [one.results.query.text for one in found] == ["one", "two"]
     lists = found[0].results.rankings
     assert {arm: len(ranking.hits) for arm, ranking in lists.items()} == dict.fromkeys(ARMS, 3)
-    assert {"parsing", "dense", "lexical", "graph"} <= {*found[0].seconds}
+    assert {"parsing", "dense", "lexical", "graph", "trees", "steps"} <= {*found[0].seconds}
+    assert [one.steps for one in found] == [None, None]
     assert gateway(arms).retrieve_all([], 3) == []
 
 

@@ -49,12 +49,15 @@ def replayed(
 ) -> Replayed:
     """A question from what each arm found ("abc" for passages a, b, c) and what is relevant.
 
-    Scores fall from 1; passages of `answered` contain an answer.
+    Scores fall from 1; passages of `answered` contain an answer. Steps were taken where `found` has
+    what they gave.
     """
-    rankings = {
-        arm: ranking(arm, [(p, 1 / n) for n, p in enumerate(found.get(arm, ""), start=1)])
-        for arm in ARMS
+    lists = {
+        route: ranking(route, [(p, 1 / n) for n, p in enumerate(found.get(route, ""), start=1)])
+        for route in (*ARMS, Route.STEPS)
+        if route in ARMS or route in found
     }
+    rankings = {arm: lists[arm] for arm in ARMS}
     query = Query(
         text or f"question {id_}?",
         np.array(vector, np.float32),
@@ -66,9 +69,10 @@ def replayed(
         ArmResults(query, (SeedStats("Ada", 1.0, "name", 5, titles),), rankings),
         {
             arm: np.array([hit.id in answered for hit in r.hits], dtype=bool)
-            for arm, r in rankings.items()
+            for arm, r in lists.items()
         },
-        {"parsing": 0.01, "graph": 0.002},
+        {"parsing": 0.01, "graph": 0.002, **({"steps": 0.03} if Route.STEPS in found else {})},
+        lists.get(Route.STEPS),
     )
 
 

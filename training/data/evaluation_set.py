@@ -16,7 +16,7 @@ from training.data.feature_cache import cached_features
 from training.data.replay import Replay
 from training.errors import TrainingError
 from training.evaluation.measures import DEPTH, MEASURES
-from training.thresholds.outcomes import RouteOutcomes
+from training.thresholds.outcomes import Outcome, RouteOutcomes, of_other
 
 SIMPLE_ROUTES = (Route.DENSE, Route.LEXICAL, Route.HYBRID)
 """What the simple route can be: no graph is walked for it."""
@@ -27,6 +27,7 @@ _READS: Mapping[Route, tuple[str, ...]] = {
     Route.HYBRID: ("encoding",),
     Route.GRAPH: _READING,
     Route.FUSION: _READING,
+    Route.STEPS: _READING,
 }
 
 
@@ -119,7 +120,7 @@ class EvaluationSet:
 
         Args:
             route: Any but auto.
-            fusion: What fusion does.
+            fusion: What fusion does; steps were taken by the one that was replayed.
             scores: (n,) of the router, for fusion that goes by them.
         """
         known: list[float | None] = [None] * len(self) if scores is None else list(scores.tolist())
@@ -160,6 +161,17 @@ class EvaluationSet:
             [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in questions]
         )
 
+    def always(self, route: Route, fusion: FusionSettings, measure: str) -> Outcome:
+        """What taking one route for every question gives, whatever a router takes.
+
+        Args:
+            route: Any but auto.
+            fusion: What fusion does.
+            measure: One of `training.evaluation.measures.MEASURES`.
+        """
+        quality = self.measured(self.rankings(route, fusion))[:, MEASURES.index(measure)]
+        return of_other(quality, self.latency_ms(route))
+
     def median_latency_ms(self, simple: Route) -> dict[Route, float]:
         """Median milliseconds of the three routes, as replayed one question at a time."""
         return {
@@ -199,4 +211,7 @@ def _rankings(
         return fuse_all(replay.results, fusion, scores, DEPTH)
     if route == Route.HYBRID:
         return fuse_text(replay.results, fusion, DEPTH)
+    if route == Route.STEPS:  # a question that is not taken apart goes by fusion, without a score
+        fused = fuse_all(replay.results, fusion, [None] * len(replay), DEPTH)
+        return [one.steps or own for one, own in zip(replay.questions, fused, strict=True)]
     return replay.rankings(route)

@@ -1,7 +1,8 @@
-"""What every arm said to every question of a split, kept so that nothing need be asked again.
+"""What arms and steps said to every question of a split, kept so that nothing need be asked again.
 
-Whatever is learned, tuned or compared is computed from replays: any thresholds, any fusion. Those
-of test splits cannot be read as something to learn from.
+Whatever is learned, tuned or compared is computed from replays: any thresholds, any fusion. Steps
+alone go by the fusion of the settings that were replayed, since they search by it. Replays of test
+splits cannot be read as something to learn from.
 """
 
 import json
@@ -36,9 +37,9 @@ class ReplayKey:
         schema: Version of the file's columns and of their meaning.
         index: Digest of the passages that were searched, whatever the version's number.
         version: Of the index; told, not compared.
-        settings: Digest of the models, and of the arms' settings.
+        settings: Digest of the models, and of the settings of arms, fusion and steps.
         questions: Digest of questions, judgements and answers.
-        depth: Hits of each arm.
+        depth: Hits of each arm, and of steps.
     """
 
     schema: str
@@ -51,13 +52,16 @@ class ReplayKey:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One question with all that the arms said.
+    """One question with all that arms and steps said.
 
     Attributes:
         question: With the dataset it comes from as its group.
         gold: Passage id -> relevance; above 0 is relevant.
-        answered: Arm -> (hits,) whether the passage at each rank contains an answer.
-        seconds: Wall time by stage (parsing, encoding, each arm).
+        answered: Arm -> (hits,) whether the passage at each rank contains an answer; of steps too,
+            where they are.
+        seconds: Wall time by stage (parsing, encoding, each arm, trees, steps).
+        steps: What the route of steps gives; None where there was nothing to take apart, so that
+            it gives what fusion does.
     """
 
     question: Question
@@ -65,13 +69,17 @@ class Replayed:
     results: ArmResults
     answered: Mapping[Route, NDArray[np.bool_]]
     seconds: Mapping[str, float]
+    steps: Ranking | None = None
 
     def answers_in(self, hits: Sequence[RankedHit], cutoff: int) -> bool:
         """Whether one of the first `cutoff` passages of a ranking of these hits has an answer."""
+        lists = dict(self.results.rankings)
+        if self.steps is not None:
+            lists[Route.STEPS] = self.steps
         has = {
             hit.id: bool(found)
-            for arm, ranking in self.results.rankings.items()
-            for hit, found in zip(ranking.hits, self.answered[arm], strict=True)
+            for route, ranking in lists.items()
+            for hit, found in zip(ranking.hits, self.answered[route], strict=True)
         }
         return any(has[hit.id] for hit in hits[:cutoff])
 
@@ -145,7 +153,7 @@ class TrainingReplay(Replay):
             )
 
 
-SCHEMA = "1"
+SCHEMA = "2"
 """Grows whenever a column, or what one means, changes."""
 _META = b"wye.replay"
 
@@ -179,7 +187,7 @@ _COLUMNS = pa.schema(
         ("vector", pa.list_(pa.float32())),
         ("mentions", pa.list_(pa.struct([("text", pa.string()), ("kind", pa.string())]))),
         ("seeds", pa.list_(_SEED)),
-        *((str(arm), _ARM) for arm in ARMS),
+        *((str(route), _ARM) for route in (*ARMS, Route.STEPS)),
         ("seconds", pa.map_(pa.string(), pa.float64())),
     ]
 )
@@ -275,6 +283,7 @@ def _row(dataset: str, split: str, one: Replayed) -> dict[str, Any]:
         "seeds": [asdict(seed) for seed in results.seeds],
         "seconds": list(one.seconds.items()),
         **{str(arm): _arm(results.rankings[arm], one.answered[arm].tolist()) for arm in ARMS},
+        str(Route.STEPS): one.steps and _arm(one.steps, one.answered[Route.STEPS].tolist()),
     }
 
 
@@ -291,6 +300,8 @@ def _arm(ranking: Ranking, answered: Sequence[bool]) -> dict[str, Any]:
 def _question(row: Mapping[str, Any]) -> Replayed:
     mentions = tuple(Mention(m["text"], m["kind"]) for m in row["mentions"])
     query = Query(row["text"], np.array(row["vector"], np.float32), mentions=mentions)
+    steps = row[Route.STEPS]
+    told = (*ARMS, Route.STEPS) if steps else ARMS
     return Replayed(
         question=Question(row["id"], row["text"], tuple(row["answers"]), row["group"]),
         gold=dict(row["gold"]),
@@ -299,8 +310,9 @@ def _question(row: Mapping[str, Any]) -> Replayed:
             tuple(SeedStats(**seed) for seed in row["seeds"]),
             {arm: _ranking(str(arm), row[str(arm)]) for arm in ARMS},
         ),
-        answered={arm: np.array(row[str(arm)]["answered"], dtype=bool) for arm in ARMS},
+        answered={route: np.array(row[route]["answered"], dtype=bool) for route in told},
         seconds=dict(row["seconds"]),
+        steps=_ranking(Route.STEPS, steps) if steps else None,
     )
 
 

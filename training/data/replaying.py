@@ -1,4 +1,4 @@
-"""Making a replay: every arm asked every question once, through the gateway that serves.
+"""Making a replay: arms and steps asked every question once, through the gateway that serves.
 
 `python -m training.data.replaying --index DIR --out DIR DATASET --split train --split dev`.
 Killed at any moment, it loses at most one block of questions: the next run takes up where it was.
@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from backends.progress import Progress, Silent
 from backends.sources import DocumentSource
 from backends.types import Ranking
+from featurizer.constituency.parser import locate
 from router.session import Session
 from router.settings import Settings, load_settings
-from router.types import TimedArmResults
+from router.types import Route, TimedArmResults
 from training.data.dataset import Dataset, Question, read_dataset
 from training.data.replay import (
     SCHEMA,
@@ -55,7 +56,7 @@ def replay_dataset(
     Args:
         session: The index to ask, with its settings.
         dataset: Questions with judgements.
-        depth: Hits of each arm.
+        depth: Hits of each arm, and of steps.
         progress: Told of every question.
 
     Returns:
@@ -68,7 +69,7 @@ def replay_dataset(
     path = folder / file_name(dataset.name, dataset.split)
     if read_key(path) == key:
         return path
-    parts = path.with_suffix(".parts") / _digest(json.dumps(asdict(key), sort_keys=True))
+    parts = path.with_suffix(".parts") / _digest(json.dumps(asdict(key), sort_keys=True).encode())
     asking = _Asking(session, dataset, key, parts)
     progress = progress or Silent()
     progress.start(len(dataset.questions), f"replaying {dataset.name}, {dataset.split}")
@@ -89,7 +90,9 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     settings = session.settings
     rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
-    arms = [asdict(part) for part in (settings.dense, settings.lexical, settings.graph)]
+    parts = (settings.dense, settings.lexical, settings.graph, settings.fusion)
+    taken = [asdict(part) for part in (*parts, session.gateway.steps)]
+    trees = [_digest(file.read_bytes()) for file in locate(settings.analyser.constituency)]
     asked: list[object] = [
         [asdict(q), sorted(dataset.judgements[q.id].items())] for q in dataset.questions
     ]
@@ -97,10 +100,12 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
         asked.append(sorted(dataset.filters.items()))
     return ReplayKey(
         schema=SCHEMA,
-        index=_digest(json.dumps(passages)),
+        index=_digest(json.dumps(passages).encode()),
         version=session.index.version,
-        settings=_digest(json.dumps([session.index.fingerprint, arms], sort_keys=True)),
-        questions=_digest(json.dumps(asked)),
+        settings=_digest(
+            json.dumps([session.index.fingerprint, taken, trees], sort_keys=True).encode()
+        ),
+        questions=_digest(json.dumps(asked).encode()),
         depth=depth,
     )
 
@@ -149,28 +154,33 @@ class _Asking:
     ) -> Replayed:
         answers = [words(answer) for answer in question.answers]
         group = question.group or self._dataset.name
+        lists = _lists(found)
         return Replayed(
             question=Question(question.id, question.text, question.answers, group),
             gold=self._dataset.judgements[question.id],
             results=found.results,
             answered={
-                arm: _answered(ranking, answers, texts)
-                for arm, ranking in found.results.rankings.items()
+                route: _answered(ranking, answers, texts) for route, ranking in lists.items()
             },
             seconds=found.seconds,
+            steps=found.steps,
         )
 
     def _texts(self, found: Sequence[TimedArmResults]) -> dict[str, str]:
         """Title and text of every passage that was found, as words, by id."""
         corpus = self._corpus
-        ids = sorted(
-            {hit.id for one in found for r in one.results.rankings.values() for hit in r.hits}
-        )
+        ids = sorted({hit.id for one in found for r in _lists(one).values() for hit in r.hits})
         rows = np.searchsorted(np.array(corpus.ids, dtype=object), np.array(ids, dtype=object))
         return {
             id_: words(f"{corpus.titles[row]}\n{text}")
             for id_, row, text in zip(ids, rows.tolist(), corpus.texts(rows), strict=True)
         }
+
+
+def _lists(found: TimedArmResults) -> dict[Route, Ranking]:
+    """What was found, by route."""
+    steps = {} if found.steps is None else {Route.STEPS: found.steps}
+    return {**found.results.rankings, **steps}
 
 
 def _answered(ranking: Ranking, answers: Sequence[str], texts: dict[str, str]) -> NDArray[np.bool_]:
@@ -199,8 +209,8 @@ def contains_any(text: str, answers: Sequence[str]) -> bool:
     return any(answer.strip() and answer in text for answer in answers)
 
 
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def main(argv: Sequence[str] | None = None) -> None:

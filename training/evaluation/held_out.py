@@ -41,7 +41,7 @@ class SystemOutcomes:
     Attributes:
         values: (n, m) every measure, columns as in `COLUMNS`.
         latency_ms: (n,) of the stages that it runs.
-        shares: Of the routes that it takes.
+        shares: Of the routes that it takes; 0 each for steps, which is none of them.
     """
 
     values: Float64
@@ -118,7 +118,7 @@ def run_systems(
     simple = router.policy.simple
     always = {
         route: _one_route(questions, route, fusion)  # fusion has no score to go by here
-        for route in (Route.DENSE, Route.LEXICAL, Route.HYBRID, Route.GRAPH, Route.FUSION)
+        for route in (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)
     }
 
     def choices(scores: Float64) -> list[SystemOutcomes]:
@@ -151,7 +151,8 @@ def _one_route(
     answered = questions.answered(rankings, 5)
     values = np.concatenate([questions.measured(rankings), answered[:, None]], axis=1)
     code = {Route.FUSION: 1, Route.GRAPH: 2}.get(route, 0)
-    shares = _shares(np.full(len(questions), code))
+    taken = _shares(np.full(len(questions), code))
+    shares = (0.0, 0.0, 0.0) if route == Route.STEPS else taken
     return SystemOutcomes(values, questions.latency_ms(route), shares)
 
 

@@ -1,6 +1,6 @@
 """What thresholds are worth on replayed questions, and which routes they give."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,7 +94,7 @@ class Outcome:
         quality: Mean over questions.
         mean_ms: Mean latency.
         p95_ms: Smallest latency that at least 95 % of the questions do not exceed.
-        shares: Of the simple, fusion and graph route.
+        shares: Of the simple, fusion and graph route; 0 for another one.
     """
 
     quality: float
@@ -116,12 +116,18 @@ def of_routes(replay: RouteOutcomes, codes: Int64) -> Outcome:
     """What given routes, (n,) codes, give: those of a rival, or of an oracle."""
     rows = np.arange(len(replay))
     latency = replay.latency_ms[rows, codes]
-    shares = np.bincount(codes, minlength=3) / len(replay)
+    simple, fused, graph = (np.bincount(codes, minlength=3) / len(replay)).tolist()
+    found = of_other(replay.quality[rows, codes], latency)
+    return replace(found, shares=(simple, fused, graph))
+
+
+def of_other(quality: Float64, latency_ms: Float64) -> Outcome:
+    """What a route that is none of the three gives, by (n,) of its answers' quality and latency."""
     return Outcome(
-        quality=float(replay.quality[rows, codes].mean()),
-        mean_ms=float(latency.mean()),
-        p95_ms=float(np.quantile(latency, 0.95, method="inverted_cdf")),
-        shares=(float(shares[SIMPLE]), float(shares[FUSION]), float(shares[GRAPH])),
+        quality=float(quality.mean()),
+        mean_ms=float(latency_ms.mean()),
+        p95_ms=float(np.quantile(latency_ms, 0.95, method="inverted_cdf")),
+        shares=(0.0, 0.0, 0.0),
     )
 
 

@@ -148,7 +148,7 @@ class Tuning:
         return {
             str(route): outcome(self.outcomes, pair)
             for route, pair in zip(routes, pairs, strict=True)
-        }
+        } | {str(Route.STEPS): self.evaluation_set.always(Route.STEPS, self.fusion, self.measure)}
 
     def at(self, low: float, high: float) -> Outcome:
         """What thresholds give.

@@ -76,6 +76,22 @@ def test_the_latency_of_a_route_is_that_of_its_stages(evaluation_set: Evaluation
     assert found.quality[:, [0, 2]].tolist() == [[0, 0], [1, 1], [0, 1]]
 
 
+def test_steps_are_fusion_where_none_were_taken() -> None:
+    found = {D: "ab", L: "ba", G: "ba"}
+    questions = replay_of(
+        replayed("q1", "z", {**found, Route.STEPS: "za"}), replayed("q2", "a", found)
+    )
+    asked = EvaluationSet((questions,), np.zeros((2, 1)))
+    taken, plain = asked.rankings(Route.STEPS, FUSION, np.full(2, 0.9))
+    assert [hit.id for hit in taken.hits] == ["z", "a"]
+    assert plain == asked.rankings(Route.FUSION, FUSION)[1]
+    assert asked.latency_ms(Route.STEPS).tolist() == pytest.approx([42.0, 12.0])
+    always = asked.always(Route.STEPS, FUSION, "Success@1")
+    assert (always.mean_ms, always.p95_ms) == pytest.approx((27.0, 42.0))
+    assert always.shares == (0, 0, 0)
+    assert always.quality == np.mean([1, plain.hits[0].id == "a"])
+
+
 def test_features_of_other_questions_do_not_fit(evaluation_set: EvaluationSet) -> None:
     with pytest.raises(TrainingError, match="3 questions and features of 2 do not fit"):
         EvaluationSet(evaluation_set.replays, np.zeros((2, 2)))

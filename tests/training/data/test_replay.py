@@ -35,7 +35,7 @@ def questions() -> list[Replayed]:
     found = {Route.DENSE: "abc", Route.LEXICAL: "", Route.GRAPH: "ba"}
     return [
         replayed("q1", "a", found, answered="b", group="one", titles=2),
-        replayed("q2", "cz", found, group="two"),
+        replayed("q2", "cz", {**found, Route.STEPS: "zc"}, answered="z", group="two"),
     ]
 
 
@@ -48,6 +48,8 @@ def test_what_is_written_is_read(tmp_path: Path, questions: list[Replayed]) -> N
         assert after.question == before.question
         assert after.gold == before.gold
         assert after.seconds == before.seconds
+        assert after.steps == before.steps
+        assert after.answered.keys() == before.answered.keys()
         assert after.results.seeds == before.results.seeds
         assert after.results.rankings == before.results.rankings
         assert after.results.query.mentions == before.results.query.mentions
@@ -66,6 +68,9 @@ def test_measures_come_from_the_file_alone(questions: list[Replayed]) -> None:
     hits = replay.rankings(Route.DENSE)[0].hits
     assert not questions[0].answers_in(hits, 1)
     assert questions[0].answers_in(hits, 2)
+    steps = questions[1].steps
+    assert steps is not None
+    assert questions[1].answers_in(steps.hits, 1), "which no arm has found"
 
 
 def test_a_test_split_is_read_only_where_it_is_named(

@@ -8,22 +8,26 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from backends.sources import DocumentSource
 from backends.store.ingest import ingest
-from router.fusion import fuse_all, fuse_text
+from router.fusion import FusionSettings, fuse_all, fuse_text
 from router.gateway import Gateway
 from router.session import Session
 from router.settings import load_settings
 from router.types import Route
+from tests.fakes import ReadingAnalyser
 from tests.training.made import CountingProgress
 from training.data import replaying
 from training.data.dataset import Dataset, read_dataset
+from training.data.evaluation_set import EvaluationSet
 from training.data.replay import read_replay, read_training
 from training.data.replaying import contains_any, key_of, main, replay_dataset, replay_demo, words
 
 DEMO = Path(str(files("service"))) / "demo"
+FUSION = FusionSettings()
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -97,6 +101,29 @@ def test_fusion_of_a_replay_is_the_fusion_that_serves(
     assert fuse_text(replay.results, settings, 10) == [reply.ranking for reply in text_alone]
 
 
+def test_steps_of_a_replay_are_those_that_serve(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+    with Session.open(load_settings(), index) as session:
+        dataset = read_dataset(DEMO, "train", limit=20)
+        replay = read_training(replay_dataset(session, dataset, tmp_path))
+        texts = [question.text for question in dataset.questions]
+        served = session.gateway.search(texts, Route.STEPS, 10)
+    taken = [reply.searches > 0 for reply in served]
+    assert 0 < sum(taken) < len(taken)
+    assert [one.steps is not None for one in replay.questions] == taken
+    questions = EvaluationSet((replay,), np.zeros((len(replay), 0)))
+    for own, reply in zip(questions.rankings(Route.STEPS, FUSION), served, strict=True):
+        pairs = [(hit.id, hit.score) for hit in own.hits[:10]]
+        assert pairs == [(hit.id, hit.score) for hit in reply.ranking.hits]
+    for one in replay.questions:
+        assert {"fusing", "trees", "steps"} <= {*one.seconds}
+        if one.steps is not None:
+            flags = one.answered[Route.STEPS]
+            assert len(flags) == len(one.steps.hits)
+
+
 def test_answers_are_looked_up_in_title_and_text(
     container: Session, dataset: Dataset, tmp_path: Path
 ) -> None:
@@ -118,6 +145,8 @@ def test_it_is_made_again_only_when_it_would_be_another(
     key = key_of(container, dataset)
     other = load_settings(graph={"steps": 2})
     assert key_of(Session.open(other, index), dataset) != key
+    searches_by = load_settings(fusion={"depth": 50})
+    assert key_of(Session.open(searches_by, index), dataset) != key
     assert key_of(container, dataset, depth=7) != key
     assert key_of(container, read_dataset(DEMO, "train", limit=9)) != key
     replay_dataset(container, dataset, tmp_path, depth=7)

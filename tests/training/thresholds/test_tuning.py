@@ -56,6 +56,7 @@ def test_any_thresholds_are_worth_what_the_replay_says(tuning: Tuning) -> None:
     assert tuning.fixed["dense"] == tuning.at(1, 1)
     assert tuning.fixed["graph"] == tuning.at(0, 0)
     assert tuning.fixed["fusion"].shares == (0, 1, 0)
+    assert tuning.fixed["steps"] == replace(tuning.fixed["fusion"], shares=(0, 0, 0))
 
 
 def test_whom_thresholds_fail_and_why(tuning: Tuning) -> None:
