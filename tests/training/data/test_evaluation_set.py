@@ -88,7 +88,7 @@ def test_steps_are_fusion_where_none_were_taken() -> None:
     assert asked.latency_ms(Route.STEPS).tolist() == pytest.approx([42.0, 12.0])
     always = asked.always(Route.STEPS, FUSION, "Success@1")
     assert (always.mean_ms, always.p95_ms) == pytest.approx((27.0, 42.0))
-    assert always.shares == (0, 0, 0)
+    assert [*always.shares] == [0, 0, 0]
     assert always.quality == np.mean([1, plain.hits[0].id == "a"])
 
 
