@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spacy.language import Language
 
 from featurizer.constituency.checkpoint import VECTORS, StanzaFiles
 from featurizer.constituency.parser import (
@@ -17,6 +18,7 @@ from featurizer.constituency.parser import (
 from featurizer.constituency.tree import parse_brackets
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.spacy_parser import SpacyParser
+from featurizer.spacy_pipeline import DEFAULT_PIPELINE, Pipeline, load_pipeline
 from featurizer.types import Float32, Syntax, Token
 
 LABELS = ("NP", "S", "VP", "ROOT")
@@ -39,6 +41,18 @@ def parser() -> Iterator[SpacyParser]:
     parser = SpacyParser()
     yield parser
     parser.close()
+
+
+@pytest.fixture(scope="session")
+def plain() -> Language:
+    """The default pipeline as spaCy loads it."""
+    return load_pipeline(DEFAULT_PIPELINE)
+
+
+@pytest.fixture(scope="session")
+def fast() -> Pipeline:
+    """The same with its faster parts."""
+    return Pipeline(DEFAULT_PIPELINE)
 
 
 @pytest.fixture(scope="session")

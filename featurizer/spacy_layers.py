@@ -1,0 +1,176 @@
+"""Layers of spaCy's models, computed by few array operations, each row by itself.
+
+thinc walks sixty small layers to make vectors of words, each with room for a gradient.
+`WindowEncoder` makes the same sums with the same weights in ten array operations a layer.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featurizer.errors import ModelError
+from featurizer.threads import OneThread
+from featurizer.types import Float32
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+    from thinc.api import Model
+
+_EMBEDDING = frozenset(
+    {
+        *("extract_features", "list2ragged", "ints-getitem", "hashembed"),
+        *("maxout", "layernorm", "dropout", "ragged2list"),
+    }
+)
+_CONVOLUTION = frozenset({"expand_window", "maxout", "layernorm", "dropout"})
+# Rows that are multiplied at once, always: how BLAS adds up depends on how many there are, and so
+# would the last bits of a word's vector on the words beside it.
+TILE = 32
+
+
+class WindowEncoder:
+    """Words to vectors, as `MultiHashEmbed` and `MaxoutWindowEncoder` of spaCy make them.
+
+    See `spacy.ml.models.tok2vec`, which the property test compares with.
+    """
+
+    @staticmethod
+    def fits(model: "Model[Any, Any]") -> bool:
+        """Whether a model consists of those two and of nothing else."""
+        if not (model.has_ref("embed") and model.has_ref("encode")):
+            return False
+        parts = model.get_ref("embed"), model.get_ref("encode")
+        return [{leaf.name for leaf in _leaves(part)} for part in parts] == [
+            _EMBEDDING,
+            _CONVOLUTION,
+        ]
+
+    def __init__(self, model: "Model[Any, Any]") -> None:
+        embed, encode = model.get_ref("embed"), model.get_ref("encode")
+        tables = _named(embed, "hashembed")
+        (extract,) = _named(embed, "extract_features")
+        self._ops: Any = model.ops
+        self._attributes = extract.attrs["columns"]
+        self._columns = [table.attrs["column"] for table in tables]
+        self._seeds = [table.attrs["seed"] for table in tables]
+        weights = [weights_of(table, "E") for table in tables]
+        self._rows = np.array([len(rows) for rows in weights], np.uint32)
+        self._starts = np.cumsum(self._rows, dtype=np.uint32) - self._rows
+        self._table = np.concatenate(weights)
+        (self._mix,) = _maxouts(embed)
+        self._layers = _maxouts(encode)
+        self._one_thread = OneThread()
+        self._window = _named(encode, "expand_window")[0].attrs["window_size"]
+
+    def as_layer(self) -> "Model[Any, Any]":
+        """To stand where the model stood."""
+        from thinc.api import Model  # noqa: PLC0415 - as in `load_pipeline`
+
+        def forward(
+            _: "Model[Any, Any]", docs: Sequence["Doc"], *, is_train: bool
+        ) -> tuple[list[Float32], Callable[..., None]]:
+            if is_train:
+                raise ModelError("A pipeline that was made faster cannot be trained; load it anew.")
+            return self(docs), lambda *_: None
+
+        return Model("window_encoder", forward, dims={"nO": self._table.shape[1]})
+
+    def __call__(self, docs: Sequence["Doc"]) -> list[Float32]:
+        """Of each document, (tokens, width)."""
+        lengths = np.array([len(doc) for doc in docs], np.int64)
+        with self._one_thread():
+            return self._encode(docs, lengths)
+
+    def _encode(self, docs: Sequence["Doc"], lengths: NDArray[np.int64]) -> list[Float32]:
+        words = int(lengths.sum())
+        # No word sees another document: so many rows of zeros are between two of them.
+        reach = self._window * len(self._layers)
+        places = np.arange(words) + np.repeat(reach * np.arange(1, 1 + len(docs)), lengths)
+        high = tiled(words + reach * (len(docs) + 1))
+        rows = np.zeros((high + 2 * self._window, self._table.shape[1]), np.float32)
+        inner = rows[self._window : self._window + high]
+        inner[places] = self._mix(self._embed(docs))[:words]
+        for layer in self._layers:
+            sides = [rows[start : start + high] for start in range(2 * self._window + 1)]
+            inner += layer(np.concatenate(sides, axis=1))
+        return np.split(inner[places], np.cumsum(lengths[:-1]))
+
+    def _embed(self, docs: Sequence["Doc"]) -> Float32:
+        """(tiled n, tables * width): of each attribute, the sum of the rows that its hash names."""
+        found = np.concatenate([doc.to_array(self._attributes) for doc in docs])
+        hashes = np.stack(
+            [
+                self._ops.hash(np.ascontiguousarray(found[:, column]), seed)
+                for column, seed in zip(self._columns, self._seeds, strict=True)
+            ],
+            axis=1,
+        )
+        rows = hashes % self._rows[:, None] + self._starts[:, None]
+        embedded = np.zeros(
+            (tiled(len(found)), len(self._seeds) * self._table.shape[1]), np.float32
+        )
+        summed = self._ops.gather_add(self._table, rows.reshape(-1, rows.shape[2]))
+        embedded[: len(found)] = summed.reshape(len(found), -1)
+        return embedded
+
+
+def tiled(rows: int) -> int:
+    """So many rows in whole tiles."""
+    return -(-rows // TILE) * TILE
+
+
+class _Maxout:
+    """A layer: of each output the largest of several linear maps, then normalised."""
+
+    def __init__(self, maxout: "Model[Any, Any]", norm: "Model[Any, Any]") -> None:
+        weight = weights_of(maxout, "W")  # (outputs, pieces, inputs)
+        self._pieces = weight.shape[1]
+        self._weight = np.ascontiguousarray(weight.transpose(2, 1, 0).reshape(weight.shape[2], -1))
+        self._bias = np.ascontiguousarray(weights_of(maxout, "b").T).reshape(-1)
+        self._mean = np.full(weight.shape[0], 1 / weight.shape[0], np.float32)
+        self._gain, self._shift = weights_of(norm, "G"), weights_of(norm, "b")
+
+    def __call__(self, rows: Float32) -> Float32:
+        """(tiled n, inputs) to (tiled n, outputs)."""
+        values = np.matmul(rows.reshape(-1, TILE, rows.shape[1]), self._weight)
+        values += self._bias
+        best: Float32 = values.reshape(len(rows), self._pieces, -1).max(axis=1)
+        best -= np.vecdot(best, self._mean)[:, None]
+        best /= np.sqrt(np.vecdot(best, best) / best.shape[1] + 1e-8)[:, None]
+        best *= self._gain
+        best += self._shift
+        return best
+
+
+def in_tiles(rows: Float32, weight: Float32) -> Float32:
+    """The product, such that no row depends on how many there are."""
+    product: Float32 = np.matmul(tiles(rows), weight)
+    return product.reshape(-1, product.shape[-1])[: len(rows)]
+
+
+def tiles(rows: Float32) -> Float32:
+    """(n, width) as (tiles, `TILE`, width), with rows of zeros after the last."""
+    filled = np.zeros((tiled(len(rows)), rows.shape[1]), np.float32)
+    filled[: len(rows)] = rows
+    return filled.reshape(-1, TILE, rows.shape[1])
+
+
+def _leaves(model: "Model[Any, Any]") -> Iterator["Model[Any, Any]"]:
+    return (node for node in model.walk() if not node.layers)
+
+
+def _named(model: "Model[Any, Any]", name: str) -> list["Model[Any, Any]"]:
+    return [node for node in _leaves(model) if node.name == name]
+
+
+def _maxouts(model: "Model[Any, Any]") -> list[_Maxout]:
+    pairs = zip(_named(model, "maxout"), _named(model, "layernorm"), strict=True)
+    return [_Maxout(*pair) for pair in pairs]
+
+
+def weights_of(layer: "Model[Any, Any]", name: str) -> Float32:
+    """A layer's weights of that name."""
+    found: Any = layer.get_param(name)
+    return np.asarray(found, np.float32)

@@ -1,0 +1,228 @@
+"""Moves of spaCy's parsers, chosen for many words or many documents at once.
+
+- Names: spaCy takes Python's lock for each of the 36 moves that may begin a name, at each word.
+  `Names` asks for all words at once, and goes from word to word only within names.
+- Heads: spaCy walks through one document, or four, and takes the lock at each move.
+  `Dependencies` walks through all that it is given side by side.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from featurizer.spacy_layers import TILE, in_tiles, tiles, weights_of
+from featurizer.threads import OneThread
+from featurizer.types import Float32
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+
+class Names:
+    """What a greedy `EntityRecognizer` does, whose moves begin, continue, end, make or skip a name.
+
+    See `spacy.pipeline._parser_internals.ner`, which the property test compares with.
+    """
+
+    @staticmethod
+    def fits(recogniser: Any) -> bool:  # noqa: ANN401 - spaCy says nothing of its kind
+        """Whether moves follow from three words: the next, the name's first, and the one before."""
+        if not _is_greedy(recogniser):
+            return False
+        lower = recogniser.model.get_ref("lower")
+        return (lower.get_dim("nF"), lower.get_dim("nP")) == (3, 2)
+
+    def __init__(self, recogniser: Any) -> None:  # noqa: ANN401
+        model = recogniser.model
+        lower, upper = model.get_ref("lower"), model.get_ref("upper")
+        self._recogniser = recogniser
+        self._tok2vec = model.get_ref("tok2vec")
+        weight = weights_of(lower, "W").transpose(3, 0, 2, 1)  # (inputs, places, pieces, hidden)
+        self._shape = weight.shape[1:]
+        self._lower = np.ascontiguousarray(weight.reshape(len(weight), -1))
+        self._bias = weights_of(lower, "b").T
+        # Where no name is open, only the next word counts, and the other places are padding.
+        self._outside = self._bias + weights_of(lower, "pad")[0, 1:].sum(axis=0).T
+        self._upper, self._shift = weights_of(upper, "W"), weights_of(upper, "b")
+        self._one_thread = OneThread()
+        moves = [recogniser.moves.get_class_name(row) for row in range(len(self._upper))]
+        kinds = np.array([move[0] for move in moves])
+        self._begin, self._unit, self._skip = kinds == "B", kinds == "U", kinds == "O"
+        # "U-" is for what was marked before.
+        self._closed = np.isin(kinds, ("I", "L")) | (np.array(moves) == "U-")
+        self._labels = [move[2:] for move in moves]
+        self._open = {
+            label: [moves.index(f"I-{label}"), moves.index(f"L-{label}")]
+            for label in {move[2:] for move in moves if move[0] == "B"}
+        }
+
+    def pipe(self, docs: Iterable["Doc"], batch_size: int) -> Iterator["Doc"]:
+        """Mark the names in documents, in order."""
+        rest = iter(docs)
+        while batch := [*islice(rest, batch_size)]:
+            if any(doc.has_annotation("ENT_IOB") for doc in batch):
+                # What was marked before limits the moves.
+                yield from self._recogniser.pipe(batch, batch_size=batch_size)
+                continue
+            if words := [doc for doc in batch if len(doc)]:
+                with self._one_thread():
+                    self._mark(words)
+            yield from batch
+
+    def __call__(self, doc: "Doc") -> "Doc":
+        """Mark the names in one document."""
+        return next(self.pipe([doc], 1))
+
+    def _mark(self, docs: Sequence["Doc"]) -> None:
+        places = in_tiles(self._tok2vec.predict(docs), self._lower).reshape(-1, *self._shape)
+        hidden = (places[:, 0] + self._outside).max(axis=1)
+        scores = in_tiles(hidden, self._upper.T) + self._shift
+        marks = np.concatenate([doc.to_array(["SENT_START", "IS_SPACE"]) for doc in docs]) == 1
+        ends = np.cumsum([len(doc) for doc in docs])
+        # Names stay within their sentence, and do not begin with white space.
+        last = np.append(marks[1:, 0], True)
+        last[ends - 1] = True
+        space = marks[:, 1]
+        scores[:, self._closed] = -np.inf
+        scores[np.ix_(last | space, self._begin)] = -np.inf
+        scores[np.ix_(space, self._unit)] = -np.inf
+        moves = scores.argmax(axis=1)
+        named = np.flatnonzero(~self._skip[moves])
+        begin = 0
+        for doc, end in zip(docs, ends.tolist(), strict=True):
+            words = named[slice(*np.searchsorted(named, (begin, end)))].tolist()
+            from spacy.tokens import Span  # noqa: PLC0415 - as in `load_pipeline`
+
+            spans = self._names(words, moves, places, last)
+            doc.set_ents([Span(doc, a - begin, b - begin, label=name) for a, b, name in spans])
+            begin = end
+
+    def _names(
+        self,
+        words: Sequence[int],
+        moves: NDArray[np.int64],
+        places: Float32,
+        last: NDArray[np.bool],
+    ) -> Iterator[tuple[int, int, str]]:
+        """Where names begin and end and their labels, given where they may begin in a document."""
+        done = 0
+        for first in words:
+            if first < done:
+                continue
+            move = int(moves[first])
+            label, done = self._labels[move], first + 1
+            if self._begin[move]:
+                while not last[done] and self._goes_on(label, places, first, done):
+                    done += 1
+                done += 1
+            yield first, done, label
+
+    def _goes_on(self, label: str, places: Float32, first: int, word: int) -> bool:
+        """Whether a name that is open at a word does not end there."""
+        summed = places[word, 0] + places[first, 1] + places[word - 1, 2] + self._bias
+        rows = self._open[label]
+        within, end = self._upper[rows] @ summed.max(axis=0) + self._shift[rows]
+        return bool(within >= end)
+
+
+# Heads are found side by side in documents of so many tokens, each of which takes 4 kB meanwhile.
+SIDE_BY_SIDE = 2_048
+
+
+class Dependencies:
+    """What a greedy `DependencyParser` does: spaCy makes the moves, and arrays say which.
+
+    See `spacy.ml.parser_model`, which the property test compares with.
+    """
+
+    @staticmethod
+    def fits(parser: Any) -> bool:  # noqa: ANN401 - spaCy says nothing of its kind
+        """Whether a move follows from the words of some places, two sums for each hidden unit."""
+        return _is_greedy(parser) and parser.model.get_ref("lower").get_dim("nP") == 2
+
+    def __init__(self, parser: Any) -> None:  # noqa: ANN401
+        model = parser.model
+        lower, upper = model.get_ref("lower"), model.get_ref("upper")
+        self._parser = parser
+        self._tok2vec = model.get_ref("tok2vec")
+        weight = weights_of(lower, "W").transpose(0, 3, 2, 1)  # (places, inputs, pieces, hidden)
+        places, inputs, _, self._hidden = weight.shape
+        self._lower = np.ascontiguousarray(weight.reshape(places, 1, inputs, -1))
+        self._bias = weights_of(lower, "b").T.reshape(-1)
+        self._missing = weights_of(lower, "pad")[0].transpose(0, 2, 1).reshape(places, -1)
+        self._upper, self._shift = weights_of(upper, "W").T.copy(), weights_of(upper, "b")
+        self._one_thread = OneThread()
+        # All that spaCy's step model is asked for here is the number of places.
+        self._step = SimpleNamespace(state2vec=SimpleNamespace(nF=places))
+
+    def pipe(self, docs: Iterable["Doc"], batch_size: int) -> Iterator["Doc"]:
+        """Give the tokens of documents their heads and relations, in order."""
+        rest = iter(docs)
+        while batch := [*islice(rest, batch_size)]:
+            words = [doc for doc in batch if len(doc)]
+            if any(doc.has_annotation("DEP") for doc in words):
+                # The model would learn relations that it lacks.
+                yield from self._parser.pipe(batch, batch_size=batch_size)
+                continue
+            for part in _parts(words):
+                with self._one_thread():
+                    states = self._walked(part)
+                self._parser.set_annotations(part, states)
+            yield from batch
+
+    def __call__(self, doc: "Doc") -> "Doc":
+        """Give the tokens of one document their heads and relations."""
+        return next(self.pipe([doc], 1))
+
+    def _walked(self, docs: Sequence["Doc"]) -> list[Any]:
+        """The state of each document after its last move."""
+        from spacy.ml.parser_model import ParserStepModel  # noqa: PLC0415 - as in `load_pipeline`
+
+        places_of, move = ParserStepModel.get_token_ids, self._parser.transition_states
+        rows, starts = self._rows(docs)
+        every: list[Any] = self._parser.moves.init_batch(docs)
+        states = every
+        while states:
+            # No word is -1, and the row before the first.
+            found = rows.take(places_of(self._step, states) + starts, axis=0)
+            summed = np.add.reduce(found, axis=1)
+            hidden = np.maximum(summed[:, : self._hidden], summed[:, self._hidden :])
+            states = move(states, hidden @ self._upper + self._shift)
+        return every
+
+    def _rows(self, docs: Sequence["Doc"]) -> tuple[Float32, NDArray[np.int64]]:
+        """What each word adds to the hidden units from each place, and the first word's rows."""
+        vectors = tiles(self._tok2vec.predict(docs))
+        places, _, _, width = self._lower.shape
+        high = 1 + len(vectors) * TILE
+        rows = np.empty((places, high, width), np.float32)
+        rows[:, 0] = self._missing
+        np.matmul(vectors, self._lower, out=rows[:, 1:].reshape(places, -1, TILE, width))
+        rows[0] += self._bias
+        return rows.reshape(-1, width), 1 + high * np.arange(places)
+
+
+def _parts(docs: Sequence["Doc"]) -> Iterator[list["Doc"]]:
+    """Documents in order, as many at once as have `SIDE_BY_SIDE` tokens, or one."""
+    part: list[Doc] = []
+    room = SIDE_BY_SIDE
+    for doc in docs:
+        room -= len(doc)
+        if part and room < 0:
+            yield part
+            part, room = [], SIDE_BY_SIDE - len(doc)
+        part.append(doc)
+    if part:
+        yield part
+
+
+def _is_greedy(parser: Any) -> bool:  # noqa: ANN401
+    """Whether the best move is made, by two layers over vectors of words."""
+    model = getattr(parser, "model", None)
+    if model is None or model.name != "parser_model" or parser.cfg["beam_width"] != 1:
+        return False
+    return bool(model.attrs["has_upper"] and not model.attrs["unseen_classes"])

@@ -1,0 +1,38 @@
+"""Vectors of words are those of spaCy."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from spacy.language import Language
+
+from featurizer.errors import ModelError
+from featurizer.spacy_layers import WindowEncoder
+from featurizer.spacy_pipeline import Pipeline
+
+QUESTIONS = Path(__file__).with_name("questions.txt").read_text(encoding="utf-8").splitlines()
+
+
+def part(nlp: Language, name: str) -> Any:  # noqa: ANN401 - spaCy says nothing of its kind
+    return nlp.get_pipe(name)
+
+
+@pytest.mark.parametrize("place", ["tok2vec", "ner"])
+def test_vectors_are_those_of_thinc_and_depend_on_nothing_beside(
+    plain: Language, place: str
+) -> None:
+    (model,) = [node for node in part(plain, place).model.walk() if WindowEncoder.fits(node)]
+    encoder = WindowEncoder(model)
+    docs = [plain.make_doc(text) for text in ["Who", "", *QUESTIONS, " ".join(QUESTIONS[:20])]]
+    together = encoder(docs)
+    for doc, vectors, expected in zip(docs, together, model.predict(docs), strict=True):
+        assert vectors.shape == (len(doc), model.get_dim("nO"))
+        assert vectors == pytest.approx(expected, abs=2e-5)
+        if len(doc):
+            assert np.array_equal(vectors, encoder([doc])[0])
+
+
+def test_a_faster_pipeline_is_for_reading_alone(fast: Pipeline) -> None:
+    with pytest.raises(ModelError, match="cannot be trained"):
+        part(fast.nlp, "tok2vec").model([fast.nlp.make_doc("a")], is_train=True)
