@@ -1,7 +1,8 @@
 """Layers of spaCy's models, computed by few array operations, each row by itself.
 
 thinc walks sixty small layers to make vectors of words, each with room for a gradient.
-`WindowEncoder` makes the same sums with the same weights in ten array operations a layer.
+`WindowEncoder` makes the same sums with the same weights in ten array operations a layer, and
+remembers what the first layer makes of a word.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,8 +27,13 @@ _EMBEDDING = frozenset(
 )
 _CONVOLUTION = frozenset({"expand_window", "maxout", "layernorm", "dropout"})
 # Rows that are multiplied at once, always: how BLAS adds up depends on how many there are, and so
-# would the last bits of a word's vector on the words beside it.
-TILE = 32
+# would the last bits of a word's vector on the words beside it. So few are multiplied with the
+# matrix as it lies, where the processor has AVX-512: of more, OpenBLAS makes a copy of it first.
+TILE = 12
+# Encoded at once, in memory that the processor keeps near it; or one document.
+TOKENS_AT_ONCE = 256
+# Words whose first layer is remembered, 600 bytes each; more are forgotten all together.
+REMEMBERED = 10_000
 
 
 class WindowEncoder:
@@ -61,6 +67,7 @@ class WindowEncoder:
         self._table = np.concatenate(weights)
         (self._mix,) = _maxouts(embed)
         self._layers = _maxouts(encode)
+        self._known: dict[bytes, bytes] = {}
         self._one_thread = OneThread()
         self._window = _named(encode, "expand_window")[0].attrs["window_size"]
 
@@ -79,11 +86,13 @@ class WindowEncoder:
 
     def __call__(self, docs: Sequence["Doc"]) -> list[Float32]:
         """Of each document, (tokens, width)."""
-        lengths = np.array([len(doc) for doc in docs], np.int64)
         with self._one_thread():
-            return self._encode(docs, lengths)
+            return [
+                vectors for part in parts(docs, TOKENS_AT_ONCE) for vectors in self._encode(part)
+            ]
 
-    def _encode(self, docs: Sequence["Doc"], lengths: NDArray[np.int64]) -> list[Float32]:
+    def _encode(self, docs: Sequence["Doc"]) -> list[Float32]:
+        lengths = np.array([len(doc) for doc in docs], np.int64)
         words = int(lengths.sum())
         # No word sees another document: so many rows of zeros are between two of them.
         reach = self._window * len(self._layers)
@@ -91,15 +100,28 @@ class WindowEncoder:
         high = tiled(words + reach * (len(docs) + 1))
         rows = np.zeros((high + 2 * self._window, self._table.shape[1]), np.float32)
         inner = rows[self._window : self._window + high]
-        inner[places] = self._mix(self._embed(docs))[:words]
+        inner[places] = self._first(docs)
         for layer in self._layers:
             sides = [rows[start : start + high] for start in range(2 * self._window + 1)]
             inner += layer(np.concatenate(sides, axis=1))
         return np.split(inner[places], np.cumsum(lengths[:-1]))
 
-    def _embed(self, docs: Sequence["Doc"]) -> Float32:
-        """(tiled n, tables * width): of each attribute, the sum of the rows that its hash names."""
+    def _first(self, docs: Sequence["Doc"]) -> Float32:
+        """(n, width): the first layer, which looks at each word by itself."""
         found = np.concatenate([doc.to_array(self._attributes) for doc in docs])
+        # A word is what its attributes are.
+        words = found.view(f"V{found.strides[0]}").ravel().tolist()
+        if len(self._known) > REMEMBERED:
+            self._known.clear()
+        if new := [*{word: None for word in words if word not in self._known}]:
+            rows = self._mix(self._embed(np.frombuffer(b"".join(new), found.dtype)))
+            self._known.update(zip(new, (row.tobytes() for row in rows), strict=False))
+        joined = b"".join([self._known[word] for word in words])
+        return np.frombuffer(joined, np.float32).reshape(len(words), -1)
+
+    def _embed(self, attributes: NDArray[np.uint64]) -> Float32:
+        """(tiled n, tables * width): of each attribute, the sum of the rows that its hash names."""
+        found = attributes.reshape(-1, len(self._attributes))
         hashes = np.stack(
             [
                 self._ops.hash(np.ascontiguousarray(found[:, column]), seed)
@@ -108,12 +130,22 @@ class WindowEncoder:
             axis=1,
         )
         rows = hashes % self._rows[:, None] + self._starts[:, None]
-        embedded = np.zeros(
-            (tiled(len(found)), len(self._seeds) * self._table.shape[1]), np.float32
-        )
         summed = self._ops.gather_add(self._table, rows.reshape(-1, rows.shape[2]))
-        embedded[: len(found)] = summed.reshape(len(found), -1)
-        return embedded
+        return tiles(summed.reshape(len(found), -1)).reshape(-1, rows.shape[1] * summed.shape[1])
+
+
+def parts(docs: Sequence["Doc"], tokens: int) -> Iterator[list["Doc"]]:
+    """Documents in order, as many at once as have so many tokens, or one."""
+    part: list[Doc] = []
+    room = tokens
+    for doc in docs:
+        room -= len(doc)
+        if part and room < 0:
+            yield part
+            part, room = [], tokens - len(doc)
+        part.append(doc)
+    if part:
+        yield part
 
 
 def tiled(rows: int) -> int:
@@ -136,7 +168,10 @@ class _Maxout:
         """(tiled n, inputs) to (tiled n, outputs)."""
         values = np.matmul(rows.reshape(-1, TILE, rows.shape[1]), self._weight)
         values += self._bias
-        best: Float32 = values.reshape(len(rows), self._pieces, -1).max(axis=1)
+        pieces = values.reshape(len(rows), self._pieces, -1)
+        best: Float32 = pieces[:, 0].copy()
+        for piece in range(1, self._pieces):
+            np.maximum(best, pieces[:, piece], out=best)
         best -= np.vecdot(best, self._mean)[:, None]
         best /= np.sqrt(np.vecdot(best, best) / best.shape[1] + 1e-8)[:, None]
         best *= self._gain

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from featurizer.spacy_layers import TILE, in_tiles, tiles, weights_of
+from featurizer.spacy_layers import TILE, in_tiles, parts, tiles, weights_of
 from featurizer.threads import OneThread
 from featurizer.types import Float32
 
@@ -168,7 +168,7 @@ class Dependencies:
                 # The model would learn relations that it lacks.
                 yield from self._parser.pipe(batch, batch_size=batch_size)
                 continue
-            for part in _parts(words):
+            for part in parts(words, SIDE_BY_SIDE):
                 with self._one_thread():
                     states = self._walked(part)
                 self._parser.set_annotations(part, states)
@@ -204,20 +204,6 @@ class Dependencies:
         np.matmul(vectors, self._lower, out=rows[:, 1:].reshape(places, -1, TILE, width))
         rows[0] += self._bias
         return rows.reshape(-1, width), 1 + high * np.arange(places)
-
-
-def _parts(docs: Sequence["Doc"]) -> Iterator[list["Doc"]]:
-    """Documents in order, as many at once as have `SIDE_BY_SIDE` tokens, or one."""
-    part: list[Doc] = []
-    room = SIDE_BY_SIDE
-    for doc in docs:
-        room -= len(doc)
-        if part and room < 0:
-            yield part
-            part, room = [], SIDE_BY_SIDE - len(doc)
-        part.append(doc)
-    if part:
-        yield part
 
 
 def _is_greedy(parser: Any) -> bool:  # noqa: ANN401

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from spacy.language import Language
 
+import featurizer.spacy_layers
 from featurizer.errors import ModelError
 from featurizer.spacy_layers import WindowEncoder
 from featurizer.spacy_pipeline import Pipeline
@@ -31,6 +32,19 @@ def test_vectors_are_those_of_thinc_and_depend_on_nothing_beside(
         assert vectors == pytest.approx(expected, abs=2e-5)
         if len(doc):
             assert np.array_equal(vectors, encoder([doc])[0])
+
+
+def test_what_is_remembered_of_words_changes_nothing_and_is_bounded(
+    plain: Language, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = part(plain, "tok2vec").model
+    docs = [plain.make_doc(text) for text in QUESTIONS]
+    expected = WindowEncoder(model)(docs)
+    encoder = WindowEncoder(model)
+    monkeypatch.setattr(featurizer.spacy_layers, "REMEMBERED", 50)
+    for doc, vectors in [*zip(docs, expected, strict=True)] * 2:
+        assert np.array_equal(encoder([doc])[0], vectors)
+        assert len(encoder._known) <= 50 + len(doc)
 
 
 def test_a_faster_pipeline_is_for_reading_alone(fast: Pipeline) -> None:
