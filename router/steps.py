@@ -171,7 +171,8 @@ class _Course:
     ways: list[_Way] = field(default_factory=lambda: [_Way({}, 1.0)])
     asked: dict[str, None] = field(default_factory=dict)
     filled: dict[str, float] = field(default_factory=dict)
-    chain: list[ChainStep] = field(default_factory=list)
+    names: dict[str, Mapping[Step, str]] = field(default_factory=dict)
+    chain: list[tuple[Step, ChainStep]] = field(default_factory=list)
     late: bool = False
 
     @property
@@ -190,7 +191,7 @@ class _Course:
         texts = [self._alone(part) for part in self.parts] if not level else []
         levels = self.levels()
         for step in levels[level] if level < len(levels) else ():
-            texts += [filled(self.question, way.names, step) for way in self.ways]
+            texts += [self._put_in(way.names, step) for way in self.ways]
         # The last searches are for the question itself, with names put in.
         return self._within(texts, self.settings.searches - self.settings.beam)
 
@@ -204,7 +205,7 @@ class _Course:
         anything = [self._resolve(step, found) for step in steps]
         for way in self.ways:
             if way.names:
-                text = filled(self.question, way.names)
+                text = self._put_in(way.names)
                 self.filled[text] = max(way.confidence, self.filled.get(text, 0.0))
         return (any(anything) or not steps) and level + 1 < len(levels)
 
@@ -255,9 +256,28 @@ class _Course:
                 hits=tuple(hits),
                 degraded="; ".join(note for note in notes if note),
             ),
-            tuple(self.chain),
+            self._told(),
             len(self.asked),
         )
+
+    def _told(self) -> tuple[ChainStep, ...]:
+        """The chain, with the names that were searched with marked."""
+        used = {pair for text in self.asked for pair in self.names.get(text, {}).items()}
+        return tuple(
+            replace(
+                told,
+                candidates=tuple(
+                    replace(one, put_in=(step, one.name) in used) for one in told.candidates
+                ),
+            )
+            for step, told in self.chain
+        )
+
+    def _put_in(self, names: Mapping[Step, str], step: Step | None = None) -> str:
+        """The question, or the phrase of a step, with names in the place of phrases."""
+        text = filled(self.question, names, step)
+        self.names.setdefault(text, names)
+        return text
 
     def _within(self, texts: Iterable[str], most: int) -> list[str]:
         """Those of the texts that there are searches left for, which are then taken."""
@@ -279,9 +299,12 @@ class _Course:
         settings = replace(self.settings, passages=1, sentences=1, candidates=_PART_CANDIDATES)
         names = self._candidates(found[text], "", (), settings)
         for name in names:
-            self.filled[self._alone(part, name.name)] = 1.0
+            asked = self._alone(part, name.name)
+            self.filled[asked] = 1.0
+            self.names[asked] = {part: name.name}
         phrase = self.question[slice(*part.span)]
-        self.chain.append(ChainStep(phrase, text, part.level, tuple(names)))
+        link = ChainStep(phrase, text, part.level, tuple(names), part.wanted)
+        self.chain.append((part, link))
 
     def _resolve(self, step: Step, found: Mapping[str, InnerResult]) -> bool:
         """Go every way on with what was found for a phrase; whether there was anything."""
@@ -307,7 +330,8 @@ class _Course:
             best = sorted(seen.values(), key=lambda one: -one.confidence)
             best = best[: self.settings.candidates]
             phrase = self.question[slice(*step.span)]
-            self.chain.append(ChainStep(phrase, texts[0], step.level, tuple(best)))
+            link = ChainStep(phrase, texts[0], step.level, tuple(best), step.wanted)
+            self.chain.append((step, link))
         return bool(seen)
 
     def _candidates(

@@ -86,6 +86,7 @@ class Candidate:
         passage: Id of the passage that gave it.
         row: Of the sentence that gave it, in the index version; -1 where the title did.
         sentence: Its text, if that was asked for.
+        put_in: Whether anything was searched for with it in the phrase's place.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Candidate:
     passage: str
     row: int = -1
     sentence: str = ""
+    put_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +107,14 @@ class ChainStep:
             within it; for one of what is compared, the question about it alone.
         level: 1 for phrases that hold no other.
         candidates: The surest first; none where nothing was found.
+        wanted: The type that the phrase asks for, such as person, or "free".
     """
 
     phrase: str
     asked: str
     level: int
     candidates: tuple[Candidate, ...]
+    wanted: str = "free"
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,9 @@ def test_names_take_the_place_of_phrases_from_the_inside_out() -> None:
     assert (composer.name, composer.passage, composer.row) == ("Sibelius", "p1", 0)
     assert (country.name, country.passage, country.row) == ("Finland", "p2", -1)
     assert country.confidence == pytest.approx(StepSettings().title)
+    assert [step.wanted for step in found.chain] == ["person", "place"]
+    assert composer.put_in
+    assert country.put_in
 
 
 def test_what_is_compared_is_asked_about_alone() -> None:
@@ -218,6 +221,18 @@ def test_bounds_hold(searches: int, beam: int, passages: int, most: int, levels:
         assert sum(map(len, search.asked)) == found.searches <= searches
         assert len(search.asked) <= levels + 1
         assert all(len(step.candidates) <= max(most, 4) for step in found.chain)
+
+
+@given(st.integers(1, 30), st.integers(1, 12), st.sampled_from([NESTED, COMPARED]))
+def test_names_are_put_in_where_a_search_has_them(searches: int, beam: int, question: str) -> None:
+    names = Names({f"p{n}": [f"Name {n:02}", f"Other {n:02}"] for n in range(40)})
+    search = MadeUp()
+    settings = StepSettings(beam=beam, searches=searches)
+    (found,) = _answer([question], search, names, settings=settings)
+    asked = [text for texts in search.asked for text in texts]
+    for step in found.chain:
+        for one in step.candidates:
+            assert one.put_in == any(one.name in text for text in asked)
 
 
 HOSTILE = st.one_of(

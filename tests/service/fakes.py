@@ -49,6 +49,20 @@ LIBRARY = (
 )
 
 
+CHAIN = (
+    ChainStep(
+        "the <b>bridge</b>",
+        "the <b>bridge</b>",
+        1,
+        (
+            Candidate("Stari Most", 0.8, "mostar"),
+            Candidate(
+                "Neretva", 0.6, "mostar", 4, "The Old Bridge spans the Neretva.", put_in=True
+            ),
+        ),
+        "place",
+    ),
+)
 TREE = "(ROOT (SBARQ (WHNP (WP What)) (SQ (VBZ is) (NP (PRP it))) (. ?)))"
 
 
@@ -65,6 +79,7 @@ class Library(Session, Gateway):
         has_no_router: Whether nothing here can choose a route.
         newer: What `reload` gives next.
         thresholds: That scores are held against.
+        chain: Of every answer over steps.
         with_thresholds: Of what `reload_thresholds` gives next, or what it raises from now on.
     """
 
@@ -78,6 +93,7 @@ class Library(Session, Gateway):
         self.newer: Library | None = None
         self.has_no_router = False
         self.thresholds = Thresholds(0.4, 0.7)
+        self.chain = CHAIN
         self.with_thresholds: Thresholds | Exception | None = None
         self.closed = False
         self._passages = {passage.id: passage for passage in passages}
@@ -229,8 +245,7 @@ class Library(Session, Gateway):
             ranking = replace(ranking, hits=tuple(_fused(hit) for hit in hits))
         seconds = {"parsing": 0.001, **dict.fromkeys(arms, 0.002)}
         if route == Route.STEPS:
-            named = Candidate("Stari Most", 0.8, "mostar", 4, "The Old Bridge spans the Neretva.")
-            chain = (ChainStep("the <b>bridge</b>", "the <b>bridge</b>", 1, (named,)),)
+            chain = self.chain
         return Reply(
             question, route, ranking, arms, seconds, self.version, chain=chain, searches=len(chain)
         )

@@ -1,4 +1,4 @@
-// Each arm's own list beside the others', and what fusion made of them.
+// Each arm's own list beside the others', and what fusion or steps made of them.
 
 import { card, el } from "./dom.js";
 
@@ -44,13 +44,13 @@ function share(source, largest) {
   return el("span", { class: `fill ${source.arm}`, style: { width }, title: text });
 }
 
-function fused(passages) {
+function fused(passages, name) {
   const sums = passages.map((passage) => passage.sources.reduce((sum, one) => sum + one.share, 0));
   const largest = Math.max(1e-9, ...sums);
   return el(
     "section",
     { class: "list wide", id: "fused" },
-    el("h3", {}, "What fusion did: each list's share of the score"),
+    el("h3", {}, `What ${name} did: each list's share of the score`),
     el(
       "ol",
       {},
@@ -81,6 +81,6 @@ export function armsCard(reply) {
     "Lists side by side",
     el("p", { class: "dim" }, one || "→ is the place in the reply, — is none."),
     el("div", { class: "lists", id: "arms" }, ...arms.map(([name, arm]) => armList(name, arm, places))),
-    isFused ? fused(reply.passages) : null,
+    isFused ? fused(reply.passages, reply.route.path) : null,
   );
 }

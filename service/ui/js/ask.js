@@ -6,6 +6,7 @@ import { events, post, Problem } from "./api.js";
 import { armsCard } from "./arms.js";
 import { bridgeOf } from "./bridge.js";
 import { bridgeCard } from "./bridge_drawing.js";
+import { chainCard, sentencesOf } from "./chain.js";
 import { compare } from "./compare.js";
 import { contributionsCard, meanings } from "./contributions.js";
 import { el } from "./dom.js";
@@ -68,9 +69,16 @@ function nothingFound(reply) {
   return `No passage was found${reply.degraded ? `: ${reply.degraded}` : ""}.`;
 }
 
+// Two maps of sets as one.
+function merged(one, other) {
+  const keys = [...new Set([...one.keys(), ...other.keys()])];
+  return new Map(keys.map((key) => [key, new Set([...(one.get(key) ?? []), ...(other.get(key) ?? [])])]));
+}
+
 function cards(reply, scored, described, answer, feedback) {
   const parts = reply.route.contributions?.length ? reply.route : scored;
   const bridge = reply.passages.length && reply.explanation?.entities.length ? bridgeOf(reply) : null;
+  const marked = merged(bridge?.sentences ?? new Map(), sentencesOf(reply.steps ?? []));
   return el(
     "div",
     { class: "grid" },
@@ -86,8 +94,9 @@ function cards(reply, scored, described, answer, feedback) {
       timingsCard(reply),
     ),
     reply.passages.length
-      ? passagesCard(reply, bridge?.sentences ?? new Map(), feedback)
+      ? passagesCard(reply, marked, feedback)
       : el("p", { class: "card" }, nothingFound(reply)),
+    reply.steps ? wide(chainCard(reply)) : null,
     bridge ? wide(bridgeCard(bridge)) : null,
     reply.passages.length ? wide(armsCard(reply)) : null,
     parts.trees?.length ? wide(treeCard(parts.trees)) : null,

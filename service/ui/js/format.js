@@ -17,16 +17,32 @@ export function words(name) {
   return name.replaceAll("_", " ");
 }
 
-function shorten(text, length) {
-  return text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`;
+const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]|\p{Extended_Pictographic}/u;
+
+// How many letters a text is as wide as.
+function size(text) {
+  let sum = 0;
+  for (const letter of text) sum += WIDE.test(letter) ? 2 : 1;
+  return sum;
 }
 
-// Lines of at most `width` characters; the last of `most` is shortened.
+function shorten(text, width) {
+  if (size(text) <= width) return text;
+  let [kept, left] = ["", width - 1];
+  for (const letter of text) {
+    left -= size(letter);
+    if (left < 0) break;
+    kept += letter;
+  }
+  return `${kept.trimEnd()}…`;
+}
+
+// Lines of at most `width` letters; the last of `most` is shortened.
 export function wrap(text, width, most) {
   const lines = [""];
   for (const word of text.split(/\s+/)) {
     const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
-    if (longer.length <= width || !lines.at(-1)) lines[lines.length - 1] = longer;
+    if (size(longer) <= width || !lines.at(-1)) lines[lines.length - 1] = longer;
     else lines.push(word);
   }
   if (lines.length <= most) return lines.map((line) => shorten(line, width));

@@ -1,4 +1,4 @@
-// Where the time went: one bar that is the whole, in six parts at most.
+// Where the time went: one bar that is the whole, in seven parts at most.
 
 import { card, el } from "./dom.js";
 import { ms } from "./format.js";
@@ -8,6 +8,7 @@ const PARTS = [
   ["routing", ["routing"], "Scoring the question, and saying why."],
   ["searching", ["seeds", "dense", "lexical", "graph"], "Each arm that was asked."],
   ["fusing", ["fusing", "fetching"], "One ranking of several, and the texts of its passages."],
+  ["steps", ["steps"], "Searches for parts of the question, one level after another."],
   ["explaining", ["explaining"], "How the graph came to its ranking; only asked for here."],
 ];
 const WAITING = "The queue, and the way between threads and back.";

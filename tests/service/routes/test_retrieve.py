@@ -303,8 +303,10 @@ def test_the_steps_of_a_question_are_told_where_it_is_explained(client: TestClie
     body = ask(client, route="steps", explain=True)
     (step,) = body["steps"]
     assert (step["phrase"], step["level"]) == ("the <b>bridge</b>", 1)
-    (name,) = step["candidates"]
-    assert (name["name"], name["passage"]) == ("Stari Most", "mostar")
+    assert step["wanted"] == "place"
+    title, name = step["candidates"]
+    assert (title["name"], title["passage"], title["put_in"]) == ("Stari Most", "mostar", False)
+    assert (name["name"], name["put_in"]) == ("Neretva", True)
     assert name["sentence"] == "The Old Bridge spans the Neretva."
     assert body["route"]["path"] == "steps"
     assert ask(client, route="steps")["steps"] is None

@@ -82,7 +82,13 @@ def start(page: "Page") -> None:
     page.wait(lambda: page.all("#examples button"))
 
 
-VIEWS = [start, ask, unfold, compare, share, documents, delete, live, idle, refused]
+def steps(page: "Page") -> None:
+    page.run("document.querySelector('#route').value = 'steps'")
+    page.ask(GRAPH)
+    page.run("document.querySelector('#chain-words').closest('details').open = true")
+
+
+VIEWS = [start, ask, unfold, steps, compare, share, documents, delete, live, idle, refused]
 
 
 @pytest.mark.parametrize("width", [1400, 390])
