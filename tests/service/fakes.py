@@ -93,7 +93,7 @@ class Library(Session, Gateway):
         self.newer: Library | None = None
         self.has_no_router = False
         self.thresholds = Thresholds(0.4, 0.7)
-        self.chain = CHAIN
+        self.chain: tuple[ChainStep, ...] = CHAIN
         self.with_thresholds: Thresholds | Exception | None = None
         self.closed = False
         self._passages = {passage.id: passage for passage in passages}
