@@ -110,7 +110,7 @@ class WindowEncoder:
         """(n, width): the first layer, which looks at each word by itself."""
         found = np.concatenate([doc.to_array(self._attributes) for doc in docs])
         # A word is what its attributes are.
-        words = found.view(f"V{found.strides[0]}").ravel().tolist()
+        words = rows_as_bytes(found)
         if len(self._known) > REMEMBERED:
             self._known.clear()
         if new := [*{word: None for word in words if word not in self._known}]:
@@ -146,6 +146,12 @@ def parts(docs: Sequence["Doc"], tokens: int) -> Iterator[list["Doc"]]:
         part.append(doc)
     if part:
         yield part
+
+
+def rows_as_bytes(rows: NDArray[np.uint64]) -> list[bytes]:
+    """Each row of numbers as one key."""
+    found: list[bytes] = rows.view(f"V{rows.strides[0]}").ravel().tolist()
+    return found
 
 
 def tiled(rows: int) -> int:

@@ -188,10 +188,10 @@ class Dependencies:
         states = every
         while states:
             # No word is -1, and the row before the first.
-            found = rows.take(places_of(self._step, states) + starts, axis=0)
-            summed = np.add.reduce(found, axis=1)
+            found = rows.take(places_of(self._step, states).T + starts, axis=0)
+            summed = np.add.reduce(found, axis=0)
             hidden = np.maximum(summed[:, : self._hidden], summed[:, self._hidden :])
-            states = move(states, hidden @ self._upper + self._shift)
+            states = move(states, hidden.dot(self._upper) + self._shift)
         return every
 
     def _rows(self, docs: Sequence["Doc"]) -> tuple[Float32, NDArray[np.int64]]:
@@ -203,7 +203,7 @@ class Dependencies:
         rows[:, 0] = self._missing
         np.matmul(vectors, self._lower, out=rows[:, 1:].reshape(places, -1, TILE, width))
         rows[0] += self._bias
-        return rows.reshape(-1, width), 1 + high * np.arange(places)
+        return rows.reshape(-1, width), 1 + high * np.arange(places)[:, None]
 
 
 def _is_greedy(parser: Any) -> bool:  # noqa: ANN401

@@ -18,8 +18,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from featurizer.errors import ModelError
-from featurizer.spacy_layers import WindowEncoder
+from featurizer.spacy_layers import WindowEncoder, rows_as_bytes
 from featurizer.spacy_moves import Dependencies, Names
 
 if TYPE_CHECKING:
@@ -140,15 +142,16 @@ _LOOKED_AT = frozenset({"TAG", "DEP", "LOWER", "ORTH", "IS_SPACE"})
 REMEMBERED = 50_000
 
 
-# A word with its tag and its relation.
-_Form = tuple[int, int, int]
+# What is looked at of a word, and what follows from it.
+_FORM: list[int | str] = ["ORTH", "TAG", "DEP"]
+_SAID: list[int | str] = ["TAG", "POS", "DEP", "LEMMA"]
 
 
 class WordForms:
     """What `attribute_ruler` and `lemmatizer` say of a word, asked once for each tag and relation.
 
-    Morphology is left out, which nothing reads. Of a document of which no rule looks at two words
-    together, the words that are not known yet are asked about by themselves, and remembered.
+    Morphology is left out, which nothing reads. Words that are not known yet are asked about by
+    themselves, and remembered; those that begin a rule for several, with the words that follow.
     """
 
     @staticmethod
@@ -160,11 +163,12 @@ class WordForms:
         from spacy.matcher import Matcher  # noqa: PLC0415 - as in `load_pipeline`
 
         self._rules = ruler, lemmatizer
-        self._known: dict[_Form, tuple[int, int, int, int]] = {}
+        self._known: dict[bytes, bytes] = {}
         self._longer = Matcher(nlp.vocab)
-        begins = [pattern[:1] for pattern in _patterns(ruler) if len(pattern) > 1]
-        if begins:
-            self._longer.add("longer", begins)
+        longer = [pattern for pattern in _patterns(ruler) if len(pattern) > 1]
+        if longer:
+            self._longer.add("longer", [pattern[:1] for pattern in longer])
+        self._longest = max(map(len, longer), default=0)
         # As lists, whose ends it takes a tenth of a millisecond to reach.
         table = lemmatizer.lookups.get_table("lemma_index", {})
         for kind in table:
@@ -172,19 +176,37 @@ class WordForms:
 
     def __call__(self, doc: "Doc") -> "Doc":
         """Give each token its part of speech and its lemma."""
-        forms = [(token.orth, token.tag, token.dep) for token in doc]
+        found: Any = doc.to_array(_FORM)
+        forms = rows_as_bytes(found)
         if len(self._known) > REMEMBERED:
             self._known.clear()
         if new := [*{form: None for form in forms if form not in self._known}]:
-            words = _words(doc.vocab, new)
-            # What begins a rule for two words is never known, so that it is looked for each time.
-            if self._longer(words, allow_missing=True):
-                return self._ruled(doc)
-            found = ((token.tag, token.pos, token.dep, token.lemma) for token in self._ruled(words))
-            self._known.update(zip(new, found, strict=True))
-        for token, form in zip(doc, forms, strict=True):
-            token.tag, token.pos, token.dep, token.lemma = self._known[form]
-        return doc
+            longer = self._longer(_words(doc.vocab, new), allow_missing=True)
+            begins = {new[place] for _, place, _ in longer}
+            plain = [form for form in new if form not in begins]
+            self._known.update(zip(plain, self._asked(doc.vocab, plain), strict=True))
+            self._known.update(dict.fromkeys(begins, b""))
+        said = [self._known[form] for form in forms]
+        for start, end in self._together(said):
+            said[start:end] = self._asked(doc.vocab, forms[start:end])
+        rows: Any = np.frombuffer(b"".join(said), np.uint64).reshape(-1, len(_SAID))
+        return doc.from_array(_SAID, rows)
+
+    def _asked(self, vocab: "Vocab", forms: Sequence[bytes]) -> list[bytes]:
+        said: Any = self._ruled(_words(vocab, forms)).to_array(_SAID)
+        return rows_as_bytes(said)
+
+    def _together(self, said: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+        """Where rules for several words may apply: from words that begin one, as far as it goes."""
+        start = end = 0
+        for place in (place for place, row in enumerate(said) if not row):
+            if place >= end:
+                if end:
+                    yield start, end
+                start = place
+            end = place + self._longest
+        if end:
+            yield start, end
 
     def _ruled(self, doc: "Doc") -> "Doc":
         for rules in self._rules:
@@ -192,13 +214,12 @@ class WordForms:
         return doc
 
 
-def _words(vocab: "Vocab", forms: Sequence[_Form]) -> "Doc":
+def _words(vocab: "Vocab", forms: Sequence[bytes]) -> "Doc":
     from spacy.tokens import Doc  # noqa: PLC0415 - as in `load_pipeline`
 
-    doc = Doc(vocab, words=[vocab.strings[orth] for orth, _, _ in forms])
-    for token, (_, tag, dep) in zip(doc, forms, strict=True):
-        token.tag, token.dep = tag, dep
-    return doc
+    rows: Any = np.frombuffer(b"".join(forms), np.uint64).reshape(-1, len(_FORM))
+    doc = Doc(vocab, words=[vocab.strings[orth] for orth in rows[:, 0].tolist()])
+    return doc.from_array(_FORM[1:], rows[:, 1:])
 
 
 def _patterns(ruler: "AttributeRuler") -> list[list[dict[str, Any]]]:
