@@ -5,7 +5,7 @@ With `--serve`, it is served instead, and the console asks.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -31,7 +31,7 @@ COLLECTION = "demo"
 SHOWN = 3
 CUTOFF = 5
 BATCH = 8
-ROUTES = (Route.AUTO, Route.DENSE, Route.HYBRID, Route.GRAPH)
+ROUTES = (Route.AUTO, Route.DENSE, Route.HYBRID, Route.GRAPH, Route.STEPS)
 """Those that are asked a question of each kind; the scoreboard has them all."""
 
 
@@ -67,16 +67,19 @@ def demo(
         if serves:
             _serve(index, port)
             return
-        questions = judged_questions(corpus)
+        questions = judged_questions(corpus, ("train", "dev"))
+    with as_file(files("service") / "demo_steps") as folder:
+        nested = judged_questions(folder, ("test",))
     with wye.open(index, settings=settings) as opened:
-        for one in one_of_each_kind(questions):
+        for one in one_of_each_kind(questions + nested):
             console.rule(f"a question of kind {one.kind}", style="dim")
             console.print(one.text, style="bold")
             for route in ROUTES:
                 hits = opened.search(one.text, k=SHOWN, route=route)
                 list_hits(console, hits, gold=one.gold)
             console.print()
-        console.print(_scoreboard(opened, questions))
+        console.print(_scoreboard(opened, questions, "judged"))
+        console.print(_scoreboard(opened, nested, "nested"))
     console.print(
         f"* marks a passage that answers the question. Ask your own:\n"
         f'  wye search "Who ...?" --index {index} --explain\n'
@@ -102,16 +105,16 @@ def _index(settings: "ServiceSettings", folder: Path, corpus: Path, console: "Co
     console.print(f"{total} passages {done} in {folder} ({seconds:.1f} s).")
 
 
-def judged_questions(corpus: Path) -> list[JudgedQuestion]:
-    """The demo's questions for training and choosing; those for testing are left to `wye eval`.
+def judged_questions(corpus: Path, splits: Sequence[str]) -> list[JudgedQuestion]:
+    """The demo's questions; those for testing a router are left to `wye eval`.
 
     Raises:
         ServiceError: The demo's files are not there.
     """
     try:
         lines = (corpus / "queries.jsonl").read_text(encoding="utf-8").splitlines()
-        splits = [(corpus / "qrels" / f"{split}.tsv") for split in ("train", "dev")]
-        judged = [line for path in splits for line in path.read_text("utf-8").splitlines()[1:]]
+        paths = [corpus / "qrels" / f"{split}.tsv" for split in splits]
+        judged = [line for path in paths for line in path.read_text("utf-8").splitlines()[1:]]
     except OSError as error:
         raise ServiceError(f"The demo's corpus is incomplete: {error}. Install again.") from None
     gold: dict[str, set[str]] = {}
@@ -132,7 +135,7 @@ def one_of_each_kind(questions: list[JudgedQuestion]) -> Iterator[JudgedQuestion
     yield from (first[kind] for kind in sorted(first))
 
 
-def _scoreboard(opened: "Index", questions: list[JudgedQuestion]) -> "Table":
+def _scoreboard(opened: "Index", questions: list[JudgedQuestion], kind: str) -> "Table":
     from rich import box
     from rich.table import Column, Table
 
@@ -140,7 +143,7 @@ def _scoreboard(opened: "Index", questions: list[JudgedQuestion]) -> "Table":
     table = Table(
         "route",
         *(Column(heading, justify="right") for heading in headings),
-        title=f"The {len(questions)} judged questions: is the first passage right, and is all that "
+        title=f"The {len(questions)} {kind} questions: is the first passage right, and is all that "
         "answers among the first?",
         title_justify="left",
         box=box.SIMPLE_HEAD,

@@ -311,10 +311,11 @@ def test_demo_indexes_and_asks_over_every_route(
     monkeypatch.setenv("WYE_ROUTER__MODEL", str(handmade_router(tmp_path, "words", 12.0)))
     code, out, err = wye("demo")
     assert code == 0, err
-    shown = ("auto, which takes", "dense ", "hybrid ", "graph ")
-    assert [out.count(f"\n{route}") for route in shown] == [5] * 4
-    rows = [line.split() for line in out.partition("judged questions")[2].splitlines()]
-    assert [row[0] for row in rows if row[:1] and row[0] in {*Route}] == [*Route]
+    shown = ("auto, which takes", "dense ", "hybrid ", "graph ", "steps ")
+    assert [out.count(f"\n{route}") for route in shown] == [6] * 5
+    for kind in ("judged", "nested"):
+        rows = [line.split() for line in out.partition(f"{kind} questions")[2].splitlines()]
+        assert [row[0] for row in rows if row[:1] and row[0] in {*Route}][:7] == [*Route]
     assert "were there already" in wye("demo")[1]
 
 

@@ -6,7 +6,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import dropwhile
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from service.commands.index import BadLines, ingest_files
 from service.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
+DEMO, NESTED = ROOT / "service" / "demo", ROOT / "service" / "demo_steps"
 
 ROWS = [
     ("ada", "Ada Lovelace", "Ada Lovelace met Charles Babbage at a party in London in 1833."),
@@ -101,24 +102,58 @@ def test_the_same_passages_and_questions_give_the_same_bytes(answers: list[list[
     assert answers[0] == answers[1]
 
 
-def test_what_the_readme_and_the_demo_ask_is_answered_first_by_auto(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def demo_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wye.Index]:
+    with wye.create(tmp_path_factory.mktemp("demo") / "index") as index:
+        index.add(wye.read(DEMO))
+        yield index
+
+
+def test_what_the_readme_and_the_demo_ask_is_answered_first_by_auto(demo_index: wye.Index) -> None:
     """Over the real demo index; a newcomer's first question must not come out wrong."""
-    demo = ROOT / "service" / "demo"
-    judged = judged_questions(demo)
-    asked = {*re.findall(r'wye search "(.+?)"[^\n]*demo-index', (ROOT / "README.md").read_text())}
-    rows = map(json.loads, (demo / "queries.jsonl").read_text(encoding="utf-8").splitlines())
-    ids = {row["_id"]: row["text"] for row in rows if row["text"] in asked}
-    assert {*ids.values()} == asked != set()
-    qrels = "".join(path.read_text("utf-8") for path in (demo / "qrels").glob("*.tsv"))
-    gold = {
-        text: {*re.findall(rf"^{id_}\t(\S+)\t1", qrels, re.MULTILINE)} for id_, text in ids.items()
-    }
-    gold |= {one.text: {*one.gold} for one in one_of_each_kind(judged)}
-    with wye.create(tmp_path / "index") as index:
-        index.add(wye.read(demo))
-        found = {hits.question: hits for hits in index.search_many([*gold], k=2)}
+    gold = {one.text: one.gold for one in judged_questions(DEMO, ("train", "dev", "test"))}
+    asked = {text for text, options in asked_by_the_readme() if "--route" not in options}
+    assert asked
+    kinds = one_of_each_kind(judged_questions(DEMO, ("train", "dev")))
+    questions = asked | {one.text for one in kinds}
+    found = {hits.question: hits for hits in demo_index.search_many([*questions], k=2)}
     assert {text: hits[0].id for text, hits in found.items() if hits[0].id not in gold[text]} == {}
     assert all({hit.id for hit in found[text]} == gold[text] for text in asked)
+
+
+def test_steps_alone_find_all_that_nested_questions_of_the_demo_need(
+    demo_index: wye.Index,
+) -> None:
+    questions = judged_questions(NESTED, ("test",))
+    assert sorted(len(one.gold) for one in questions) == [2] * 5 + [3] * 7
+    texts = [one.text for one in questions]
+    for route in Route:
+        found = demo_index.search_many(texts, k=5, route=route)
+        whole = {
+            one.text: one.gold <= {hit.id for hit in hits}
+            for one, hits in zip(questions, found, strict=True)
+        }
+        assert whole == dict.fromkeys(texts, route == Route.STEPS), route
+    (shown,) = [text for text, options in asked_by_the_readme() if "--route steps" in options]
+    (gold,) = [one.gold for one in questions if one.text == shown]
+    assert {hit.id for hit in demo_index.search(shown, k=3, route=Route.STEPS)} == gold
+
+
+def test_answers_of_nested_questions_stand_in_their_last_passage() -> None:
+    lines = (DEMO / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    texts = {row["_id"]: row["text"] for row in map(json.loads, lines)}
+    judged = (NESTED / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    last = {question: passage for question, passage, _ in (line.split("\t") for line in judged)}
+    rows = (NESTED / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    for row in map(json.loads, rows):
+        assert all(answer in texts[last[row["_id"]]] for answer in row["metadata"]["answers"])
+
+
+def asked_by_the_readme() -> list[tuple[str, str]]:
+    """Questions that README asks the demo's index, each with the options after it."""
+    return re.findall(
+        r'wye search "(.+?)"([^\n]*demo-index[^\n]*)', (ROOT / "README.md").read_text()
+    )
 
 
 def test_a_question_ranks_alike_alone_and_in_a_batch(tmp_path: Path) -> None:
