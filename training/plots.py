@@ -118,7 +118,7 @@ def score_figure(
 def front_plot(
     front: Front, chosen: Outcome, fixed: Mapping[str, Outcome], measure: str = "quality"
 ) -> str:
-    """The Pareto front, with what the chosen thresholds give and what always one route gives."""
+    """The Pareto front, with what the chosen thresholds give and what each of their routes does."""
     with mpl.rc_context(_style()):
         return _svg(front_figure(front, chosen, fixed, measure))
 
@@ -134,7 +134,9 @@ def front_figure(
     with mpl.rc_context(_style(ink)):
         figure, (axes,) = _figure(1, 5.6, 3.6)
         axes.plot(front.mean_ms, front.quality, color=BLUE, label="best pairs of thresholds")
-        for (name, one), marker in zip(fixed.items(), "s^DP", strict=False):
+        # A route that no thresholds take lies far off, and would squeeze the front.
+        taken = {name: one for name, one in fixed.items() if any(one.shares)}
+        for (name, one), marker in zip(taken.items(), "s^D", strict=False):
             axes.plot(one.mean_ms, one.quality, marker, color=GREY, label=f"always {name}")
         axes.plot(
             chosen.mean_ms,

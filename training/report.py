@@ -323,6 +323,13 @@ def as_markdown(report: Report) -> str:
         stability=table(("figure", "interval"), intervals),
         pairs=len(report.front.quality),
         front=_front(report.front, choices.quality),
+        fixed=table(
+            ("always", choices.quality, "mean ms", "p95 ms"),
+            [
+                (name, share(one.quality), milliseconds(one.mean_ms), milliseconds(one.p95_ms))
+                for name, one in report.fixed.items()
+            ],
+        ),
         evaluation=_evaluation(report),
         stages=table(
             ("stage", *_MS),

@@ -302,7 +302,7 @@ def retune(
 
 
 def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int) -> None:
-    """Print old and new thresholds side by side, and the questions that move.
+    """Print old and new thresholds side by side, what fixed routes give, and who moves.
 
     Args:
         found: What was solved.
@@ -316,6 +316,14 @@ def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int)
             "The intervals of low and high are of what is solved when the questions are drawn "
             "anew; what is proposed need not lie within."
         )
+    console.print(
+        "Always taking one route: "
+        + "; ".join(
+            f"{name} {tuning.measure} {one.quality:.4f}, {one.mean_ms:.1f} ms"
+            for name, one in tuning.fixed.items()
+        )
+        + "."
+    )
     if found.stays:
         console.print("Those in use are as good on these questions, so they stay.")
     if most and len(found.moves.rows):

@@ -146,7 +146,11 @@ def test_what_changes_is_shown_with_the_questions_that_gain_most(undecided: Tuni
     assert f"{len(found.moves.rows)} questions change route" in text
     assert text.count("Is it [red]") == 2
     assert "1.0000" in text
-    assert f"change in nDCG@10 {found.gain.mean:+.4f}" in " ".join(text.split())
+    said = " ".join(text.split())
+    assert f"change in nDCG@10 {found.gain.mean:+.4f}" in said
+    for name in ("dense", "fusion", "graph", "steps"):
+        one = undecided.fixed[name]
+        assert f"{name} nDCG@10 {one.quality:.4f}, {one.mean_ms:.1f} ms" in said
 
 
 def test_thresholds_that_have_to_hold_elsewhere_leave_fusion_later(undecided: Tuning) -> None:
