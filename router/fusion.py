@@ -270,7 +270,8 @@ def graph_weights(results: Sequence[ArmResults], model: GraphWeightModel) -> Flo
         results: One for each question, of all arms.
     """
     slopes = np.array([getattr(model, name) for name in GRAPH_WEIGHT_SIGNALS])
-    return sigmoid(model.bias + signals(results, GRAPH_WEIGHT_SIGNALS) @ slopes)
+    # One by one: a product of matrices rounds a row otherwise with others beside it than alone.
+    return sigmoid(model.bias + np.vecdot(signals(results, GRAPH_WEIGHT_SIGNALS), slopes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -361,3 +361,12 @@ def test_without_seeds_and_with_a_flat_walk_the_text_arms_answer() -> None:
     flat, steep = graph_weights([walked(0, 0.9), walked(1, 0.02)], GraphWeightModel())
     assert flat < 0.05
     assert steep > 0.8
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.floats(0.001, 1)), min_size=1, max_size=9))
+def test_how_far_a_graph_is_trusted_does_not_depend_on_other_questions(
+    walks: list[tuple[int, float]],
+) -> None:
+    cases = [walked(*one) for one in walks]
+    alone = [graph_weights([one], GraphWeightModel())[0] for one in cases]
+    assert graph_weights(cases, GraphWeightModel()).tolist() == alone
