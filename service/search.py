@@ -152,17 +152,32 @@ class Searcher:
                 return [error]
         return [found for one in questions for found in self._decide(session, params, [one])]
 
+    def _time_for_steps(
+        self, most: float | None, entries: Sequence[Entry[QueuedQuestion]]
+    ) -> float:
+        """Milliseconds after which steps take no further one.
+
+        Half of what is left to the deadline, so that what they found by then is answered before it.
+
+        Args:
+            most: That the request allows, if it says so.
+        """
+        left = 500 * max(min(entry.deadline for entry in entries) - self._clock(), 0.0)
+        return left if most is None else min(left, most)
+
     def _late(
         self, params: SearchParams, entries: Sequence[Entry[QueuedQuestion]]
     ) -> tuple[list[Entry[QueuedQuestion]], str]:
         """Entries for which the route takes too long at the moment, and that in words."""
-        pace = self._paces.get((params.collection, params.route))
+        # Steps stop in time by themselves, once they have what fusion gives.
+        needed = Route.FUSION if params.route == Route.STEPS else params.route
+        pace = self._paces.get((params.collection, needed))
         if pace is None or params.route == Route.DENSE:
             return [], ""
         now = self._clock()
         expected = pace.seconds(now) * len(entries)
         return [entry for entry in entries if entry.deadline - now < expected], (
-            f"degraded: {params.route} takes about {1000 * expected:.0f} ms at the moment, more "
+            f"degraded: {needed} takes about {1000 * expected:.0f} ms at the moment, more "
             "than the deadline leaves; dense instead"
         )
 
@@ -181,6 +196,9 @@ class Searcher:
         if not entries:
             return []
         route = Route.DENSE if fallback else params.route
+        most = params.max_latency_ms
+        if route == Route.STEPS:
+            most = self._time_for_steps(most, entries)
         started = perf_counter()
         try:
             replies = session.gateway.search(
@@ -188,7 +206,7 @@ class Searcher:
                 route,
                 params.k,
                 params.filter,
-                max_latency_ms=params.max_latency_ms,
+                max_latency_ms=most,
                 explain=params.explain,
             )
             searched = perf_counter()

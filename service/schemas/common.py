@@ -129,8 +129,9 @@ DeadlineMs = Annotated[
         le=3_600_000,
         description=(
             "Time for finding passages, in milliseconds. When the route asked for would take "
-            "longer, dense search answers instead and the reply says `degraded`; when nothing is "
-            "found in time, the reply is 504."
+            "longer, dense search answers instead and the reply says `degraded`; `steps` takes no "
+            "further one after half of the time, and says so there; when nothing is found in time, "
+            "the reply is 504."
         ),
     ),
     Exact,
@@ -152,7 +153,8 @@ MaxLatencyMs = Annotated[
         le=3_600_000,
         description=(
             "Most time for an answer where the router chooses: it takes a cheaper route when the "
-            "one that the score asks for usually takes longer, and `route.reason` says `budget`."
+            "one that the score asks for usually takes longer, and `route.reason` says `budget`. "
+            "The route `steps` takes no further one after it, and `degraded` says so."
         ),
     ),
     Exact,

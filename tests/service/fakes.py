@@ -76,6 +76,7 @@ class Library(Session, Gateway):
         poison: A word that no route but dense survives.
         seconds: Route -> how long a batch over it takes.
         batches: Route and questions of every search since it was loaded.
+        allowed_ms: How long each search might take, as it was told.
         has_no_router: Whether nothing here can choose a route.
         newer: What `reload` gives next.
         thresholds: That scores are held against.
@@ -90,6 +91,7 @@ class Library(Session, Gateway):
         self.poison = ""
         self.seconds: dict[Route, float] = {}
         self.batches: list[tuple[Route, list[str]]] = []
+        self.allowed_ms: list[float | None] = []
         self.newer: Library | None = None
         self.has_no_router = False
         self.thresholds = Thresholds(0.4, 0.7)
@@ -172,6 +174,7 @@ class Library(Session, Gateway):
         explain: bool = False,
     ) -> list[Reply]:
         self.batches.append((route, list(questions)))
+        self.allowed_ms.append(max_latency_ms)
         if route == Route.AUTO and self.has_no_router:
             raise ModelFileError("There is no router model here; train one.")
         time.sleep(self.seconds.get(route, 0))

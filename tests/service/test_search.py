@@ -78,6 +78,35 @@ def test_what_would_be_late_goes_over_dense_and_says_so(library: Library) -> Non
     assert second.degraded == ""
 
 
+def test_steps_are_to_stop_in_time_and_are_not_replaced_for_their_own_slowness(
+    library: Library,
+) -> None:
+    slow = searcher(library)
+    library.seconds = {Route.STEPS: 0.2}
+    steps = SearchParams("c", Route.STEPS, 2)
+    slow.work(steps, entries("to learn from"))
+    library.batches.clear()
+    library.allowed_ms.clear()
+    (result,) = found(slow.work(steps, entries("hasty", seconds=0.1)))
+    assert (result.reply.route, result.degraded) == (Route.STEPS, "")
+    slow.work(steps, entries("one", seconds=60) + entries("two", seconds=8))
+    slow.work(SearchParams("c", Route.STEPS, 2, max_latency_ms=7.0), entries("bounded"))
+    slow.work(GRAPH, entries("another route"))
+    hasty, both, bounded, other = library.allowed_ms
+    assert hasty is not None
+    assert both is not None
+    assert (0 < hasty <= 50, 3_000 < both <= 4_000) == (True, True)
+    assert (bounded, other) == (7.0, None)
+
+
+def test_steps_are_replaced_where_not_even_fusion_is_in_time(library: Library) -> None:
+    slow = searcher(library)
+    library.seconds = {Route.FUSION: 0.2}
+    slow.work(SearchParams("c", Route.FUSION, 2), entries("to learn from"))
+    (late,) = found(slow.work(SearchParams("c", Route.STEPS, 2), entries("hasty", seconds=0.05)))
+    assert (late.reply.route, late.degraded[:9]) == (Route.DENSE, "degraded:")
+
+
 def test_a_route_that_was_slow_is_tried_again(library: Library) -> None:
     now = [100.0]
     slow = searcher(library, clock=lambda: now[0])
