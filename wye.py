@@ -39,12 +39,12 @@ from backends.sources import refuse as refuse_bad_line
 from backends.store.documents import Removal, remove
 from backends.store.ingest import IngestReport
 from backends.trigraph.explanation import Explanation
-from backends.types import Metadata, Passage
+from backends.types import Metadata, Passage, RankedHit
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.session import Session
 from router.settings import Settings, load_settings
-from router.types import Decision, Reply, Route, route_named
+from router.types import Decision, FusedHit, Reply, Route, route_named
 
 __all__ = [
     "Decision",
@@ -110,8 +110,8 @@ class Hit:
         title: Of the document.
         text: Of the passage.
         metadata: Of the document.
-        why: Its rank in each arm that was asked, and what the graph found named in it; empty
-            unless `explain` was set.
+        why: Its rank in each arm that was asked and in the searches of steps, what the graph found
+            named in it, and which names it gave to steps; empty unless `explain` was set.
     """
 
     id: str
@@ -270,9 +270,11 @@ class Index:
         Args:
             question: At least one word.
             k: Hits wanted.
-            route: "dense", "lexical", "hybrid", "graph" or "fusion"; "auto" lets the router choose.
+            route: "dense", "lexical", "hybrid", "graph", "fusion" or "steps"; with "auto" the
+                router chooses.
             filter: A metadata filter, such as {"type": "gte", "key": "year", "value": 1800}.
-            max_latency_ms: Most time for an answer, where the router chooses.
+            max_latency_ms: Most time for an answer, where the router chooses; steps take no further
+                one after it.
             explain: Whether to say how route and ranking came about.
 
         Raises:
@@ -452,18 +454,26 @@ def _hits(reply: Reply, passages: Mapping[str, Passage], *, explain: bool) -> Hi
     found = []
     for hit in reply.ranking.hits:
         own = passages[hit.id]
-        why = _why(hit.id, reply) if explain else ""
+        why = _why(hit, reply) if explain else ""
         found.append(Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata, why))
     return Hits(found, reply)
 
 
-def _why(id_: str, reply: Reply) -> str:
+def _why(found: RankedHit, reply: Reply) -> str:
     ranks = [
         f"{name} {hit.rank}"
         for name, ranking in reply.arms.items()
         for hit in ranking.hits
-        if hit.id == id_
+        if hit.id == found.id
     ]
+    sources = found.sources if isinstance(found, FusedHit) else ()
+    ranks += [f"{Route.STEPS} {one.rank}" for one in sources if one.retriever == Route.STEPS]
     notes = reply.explanation.passages if reply.explanation else ()
-    named = [entity for note in notes if note.id == id_ for entity in note.entities]
-    return ", ".join(ranks) + (f"; names {', '.join(named)}" if named else "")
+    named = [entity for note in notes if note.id == found.id for entity in note.entities]
+    candidates = [one for step in reply.chain for one in step.candidates]
+    gave = [one.name for one in candidates if one.passage == found.id and one.put_in]
+    return (
+        ", ".join(ranks)
+        + (f"; names {', '.join(named)}" if named else "")
+        + (f"; gave {', '.join(dict.fromkeys(gave))}" if gave else "")
+    )

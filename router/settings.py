@@ -65,7 +65,7 @@ class RoutingSettings:
             f"There is no router '{self.model}', neither as a folder nor in ./models or "
             f"{MODELS}. Point "
             "WYE_ROUTER__MODEL at a version that `wye train` wrote, or name the route "
-            "(--route dense, lexical, graph or fusion)."
+            "(--route dense, lexical, graph, fusion or steps)."
         )
 
 

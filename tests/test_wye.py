@@ -12,6 +12,7 @@ from router.model_files import save_policy
 from router.policy import Policy
 from router.settings import RoutingSettings
 from router.types import FusedHit, Thresholds
+from tests.fakes import ReadingAnalyser
 
 BRIDGES = (
     wye.Document("mostar", "Stari Most", "The Old Bridge is in Mostar.", {"year": 1566}),
@@ -102,6 +103,20 @@ def test_hits_say_how_they_came_about(index: wye.Index, route: wye.Route) -> Non
     (bare,) = index.search_many([RIVER], k=2, route=route)
     assert [(hit.id, hit.score, hit.why) for hit in bare] == [(h.id, h.score, "") for h in hits]
     assert isinstance(hits.reply.ranking.hits[0], FusedHit) == (route in arms)
+
+
+def test_hits_of_steps_say_which_names_they_gave(
+    index: wye.Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("router.session.Analyser", ReadingAnalyser)
+    with wye.open(tmp_path / "index") as read:
+        hits = read.search(
+            "Which sea is reached by the river of Mostar?", route="steps", explain=True
+        )
+        why = {hit.id: hit.why for hit in hits}
+    assert hits.reply.chain
+    assert "steps 1" in " ".join(why.values())
+    assert "; gave Neretva" in why["neretva"]
 
 
 def test_a_filter_keeps_the_others_out(index: wye.Index) -> None:

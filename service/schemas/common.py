@@ -142,7 +142,8 @@ RouteChoice = Annotated[
     Field(
         description=(
             "Which way to search: `auto` scores the question and decides; `dense`, `lexical` and "
-            "`graph` are single arms; `hybrid` is dense and lexical, `fusion` as the settings say."
+            "`graph` are single arms; `hybrid` is dense and lexical, `fusion` as the settings say; "
+            "`steps` is fusion for a question and, one after another, for its parts."
         )
     ),
 ]
