@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,9 @@ POOLINGS = ("mean", "cls")
 # What OpenVINO prepares for a shape takes milliseconds once, and more than a megabyte for good. So
 # texts are padded to a multiple of so many tokens: that makes 32 shapes instead of 256.
 MULTIPLE = 8
+# After so many texts, pages of the file that they read are given back; those that are read again
+# come from the system's cache. The whole file would be in memory after a few thousand.
+TEXTS_BETWEEN = 16
 _ALLOWED = {
     "model_type": ("bert", "roberta", "xlm-roberta"),
     "hidden_act": ("gelu",),
@@ -92,11 +96,10 @@ class Bert:
             },
         )
         self._requests = threading.local()
-        # A first text has the layers packed in memory of their own. Pages of the file come back if
-        # needed.
+        self._mapped, self._texts = mapped, count(1)
+        # A first text has the layers packed in memory of their own.
         self.run([0])
-        if hasattr(mapped, "madvise"):
-            mapped.madvise(mmap.MADV_DONTNEED)
+        self._give_back()
 
     def tokens(self, text: str, *, cut: bool = True) -> tuple[list[int], list[Span]]:
         """Ids and character spans of a text's tokens.
@@ -121,8 +124,15 @@ class Bert:
         rows[0, :size] = self._words[ids] + self._places[:size]
         mask = np.zeros((1, 1, 1, rows.shape[1]), np.float32)
         mask[..., size:] = np.finfo(np.float32).min
+        if next(self._texts) % TEXTS_BETWEEN == 0:
+            self._give_back()
         states: Float32 = request.infer({0: rows, 1: mask}, share_inputs=True)[0][0, :size]
         return states[0] if self.pooling == "cls" else states.mean(axis=0), states
+
+    def _give_back(self) -> None:
+        """Pages of the file, which come back if needed."""
+        if hasattr(self._mapped, "madvise"):
+            self._mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _read(file: Path) -> dict[str, Any]:

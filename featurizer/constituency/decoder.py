@@ -12,6 +12,7 @@ itself: a tree does not depend on what is parsed beside it.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -39,7 +40,10 @@ class Decoder:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Prepare the weights."""
-        self.model = checkpoint
+        # What is laid out anew below is not kept twice: 4 MB.
+        self.model = replace(
+            checkpoint, forward=_NONE, backward=_NONE, transition_lstm=_NONE, constituent_lstm=_NONE
+        )
         self.digest = checkpoint.digest
         self._nonlinear = _NONLINEAR[checkpoint.nonlinearity]
         self._reader = Reader(checkpoint.forward, checkpoint.backward, checkpoint.boundaries)
@@ -398,6 +402,7 @@ def _relu(values: Float32) -> Float32:
     return np.maximum(values, _ZERO)
 
 
+_NONE = Lstm(*[np.zeros((0, 0), np.float32)] * 3)
 # As arrays: numpy makes one of a number each time.
 _ZERO = np.zeros((), np.float32)
 # Input, forget and output gate are sigmoids, the cell's a tanh.

@@ -19,6 +19,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
+import featurizer.bert
 from featurizer.bert import Bert
 from featurizer.encoder import Encoder, EncoderSettings
 from featurizer.errors import ModelError, UnsupportedModelError
@@ -94,6 +95,31 @@ def test_tokens_are_those_of_transformers(
         whole["input_ids"],
         [*map(tuple, whole["offset_mapping"])],
     )
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the kernel tells no sizes")
+def test_pages_of_its_file_are_given_back_and_states_stay(
+    bert: Bert, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, _ = bert.run([101, 2054, 102])
+    assert float(bert._words.sum()) != 0
+    assert resident_pages_of("model.safetensors") > 40_000
+    monkeypatch.setattr(featurizer.bert, "TEXTS_BETWEEN", 1)
+    found, _ = bert.run([101, 2054, 102])
+    assert resident_pages_of("model.safetensors") < 10_000
+    assert np.array_equal(found, expected)
+
+
+def resident_pages_of(file: str) -> int:
+    """Kilobytes of mapped files of that name."""
+    total, counts = 0, False
+    for line in Path("/proc/self/smaps").read_text("utf-8").splitlines():
+        name, *rest = line.split()
+        if not name.endswith(":"):
+            counts = bool(rest) and rest[-1].endswith(file)
+        elif counts and name == "Rss:":
+            total += int(rest[0])
+    return total
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
