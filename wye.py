@@ -110,6 +110,8 @@ class Hit:
         title: Of the document.
         text: Of the passage.
         metadata: Of the document.
+        relevance: Probability that it is relevant, 0 to 1; None where none is known, because it
+            was fitted for other models or settings.
         why: Its rank in each arm that was asked and in the searches of steps, what the graph found
             named in it, and which names it gave to steps; empty unless `explain` was set.
     """
@@ -120,6 +122,7 @@ class Hit:
     title: str
     text: str
     metadata: Metadata
+    relevance: float | None = None
     why: str = ""
 
 
@@ -150,6 +153,11 @@ class Hits(tuple[Hit, ...]):
     def route(self) -> Route:
         """The route that was taken; never `Route.AUTO`."""
         return self.reply.route
+
+    @property
+    def answerability(self) -> float | None:
+        """Probability that the index has an answer, 0 to 1; None where none is known."""
+        return self.reply.answerability
 
     @property
     def decision(self) -> Decision | None:
@@ -263,6 +271,7 @@ class Index:
         route: str = Route.AUTO,
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
         max_latency_ms: float | None = None,
+        min_relevance: float = 0.0,
         explain: bool = False,
     ) -> Hits:
         """Find passages for a question.
@@ -275,6 +284,7 @@ class Index:
             filter: A metadata filter, such as {"type": "gte", "key": "year", "value": 1800}.
             max_latency_ms: Most time for an answer, where the router chooses; steps take no further
                 one after it.
+            min_relevance: Leave out hits that are less likely to be relevant, 0 to 1.
             explain: Whether to say how route and ranking came about.
 
         Raises:
@@ -287,6 +297,7 @@ class Index:
             route=route,
             filter=filter,
             max_latency_ms=max_latency_ms,
+            min_relevance=min_relevance,
             explain=explain,
         )[0]
 
@@ -299,11 +310,18 @@ class Index:
         route: str = Route.AUTO,
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
         max_latency_ms: float | None = None,
+        min_relevance: float = 0.0,
         explain: bool = False,
     ) -> list[Hits]:
         """The same for several questions at once: the same hits, in less time."""
         replies = self._session.gateway.search(
-            questions, route_named(route), k, filter, max_latency_ms=max_latency_ms, explain=explain
+            questions,
+            route_named(route),
+            k,
+            filter,
+            max_latency_ms=max_latency_ms,
+            min_relevance=min_relevance,
+            explain=explain,
         )
         ids = {hit.id for reply in replies for hit in reply.ranking.hits}
         passages = self._session.passages(sorted(ids)) if ids else {}
@@ -452,10 +470,13 @@ def _passages(document: Document | Passage, words: int) -> Iterator[Passage]:
 
 def _hits(reply: Reply, passages: Mapping[str, Passage], *, explain: bool) -> Hits:
     found = []
-    for hit in reply.ranking.hits:
+    relevance = reply.relevance or [None] * len(reply.ranking.hits)
+    for hit, likely in zip(reply.ranking.hits, relevance, strict=True):
         own = passages[hit.id]
         why = _why(hit, reply) if explain else ""
-        found.append(Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata, why))
+        found.append(
+            Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata, likely, why)
+        )
     return Hits(found, reply)
 
 

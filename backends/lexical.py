@@ -252,6 +252,17 @@ def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()
     return [_singular(word) for word in kept] if stemmer == "s" else kept
 
 
+def forms(term: str) -> frozenset[str]:
+    """Words whose S stem a term is."""
+    tried = (term, f"{term}s", f"{term[:-1]}ies" if term.endswith("y") else term)
+    return frozenset(word for word in tried if _singular(word) == term)
+
+
+def words(text: str) -> set[str]:
+    """The words of a text as they are before stemming; those of a term are its `forms`."""
+    return set(_words(text))
+
+
 def content_terms(text: str) -> list[str]:
     """Terms of a text without English function and question words, as questions are read."""
     return terms(text, "s", _FUNCTION_TERMS)

@@ -82,6 +82,10 @@ class Arms(Protocol):
         """What steps look at in what was found."""
         ...
 
+    def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Title and text of passages, in the order asked for."""
+        ...
+
     @property
     def dense(self) -> TextArm:
         """The dense arm."""

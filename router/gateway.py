@@ -17,6 +17,7 @@ from router.fusion import FusionSettings, fuse_all, fuse_text, lists_of
 from router.model import RoutingModel
 from router.query_performance import without_corpus
 from router.reading import QuestionReading
+from router.relevance import FIRST, Judged, RelevanceModel, likely
 from router.steps import InnerResult, Passages, PlannedQuestion, Stepped, StepSettings, step_through
 from router.types import ARMS, Decision, Reply, Route, TimedArmResults
 
@@ -25,6 +26,10 @@ SEEN = 5
 """Hits of the dense list that a router looks at."""
 LONGEST_STEPPED = 40
 """Tokens of a question that is taken apart, since its length is that of up to 24 searches."""
+NO_RELEVANCE = (
+    "No relevance is known here, since it was fitted for other models or other settings of the "
+    "arms; leave min_relevance out."
+)
 _UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
 
 
@@ -50,7 +55,9 @@ class Gateway:
         analyser: Callable[[], Analyser],
         fusion: FusionSettings,
         model: Callable[[], RoutingModel] = no_router,
+        *,
         steps: StepSettings | None = None,
+        relevance: RelevanceModel | None = None,
     ) -> None:
         """Wire the parts; nothing is loaded before a question needs it.
 
@@ -59,12 +66,14 @@ class Gateway:
             analyser: What analyses questions; not asked for where words are enough.
             model: The router; not asked for where the route is given.
             steps: How questions are taken apart; None for the defaults.
+            relevance: What judges rankings; None where nothing was fitted for these scores.
         """
         self._arms = arms
         self._reader = analyser
         self._model = model
         self._fusion = fusion
         self.steps = steps or StepSettings()
+        self._relevance = relevance
 
     def search(
         self,
@@ -74,6 +83,7 @@ class Gateway:
         filter: object | None = None,  # noqa: A002 - the word that vector stores use
         *,
         max_latency_ms: float | None = None,
+        min_relevance: float = 0.0,
         explain: bool = False,
     ) -> list[Reply]:
         """Answer questions, in order.
@@ -85,11 +95,13 @@ class Gateway:
             filter: A metadata filter as parsed JSON; a passage that it keeps out takes no part.
             max_latency_ms: Most time for an answer, where the router chooses; steps take no
                 further one after it.
+            min_relevance: Leave out hits that are less likely to be relevant, 0 to 1.
             explain: Whether to say how the router came to its choice, how the graph arm came to
                 its ranking where it is run, and which sentences gave the names of steps.
 
         Raises:
-            QuestionError: A question is empty, or k is below 1.
+            QuestionError: A question is empty, k is below 1, or relevance is asked for where none
+                is known.
             FusionError: Every list to fuse weighs 0.
             FilterError: The filter is not well formed.
             ModelFileError: The router is needed, and missing or made for other features.
@@ -98,6 +110,8 @@ class Gateway:
         check(questions, k)
         if not questions:
             return []
+        if min_relevance > 0 and self._relevance is None:
+            raise QuestionError(NO_RELEVANCE)
         arms = self._arms()
         if not len(arms):
             return [_of_empty_index(question, route, arms.version) for question in questions]
@@ -121,25 +135,36 @@ class Gateway:
                 batch = Batch(arms, reading, filter, lists_of(route, self._fusion))
             chosen = [decision.route for decision in decisions] or [route] * len(part)
             scores = [decision.score for decision in decisions] or [None] * len(part)
+            wanted = max(k, FIRST) if self._relevance else k
             if route == Route.STEPS:
-                stepped = self._take_steps(arms, batch, filter, k, is_late)
+                stepped = self._take_steps(arms, batch, filter, wanted, is_late)
                 if explain:
                     with batch.stage("explaining", range(len(part))):
                         stepped = [_with_sentences(one, arms.passages) for one in stepped]
             else:
-                stepped = list(map(Stepped, self._rankings(batch, chosen, scores, k)))
+                stepped = list(map(Stepped, self._rankings(batch, chosen, scores, wanted)))
+            judged = self._judge(arms, batch, chosen, stepped)
+            rankings, relevance = zip(
+                *(
+                    likely(one.ranking, of.relevance, min_relevance, k)
+                    for one, of in zip(stepped, judged, strict=True)
+                ),
+                strict=True,
+            )
             replies += [
                 Reply(
                     question=question,
                     route=chosen[place],
-                    ranking=stepped[place].ranking,
+                    ranking=rankings[place],
                     arms=batch.arms_of(place),
                     seconds=reading.seconds[place],
                     version=arms.version,
-                    explanation=batch.explain(place, stepped[place].ranking) if explain else None,
+                    explanation=batch.explain(place, rankings[place]) if explain else None,
                     decision=decisions[place] if decisions else None,
                     chain=stepped[place].chain,
                     searches=stepped[place].searches,
+                    relevance=relevance[place],
+                    answerability=judged[place].answerability,
                 )
                 for place, question in enumerate(part)
             ]
@@ -268,6 +293,25 @@ class Gateway:
         ]
         with batch.stage("steps", places):
             return step_through(planned, search, arms.passages, k, self.steps, is_late=is_late)
+
+    def _judge(
+        self, arms: Arms, batch: Batch, chosen: Sequence[Route], stepped: Sequence[Stepped]
+    ) -> list[Judged]:
+        """What is to be thought of each ranking; nothing where no model is there for it."""
+        if self._relevance is None:
+            return [Judged()] * len(stepped)
+        with batch.stage("relevance", range(len(stepped))):
+            return [
+                self._relevance.judge(
+                    question,
+                    route,
+                    one.ranking,
+                    arms.texts([hit.id for hit in one.ranking.hits]),
+                )
+                for question, route, one in zip(
+                    batch.reading.questions, chosen, stepped, strict=True
+                )
+            ]
 
     def _rankings(
         self, batch: Batch, chosen: Sequence[Route], scores: Sequence[float | None], k: int

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Self
@@ -24,7 +24,8 @@ from router.model import RoutingModel
 from router.model_files import load_router, read_policy
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
-from router.settings import RoutingSettings, Settings
+from router.relevance import RelevanceModel, fingerprint, load_relevance
+from router.settings import MODELS, RELEVANCE_MODEL, RoutingSettings, Settings
 from router.steps import CorpusPassages
 from router.types import Decision, Route
 
@@ -125,6 +126,13 @@ class Snapshot:
     def passages(self) -> CorpusPassages:
         """Names and sentences of passages, for steps."""
         return CorpusPassages(self.corpus)
+
+    def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Title and text of passages, in the order asked for."""
+        rows = self.corpus.rows(ids)
+        return list(
+            zip([self.corpus.titles[row] for row in rows], self.corpus.texts(rows), strict=True)
+        )
 
     @property
     def dense(self) -> DenseRetriever:
@@ -322,7 +330,17 @@ class Session:
             analyser=lambda: self.analyser,
             fusion=self.settings.fusion,
             model=lambda: self.router,
+            relevance=self.relevance,
         )
+
+    @property
+    def relevance(self) -> RelevanceModel | None:
+        """What judges rankings; None where it was fitted for other models or other settings.
+
+        Raises:
+            ModelFileError: It is damaged.
+        """
+        return _relevance(fingerprint(self.index.fingerprint, self.settings))
 
     @property
     def router(self) -> RoutingModel:
@@ -467,6 +485,12 @@ def decide(
         max_latency_ms=max_latency_ms,
         explain=explain,
     )
+
+
+@cache
+def _relevance(made_with: str) -> RelevanceModel | None:
+    model = load_relevance(MODELS / RELEVANCE_MODEL)
+    return model if model.made_with == made_with else None
 
 
 def _own_router(settings: Settings, analyser: Analyser, models: ModelCache) -> RoutingModel:

@@ -26,6 +26,7 @@ from router.fusion import FusionSettings
 # The repository's folder of models: Wye runs from a checkout.
 MODELS = Path(__file__).resolve().parents[1] / "models"
 DEFAULT_ROUTER = "router-en/v1"
+RELEVANCE_MODEL = "relevance-en"
 
 PREFIX = "WYE_"
 LIST = "docs/reference/settings.md"

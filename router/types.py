@@ -133,6 +133,9 @@ class Reply:
         decision: The router's; None where the caller named the route.
         chain: Of the route of steps, from the inside out; empty where there were none.
         searches: Made for steps, beside the one for the whole question.
+        relevance: Of each hit, the probability that it is relevant; empty where no model of it
+            fits the index and the settings.
+        answerability: Probability that the corpus has an answer; None likewise, and without a hit.
     """
 
     question: str
@@ -145,6 +148,8 @@ class Reply:
     decision: "Decision | None" = None
     chain: tuple[ChainStep, ...] = ()
     searches: int = 0
+    relevance: tuple[float, ...] = ()
+    answerability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from backends.trigraph.explanation import EntityNote, Explanation
 from backends.types import RankedHit
 from featurizer.plan import Plan
 from router.policy import bands
+from router.relevance import ABSTAIN_BELOW
 from router.types import ChainStep, Contribution, Decision, FusedHit, Route, Thresholds
 from wye import Hit, Hits
 
@@ -219,6 +220,11 @@ def _facts(hits: Hits, *, route: bool = True) -> Text:
     facts = Text(f"{hits.route}, {total}" if route else total, style="dim")
     if hits.degraded:
         facts.append(f"\n  note: {hits.degraded}", style="yellow not dim")
+    if hits.answerability is not None and hits.answerability < ABSTAIN_BELOW:
+        facts.append(
+            f"\n  probably not in this corpus (probability of an answer {hits.answerability:.2f})",
+            style="yellow not dim",
+        )
     if not hits:
         facts.append("\n  nothing found", style="yellow not dim")
     return facts
@@ -230,6 +236,8 @@ def _line_of(hit: Hit, ranked: RankedHit, *, marked: bool = False) -> Text:
     line.append("* " if marked else "  ", style="bold green")
     line.append(hit.title or hit.id, style="bold green" if marked else "bold")
     line.append(f"  {hit.id}", style="dim")
+    if hit.relevance is not None:
+        line.append(f"  relevance {hit.relevance:.2f}", style="dim")
     if isinstance(ranked, FusedHit):
         places = ", ".join(f"{source.retriever} {source.rank}" for source in ranked.sources)
         line.append(f"  ({places})", style="dim")
@@ -249,6 +257,7 @@ def _value(hits: Hits, *, explain: bool) -> dict[str, object]:
         "index_version": hits.reply.version,
         "candidates": ranking.candidates,
         "degraded": hits.degraded,
+        "answerability": hits.answerability,
         "hits": [_hit_value(*pair) for pair in zip(hits, ranking.hits, strict=True)],
     }
     if hits.decision is not None:
@@ -265,6 +274,7 @@ def _hit_value(hit: Hit, ranked: RankedHit) -> dict[str, object]:
         "id": hit.id,
         "rank": hit.rank,
         "score": hit.score,
+        "relevance": hit.relevance,
         "title": hit.title,
         "text": hit.text,
         "metadata": dict(hit.metadata),

@@ -37,6 +37,7 @@ class SearchParams:
     filter: object | None = field(default=None, compare=False)
     explain: bool = False
     max_latency_ms: float | None = None
+    min_relevance: float = 0.0
     canonical: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -207,6 +208,7 @@ class Searcher:
                 params.k,
                 params.filter,
                 max_latency_ms=most,
+                min_relevance=params.min_relevance,
                 explain=params.explain,
             )
             searched = perf_counter()

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 NO_MODEL = "No language model is configured (WYE_GENERATOR__URL)"
 QUOTED = "; these are the sentences of the passages that bear most on the question"
 NOTHING_FOUND = "No passage bears on this question."
+PROBABLY_NOT = "This is probably not in this corpus."
+UNLIKELY = (
+    "The probability that the collection has an answer is {:.2f}, less than {:.2f} (abstain_below)."
+)
 UNDONE = "This is left undone."
 INSTRUCTIONS = (
     "Answer the question from the numbered passages, and from nothing else. After each statement "
@@ -48,6 +52,8 @@ class AnswerParams:
         history: Earlier turns, oldest first.
         options: Of sampling, by OpenAI's names.
         is_chore: Whether the message is none to find passages for; see `service.answers.chat`.
+        answerability: Probability that the collection has an answer; None where none is known.
+        abstain_below: Where it is less, the answer is that there is probably none.
     """
 
     question: str
@@ -57,6 +63,8 @@ class AnswerParams:
     history: Sequence[Message] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     is_chore: bool = False
+    answerability: float | None = None
+    abstain_below: float = 0.0
 
 
 class AnswerGenerator:
@@ -89,6 +97,12 @@ class AnswerGenerator:
         A language model that fails before its first piece gives way to quotes, and `answer.note`
         says so. One that breaks off later leaves what has come, and `answer.error` says so.
         """
+        if params.answerability is not None and params.answerability < params.abstain_below:
+            answer.shown = len(params.passages)
+            answer.note = UNLIKELY.format(params.answerability, params.abstain_below)
+            answer.pieces.append(PROBABLY_NOT)
+            yield PROBABLY_NOT
+            return
         if self._model is None:
             answer.note = NO_MODEL
         else:

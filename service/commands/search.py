@@ -31,6 +31,10 @@ def search(
     k: Annotated[int, typer.Option("-k", "--top-k", help="Passages to show.")] = 5,
     filter: FilterOption = None,  # noqa: A002 - the option's name
     max_latency_ms: LatencyOption = None,
+    min_relevance: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="Leave out what is less likely to be relevant."),
+    ] = 0.0,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Say how route and ranking came about."),
@@ -55,6 +59,7 @@ def search(
             route=route,
             filter=filter_,
             max_latency_ms=max_latency_ms,
+            min_relevance=min_relevance,
             explain=explain,
         )
     if any(hits.degraded == EMPTY_INDEX for hits in found):

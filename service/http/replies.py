@@ -39,6 +39,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         request_id=result.entry.item.request_id,
         question=reply.question,
         passages=_passages(result),
+        answerability=reply.answerability,
         route=route_value(
             reply.decision,
             path=reply.route,
@@ -76,9 +77,9 @@ def _arm_hits(ranking: Ranking, result: SearchResult) -> list[ArmHitValue]:
 
 def _passages(result: SearchResult) -> list[PassageValue]:
     """The passages of an answer, best first."""
-    ranking = result.reply.ranking
+    ranking, relevance = result.reply.ranking, result.reply.relevance
     values = []
-    for hit in ranking.hits:
+    for place, hit in enumerate(ranking.hits):
         passage = result.passages[hit.id]
         sources = (
             [
@@ -93,6 +94,7 @@ def _passages(result: SearchResult) -> list[PassageValue]:
                 id=hit.id,
                 rank=hit.rank,
                 score=hit.score,
+                relevance=relevance[place] if relevance else None,
                 title=passage.title,
                 text=passage.text,
                 metadata=dict(passage.metadata),

@@ -31,6 +31,8 @@ async def answer(
 ) -> AnswerReply | Response:
     """Finds passages, then has the configured language model answer from them and nothing else.
 
+    Where the collection probably has no answer (`abstain_below`), that is the answer.
+
     Without a language model the answer is made of the sentences that bear most on the question, and
     `note` says so. When one is configured but fails, the same happens, and `note` says why.
     """
@@ -38,7 +40,14 @@ async def answer(
     (result,) = await service.search(request, params, [asked.question], asked.deadline_ms)
     retrieval = retrieve_reply(result)
     options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
-    answering = AnswerParams(asked.question, retrieval.passages, params.collection, options=options)
+    answering = AnswerParams(
+        asked.question,
+        retrieval.passages,
+        params.collection,
+        options=options,
+        answerability=retrieval.answerability,
+        abstain_below=asked.abstain_below,
+    )
     if asked.stream:
         return event_stream(_events(service, answering, retrieval), headers(retrieval))
     response.headers.update(headers(retrieval))

@@ -89,10 +89,24 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     if not answering.is_chore:
         question = answering.question.strip()[-LONGEST_QUESTION:]
         own = asked.wye
-        params = SearchParams(collection, route, own.k, own.filter, own.explain, own.max_latency_ms)
+        params = SearchParams(
+            collection,
+            route,
+            own.k,
+            own.filter,
+            own.explain,
+            own.max_latency_ms,
+            own.min_relevance,
+        )
         (result,) = await service.search(request, params, [question], own.deadline_ms)
         retrieval = retrieve_reply(result)
-        answering = replace(answering, question=question, passages=retrieval.passages)
+        answering = replace(
+            answering,
+            question=question,
+            passages=retrieval.passages,
+            answerability=retrieval.answerability,
+            abstain_below=own.abstain_below,
+        )
     completion = Completion(request_id_of(request.scope), asked.model, answering, retrieval)
     told = {} if retrieval is None else headers(retrieval)
     if asked.stream:

@@ -90,4 +90,5 @@ def search_params(service: Service, wanted: SearchRequest) -> SearchParams:
         wanted.filter,
         wanted.explain,
         wanted.max_latency_ms,
+        wanted.min_relevance,
     )

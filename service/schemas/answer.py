@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.schemas.common import Exact, SearchRequest
+from router.relevance import ABSTAIN_BELOW
+from service.schemas.common import AbstainBelow, Exact, SearchRequest
 from service.schemas.retrieve import RetrieveReply
 
 _QUESTION = "Who designed the bridge that crosses the Neretva in Mostar?"
@@ -21,6 +22,7 @@ class AnswerRequest(SearchRequest):
             "text, and `done` with the whole answer, or `error`."
         ),
     )
+    abstain_below: AbstainBelow = ABSTAIN_BELOW
     max_tokens: Annotated[
         int | None,
         Field(ge=1, le=32_768, description="Of the answer, for a language model."),

@@ -4,7 +4,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
-from service.schemas.common import DeadlineMs, Exact, Filter, MaxLatencyMs, Passages, Strict
+from router.relevance import ABSTAIN_BELOW
+from service.schemas.common import (
+    AbstainBelow,
+    DeadlineMs,
+    Exact,
+    Filter,
+    MaxLatencyMs,
+    MinRelevance,
+    Passages,
+    Strict,
+)
 
 MOST_MESSAGES = 512
 LONGEST_MESSAGE = 400_000
@@ -64,6 +74,8 @@ class WyeOptions(Strict):
     filter: Filter = None
     explain: StrictBool = False
     max_latency_ms: MaxLatencyMs = None
+    min_relevance: MinRelevance = 0.0
+    abstain_below: AbstainBelow = ABSTAIN_BELOW
     deadline_ms: DeadlineMs = None
 
 

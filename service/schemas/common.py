@@ -162,6 +162,32 @@ MaxLatencyMs = Annotated[
 ]
 
 
+MinRelevance = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        description=(
+            "Leave out passages whose `relevance` is less, so that fewer than `k` may come back; "
+            "422 where no relevance is known."
+        ),
+    ),
+    Exact,
+]
+AbstainBelow = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        description=(
+            "Say that the collection probably has no answer, and ask no language model, where "
+            "`answerability` is less; 0 answers always."
+        ),
+    ),
+    Exact,
+]
+
+
 class SearchRequest(Strict):
     """A question, and how to find passages for it."""
 
@@ -181,5 +207,6 @@ class SearchRequest(Strict):
             "milliseconds more."
         ),
     )
+    min_relevance: MinRelevance = 0.0
     max_latency_ms: MaxLatencyMs = None
     deadline_ms: DeadlineMs = None

@@ -72,6 +72,13 @@ class PassageValue(BaseModel):
     id: str
     rank: int = Field(description="From 1.")
     score: float = Field(description="Higher is better; comparable within one reply only.")
+    relevance: float | None = Field(
+        default=None,
+        description=(
+            "Probability that the passage is relevant, 0 to 1, comparable between replies and "
+            "routes. Null where none is known: it was fitted for the default models and settings."
+        ),
+    )
     title: str
     text: str
     metadata: dict[str, Any]
@@ -156,6 +163,13 @@ class RetrieveReply(BaseModel):
     request_id: str = Field(description="Name it in feedback, and when something is wrong.")
     question: str
     passages: list[PassageValue] = Field(description="Best first.")
+    answerability: float | None = Field(
+        default=None,
+        description=(
+            "Probability that the collection has an answer, 0 to 1; null where none is known, and "
+            "where nothing was found."
+        ),
+    )
     route: RouteValue
     arms: dict[str, ArmValue] = Field(description="The arms that were run.")
     timings_ms: dict[str, float] = Field(

@@ -113,6 +113,9 @@ class FakeArms:
     def allowed(self, filter_: object | None) -> Mask | None:
         return None if filter_ is None else np.arange(self._count) > 0
 
+    def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
+        return [(f"Name {id_[1:]}", f"Passage number {id_[1:]}") for id_ in ids]
+
     @property
     def passages(self) -> "FakePassages":
         return FakePassages()

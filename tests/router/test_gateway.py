@@ -11,9 +11,11 @@ from router.fusion import FusionSettings
 from router.gateway import EMPTY_INDEX, LONGEST_STEPPED, SEEN, Gateway, decide_without_index
 from router.query_performance import NAMES
 from router.reading import QuestionReading
+from router.relevance import RelevanceModel
 from router.steps import OUT_OF_TIME
 from router.types import ARMS, Decision, FusedHit, Route
 from tests.router.fakes import ByLength, FakeAnalyser, FakeArm, FakeArms, column
+from tests.router.test_relevance import model
 
 BY_RANK = FusionSettings("rrf")
 BOTH = ["one", "eleven"]
@@ -25,10 +27,13 @@ def arms() -> FakeArms:
 
 
 def gateway(
-    arms: FakeArms, words: FakeAnalyser | None = None, fusion: FusionSettings = BY_RANK
+    arms: FakeArms,
+    words: FakeAnalyser | None = None,
+    fusion: FusionSettings = BY_RANK,
+    relevance: RelevanceModel | None = None,
 ) -> Gateway:
     analyser = words or FakeAnalyser()
-    return Gateway(lambda: arms, lambda: analyser, fusion, ByLength)
+    return Gateway(lambda: arms, lambda: analyser, fusion, ByLength, relevance=relevance)
 
 
 ENCODED, PARSED = ("encode", 2), ("parse", 2)
@@ -335,3 +340,33 @@ def test_what_is_long_is_not_taken_apart(arms: FakeArms, monkeypatch: pytest.Mon
     assert [reply.searches for reply in replies] == [0, 3]
     (fused,) = gateway(arms).search([long], Route.FUSION, 2)
     assert replies[0].ranking == fused.ranking
+
+
+@pytest.mark.parametrize("route", [Route.DENSE, Route.HYBRID, Route.FUSION, Route.STEPS])
+def test_every_hit_has_a_relevance_whatever_the_route_and_however_many_are_asked_for(
+    route: Route,
+) -> None:
+    judged = gateway(FakeArms(7), relevance=model())
+    whole, one = (judged.search(["Which passage?"], route, k)[0] for k in (7, 1))
+    assert len(whole.relevance) == len(whole.ranking.hits) == 7
+    assert one.relevance == whole.relevance[:1]
+    assert one.ranking.hits == whole.ranking.hits[:1]
+    assert one.answerability == whole.answerability
+    assert all(0 < own < 1 for own in whole.relevance)
+
+
+def test_what_is_not_likely_enough_is_left_out() -> None:
+    judged = gateway(FakeArms(7), relevance=model())
+    whole = judged.search(["Which passage?"], Route.DENSE, 7)[0]
+    least = sorted(whole.relevance)[3]
+    (reply,) = judged.search(["Which passage?"], Route.DENSE, 7, min_relevance=least)
+    assert [hit.rank for hit in reply.ranking.hits] == list(range(1, len(reply.relevance) + 1))
+    assert reply.relevance == tuple(own for own in whole.relevance if own >= least)
+    assert reply.answerability == whole.answerability
+
+
+def test_without_a_model_no_relevance_is_known_and_none_can_be_asked_for(arms: FakeArms) -> None:
+    (reply,) = gateway(arms).search(["one"], Route.DENSE, 2)
+    assert (reply.relevance, reply.answerability) == ((), None)
+    with pytest.raises(QuestionError, match="leave min_relevance out"):
+        gateway(arms).search(["one"], Route.DENSE, 2, min_relevance=0.5)

@@ -24,6 +24,7 @@ from featurizer.analyser import Analyser
 from router.errors import ModelFileError
 from router.gateway import Gateway
 from router.policy import Policy
+from router.relevance import likely
 from router.session import Session
 from router.types import (
     BASELINE,
@@ -171,6 +172,7 @@ class Library(Session, Gateway):
         filter: object | None = None,  # noqa: A002 - the gateway's word
         *,
         max_latency_ms: float | None = None,
+        min_relevance: float = 0.0,
         explain: bool = False,
     ) -> list[Reply]:
         self.batches.append((route, list(questions)))
@@ -190,6 +192,7 @@ class Library(Session, Gateway):
             ]
         else:
             replies = [self._answer(question, route, k, filter) for question in questions]
+        replies = [_likely(reply, min_relevance, k) for reply in replies]
         return [_explained(reply) for reply in replies] if explain else replies
 
     def decide(
@@ -252,6 +255,14 @@ class Library(Session, Gateway):
         return Reply(
             question, route, ranking, arms, seconds, self.version, chain=chain, searches=len(chain)
         )
+
+
+def _likely(reply: Reply, least: float, k: int) -> Reply:
+    """As if relevance fell with the rank, and as if nobody here knew of cake."""
+    relevance = tuple(0.9**hit.rank for hit in reply.ranking.hits)
+    ranking, relevance = likely(reply.ranking, relevance, least, k)
+    answerability = 0.05 if "cake" in reply.question else 0.95
+    return replace(reply, ranking=ranking, relevance=relevance, answerability=answerability)
 
 
 def _fused(hit: RankedHit) -> FusedHit:

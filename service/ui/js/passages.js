@@ -61,10 +61,24 @@ function facts(metadata) {
   return text.length ? el("span", { class: "dim" }, text.join(" · ")) : null;
 }
 
+function percent(chance) {
+  return `${Math.round(100 * chance)} %`;
+}
+
+function answerability(chance) {
+  if (chance === null) return null;
+  return el("p", { id: "answerability", class: "dim" }, `Probability that the collection has an answer: ${percent(chance)}.`);
+}
+
+function relevance(chance) {
+  return chance === null ? null : el("span", { class: "dim relevance" }, `relevant: ${percent(chance)}`);
+}
+
 export function passagesCard(reply, sentences, feedback) {
   const finder = finderOf(reply.question);
   return card(
     "Passages",
+    answerability(reply.answerability),
     el(
       "ol",
       { id: "passages", class: "passages" },
@@ -80,7 +94,7 @@ export function passagesCard(reply, sentences, feedback) {
             ...passage.sources.map(source),
           ),
           ...clamped(`text-${passage.rank}`, marked(plain(passage.text), sentences.get(passage.id) ?? [], finder)),
-          el("div", { class: "under-text" }, facts(passage.metadata), feedback.answers(passage.id)),
+          el("div", { class: "under-text" }, relevance(passage.relevance), facts(passage.metadata), feedback.answers(passage.id)),
         ),
       ),
     ),

@@ -45,6 +45,24 @@ def test_nothing_found_is_said(client: TestClient) -> None:
     assert body["note"] == "No language model is configured (WYE_GENERATOR__URL)."
 
 
+def test_what_is_probably_not_in_the_corpus_is_not_answered(
+    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
+) -> None:
+    client = serve(library, generator=with_model)
+    cake = {"question": "What river of cake flows into the Adriatic?", "route": "graph"}
+    body = client.post("/v1/answer", json=cake).json()
+    assert (body["answer"], body["citations"]) == ("This is probably not in this corpus.", [])
+    assert body["note"].endswith("answer is 0.05, less than 0.10 (abstain_below).")
+    assert body["retrieval"]["answerability"] == 0.05
+    assert body["retrieval"]["passages"][0]["relevance"] == 0.9
+    assert endpoint.seen == []
+    assert (
+        client.post("/v1/answer", json={**cake, "abstain_below": 0}).json()["generator"] == "tiny"
+    )
+    refused = client.post("/v1/answer", json={**cake, "abstain_below": 1.5})
+    assert refused.status_code == 422
+
+
 def test_a_sources_own_brackets_are_no_citation(serve: Serve) -> None:
     sun = Passage("sun", "Sun", "The Sun is a star.[2] It is 4.6 billion years old [1, 2].")
     client = serve(Library([sun, *LIBRARY]))

@@ -1,0 +1,283 @@
+"""Probabilities: that a passage of a reply is relevant, and that the corpus has an answer at all.
+
+A route's scores mean something within one reply only. Here they become probabilities, by what was
+measured on judged questions, some of which their corpus cannot answer. Each probability is a sum of
+curves on the logit scale, one for each kind of evidence; a curve never falls, so that more evidence
+never makes a passage less likely. Evidence takes no model: the route's own score and rank, and how
+the words of the question stand in the passage and in its title.
+
+A model holds for the encoder and the fusion that it was fitted with, and for no others.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from backends.files import canonical_json
+from backends.lexical import content_terms, forms, words
+from backends.types import Float64, RankedHit, Ranking
+from router.errors import ModelFileError
+from router.settings import Settings
+from router.types import FusedHit, Route
+
+FORMAT = 1
+RELEVANCE = "relevance.json"
+ABSTAIN_BELOW = 0.1
+"""Answerability from which on an answer is given, unless another one is asked for."""
+FIRST = 5
+"""Passages that an answer is looked for in."""
+PASSAGE_EVIDENCE = ("score", "rank", "coverage", "title")
+"""Of one passage: the route's score (for the graph ln of its share of the best), -ln of its rank,
+the share of the question's content words that it has, and the share of its title's content words
+that the question has."""
+ANSWER_EVIDENCE = ("score", "coverage", "together", "title")
+"""Of the first passages: the score of the first, the best coverage, the share of the question's
+content words that one of them has, and the best title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What one kind of evidence adds to a logit: linear between knots, level beyond them.
+
+    Attributes:
+        knots: (m,) rising.
+        values: (m,) never falling.
+        unknown: What is added where there is no such evidence (NaN).
+    """
+
+    knots: Float64
+    values: Float64
+    unknown: float
+
+    def __post_init__(self) -> None:
+        if self.knots.ndim != 1 or not len(self.knots) or self.knots.shape != self.values.shape:
+            raise ModelFileError("A curve has as many values as knots, and at least one.")
+        if (np.diff(self.knots) <= 0).any() or (np.diff(self.values) < 0).any():
+            raise ModelFileError("A curve's knots rise and its values never fall.")
+
+    def __call__(self, evidence: Float64) -> Float64:
+        """(n,) evidence to (n,) logits."""
+        found = np.interp(evidence, self.knots, self.values)
+        return np.where(np.isnan(evidence), self.unknown, found)
+
+
+@dataclass(frozen=True, slots=True)
+class CurveSum:
+    """A logit that is a sum of curves.
+
+    Attributes:
+        curves: By the name of their evidence, in the order of its columns.
+    """
+
+    bias: float
+    curves: Mapping[str, Curve]
+
+    def __call__(self, evidence: Float64) -> Float64:
+        """(n, d) evidence to (n,) probabilities."""
+        logits = np.full(len(evidence), self.bias)
+        for curve, column in zip(self.curves.values(), evidence.T, strict=True):
+            logits += curve(column)
+        found: Float64 = expit(logits)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What is to be thought of a ranking.
+
+    Attributes:
+        relevance: Of each hit, the probability that it is relevant.
+        answerability: Probability that the corpus has an answer; None without a hit.
+    """
+
+    relevance: tuple[float, ...] = ()
+    answerability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RelevanceModel:
+    """The curves of each route.
+
+    Attributes:
+        depth: Hits of each list that were fused; a fused score is how far a passage stands above
+            the last of them.
+        made_with: Digest of what the scores depend on, as `fingerprint` gives it.
+        passages: Of one passage.
+        answers: Of the first passages of a reply.
+    """
+
+    depth: int
+    made_with: str
+    passages: Mapping[Route, CurveSum]
+    answers: Mapping[Route, CurveSum]
+
+    def judge(
+        self, question: str, route: Route, ranking: Ranking, texts: Sequence[tuple[str, str]]
+    ) -> Judged:
+        """Probabilities for the first hits of a ranking.
+
+        Args:
+            route: That made it.
+            ranking: At least `FIRST` hits, where there are so many.
+            texts: Title and text of each hit.
+        """
+        hits = ranking.hits
+        if not hits:
+            return Judged()
+        known, scores = scores_of(route, ranking, self.depth)
+        found = Evidence(question, scores, texts)
+        relevance = self.passages[known](found.passages)
+        answer = self.answers[known](found.answer[None, :])
+        return Judged(tuple(relevance.tolist()), float(answer[0]))
+
+
+def likely(
+    ranking: Ranking, relevance: tuple[float, ...], least: float, k: int
+) -> tuple[Ranking, tuple[float, ...]]:
+    """The first k hits of those that are likely enough to be relevant, with their relevance."""
+    if not least:
+        whole = len(ranking.hits) <= k
+        return ranking if whole else replace(ranking, hits=ranking.hits[:k]), relevance[:k]
+    kept = [(h, own) for h, own in zip(ranking.hits, relevance, strict=True) if own >= least][:k]
+    hits = tuple(replace(hit, rank=rank) for rank, (hit, _) in enumerate(kept, start=1))
+    return replace(ranking, hits=hits), tuple(own for _, own in kept)
+
+
+def scores_of(route: Route, ranking: Ranking, depth: int) -> tuple[Route, Float64]:
+    """Which route's curves a ranking is judged by, and the (n,) scores for it.
+
+    Where lists were not cut off at the depth (few passages, a filter, more hits asked for), a fused
+    score stands above another mark than it did when the curves were fitted. Such a ranking is
+    judged by its cosines, as one of the dense route.
+    """
+    hits = ranking.hits
+    if route == Route.GRAPH:
+        best = hits[0].score
+        return route, np.array([math.log(max(h.score / best, 1e-6)) if best else 0.0 for h in hits])
+    if route in (Route.DENSE, Route.LEXICAL) or (ranking.candidates > depth >= len(hits)):
+        return route, np.array([hit.score for hit in hits])
+    return Route.DENSE, np.array([_cosine(hit) for hit in hits])
+
+
+def _cosine(hit: RankedHit) -> float:
+    sources = hit.sources if isinstance(hit, FusedHit) else ()
+    return next((own.score for own in sources if own.retriever == Route.DENSE), math.nan)
+
+
+class Evidence:
+    """What speaks for the passages of a ranking.
+
+    Attributes:
+        passages: (n, d) of `PASSAGE_EVIDENCE`.
+        answer: (d,) of `ANSWER_EVIDENCE`.
+    """
+
+    def __init__(self, question: str, scores: Float64, texts: Sequence[tuple[str, str]]) -> None:
+        """Compare words.
+
+        Args:
+            scores: (n,) of the route, NaN where it is not known.
+            texts: n titles and texts.
+        """
+        asked = set(content_terms(question))
+        wanted = list(map(forms, asked))
+        held = np.zeros((len(texts), len(wanted)), bool)
+        titles = np.full(len(texts), np.nan)
+        for row, (title, text) in enumerate(texts):
+            own = words(f"{title}\n{text}")
+            held[row] = [not own.isdisjoint(term) for term in wanted]
+            if called := set(content_terms(title)):
+                titles[row] = len(called & asked) / len(called)
+        share = held.mean(axis=1) if wanted else np.zeros(len(texts))
+        ranks = -np.log(np.arange(1.0, len(texts) + 1))
+        self.passages = np.column_stack([scores, ranks, share, titles])
+        together = float(held[:FIRST].any(axis=0).mean()) if wanted else 0.0
+        known = titles[:FIRST][~np.isnan(titles[:FIRST])]
+        best = known.max() if len(known) else np.nan
+        self.answer = np.array([scores[0], share[:FIRST].max(), together, best])
+
+
+def fingerprint(index: Mapping[str, str], settings: Settings) -> str:
+    """Digest of what scores depend on: the models of an index, and the settings of its arms."""
+    parts = [asdict(part) for part in (settings.lexical, settings.graph, settings.fusion)]
+    content = canonical_json([dict(index), *parts])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def load_relevance(folder: Path) -> RelevanceModel:
+    """The model of a folder.
+
+    Raises:
+        ModelFileError: It is missing or damaged.
+    """
+    path = folder / RELEVANCE
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        if content["format"] != FORMAT:
+            raise ModelFileError(
+                f"{path} has format {content['format']}; this build reads {FORMAT}. Fit it anew."
+            )
+        return RelevanceModel(
+            int(content["depth"]),
+            str(content["made_with"]),
+            *(_of_routes(content[part], names) for part, names in _PARTS.items()),
+        )
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror}.") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path} is damaged: {error!r}. Install it anew.") from error
+
+
+def relevance_json(model: RelevanceModel) -> str:
+    """The text of a model's file."""
+    content = {
+        "format": FORMAT,
+        "depth": model.depth,
+        "made_with": model.made_with,
+        "passages": {str(route): _json_of(own) for route, own in model.passages.items()},
+        "answers": {str(route): _json_of(own) for route, own in model.answers.items()},
+    }
+    return canonical_json(content, indent=1) + "\n"
+
+
+_PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
+
+
+def _of_routes(content: Mapping[str, Any], names: Sequence[str]) -> dict[Route, CurveSum]:
+    found = {Route(route): _curves(own, names) for route, own in content.items()}
+    if missing := set(Route) - {Route.AUTO} - set(found):
+        raise ValueError(f"no curves for {', '.join(sorted(missing))}")
+    return found
+
+
+def _curves(content: Mapping[str, Any], names: Sequence[str]) -> CurveSum:
+    curves = {
+        name: Curve(
+            np.array(content["curves"][name]["knots"], np.float64),
+            np.array(content["curves"][name]["values"], np.float64),
+            float(content["curves"][name]["unknown"]),
+        )
+        for name in names
+    }
+    return CurveSum(float(content["bias"]), curves)
+
+
+def _json_of(curves: CurveSum) -> dict[str, object]:
+    return {
+        "bias": curves.bias,
+        "curves": {
+            name: {
+                "knots": own.knots.tolist(),
+                "values": own.values.tolist(),
+                "unknown": own.unknown,
+            }
+            for name, own in curves.curves.items()
+        },
+    }

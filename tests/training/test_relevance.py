@@ -1,0 +1,134 @@
+"""Fitting relevance: questions with and without an answer, and what is made of their evidence."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import wye
+from router.relevance import FIRST, RELEVANCE, load_relevance
+from router.settings import load_settings
+from router.types import Route
+from training.relevance import (
+    KINDS,
+    ROUTES,
+    UNANSWERED,
+    Example,
+    Questions,
+    app,
+    fit_model,
+    gather,
+    load,
+    of_answers,
+    of_passages,
+    risk_table,
+    save,
+)
+
+TOWNS = ("Mostar", "Jajce", "Travnik", "Livno", "Konjic", "Bihac", "Tuzla", "Zenica")
+RIVERS = ("Volga", "Danube", "Ebro", "Tagus", "Loire", "Rhone", "Seine", "Oder")
+
+
+def dataset(folder: Path, name: str, places: tuple[str, ...], thing: str) -> str:
+    """A folder of documents and questions with its index, as DATASET=INDEX."""
+    folder = folder / name
+    (folder / "qrels").mkdir(parents=True)
+    texts = {place: f"{place} has a {thing} that {place} is known for." for place in places}
+    asked = [{"_id": f"q-{p}", "text": f"Which {thing} is {p} known for?"} for p in places]
+    told = [{"_id": place, "title": place, "text": text} for place, text in texts.items()]
+    for file, lines in (("corpus.jsonl", told), ("queries.jsonl", asked)):
+        (folder / file).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for split, own in (("train", places[:6]), ("dev", places[6:])):
+        rows = "".join(f"q-{place}\t{place}\t1\n" for place in own)
+        (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}")
+    with wye.create(folder / "index") as index:
+        index.add(wye.Document(place, place, text) for place, text in texts.items())
+    return f"{folder}={folder / 'index'}"
+
+
+def made(seed: int = 0) -> list[Example]:
+    """Examples whose evidence tells what has an answer, of three families."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for route in ROUTES:
+        for family in ("one", "other", "third"):
+            for number in range(60):
+                kind = KINDS[number % 3]
+                relevant = (rng.uniform(size=FIRST) < 0.3).astype(float) * (kind == "own")
+                passages = rng.normal(size=(FIRST, 4)) + 2 * relevant[:, None]
+                answer = rng.normal(size=4) + 2 * (kind == "own")
+                found.append(Example(route, family, kind, passages, relevant, answer))
+    return found
+
+
+def test_more_evidence_is_more_likely_and_families_that_were_left_out_are_told_apart() -> None:
+    model = fit_model(made(), 100, "made")
+    low, high = model.passages[Route.DENSE](np.array([[-1.0] * 4, [3.0] * 4]))
+    assert low < 0.1
+    assert high > 0.6
+    answers = of_answers([one for one in made() if one.route == Route.FUSION])
+    chances = answers.left_out()
+    assert chances[answers.outcomes == 1].mean() > 0.8
+    assert chances[answers.outcomes == 0].mean() < 0.2
+    assert "| 0.5 | " in risk_table(answers, chances)
+
+
+def test_every_family_counts_the_same() -> None:
+    examples = [one for one in made() if one.route == Route.DENSE]
+    found = of_passages([*examples, *(one for one in examples if one.family == "one")])
+    for family in ("one", "other", "third"):
+        weights = [
+            found.weights[(found.families == family) & (found.kinds == kind)].sum()
+            for kind in KINDS
+        ]
+        assert weights == pytest.approx([1.0, UNANSWERED, UNANSWERED])
+
+
+def test_examples_are_read_as_they_were_kept(tmp_path: Path) -> None:
+    kept = made()
+    save(kept, tmp_path / "kept.npz")
+    for one, other in zip(kept, load(tmp_path / "kept.npz"), strict=True):
+        assert (one.route, one.family, one.kind) == (other.route, other.family, other.kind)
+        for name in ("passages", "relevant", "answer"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+@pytest.mark.usefixtures("fake_models")
+def test_questions_are_asked_with_and_without_their_passages_and_elsewhere(tmp_path: Path) -> None:
+    pairs = [
+        dataset(tmp_path, "towns", TOWNS, "castle"),
+        dataset(tmp_path, "rivers", RIVERS, "bridge"),
+    ]
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    data = [Questions(pair, ("train", "dev")) for pair in pairs]
+    found = gather(load_settings(), data, scratch)
+    lexical = [one for one in found if one.route == Route.LEXICAL]
+    counts = {
+        (f, k): sum((o.family, o.kind) == (f, k) for o in lexical)
+        for f in ("towns", "rivers")
+        for k in KINDS
+    }
+    assert counts == dict.fromkeys(counts, 8)
+    for one in lexical:
+        assert one.relevant.sum() == (one.kind == "own")
+        assert (one.answer[1] == 1) == (one.kind == "own")
+    assert [*scratch.iterdir()] == []
+
+
+@pytest.mark.usefixtures("fake_models")
+def test_the_same_examples_give_the_same_model_to_the_byte(tmp_path: Path) -> None:
+    pair = dataset(tmp_path, "towns", TOWNS, "castle")
+    save(made(), tmp_path / "kept.npz")
+    out = tmp_path / "model"
+    written = []
+    for _ in range(2):
+        options = ["--out", str(out), "--examples", str(tmp_path / "kept.npz")]
+        done = CliRunner().invoke(app, [pair, *options])
+        assert done.exit_code == 0, done.output
+        written.append([(out / name).read_bytes() for name in (RELEVANCE, "CARD.md")])
+    assert written[0] == written[1]
+    assert set(load_relevance(out).answers) == set(ROUTES)
+    assert "| fusion | third |" in written[0][1].decode()

@@ -1,0 +1,79 @@
+"""Sums of curves that never fall, fitted to outcomes: the probabilities of `router.relevance`."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from backends.types import Float64
+from router.relevance import Curve, CurveSum
+from training.errors import FitError
+
+PIECES = 4
+"""Of a curve, with about as many examples in each."""
+RIDGE = 1e-3
+"""On the rise of each piece, so that rare evidence does not run off."""
+TAILS = 0.002
+"""Share of the examples beyond each end of a curve, where it is level."""
+
+
+def fit_curves(
+    evidence: Float64, outcomes: Float64, weights: Float64, names: Sequence[str]
+) -> CurveSum:
+    """The likeliest sum of curves: a logistic regression on pieces whose slopes are at least 0.
+
+    Args:
+        evidence: (n, d), NaN where there is none.
+        outcomes: (n,) of 0 and 1.
+        weights: (n,) of the examples, at least 0.
+        names: d, of the columns.
+
+    Raises:
+        FitError: All outcomes are the same.
+    """
+    if outcomes.min() == outcomes.max():
+        raise FitError("All outcomes are the same, so there is nothing to fit.")
+    knots = [_knots(column) for column in evidence.T]
+    parts = [_pieces(column, own) for column, own in zip(evidence.T, knots, strict=True)]
+    pieces, shares = np.hstack(parts), weights / weights.sum()
+
+    def loss(free: Float64) -> tuple[float, Float64]:
+        bias, rises = free[0], free[1:]
+        logits = pieces @ rises + bias
+        value = shares @ (np.logaddexp(0, logits) - outcomes * logits)
+        slope = shares * (expit(logits) - outcomes)
+        gradient = np.concatenate([[slope.sum()], pieces.T @ slope + RIDGE * rises])
+        return float(value + RIDGE * rises @ rises / 2), gradient
+
+    start = np.full(pieces.shape[1] + 1, 0.1)
+    bounds = [(None, None)] + [(0, None)] * pieces.shape[1]
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    free = np.round(found.x, 4)  # what further digits say is noise
+    curves, place = {}, 1
+    for name, own, part in zip(names, knots, parts, strict=True):
+        rises = free[place : place + part.shape[1]]
+        place += part.shape[1]
+        values = np.round(np.concatenate([[0.0], np.cumsum(rises)]), 4)
+        missing = np.round(np.average(part @ rises, weights=shares), 4)
+        curves[name] = Curve(own, values, float(missing))
+    return CurveSum(float(free[0]), curves)
+
+
+def _knots(column: Float64) -> Float64:
+    """Rising ends of the pieces."""
+    known = column[~np.isnan(column)]
+    if not len(known):
+        return np.array([0.0, 1.0])
+    places = np.linspace(TAILS, 1 - TAILS, PIECES + 1)
+    found = np.unique(np.round(np.quantile(known, places), 4))
+    return found if len(found) > 1 else np.array([found[0], found[0] + 1])
+
+
+def _pieces(column: Float64, knots: Float64) -> Float64:
+    """(n, pieces) how far the evidence has come in each piece, 0 to 1; unknown is the mean."""
+    low, high = knots[:-1], knots[1:]
+    found = (np.clip(column[:, None], low, high) - low) / (high - low)
+    unknown = np.isnan(column)
+    found[unknown] = found[~unknown].mean(axis=0) if (~unknown).any() else 0.0
+    return np.asarray(found, np.float64)

@@ -1,0 +1,378 @@
+"""`python -m training.relevance DATASET=INDEX … --out FOLDER`: fit and judge relevance.
+
+Every route answers the train and dev questions of each dataset three ways: from its index; from a
+copy of it that lacks the passages which are relevant to them, a half of the questions at a time;
+and those of other datasets from it. The corpus has an answer to the first only. `--test` asks the
+test splits as well, which nothing is fitted on.
+"""
+
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich import print as say
+from scipy.special import logit
+from sklearn.metrics import roc_auc_score
+
+from backends.files import write_atomically
+from backends.store.documents import Removal, remove
+from backends.types import Float64, Mask
+from router.relevance import (
+    ANSWER_EVIDENCE,
+    FIRST,
+    PASSAGE_EVIDENCE,
+    RELEVANCE,
+    CurveSum,
+    Evidence,
+    RelevanceModel,
+    fingerprint,
+    relevance_json,
+    scores_of,
+)
+from router.session import ModelCache, Session
+from router.settings import Settings, load_settings
+from router.types import Route
+from training.data.dataset import read_dataset
+from training.errors import FitError
+from training.fit.calibration import BINS, reliability
+from training.fit.curves import fit_curves
+from training.markdown import fill, table
+
+HITS = 10
+BATCH = 32
+ROUTES = tuple(route for route in Route if route != Route.AUTO)
+MEASURES = ("AUC", "ECE", "Brier")
+KINDS = ("own", "removed", "foreign")
+UNANSWERED = 0.5
+"""Weight of each kind of question without an answer beside the others, for one family."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What a route said to a question.
+
+    Attributes:
+        family: Dataset that the question comes from.
+        kind: One of `KINDS`; only "own" questions have an answer in the corpus.
+        passages: (m, d) evidence of the first hits.
+        relevant: (m,) 1 where the passage is relevant.
+        answer: (d,) evidence for an answer.
+    """
+
+    route: Route
+    family: str
+    kind: str
+    passages: Float64
+    relevant: Float64
+    answer: Float64
+
+
+class Questions:
+    """The questions of some splits of a dataset, with the index that answers them."""
+
+    def __init__(self, pair: str, splits: Sequence[str]) -> None:
+        """Read them.
+
+        Args:
+            pair: "DATASET=INDEX".
+
+        Raises:
+            DatasetError: The dataset cannot be read.
+        """
+        folder, _, index = pair.partition("=")
+        self.index = Path(index)
+        parts = [read_dataset(Path(folder), split) for split in splits]
+        self.texts = {q.id: q.text for part in parts for q in part.questions}
+        name = parts[0].name
+        self.families = {q.id: q.group or name for part in parts for q in part.questions}
+        self.gold = {
+            id_: frozenset(key for key, value in judged.items() if value > 0)
+            for part in parts
+            for id_, judged in part.judgements.items()
+        }
+
+    def half(self, which: int) -> list[str]:
+        """Ids of one half of the questions, by a hash of them."""
+        return [id_ for id_ in self.texts if zlib.crc32(id_.encode()) % 2 == which]
+
+
+def ask(  # noqa: PLR0917 - what is asked of whom, and as what
+    settings: Settings,
+    models: ModelCache,
+    index: Path,
+    asked: Questions,
+    ids: Sequence[str],
+    kind: str,
+) -> Iterator[Example]:
+    """What every route says to some questions."""
+    with Session.open(settings, index, models) as session:
+        for route in ROUTES:
+            for start in range(0, len(ids), BATCH):
+                part = ids[start : start + BATCH]
+                replies = session.gateway.search([asked.texts[id_] for id_ in part], route, HITS)
+                for id_, reply in zip(part, replies, strict=True):
+                    if not reply.ranking.hits:
+                        continue
+                    hits = [hit.id for hit in reply.ranking.hits]
+                    known, scores = scores_of(route, reply.ranking, settings.fusion.depth)
+                    texts = session.snapshot.texts(hits)
+                    found = Evidence(reply.question, scores, texts)
+                    gold = asked.gold[id_] if kind == "own" else frozenset[str]()
+                    relevant = np.array([float(hit in gold) for hit in hits])
+                    if known == route:
+                        yield Example(
+                            route, asked.families[id_], kind, found.passages, relevant, found.answer
+                        )
+
+
+def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list[Example]:
+    """Examples of all kinds from all datasets."""
+    found: list[Example] = []
+    with ModelCache() as models:
+        for own in data:
+            say(f"{own.index}: {len(own.texts)} questions")
+            found += ask(settings, models, own.index, own, list(own.texts), "own")
+            for which in (0, 1):
+                without = scratch / f"without-{which}"
+                shutil.copytree(own.index, without)
+                ids = own.half(which)
+                gone = sorted(set().union(*(own.gold[id_] for id_ in ids)))
+                remove(without, Removal(ids=tuple(gone)))
+                found += ask(settings, models, without, own, ids, "removed")
+                shutil.rmtree(without)
+            for other in data:
+                if set(other.families.values()).isdisjoint(own.families.values()):
+                    step = -(-len(other.texts) // len(own.texts))
+                    asked = list(other.texts)[::step]
+                    found += ask(settings, models, own.index, other, asked, "foreign")
+    return found
+
+
+def save(examples: Sequence[Example], path: Path) -> None:
+    """Keep examples in a file, which `load` reads."""
+    np.savez_compressed(
+        path,
+        route=np.array([one.route.value for one in examples]),
+        family=np.array([one.family for one in examples]),
+        kind=np.array([one.kind for one in examples]),
+        hits=np.array([len(one.relevant) for one in examples]),
+        passages=np.concatenate([one.passages for one in examples]),
+        relevant=np.concatenate([one.relevant for one in examples]),
+        answer=np.array([one.answer for one in examples]),
+    )
+
+
+def load(path: Path) -> list[Example]:
+    """Examples of a file that `save` wrote."""
+    with np.load(path) as kept:
+        parts = {name: kept[name] for name in kept.files}
+    ends = np.cumsum(parts["hits"])[:-1]
+    return [
+        Example(Route(str(route)), str(family), str(kind), passages, relevant, answer)
+        for route, family, kind, passages, relevant, answer in zip(
+            parts["route"],
+            parts["family"],
+            parts["kind"],
+            np.split(parts["passages"], ends),
+            np.split(parts["relevant"], ends),
+            parts["answer"],
+            strict=True,
+        )
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Examples of one route as arrays, of passages or of answers.
+
+    Attributes:
+        names: d, of the evidence.
+        evidence: (n, d).
+        outcomes: (n,) of 0 and 1.
+        weights: (n,); every family counts the same, and its kinds as `UNANSWERED` says.
+        families: (n,).
+        kinds: (n,).
+    """
+
+    names: tuple[str, ...]
+    evidence: Float64
+    outcomes: Float64
+    weights: Float64
+    families: NDArray[np.str_]
+    kinds: NDArray[np.str_]
+
+    def fit(self, rows: Mask | None = None) -> CurveSum:
+        """Curves for all of them, or for some."""
+        own = np.ones(len(self.outcomes), bool) if rows is None else rows
+        return fit_curves(self.evidence[own], self.outcomes[own], self.weights[own], self.names)
+
+    def left_out(self) -> Float64:
+        """(n,) probabilities, each from the curves of all other families."""
+        chances = np.empty(len(self.outcomes))
+        for family in np.unique(self.families):
+            rows = self.families == family
+            chances[rows] = self.fit(~rows)(self.evidence[rows])
+        return chances
+
+
+def of_passages(examples: Sequence[Example]) -> Columns:
+    """The first passages of every question."""
+    sizes = [len(one.relevant) for one in examples]
+    families = np.repeat([one.family for one in examples], sizes)
+    kinds = np.repeat([one.kind for one in examples], sizes)
+    return Columns(
+        PASSAGE_EVIDENCE,
+        np.concatenate([one.passages for one in examples]),
+        np.concatenate([one.relevant for one in examples]),
+        _weights(families, kinds),
+        families,
+        kinds,
+    )
+
+
+def of_answers(examples: Sequence[Example]) -> Columns:
+    """Every question, whether it has an answer."""
+    families = np.array([one.family for one in examples])
+    kinds = np.array([one.kind for one in examples])
+    return Columns(
+        ANSWER_EVIDENCE,
+        np.array([one.answer for one in examples]),
+        (kinds == "own").astype(np.float64),
+        _weights(families, kinds),
+        families,
+        kinds,
+    )
+
+
+def _weights(families: NDArray[np.str_], kinds: NDArray[np.str_]) -> Float64:
+    weights = np.zeros(len(families))
+    for family in np.unique(families):
+        for kind in KINDS:
+            rows = (families == family) & (kinds == kind)
+            weights[rows] = (1.0 if kind == "own" else UNANSWERED) / max(rows.sum(), 1)
+    return weights
+
+
+def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> RelevanceModel:
+    """The curves of every route.
+
+    Raises:
+        FitError: A route has no examples.
+    """
+    by_route = {route: [one for one in examples if one.route == route] for route in ROUTES}
+    if none := [route for route, own in by_route.items() if not own]:
+        raise FitError(
+            f"Nothing was found by {', '.join(none)} in lists of {depth}; take indexes with more "
+            "passages than that."
+        )
+    return RelevanceModel(
+        depth,
+        made_with,
+        {route: of_passages(own).fit() for route, own in by_route.items()},
+        {route: of_answers(own).fit() for route, own in by_route.items()},
+    )
+
+
+def quality(found: Columns, chances: Float64, rows: Mask) -> list[str]:
+    """Area under the curve, calibration error over groups of equal size, Brier score."""
+    outcomes, own = found.outcomes[rows].astype(np.int64), np.clip(chances[rows], 1e-9, 1 - 1e-9)
+    if not len(outcomes) or outcomes.min() == outcomes.max():
+        return ["-"] * 3
+    told = reliability(logit(own), outcomes)
+    return [f"{roc_auc_score(outcomes, own):.3f}", f"{told.ece_mass:.3f}", f"{told.brier:.3f}"]
+
+
+def passage_table(examples: Sequence[Example]) -> str:
+    """How good the probabilities of passages are, by route and family, each family left out."""
+    rows = []
+    for route in ROUTES:
+        found = of_passages([one for one in examples if one.route == route])
+        chances, own = found.left_out(), found.kinds == "own"
+        for family in np.unique(found.families):
+            there = found.families == family
+            answered = quality(found, chances, there & own)
+            rows.append([route.value, family, *quality(found, chances, there), *answered])
+    header = ["route", "family", *MEASURES, *(f"{name}, with an answer" for name in MEASURES)]
+    return table(header, rows, 2)
+
+
+def answer_table(examples: Sequence[Example]) -> str:
+    """The same of answers; then the area against each kind of question without an answer."""
+    rows = []
+    for route in ROUTES:
+        found = of_answers([one for one in examples if one.route == route])
+        chances = found.left_out()
+        for family in np.unique(found.families):
+            there = found.families == family
+            areas = [
+                quality(found, chances, there & np.isin(found.kinds, ["own", kind]))[0]
+                for kind in KINDS[1:]
+            ]
+            rows.append([route.value, family, *quality(found, chances, there), *areas])
+    header = ["route", "family", *MEASURES, *(f"AUC, {kind}" for kind in KINDS[1:])]
+    return table(header, rows, 2)
+
+
+def risk_table(found: Columns, chances: Float64) -> str:
+    """What share of the questions with and without an answer is answered, by threshold."""
+    own, rows = found.outcomes == 1, []
+    for least in (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
+        given = chances >= least
+        shares = [given[own].mean(), given[~own].mean(), own[given].mean()]
+        rows.append([f"{least:g}", *(f"{share:.3f}" for share in shares)])
+    return table(["abstain_below", "of those with", "of those without", "right to"], rows)
+
+
+app = typer.Typer()
+
+
+@app.command()
+def main(
+    pairs: Annotated[list[str], typer.Argument(help="DATASET=INDEX.", metavar="DATASET=INDEX")],
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder of the model.")],
+    examples: Annotated[
+        Path | None, typer.Option(help="Keep what routes said here, or take it from here.")
+    ] = None,
+) -> None:
+    """Fit relevance and answerability, and write them with a card."""
+    settings = load_settings()
+    data = [Questions(pair, ("train", "dev")) for pair in pairs]
+    if examples is not None and examples.exists():
+        found = load(examples)
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            found = gather(settings, data, Path(scratch))
+        if examples is not None:
+            save(found, examples)
+    with Session.open(settings, data[0].index) as session:
+        made_with = fingerprint(session.index.fingerprint, settings)
+    model = fit_model(found, settings.fusion.depth, made_with)
+    fusion = of_answers([one for one in found if one.route == Route.FUSION])
+    text = fill(
+        "relevance.md",
+        name=out.name,
+        first=FIRST,
+        depth=model.depth,
+        made_with=made_with,
+        bins=BINS,
+        families=", ".join(sorted({one.family for one in found})),
+        passages=passage_table(found),
+        answers=answer_table(found),
+        risks=risk_table(fusion, fusion.left_out()),
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    for name, content in ((RELEVANCE, relevance_json(model)), ("CARD.md", text)):
+        with write_atomically(out / name) as file:
+            file.write(content.encode())
+    say(text)
+
+
+if __name__ == "__main__":
+    app()
