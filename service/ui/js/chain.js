@@ -88,10 +88,11 @@ export function sentencesOf(steps) {
   return found;
 }
 
-export function chainCard({ steps, passages, degraded }) {
+export function chainCard({ steps, passages, arms, degraded }) {
   const late = degraded.split("; ").filter((note) => note.startsWith("steps: "));
   if (!steps.length && !late.length) return card("Steps", el("p", { id: "no-steps" }, "Nothing in this question can be asked for by itself; fusion answered it."));
-  const titles = new Map(passages.map((passage) => [passage.id, passage.title || passage.id]));
+  const known = [...passages, ...Object.values(arms).flatMap((arm) => arm.hits ?? [])];
+  const titles = new Map(known.map(({ id, title }) => [id, title || id]));
   const shown = drawingOf(steps, titles);
   const label = "What was searched for, the sentences that gave names, and the names";
   return card(
