@@ -273,6 +273,7 @@ class Index:
         max_latency_ms: float | None = None,
         min_relevance: float = 0.0,
         explain: bool = False,
+        point: str = "",
     ) -> Hits:
         """Find passages for a question.
 
@@ -286,6 +287,8 @@ class Index:
                 one after it.
             min_relevance: Leave out hits that are less likely to be relevant, 0 to 1.
             explain: Whether to say how route and ranking came about.
+            point: Operating point of the router: "quality", "balanced" or "fast"; "" for the
+                thresholds in use.
 
         Raises:
             Error: An empty question, an unknown route, a filter that is not well formed, or models
@@ -299,6 +302,7 @@ class Index:
             max_latency_ms=max_latency_ms,
             min_relevance=min_relevance,
             explain=explain,
+            point=point,
         )[0]
 
     @_errors()
@@ -312,6 +316,7 @@ class Index:
         max_latency_ms: float | None = None,
         min_relevance: float = 0.0,
         explain: bool = False,
+        point: str = "",
     ) -> list[Hits]:
         """The same for several questions at once: the same hits, in less time."""
         replies = self._session.gateway.search(
@@ -322,20 +327,28 @@ class Index:
             max_latency_ms=max_latency_ms,
             min_relevance=min_relevance,
             explain=explain,
+            point=point,
         )
         ids = {hit.id for reply in replies for hit in reply.ranking.hits}
         passages = self._session.passages(sorted(ids)) if ids else {}
         return [_hits(reply, passages, explain=explain) for reply in replies]
 
     def route(
-        self, question: str, *, max_latency_ms: float | None = None, explain: bool = True
+        self,
+        question: str,
+        *,
+        max_latency_ms: float | None = None,
+        explain: bool = True,
+        point: str = "",
     ) -> Decision:
         """Which route `search` would take, and what each feature of the question adds to its score.
 
         Raises:
             Error: An empty question, or a router that is missing.
         """
-        return self.route_many([question], max_latency_ms=max_latency_ms, explain=explain)[0]
+        return self.route_many(
+            [question], max_latency_ms=max_latency_ms, explain=explain, point=point
+        )[0]
 
     @_errors()
     def route_many(
@@ -344,10 +357,11 @@ class Index:
         *,
         max_latency_ms: float | None = None,
         explain: bool = True,
+        point: str = "",
     ) -> list[Decision]:
         """The same for several questions at once."""
         return self._session.gateway.decide(
-            questions, max_latency_ms=max_latency_ms, explain=explain
+            questions, max_latency_ms=max_latency_ms, explain=explain, point=point
         )
 
     @_errors()

@@ -11,11 +11,13 @@ import unicodedata
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from scipy import sparse
 
+from backends.coverage import WordCoverage, bits
 from backends.numerics import RequestError, ragged, rank_rows, require_k, require_mask
 from backends.types import Float32, Int32, Int64, Mask, Query, Ranking
 from backends.words import Words
@@ -179,6 +181,40 @@ class LexicalRetriever:
             return Ranking(self.name, (), 0, NO_TERM)
         rows = np.flatnonzero(matching if allowed is None else matching & allowed)
         return rank_rows(self.name, self.ids, scores, rows, k)
+
+    def words_in(
+        self, text: str, rows: Sequence[int], titles: Sequence[str]
+    ) -> tuple[WordCoverage, ...]:
+        """The content words of a question among a few passages.
+
+        Args:
+            rows: Of the passages.
+            titles: Of the same passages.
+        """
+        starts = self._starts
+        texts = [frozenset(self._terms[starts[row] : starts[row + 1]].tolist()) for row in rows]
+        heads = [frozenset(terms(title)) for title in titles]
+        found = []
+        for word in content_terms(text):
+            number = self._words.find(word)
+            in_titles, in_texts = (
+                bits([word in h for h in heads]),
+                bits([number in t for t in texts]),
+            )
+            found.append(WordCoverage(word, self._idf(number), in_titles, in_texts))
+        return tuple(found)
+
+    @cached_property
+    def _starts(self) -> Int64:
+        """(n + 1,) where the terms of each passage begin."""
+        return np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
+
+    def _idf(self, number: int) -> float:
+        """Inverse document frequency of a term by its number; -1 for one that is nowhere."""
+        column = int(self._columns[number]) if 0 <= number < len(self._columns) else -1
+        starts = self._weights.indptr
+        passages = int(starts[column + 1] - starts[column]) if column >= 0 else 0
+        return math.log(1 + (len(self.ids) - passages + 0.5) / (passages + 0.5))
 
     def _read(self, texts: Iterable[str]) -> tuple[Int32, Int32]:
         """Numbers of the terms of texts, new terms taking the next number, and how many of each."""

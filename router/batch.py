@@ -7,14 +7,19 @@ from typing import Protocol
 
 import numpy as np
 
+from backends.coverage import Coverage, NameCoverage, WordCoverage
 from backends.trigraph.explanation import Explanation
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float32, Float64, Mask, Query, Ranking, Retriever
 from featurizer.registry import FEATURE_NAMES
+from router.fusion import FusionSettings, fuse_text
 from router.query_performance import CHEAP_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS, signals
 from router.reading import QuestionReading
 from router.steps import Passages
+from router.text_evidence import SCORED, SEEN, TEXT_SIGNALS
 from router.types import ArmResults, Route
+
+_TEXT = (Route.DENSE, Route.LEXICAL)
 
 
 class TextArm(Retriever, Protocol):
@@ -39,6 +44,10 @@ class GraphBatch(Protocol):
 
     def seeds(self, place: int) -> tuple[SeedStats, ...]:
         """Where a question's walk starts, known without walking."""
+        ...
+
+    def names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
+        """The names that stand in the words of a question, among a few passages."""
         ...
 
     def search(
@@ -105,6 +114,10 @@ class Arms(Protocol):
         """The passages that a metadata filter lets through."""
         ...
 
+    def words_in(self, text: str, ids: Sequence[str]) -> tuple[WordCoverage, ...]:
+        """The content words of a question among a few passages."""
+        ...
+
 
 class Batch:
     """Questions on their way through one version of an index.
@@ -122,11 +135,13 @@ class Batch:
         reading: QuestionReading,
         filter_: object | None,
         ahead: Sequence[Route] = (),
+        fusion: FusionSettings | None = None,
     ) -> None:
         """Nothing is read or searched yet.
 
         Args:
             ahead: Arms that are likely to be asked in the end.
+            fusion: How the text arms' lists become one; None for the defaults.
 
         Raises:
             FilterError: The filter is not well formed.
@@ -136,6 +151,9 @@ class Batch:
         self._allowed = arms.allowed(filter_)
         # The graph's prior is made of similarities.
         self._ahead = {*ahead, *([Route.DENSE] if Route.GRAPH in ahead else [])}
+        self._fusion = fusion or FusionSettings()
+        self._texts: dict[int, tuple[int, Ranking]] = {}
+        self._covered: dict[int, Coverage] = {}
         self._graph: GraphBatch | None = None
         self._starts: dict[int, tuple[SeedStats, ...]] = {}
         self._rankings: dict[Route, dict[int, tuple[int, Ranking]]] = {}
@@ -152,13 +170,12 @@ class Batch:
             self.reading.find_mentions(places, self._arms.graph.needs_vector)
 
     def columns(
-        self, places: Sequence[int], names: Sequence[str], depth: int, *, trees: bool = False
+        self, places: Sequence[int], names: Sequence[str], *, trees: bool = False
     ) -> Float64:
         """(len(places), len(NAMES)) what a router looks at, NaN for what it has not asked for.
 
         Args:
             names: Columns that it looks at next.
-            depth: Hits of the dense list, if that is looked at.
             trees: Whether trees of questions that are parsed are wanted as well.
         """
         wanted = frozenset(names)
@@ -168,13 +185,41 @@ class Batch:
             self._read(places, tokens=True, vectors=bool(own or self._ahead))
         features = self.reading.features(places, syntax, trees=trees)
         if own:
-            arms = () if wanted.isdisjoint(DENSE_SIGNALS) else (Route.DENSE,)
+            covered = not wanted.isdisjoint(TEXT_SIGNALS)
+            arms = _TEXT if covered else () if wanted.isdisjoint(DENSE_SIGNALS) else (Route.DENSE,)
             seeds = not wanted.isdisjoint(SEED_SIGNALS)
-            evidence = self.results(arms, places, depth, seeds=seeds)
+            evidence = self.results(arms, places, self._fusion.depth, seeds=seeds)
+            if covered:
+                coverage = self.coverage(places)
+                evidence = list(map(with_coverage, evidence, coverage))
             columns = [CHEAP_SIGNALS.index(name) for name in own]
             with self.stage("routing", places):
                 self._signals[np.ix_(places, columns)] = signals(evidence, own)
         return np.concatenate([features, self._signals[places]], axis=1)
+
+    def hybrid(self, places: Sequence[int], k: int) -> list[Ranking]:
+        """The text arms' lists as one, for some of the questions."""
+        missing = [place for place in places if self._texts.get(place, (0,))[0] < k]
+        if missing:
+            results = self.results(_TEXT, missing, max(k, self._fusion.depth))
+            with self.stage("fusing", missing):
+                found = fuse_text(results, self._fusion, k)
+            self._texts.update((p, (k, one)) for p, one in zip(missing, found, strict=True))
+        return [_cut(self._texts[place][1], k) for place in places]
+
+    def coverage(self, places: Sequence[int]) -> list[Coverage]:
+        """What the first passages of the text arms hold of some of the questions."""
+        missing = [place for place in places if place not in self._covered]
+        rankings = self.hybrid(missing, SCORED)
+        with self.stage("routing", missing):
+            for place, ranking in zip(missing, rankings, strict=True):
+                ids = [hit.id for hit in ranking.hits[:SEEN]]
+                self._covered[place] = Coverage(
+                    tuple(hit.score for hit in ranking.hits[:SCORED]),
+                    self._arms.words_in(self.reading.questions[place], ids),
+                    self._on_graph.names_in(place, ids),
+                )
+        return [self._covered[place] for place in places]
 
     def seeds(self, places: Sequence[int]) -> list[tuple[SeedStats, ...]]:
         """Where the graph's walk starts for some of the questions, known without walking."""
@@ -269,6 +314,11 @@ class Batch:
         if all(place in kept for place in places):
             return [retriever.rank(kept[place], depth, self._allowed) for place in places]
         return retriever.search([queries[place] for place in places], depth, self._allowed)
+
+
+def with_coverage(results: ArmResults, coverage: Coverage) -> ArmResults:
+    """The same with what the first passages of the text arms hold of the question."""
+    return replace(results, coverage=coverage)
 
 
 def _cut(ranking: Ranking, depth: int) -> Ranking:

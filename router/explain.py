@@ -10,8 +10,9 @@ import numpy as np
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64
 from router.policy import SCORE, decide
-from router.query_performance import DENSE_SIGNALS, SEED_SIGNALS
+from router.query_performance import CHEAP_SIGNALS, SEED_SIGNALS
 from router.scorer import Floats, Scorer
+from router.text_evidence import NAME_SIGNALS, QUESTION_SIGNALS
 from router.types import BASELINE, Change, Contribution, Decision, Route, Thresholds
 
 POINTS = 8
@@ -35,6 +36,10 @@ class Scored(Protocol):
 
     def gradients(self, inputs: Floats) -> Floats:
         """Gradients of the calibrated logit at (p, d) points."""
+        ...
+
+    def along_paths(self, inputs: Float64) -> Float64:
+        """(d,) what each feature adds to the calibrated logit in members without a gradient."""
         ...
 
 
@@ -64,6 +69,7 @@ class Explainer:
         """
         self._scorer = scorer
         self._baseline = float(scorer.calibrated(scorer.raw(np.zeros((1, width))))[0])
+        self._average = scorer.along_paths(np.zeros(width))
 
     @classmethod
     def of(cls, scorer: Scorer) -> "Explainer":
@@ -76,7 +82,8 @@ class Explainer:
         value_i = x_i · ∫ ∂logit/∂x_i(tx) dt over t from 0 to 1, with x the z-scores, so that the
         mean is the origin. The integral is a Gauss-Legendre sum in single precision. What it misses
         of logit - baseline is returned as `residual` and shared out in proportion to |value_i|, so
-        that a feature that says nothing is still given nothing.
+        that a feature that says nothing is still given nothing. Trees have no gradient; what a
+        feature adds in them is what its splits do on the way down, less the same at the mean.
 
         Source: Sundararajan, Taly and Yan (ICML 2017), equation 1; completeness is their
         proposition 1.
@@ -87,7 +94,7 @@ class Explainer:
         """
         points = _PATH * inputs.astype(np.float32)
         slopes = _SHARES @ self._scorer.gradients(points)
-        values: Float64 = inputs * slopes
+        values: Float64 = inputs * slopes + self._scorer.along_paths(inputs) - self._average
         residual = logit - self._baseline - math.fsum(values)
         sizes = np.abs(values)
         total = float(sizes.sum())
@@ -173,17 +180,20 @@ _COUNTS = (
 Group = Literal["names", "passages", "build"]
 GROUPS: Mapping[Group, str] = {
     "names": "what it names",
-    "passages": "how near the passages are",
+    "passages": "what the first passages hold",
     "build": "how it is built",
 }
 """What features are about."""
 
 
+_PASSAGES = frozenset(CHEAP_SIGNALS) - frozenset(SEED_SIGNALS) - NAME_SIGNALS - QUESTION_SIGNALS
+
+
 def group_of(feature: str) -> Group:
     """Which of the `GROUPS` a feature belongs to."""
-    if feature in SEED_SIGNALS:
+    if feature in SEED_SIGNALS or feature in NAME_SIGNALS:
         return "names"
-    return "passages" if feature in DENSE_SIGNALS else "build"
+    return "passages" if feature in _PASSAGES else "build"
 
 
 def summary(decision: Decision, seeds: Sequence[SeedStats] | None = None) -> str:

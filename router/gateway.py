@@ -10,10 +10,10 @@ from backends.types import Float64, Ranking
 from featurizer.analyser import Analyser
 from featurizer.plan import Plan
 from featurizer.spacy_parser import token_count
-from router.batch import Arms, Batch
+from router.batch import Arms, Batch, with_coverage
 from router.errors import ModelFileError, QuestionError
 from router.explain import summary
-from router.fusion import FusionSettings, fuse_all, fuse_text, lists_of
+from router.fusion import FusionSettings, fuse_all, lists_of
 from router.model import RoutingModel
 from router.query_performance import without_corpus
 from router.reading import QuestionReading
@@ -22,8 +22,6 @@ from router.steps import InnerResult, Passages, PlannedQuestion, Stepped, StepSe
 from router.types import ARMS, Decision, Reply, Route, TimedArmResults
 
 EMPTY_INDEX = "the index is empty"
-SEEN = 5
-"""Hits of the dense list that a router looks at."""
 LONGEST_STEPPED = 40
 """Tokens of a question that is taken apart, since its length is that of up to 24 searches."""
 NO_RELEVANCE = (
@@ -85,6 +83,7 @@ class Gateway:
         max_latency_ms: float | None = None,
         min_relevance: float = 0.0,
         explain: bool = False,
+        point: str = "",
     ) -> list[Reply]:
         """Answer questions, in order.
 
@@ -98,6 +97,7 @@ class Gateway:
             min_relevance: Leave out hits that are less likely to be relevant, 0 to 1.
             explain: Whether to say how the router came to its choice, how the graph arm came to
                 its ranking where it is run, and which sentences gave the names of steps.
+            point: Operating point of the router, such as "fast"; "" for the thresholds in use.
 
         Raises:
             QuestionError: A question is empty, k is below 1, or relevance is asked for where none
@@ -105,7 +105,7 @@ class Gateway:
             FusionError: Every list to fuse weighs 0.
             FilterError: The filter is not well formed.
             ModelFileError: The router is needed, and missing or made for other features.
-            PolicyError: A latency that no route can be held to.
+            PolicyError: A latency that no route can be held to, or no such operating point.
         """
         check(questions, k)
         if not questions:
@@ -126,13 +126,13 @@ class Gateway:
             reading = QuestionReading(part, self._reader)
             decisions: list[Decision] = []
             if route == Route.AUTO:
-                batch = Batch(arms, reading, filter, self._fusion.arms())
-                depth = max(k, self._fusion.depth)
+                batch = Batch(arms, reading, filter, self._fusion.arms(), self._fusion)
                 decisions = self._decide(
-                    batch, max_latency_ms=max_latency_ms, explain=explain, depth=depth
+                    batch, max_latency_ms=max_latency_ms, explain=explain, point=point
                 )
             else:
-                batch = Batch(arms, reading, filter, lists_of(route, self._fusion))
+                ahead = lists_of(route, self._fusion)
+                batch = Batch(arms, reading, filter, ahead, self._fusion)
             chosen = [decision.route for decision in decisions] or [route] * len(part)
             scores = [decision.score for decision in decisions] or [None] * len(part)
             wanted = max(k, FIRST) if self._relevance else k
@@ -177,6 +177,7 @@ class Gateway:
         *,
         max_latency_ms: float | None = None,
         explain: bool = False,
+        point: str = "",
     ) -> list[Decision]:
         """Which route `search` would take for each question with `Route.AUTO`, without taking it.
 
@@ -196,9 +197,10 @@ class Gateway:
             decision
             for part in in_parts(questions, len(arms))
             for decision in self._decide(
-                Batch(arms, QuestionReading(part, self._reader), filter),
+                Batch(arms, QuestionReading(part, self._reader), filter, (), self._fusion),
                 max_latency_ms=max_latency_ms,
                 explain=explain,
+                point=point,
             )
         ]
 
@@ -227,30 +229,33 @@ class Gateway:
         found: list[TimedArmResults] = []
         for part in in_parts(questions, len(arms)):
             reading, places = QuestionReading(part, self._reader), range(len(part))
-            batch = Batch(arms, reading, filter, ARMS)
+            batch = Batch(arms, reading, filter, ARMS, self._fusion)
             reading.parse(places, tokens=True)  # once, for mentions and for plans
             reading.encode()
             stepped = self._take_steps(arms, batch, filter, depth, lambda: False)
-            results = batch.results(ARMS, places, depth)
+            coverage = batch.coverage(places)
+            results = list(map(with_coverage, batch.results(ARMS, places, depth), coverage))
             steps = [one.ranking if one.searches else None for one in stepped]
             found += map(TimedArmResults, results, reading.seconds, steps)
         return found
 
     def _decide(
-        self, batch: Batch, *, max_latency_ms: float | None, explain: bool, depth: int = SEEN
+        self, batch: Batch, *, max_latency_ms: float | None, explain: bool, point: str
     ) -> list[Decision]:
-        depth = max(depth, SEEN)
         decisions = _in_steps(
-            self._model(),
+            self._model().at(point) if point else self._model(),
             batch.reading,
-            lambda places, names: batch.columns(places, names, depth, trees=explain),
+            lambda places, names: batch.columns(places, names, trees=explain),
             max_latency_ms=max_latency_ms,
             explain=explain,
         )
         if not explain:
             return decisions
+        places = range(len(decisions))
+        batch.reading.plans(places)
+        seeds = batch.seeds(places) if self._model().asks_corpus else [None] * len(decisions)
         return [
-            _in_words(decision, batch.reading, place, batch.known_seeds(place))
+            _in_words(decision, batch.reading, place, seeds[place])
             for place, decision in enumerate(decisions)
         ]
 
@@ -326,15 +331,14 @@ class Gateway:
             places = [place for place, own in enumerate(chosen) if own == route]
             if route in ARMS:
                 rankings = batch.search(route, places, k)
+            elif route == Route.HYBRID:
+                rankings = batch.hybrid(places, k)
             else:
                 depth = max(k, self._fusion.depth)
                 results = batch.results(lists, places, depth)
                 with batch.stage("fusing", places):
-                    if route == Route.HYBRID:
-                        rankings = fuse_text(results, self._fusion, k)
-                    else:
-                        known = [scores[place] for place in places]
-                        rankings = fuse_all(results, self._fusion, known, k)
+                    known = [scores[place] for place in places]
+                    rankings = fuse_all(results, self._fusion, known, k)
             found.update(zip(places, rankings, strict=True))
         return [found[place] for place in range(len(chosen))]
 
@@ -388,6 +392,7 @@ def decide_without_index(
     *,
     max_latency_ms: float | None = None,
     explain: bool = False,
+    point: str = "",
 ) -> list[Decision]:
     """Which route each question takes, by a router that looks at nothing but the question.
 
@@ -404,7 +409,7 @@ def decide_without_index(
         )
     reading = QuestionReading(questions, lambda: analyser)
     decisions = _in_steps(
-        model,
+        model.at(point) if point else model,
         reading,
         lambda places, names: without_corpus(reading.features(places, names, trees=explain)),
         max_latency_ms=max_latency_ms,
@@ -412,6 +417,7 @@ def decide_without_index(
     )
     if not explain:
         return decisions
+    reading.plans(range(len(questions)))
     return [_in_words(decision, reading, place, None) for place, decision in enumerate(decisions)]
 
 

@@ -4,11 +4,13 @@ from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from backends.types import Float64
 from router.explain import Explainer, contributions, nearest_change
-from router.policy import Budget, Policy, decide
+from router.policy import SCORE, UNFAMILIAR, Budget, Choice, Policy, decide
 from router.query_performance import asks_corpus
-from router.scorer import Scorer, to_scores
+from router.scorer import UNKNOWN, Scorer, to_scores
 from router.types import Decision, Route
 
 
@@ -47,6 +49,16 @@ class RoutingModel:
         changed.policy = policy
         return changed
 
+    def at(self, point: str) -> "RoutingModel":
+        """The same scorer at an operating point of its policy; "" for the thresholds in use.
+
+        Raises:
+            PolicyError: There is no such point.
+        """
+        if not point:
+            return self
+        return self.with_policy(replace(self.policy, thresholds=self.policy.at(point)))
+
     def decide_early(
         self, features: Float64, *, max_latency_ms: float | None = None, explain: bool = False
     ) -> list[Decision | None]:
@@ -82,12 +94,15 @@ class RoutingModel:
         budget = None if max_latency_ms is None else Budget(max_latency_ms, policy.latency_ms)
         scorer, thresholds = self.scorer, policy.thresholds
         inputs = scorer.inputs(features)
-        logits = scorer.calibrated(scorer.raw(inputs))
+        known = scorer.knows(inputs)
+        logits = np.where(known, scorer.calibrated(scorer.raw(inputs)), UNKNOWN)
         scores = to_scores(logits)
         decisions: list[Decision] = []
         for row in range(len(features)):
             logit, score = float(logits[row]), float(scores[row])
             choice = decide(score, thresholds, simple=policy.simple, forced=forced, budget=budget)
+            if choice.reason == SCORE and not known[row]:
+                choice = Choice(Route.FUSION, UNFAMILIAR)
             decision = Decision(
                 choice.route,
                 score,
@@ -97,7 +112,7 @@ class RoutingModel:
                 self.name,
                 simple=policy.simple,
             )
-            if explain:
+            if explain and known[row]:
                 attribution = self._explainer.attribute(inputs[row], logit)
                 shown = features[row][scorer.columns]
                 decision = replace(

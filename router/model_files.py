@@ -25,7 +25,7 @@ from router.errors import FeatureError, ModelFileError, PolicyError
 from router.model import RoutingModel
 from router.policy import Policy
 from router.query_performance import asks_corpus
-from router.scorer import KINDS, Floats, Member, Scorer, Standard, columns_of
+from router.scorer import KINDS, Familiarity, Floats, Member, Scorer, Standard, Trees, columns_of
 from router.types import Route, Thresholds
 
 FORMAT = 1
@@ -35,6 +35,7 @@ MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
 THRESHOLDS = "thresholds.json"
 CARD = "CARD.md"
+PRECISION, LIMIT = "familiarity.precision", "familiarity.limit"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"v([1-9]\d*)")
@@ -153,6 +154,7 @@ def load_router(folder: Path, *, schema_id: str, names: Sequence[str]) -> Routin
         members=_members(content[WEIGHTS], manifest, folder / WEIGHTS),
         temperature=manifest.temperature,
         bias=manifest.bias,
+        familiarity=_familiarity(content[WEIGHTS], manifest, folder / WEIGHTS),
     )
     policy = _parse_policy(content[THRESHOLDS], folder / THRESHOLDS)
     return RoutingModel(manifest.title, scorer, policy, folder)
@@ -253,6 +255,7 @@ def _policy_text(policy: Policy, notes: Mapping[str, Any]) -> bytes:
             "high": policy.thresholds.high,
             "simple": str(policy.simple),
             "latency_ms": {str(route): ms for route, ms in policy.latency_ms.items()},
+            "points": {name: [one.low, one.high] for name, one in policy.points.items()},
             "notes": notes,
         }
     )
@@ -261,11 +264,13 @@ def _policy_text(policy: Policy, notes: Mapping[str, Any]) -> bytes:
 def _parse_policy(data: bytes, path: Path) -> Policy:
     content = _parse(data, path)
     try:
+        points = content.get("points", {})
         return Policy(
             Thresholds(float(content["low"]), float(content["high"])),
             Route(content["simple"]),
             {Route(name): float(ms) for name, ms in content["latency_ms"].items()},
             str(content.get("router") or ""),
+            {name: Thresholds(*map(float, pair)) for name, pair in points.items()},
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelFileError(
@@ -343,9 +348,23 @@ def _members(data: bytes, manifest: Manifest, path: Path) -> tuple[Member, ...]:
         raise ModelFileError(
             f"'{path}' does not hold the weights of its manifest ({error}); retrain."
         ) from None
-    if any(member.width != len(manifest.features) for member in members):
+    count = len(manifest.features)
+    if any(
+        member.width > count or (member.width < count and not isinstance(member, Trees))
+        for member in members
+    ):
         raise ModelFileError(f"'{path}' holds weights for another number of features; retrain.")
     return members
+
+
+def _familiarity(data: bytes, manifest: Manifest, path: Path) -> Familiarity | None:
+    tensors, count = load_tensors(data), len(manifest.features)
+    if PRECISION not in tensors:
+        return None
+    precision, limit = tensors[PRECISION], tensors.get(LIMIT, np.zeros(0))
+    if precision.shape != (count, count) or limit.shape != (1,):
+        raise ModelFileError(f"'{path}' tells what is familiar by other features; retrain.")
+    return Familiarity(precision, float(limit[0]))
 
 
 def _of_member(tensors: Mapping[str, Floats], prefix: str) -> dict[str, Floats]:
@@ -364,6 +383,9 @@ def _written(target: Path, router: TrainedRouter, name: str) -> bool:
         for place, member in enumerate(scorer.members)
         for tensor, values in member.tensors.items()
     }
+    if scorer.familiarity is not None:
+        tensors[PRECISION] = np.ascontiguousarray(scorer.familiarity.precision)
+        tensors[LIMIT] = np.array([scorer.familiarity.limit])
     content = {
         WEIGHTS: save_tensors(tensors),
         THRESHOLDS: _policy_text(router.policy, router.notes),

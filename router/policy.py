@@ -11,6 +11,7 @@ from router.types import Route, Thresholds
 
 SCORE = "score"
 FORCED = "forced"
+UNFAMILIAR = "unfamiliar: unlike the questions that the router learned from"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +41,30 @@ class Policy:
             no budget can be held to.
         router: Name and version of the router whose scores it is for, "name/v1"; empty where
             nobody said.
+        points: Further thresholds by name, for who would rather have better or faster answers.
     """
 
     thresholds: Thresholds
     simple: Route = Route.DENSE
     latency_ms: Mapping[Route, float] = field(default_factory=dict)
     router: str = ""
+    points: Mapping[str, Thresholds] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         routes(self.simple)
+
+    def at(self, point: str) -> Thresholds:
+        """The thresholds of an operating point; "" for those in use.
+
+        Raises:
+            PolicyError: There is no such point.
+        """
+        if not point:
+            return self.thresholds
+        if point not in self.points:
+            known = ", ".join(self.points) or "none; `wye train` solves some"
+            raise PolicyError(f"There is no operating point '{point}'; this router has {known}.")
+        return self.points[point]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +72,7 @@ class Choice:
     """A route and why.
 
     Attributes:
-        reason: "score", "forced", or "budget: …" in words.
+        reason: "score", "forced", "unfamiliar: …" or "budget: …" in words.
     """
 
     route: Route

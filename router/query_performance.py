@@ -1,8 +1,9 @@
 """What the arms say about a question before anyone has judged their answers, as numbers.
 
 The corpus group of features. None depends on the size of the corpus or on an arm's own scale, so
-that what is learned from them on one corpus means the same on another. Those of seeds and of the
-dense list are known before the graph is walked; the others need every arm.
+that what is learned from them on one corpus means the same on another. Those of the text arms
+(`router.text_evidence`) need no parse; those of seeds and of the dense list are known before the
+graph is walked; the others need every arm.
 """
 
 import hashlib
@@ -16,11 +17,12 @@ from backends.lexical import content_terms
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Query, Ranking
 from featurizer import registry as featurizer
-from featurizer.registry import FEATURE_NAMES
+from featurizer.registry import FEATURE_NAMES, TREE_FEATURES
+from router.text_evidence import TEXT_MEANINGS, TEXT_SIGNALS, text_signals
 from router.types import ArmResults, Route
 
 _NOTHING = Ranking("", ())
-SIGNALS_VERSION = 1
+SIGNALS_VERSION = 2
 """Raised when the value of some signal changes."""
 LEAST_SHARE = 1e-6
 """Of the best passage's mass: less counts as so much."""
@@ -51,8 +53,10 @@ AGREEMENT_SIGNALS = (
     "graph_best_in_lexical",
     "dense_best_in_graph",
 )
-CHEAP_SIGNALS = SEED_SIGNALS + DENSE_SIGNALS
+CHEAP_SIGNALS = SEED_SIGNALS + DENSE_SIGNALS + TEXT_SIGNALS
 """No graph is walked for these."""
+STAGE_1 = DENSE_SIGNALS + TEXT_SIGNALS
+"""Nothing is parsed for these."""
 MEANINGS: Mapping[str, str] = {
     "seed_count": "ln(1 + the entities of the graph that the question names).",
     "seed_hit_rate": "Share of the names in the question that the graph knows; 0 without a name.",
@@ -67,6 +71,7 @@ MEANINGS: Mapping[str, str] = {
     "dense_best": "Cosine of the passage that is nearest to the question.",
     "dense_margin_2": "How much nearer it is than the second.",
     "dense_margin_5": "How much nearer it is than the fifth.",
+    **TEXT_MEANINGS,
 }
 """Of the `CHEAP_SIGNALS`."""
 SIGNAL_NAMES = CHEAP_SIGNALS + LEXICAL_SIGNALS + GRAPH_SIGNALS + AGREEMENT_SIGNALS
@@ -113,6 +118,7 @@ def _groups() -> list[tuple[tuple[str, ...], Callable[[ArmResults], Sequence[flo
         (SEED_SIGNALS[: -len(TITLE_SIGNALS)], _of_seeds),
         (TITLE_SIGNALS, _of_titles),
         (DENSE_SIGNALS, _of_dense),
+        (TEXT_SIGNALS, text_signals),
         (LEXICAL_SIGNALS, _of_lexical),
         (GRAPH_SIGNALS, _of_graph),
         (AGREEMENT_SIGNALS, _of_agreement),
@@ -208,8 +214,8 @@ def _standing(evidence: ArmResults, one: Route, other: Route) -> float:
 
 # The columns that a router may look at: what a question is like, and what the corpus says to it.
 #
-# The corpus group is what seeds and the dense list tell before the graph is walked. A router that
-# looks at none of it needs no index to decide.
+# The corpus group is what text arms and seeds tell before the graph is walked. A router that looks
+# at none of it needs no index to decide.
 
 NAMES: tuple[str, ...] = (*FEATURE_NAMES, *CHEAP_SIGNALS)
 """Of the columns, in order."""
@@ -229,12 +235,29 @@ def asks_corpus(names: Sequence[str]) -> bool:
     return not set(CHEAP_SIGNALS).isdisjoint(names)
 
 
+def stages(names: Sequence[str]) -> tuple[str, ...]:
+    """The stages of `Reply.seconds` that deciding by these columns takes, whatever is decided."""
+    wanted = set(names)
+    found: dict[str, None] = {"routing": None}
+    if not wanted.isdisjoint(FEATURE_NAMES):
+        found |= dict.fromkeys(("parsing", "features"))
+    if not wanted.isdisjoint(TREE_FEATURES):
+        found["trees"] = None
+    if not wanted.isdisjoint(SEED_SIGNALS):
+        found |= dict.fromkeys(("encoding", "parsing", "seeds"))
+    if not wanted.isdisjoint(DENSE_SIGNALS):
+        found |= dict.fromkeys(("encoding", "dense"))
+    if not wanted.isdisjoint(TEXT_SIGNALS):
+        found |= dict.fromkeys(("encoding", "dense", "lexical", "fusing"))
+    return tuple(found)
+
+
 def with_corpus(features: Float64, evidence: Sequence[ArmResults]) -> Float64:
     """(n, len(NAMES)) columns of questions asked of an index.
 
     Args:
         features: (n, d) of `FEATURE_NAMES`.
-        evidence: Seeds and dense list of each question.
+        evidence: Seeds, lists of the text arms and coverage of each question.
     """
     return np.concatenate([features, signals(evidence, CHEAP_SIGNALS)], axis=1)
 

@@ -1,4 +1,4 @@
-"""The scorer of questions: z-scores into networks or lines, whose mean logit is calibrated.
+"""The scorer of questions: z-scores into networks, lines or trees; their mean logit is calibrated.
 
 The attention-MLP runs without autograd: one question's logit, and gradients in closed form. Source:
 EA-GraphRAG, section 3.3: feature-level attention on the input, hidden layers of 256, 128 and 64
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from backends.types import Float64
+from backends.types import Float64, Mask
 from router.errors import FeatureError
 
 Floats = NDArray[Any]
@@ -270,9 +270,118 @@ class Linear:
         return np.repeat(self._head.weight.astype(points.dtype), len(points), axis=0)
 
 
-Member = AttentionMlp | Linear
-KINDS: Mapping[str, type[AttentionMlp] | type[Linear]] = {
-    kind.kind: kind for kind in (AttentionMlp, Linear)
+class Trees:
+    """Extremely randomised trees: the mean, over trees, of the share of label 1 in a leaf.
+
+    Source: Geurts, Ernst and Wehenkel (Machine Learning 2006). Trees look at single features, so
+    one odd value moves a few of them only, and where training has nothing alike their mean stays in
+    the middle.
+
+    Attributes:
+        tensors: (t, m) arrays, a row each tree and a column each node, the root first: "feature"
+            and "threshold" of its split, "left" (up to the threshold) and "right" child, and
+            "value", the share of label 1. A leaf is its own child. Threshold and value are float32.
+    """
+
+    kind = "extra-trees"
+
+    def __init__(self, tensors: Mapping[str, Floats]) -> None:
+        """Take over trees.
+
+        Raises:
+            KeyError: A tensor is missing.
+            ValueError: Shapes or children that do not fit.
+        """
+        self.tensors = dict(tensors)
+        feature, left, right = (tensors[name] for name in ("feature", "left", "right"))
+        count, nodes = feature.shape
+        if any(tensors[name].shape != (count, nodes) for name in ("threshold", "value", "left")):
+            raise ValueError("the tensors of trees differ in shape")
+        inside = (feature.min() >= 0) and all(
+            side.min() >= 0 and side.max() < nodes for side in (left, right)
+        )
+        if not inside:
+            raise ValueError("a tree has a feature or a child that is not there")
+        self._roots = np.arange(count) * nodes
+        self._feature = feature.ravel().astype(np.intp)
+        self._threshold = np.ascontiguousarray(tensors["threshold"], np.float32).ravel()
+        self._children = np.stack(
+            [(side + self._roots[:, None]).ravel().astype(np.intp) for side in (right, left)]
+        )
+        self._value = tensors["value"].ravel().astype(np.float64)
+        self._depth = self._deepest()
+
+    def _deepest(self) -> int:
+        """Steps after which every walk has come to a leaf."""
+        level, depth = np.unique(self._roots), 0
+        while True:
+            below = np.unique(self._children[:, level])
+            inner = below[self._children[0, below] != below]
+            depth += 1
+            if not len(inner):
+                return depth
+            if depth > len(self._value):
+                raise ValueError("the children of a tree go round in a circle")
+            level = inner
+
+    @property
+    def width(self) -> int:
+        """How many features it takes at least."""
+        return int(self._feature.max()) + 1
+
+    @property
+    def baseline(self) -> float:
+        """Logit of the mean of the roots: of a question of which nothing is known."""
+        return _logit_of(float(self._value[self._roots].mean()))
+
+    def logit(self, x: Float64) -> float:
+        """The logit of (d,) z-scored features, the same bits whatever else is scored."""
+        return float(self.logits(x)[0])
+
+    def logits(self, x: Float64) -> Float64:
+        """The same as an array (1,)."""
+        single, node = x.astype(np.float32), self._roots
+        for _ in range(self._depth):
+            node = self._step(single, node)
+        return np.array([_logit_of(float(self._value[node].mean()))])
+
+    def contributions(self, x: Float64) -> Float64:
+        """(d,) what each feature adds to the logit on the way from the roots to the leaves.
+
+        At each split, the share of label 1 moves; the feature that is asked there moved it. The
+        shares' sum is turned into logits by the slope of the line between both ends.
+
+        Source: Saabas (2014), interpreting random forests.
+        """
+        single, node = x.astype(np.float32), self._roots
+        moved = np.zeros(len(x))
+        for _ in range(self._depth):
+            below = self._step(single, node)
+            np.add.at(moved, self._feature[node], self._value[below] - self._value[node])
+            node = below
+        moved /= len(self._roots)
+        way = float(moved.sum())
+        rise = _logit_of(float(self._value[node].mean())) - self.baseline
+        return moved * (rise / way) if way else moved
+
+    def _step(self, x: Floats, node: NDArray[np.intp]) -> NDArray[np.intp]:
+        goes_left = x[self._feature[node]] <= self._threshold[node]
+        found: NDArray[np.intp] = self._children[goes_left.astype(np.intp), node]
+        return found
+
+
+_SUREST = 0.002
+"""A share of trees is taken to be no nearer to 0 and 1: some hundred trees cannot tell."""
+
+
+def _logit_of(share: float) -> float:
+    share = min(max(share, _SUREST), 1 - _SUREST)
+    return math.log(share) - math.log1p(-share)
+
+
+Member = AttentionMlp | Linear | Trees
+KINDS: Mapping[str, type[AttentionMlp] | type[Linear] | type[Trees]] = {
+    kind.kind: kind for kind in (AttentionMlp, Linear, Trees)
 }
 
 
@@ -297,6 +406,34 @@ class Standard:
         return scores
 
 
+UNKNOWN = 0.0
+"""Logit of a question that the router knows nothing about: as likely as not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Familiarity:
+    """How unlike the training questions a question is: its Mahalanobis distance from their mean.
+
+    Attributes:
+        precision: (d, d) inverse of the z-scores' covariance, with a ridge.
+        limit: Squared distance beyond which a question counts as unlike all of training.
+    """
+
+    precision: Float64
+    limit: float
+
+    def distances(self, inputs: Float64) -> Float64:
+        """(n,) squared distances of (n, d) z-scores, each the same bits alone and among others."""
+        rows = np.ascontiguousarray(inputs)
+        # One dot product a row of the matrix: BLAS would sum in an order that depends on n.
+        return np.array([np.vecdot(np.vecdot(self.precision, row), row) for row in rows])
+
+    def knows(self, inputs: Float64) -> Mask:
+        """(n,) which of (n, d) z-scores are like those of training."""
+        found: Mask = self.distances(inputs) <= self.limit
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Scorer:
     """One or several networks whose mean logit is calibrated.
@@ -311,6 +448,7 @@ class Scorer:
         members: At least one.
         temperature: Above 0; the mean logit is divided by it.
         bias: Then added.
+        familiarity: Tells which questions it may speak about; None where it speaks about all.
     """
 
     names: tuple[str, ...]
@@ -320,7 +458,8 @@ class Scorer:
     members: tuple[Member, ...]
     temperature: float = 1.0
     bias: float = 0.0
-    _parts: tuple[Stack | Linear, ...] = field(init=False, repr=False, compare=False)
+    familiarity: Familiarity | None = None
+    _parts: tuple[Stack | Linear | Trees, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_parts", _parts(self.members))
@@ -354,12 +493,19 @@ class Scorer:
         return self.standard(chosen)
 
     def logits(self, features: Float64) -> Float64:
-        """(n, width) features to (n,) calibrated logits.
+        """(n, width) features to (n,) calibrated logits, 0 for questions unlike all of training.
 
         Raises:
             FeatureError: See `inputs`.
         """
-        return self.calibrated(self.raw(self.inputs(features)))
+        inputs = self.inputs(features)
+        return np.where(self.knows(inputs), self.calibrated(self.raw(inputs)), UNKNOWN)
+
+    def knows(self, inputs: Float64) -> Mask:
+        """(n,) which of (n, d) z-scores are like those of training."""
+        if self.familiarity is None:
+            return np.ones(len(inputs), np.bool_)
+        return self.familiarity.knows(inputs)
 
     def scores(self, features: Float64) -> Float64:
         """(n, width) features to (n,) scores s from 0 to 1.
@@ -383,23 +529,34 @@ class Scorer:
         """
         return raw / self.temperature + self.bias
 
+    @property
+    def trees(self) -> tuple[Trees, ...]:
+        """Members that have no gradient."""
+        return tuple(part for part in self._parts if isinstance(part, Trees))
+
     def gradients(self, inputs: Floats) -> Floats:
-        """∂(calibrated logit)/∂(z-score) at points (p, d), in their precision."""
-        total = sum(part.gradients(inputs) for part in self._parts)
+        """∂(calibrated logit)/∂(z-score) at points (p, d), in their precision, without trees."""
+        smooth = (part for part in self._parts if not isinstance(part, Trees))
+        total = sum((part.gradients(inputs) for part in smooth), start=np.zeros_like(inputs))
         result: Floats = np.asarray(total) / (len(self.members) * self.temperature)
         return result.astype(inputs.dtype, copy=False)
+
+    def along_paths(self, inputs: Float64) -> Float64:
+        """(d,) what each feature of (d,) z-scores adds to the calibrated logit in trees."""
+        added = sum((one.contributions(inputs) for one in self.trees), start=np.zeros(len(inputs)))
+        return added / (len(self.members) * self.temperature)
 
     def with_calibration(self, temperature: float, bias: float = 0.0) -> "Scorer":
         """The same networks, calibrated otherwise."""
         return replace(self, temperature=temperature, bias=bias)
 
 
-def _parts(members: Sequence[Member]) -> tuple[Stack | Linear, ...]:
+def _parts(members: Sequence[Member]) -> tuple[Stack | Linear | Trees, ...]:
     """Networks of one shape together, everything else by itself."""
     stacks: dict[object, list[AttentionMlp]] = {}
-    lines: list[Linear] = []
+    lines: list[Linear | Trees] = []
     for member in members:
-        if isinstance(member, Linear):
+        if not isinstance(member, AttentionMlp):
             lines.append(member)
         else:
             shapes = tuple((name, values.shape) for name, values in sorted(member.tensors.items()))

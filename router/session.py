@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Self
 
+from backends.coverage import WordCoverage
 from backends.dense import DenseRetriever
 from backends.errors import IndexDamagedError
 from backends.filters import Columns, parse_filter
@@ -191,6 +192,11 @@ class Snapshot:
         parsed = parse_filter(filter_)
         with self._building:
             return self._columns.passing(parsed)
+
+    def words_in(self, text: str, ids: Sequence[str]) -> tuple[WordCoverage, ...]:
+        """The content words of a question among a few passages."""
+        rows = self.corpus.rows(ids)
+        return self.lexical.words_in(text, rows, [self.corpus.titles[row] for row in rows])
 
     @cached_property
     def _columns(self) -> Columns:
@@ -469,6 +475,7 @@ def decide(
     *,
     max_latency_ms: float | None = None,
     explain: bool = False,
+    point: str = "",
 ) -> list[Decision]:
     """Which route each question takes, without an index; see `gateway.decide_without_index`.
 
@@ -484,6 +491,7 @@ def decide(
         open_router(settings, models),
         max_latency_ms=max_latency_ms,
         explain=explain,
+        point=point,
     )
 
 

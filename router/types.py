@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from backends.coverage import Coverage
 from backends.errors import suggestion
 from backends.types import Query, RankedHit, Ranking
 from featurizer.plan import Plan
@@ -180,11 +181,13 @@ class ArmResults:
         query: As analysed.
         seeds: Where the graph's walk starts.
         rankings: Of each arm that was asked.
+        coverage: What the first passages of the text arms hold of it; empty if nobody looked.
     """
 
     query: Query
     seeds: "tuple[SeedStats, ...]" = ()
     rankings: Mapping[Route, Ranking] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=Coverage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +252,7 @@ class Decision:
         score: s, from 0 to 1; None when nothing was scored.
         logit: Calibrated, s = 1 / (1 + exp(-logit)); None when nothing was scored.
         thresholds: That the score was held against; None when nothing was scored.
-        reason: "score", "forced", "budget: …" or "degraded: …".
+        reason: "score", "forced", "unfamiliar: …", "budget: …" or "degraded: …".
         model: Name and version, "name/v1"; empty when nothing was scored.
         contributions: The baseline, then features by falling weight; they add up to the logit.
             Empty unless asked for.

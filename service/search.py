@@ -38,6 +38,7 @@ class SearchParams:
     explain: bool = False
     max_latency_ms: float | None = None
     min_relevance: float = 0.0
+    point: str = ""
     canonical: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,6 +53,7 @@ class RouteParams:
     max_latency_ms: float | None = None
     explain: bool = False
     filter: object | None = field(default=None, compare=False)
+    point: str = ""
     canonical: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -146,6 +148,7 @@ class Searcher:
                     filter=params.filter,
                     max_latency_ms=params.max_latency_ms,
                     explain=params.explain,
+                    point=params.point,
                 )
             )
         except Exception as error:  # noqa: BLE001 - one bad question must not fail the others
@@ -210,6 +213,7 @@ class Searcher:
                 max_latency_ms=most,
                 min_relevance=params.min_relevance,
                 explain=params.explain,
+                point=params.point,
             )
             searched = perf_counter()
             shown = [_shown(reply, params) for reply in replies]

@@ -45,7 +45,7 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
         "card.md",
         name=name,
         report=report,
-        corpus=_corpus(report.selection.names),
+        sees=_sees(report.selection.names),
         members=f", mean of {report.members}" if report.members > 1 else "",
         features=len(report.selection.names),
         evaluation=_evaluation(report),
@@ -57,15 +57,17 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
     )
 
 
-def _corpus(names: Sequence[str]) -> str:
-    """What a router sees of the corpus, as the end of a sentence."""
+def _sees(names: Sequence[str]) -> str:
+    """What a router looks at, as the end of a sentence."""
     corpus = len(set(CHEAP_SIGNALS) & set(names))
+    parse = [] if corpus == len(names) else ["counts and measures of the question's parse"]
     if not corpus:
-        return "; so it decides without an index."
-    return (
-        f", and {corpus} of what the corpus says to it before the graph is walked: which of its "
-        "names are known, in how many passages, and how far the best of the dense list stands out."
+        return f"{parse[0]}; so it decides without an index."
+    found = (
+        f"{corpus} numbers on what the corpus has for it before the graph is walked: how far the "
+        "best passages stand out, which of its words and names are known, and where they stand."
     )
+    return ", and ".join([*parse, found])
 
 
 def _evaluation(report: Report) -> str:

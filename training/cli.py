@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from training.errors import EvaluationError, FitError, TrainingError
-from training.tune_cli import CACHE, LatencyOption, QualityOption, ShareOption
+from training.tune_cli import (
+    CACHE,
+    LATENCY_WEIGHT,
+    LatencyOption,
+    QualityOption,
+    ShareOption,
+    WeightOption,
+)
 from training.tune_cli import register as register_tuning
 
 if TYPE_CHECKING:
@@ -164,10 +171,12 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         success: Annotated[
             str,
             typer.Option(
-                help="When an arm succeeds: all-gold@5, any-gold@5, answer-in-context@5, "
-                "better-ndcg@10, or judge, where an endpoint answers from each arm's passages."
+                help="What is learned: graph-helps, whether fusion is better than the simple route "
+                "and by how much; or which of simple and graph alone succeeds by all-gold@5, "
+                "any-gold@5, answer-in-context@5, better-ndcg@10, or judge, where an endpoint "
+                "answers from each arm's passages."
             ),
-        ] = "all-gold@5",
+        ] = "graph-helps",
         judge_url: Annotated[
             str,
             typer.Option(help="Base of an OpenAI-compatible API; its key is in JUDGE_API_KEY."),
@@ -175,8 +184,24 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         judge_model: Annotated[str, typer.Option(help="Name of the model there.")] = "",
         quality: QualityOption = "nDCG@10",
         kind: Annotated[
-            str, typer.Option(help="Of scorer: auto, attention-mlp or linear.")
-        ] = "auto",
+            str, typer.Option(help="Of scorer: auto, extra-trees, attention-mlp or linear.")
+        ] = "extra-trees",
+        features: Annotated[
+            str,
+            typer.Option(
+                help="What the scorer looks at: text, what the text arms found, for which nothing "
+                "is parsed; syntax, the question's build alone; or all."
+            ),
+        ] = "text",
+        as_published: Annotated[
+            bool,
+            typer.Option(
+                "--as-published",
+                help="EA-GraphRAG's own recipe instead of --success, --kind, --features and "
+                "--simple: the attention-MLP on syntax alone, from questions on which dense or "
+                "graph alone succeeds.",
+            ),
+        ] = False,
         simple: Annotated[
             str | None,
             typer.Option(
@@ -191,6 +216,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 "otherwise they are made for these alone."
             ),
         ] = True,
+        latency_weight: WeightOption = LATENCY_WEIGHT,
         max_latency_ms: LatencyOption = None,
         max_graph_share: ShareOption = None,
         cache: Annotated[Path, typer.Option(help="Replays and features, used again.")] = CACHE,
@@ -203,7 +229,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         """
         from router.settings import load_settings
         from training.data.sources import parse_source
-        from training.fit.router import Choices
+        from training.fit.router import UNFAMILIAR, Choices, columns_named, published
         from training.judge import JudgeSettings
         from training.markdown import show
         from training.report import overall_markdown, verdict
@@ -215,12 +241,16 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             success=success,
             quality=quality,
             kind=kind,
+            among=columns_named(features),
+            unfamiliar=UNFAMILIAR,
             simple=None if simple is None else simple_route(simple),
-            goal=ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share),
+            goal=ThresholdObjective(latency_weight, max_latency_ms, None, max_graph_share),
             fusion=settings.fusion,
             elsewhere=elsewhere,
             seed=seed,
         )
+        if as_published:
+            choices = published(choices)
         sources = [parse_source(text, settings.index) for text in questions]
         judge = None
         if judge_url:

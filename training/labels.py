@@ -1,6 +1,9 @@
-"""The questions that a router can learn from: exactly one of two answers succeeds.
+"""What a router learns: whether the graph makes the answer to a question better.
 
-Source: EA-GraphRAG, section 3.3, which trains on nothing else.
+By default from every question: does fusion, which walks the graph, give a better answer than the
+text arms without it, and by how much? As published, from those alone on which exactly one of the
+simple and the graph arm succeeds (EA-GraphRAG, section 3.3); that tells which of two arms is the
+better one, and nothing of what both together are worth.
 """
 
 from collections.abc import Sequence
@@ -26,18 +29,30 @@ ANSWER = "answer-in-context@5"
 """Success as an answer that stands in one of the first passages, word for word."""
 BETTER = "better-ndcg@10"
 """Success as the better of both rankings: it labels every question on which they differ at all."""
-_MEASURED = {"all-gold@5": ALL_EVIDENCE, "any-gold@5": "Success@5", BETTER: "nDCG@10"}
-CHOICES = ("all-gold@5", "any-gold@5", ANSWER, BETTER)
+HELPS = "graph-helps"
+"""Whether fusion is better than the simple route; a question counts by how much is at stake."""
+MARGIN = 1e-6
+"""Of nDCG@10; what is less apart is the same answer."""
+LEAST_STAKE = 0.1
+"""What a question counts on which both are the same, beside the difference elsewhere."""
+_MEASURED = {
+    HELPS: "nDCG@10",
+    "all-gold@5": ALL_EVIDENCE,
+    "any-gold@5": "Success@5",
+    BETTER: "nDCG@10",
+}
+CHOICES = (HELPS, "all-gold@5", "any-gold@5", ANSWER, BETTER)
 """Names of --success that a replay alone answers; `training.judge` has the one that it does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Questions on which exactly one of the simple and the graph arm succeeds.
+    """Questions that a router learns from: as published, those on which one arm alone succeeds.
 
     Attributes:
         rows: (m,) places of the questions in all replays taken one after the other.
-        labels: (m,) 1 where the graph succeeds, 0 where the simple arm does.
+        labels: (m,) 1 where the graph is needed, 0 where the simple arm is enough.
+        stakes: (m,) how much each question counts.
         texts: Of these questions.
         groups: (m,) dataset of each.
         both: How many questions both arms answer.
@@ -46,6 +61,7 @@ class Disagreement:
 
     rows: Int64
     labels: Int64
+    stakes: Float64
     texts: tuple[str, ...]
     groups: NDArray[np.str_]
     both: int
@@ -90,13 +106,19 @@ class Disagreement:
             raise FitError(" ".join(self.warnings))
 
 
-def disagreement_of(replays: Sequence[TrainingReplay], simple: Mask, graph: Mask) -> Disagreement:
+def disagreement_of(
+    replays: Sequence[TrainingReplay],
+    simple: Mask,
+    graph: Mask,
+    stakes: Float64 | None = None,
+) -> Disagreement:
     """The same from outcomes that are known, such as those of `training.judge`.
 
     Args:
         replays: Taken one after the other, n questions in all.
         simple: (n,) whether the simple arm succeeds.
         graph: (n,) whether the graph arm does.
+        stakes: (n,) how much each question counts; None for all the same.
     """
     rows = np.flatnonzero(simple != graph)
     questions = list(chain.from_iterable(replay.questions for replay in replays))
@@ -104,6 +126,7 @@ def disagreement_of(replays: Sequence[TrainingReplay], simple: Mask, graph: Mask
     return Disagreement(
         rows=rows,
         labels=graph[rows].astype(np.int64),
+        stakes=np.ones(len(rows)) if stakes is None else stakes[rows],
         texts=tuple(question.text for question in chosen),
         groups=np.array([question.group for question in chosen], dtype=np.str_),
         both=int((simple & graph).sum()),
@@ -114,7 +137,7 @@ def disagreement_of(replays: Sequence[TrainingReplay], simple: Mask, graph: Mask
 def disagreements(
     replays: Sequence[TrainingReplay], simple: Route, success: str, fusion: FusionSettings
 ) -> Disagreement:
-    """The questions on which exactly one of the simple and the graph arm succeeds.
+    """The questions to learn from.
 
     Args:
         replays: Of train and dev splits, taken one after the other.
@@ -136,6 +159,9 @@ def disagreements(
     count = sum(map(len, replays))
     asked = EvaluationSet(tuple(replays), np.empty((count, 0)))
     ours, graph = _worth(asked, simple, success, fusion)
+    if success == HELPS:
+        helps = graph > ours + MARGIN
+        return disagreement_of(replays, ~helps, helps, np.abs(graph - ours) + LEAST_STAKE)
     if success == BETTER:
         return disagreement_of(replays, ours > graph, graph > ours)
     return disagreement_of(replays, ours == 1, graph == 1)
@@ -151,6 +177,8 @@ def compared(
         fusion: How hybrid adds scores up.
     """
     ours, graph = _worth(evaluation_set, simple, success, fusion)
+    if success == HELPS:
+        return (graph > ours + MARGIN).astype(np.int64)
     return np.where(ours == graph, -1, graph > ours)
 
 
@@ -161,12 +189,22 @@ def labels_of(found: Disagreement, count: int) -> Int64:
     return labels
 
 
+def stakes_of(found: Disagreement, count: int) -> Float64:
+    """(n,) how much each question counts; 0 where nothing is learned."""
+    stakes = np.zeros(count)
+    stakes[found.rows] = found.stakes
+    return stakes
+
+
 def _worth(
     evaluation_set: EvaluationSet, simple: Route, success: str, fusion: FusionSettings
 ) -> tuple[Float64, Float64]:
-    """(n,) what the simple arm's answer to each question is worth, and (n,) what the graph's is."""
+    """(n,) what the simple arm's answer to each question is worth, and (n,) what the graph's is.
+
+    Where the question is whether the graph helps, the latter is that of fusion.
+    """
     found = []
-    for route in (simple, Route.GRAPH):
+    for route in (simple, Route.FUSION if success == HELPS else Route.GRAPH):
         rankings = evaluation_set.rankings(route, fusion)
         if success in _MEASURED:
             column = MEASURES.index(_MEASURED[success])

@@ -16,7 +16,7 @@ from featurizer.constituency.parser import open_syntax_parser
 from featurizer.stopwatch import Stopwatch
 from router.model_files import TrainedRouter, save_router
 from router.policy import Policy, bands
-from router.query_performance import NAMES, schema_id
+from router.query_performance import NAMES, schema_id, stages
 from router.settings import Settings
 from router.types import Route
 from training.card import card
@@ -35,7 +35,15 @@ from training.evaluation.held_out import (
 from training.fit.baselines import fit_baselines
 from training.fit.router import Choices, Fitted, TrainingSet, fit
 from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
-from training.labels import ENOUGH, compared, disagreement_of, disagreements, labels_of
+from training.labels import (
+    ENOUGH,
+    HELPS,
+    compared,
+    disagreement_of,
+    disagreements,
+    labels_of,
+    stakes_of,
+)
 from training.report import Report, make_report, write_report
 from training.thresholds.outcomes import scores_of
 
@@ -73,7 +81,9 @@ class TrainingRun:
         self._settings = settings
         self._sources = sources
         self._choices = choices
-        self._simple = choices.simple or Route.DENSE  # that the graph arm is compared with
+        # What the graph is compared with: the best without it, or as published one arm.
+        text = Route.HYBRID if choices.success == HELPS else Route.DENSE
+        self._simple = choices.simple or text
         self._cache = cache
         self._progress = progress
         self._replays = Replays(settings, cache / "replays", progress)
@@ -216,7 +226,9 @@ class TrainingRun:
         found.require_both()
         questions = self._evaluation_set(replays)
         dev = np.repeat([r.split == DEV for r in replays], [len(r) for r in replays])
-        return TrainingSet(questions, dev, labels_of(found, len(questions)), found.warnings)
+        count = len(questions)
+        stakes = stakes_of(found, count)
+        return TrainingSet(questions, dev, labels_of(found, count), found.warnings, stakes)
 
     def _held_out(self, split: str) -> list[Replay]:
         """The one place where questions are read that nothing is learned from."""
@@ -229,7 +241,11 @@ class TrainingRun:
         try:
             with self.clock.stage("features"):
                 return EvaluationSet.load(
-                    replays, self._cache / "features", self._settings.analyser, progress.advance
+                    replays,
+                    self._cache / "features",
+                    self._settings.analyser,
+                    progress.advance,
+                    stages(self._choices.among or NAMES),
                 )
         finally:
             progress.close()

@@ -1,6 +1,7 @@
 """`wye tune`: a router's thresholds, anew: on replays of judged questions, or on a request log."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,15 @@ QualityOption = Annotated[str, typer.Option(help="The measure that thresholds ar
 LatencyOption = Annotated[
     float | None,
     typer.Option(help="Highest mean latency, in milliseconds.", show_default=False),
+]
+LATENCY_WEIGHT = 0.003
+WeightOption = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        help="Quality that a millisecond less is worth, at the point `balanced`; 0 at `quality`, "
+        "twice as much at `fast`.",
+    ),
 ]
 ShareOption = Annotated[
     float | None,
@@ -61,6 +71,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             bool,
             typer.Option(help="Whether the thresholds have to hold for questions unlike these."),
         ] = True,
+        latency_weight: WeightOption = LATENCY_WEIGHT,
         max_latency_ms: LatencyOption = None,
         max_graph_share: ShareOption = None,
         moved: Annotated[int, typer.Option(min=0, help="Changed routes to list.")] = 10,
@@ -106,7 +117,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         """
         from training.markdown import wide_console
         from training.thresholds.outcomes import ThresholdObjective
-        from training.thresholds.tuning import Tuning, retune, show_retuned
+        from training.thresholds.tuning import Tuning, retune, retuned_points, show_retuned
 
         console = wide_console()
         goal = ThresholdObjective(max_mean_ms=max_latency_ms, max_graph_share=max_graph_share)
@@ -119,13 +130,15 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
                     "Tune on what? Name replays of dev splits, or a request log with --from-log."
                 )
             tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
-            found = retune(tuning, goal, elsewhere=elsewhere, seed=seed)
+            weighed = replace(goal, latency_weight=latency_weight)
+            found = retune(tuning, weighed, elsewhere=elsewhere, seed=seed)
             show_retuned(console, tuning, found, most=moved)
             if found.stays and out is None:
                 typer.echo("Nothing is written; --out FILE writes them with latencies of here.")
                 return
             out = out or OUT
-            tuning.save(out, found.solution.thresholds, found.notes())
+            points = retuned_points(tuning, weighed, elsewhere=elsewhere)
+            tuning.save(out, found.solution.thresholds, found.notes(), points)
             typer.echo(_WROTE.format(out=out))
             return
 

@@ -71,6 +71,15 @@ LatencyOption = Annotated[
         show_default=False,
     ),
 ]
+PointOption = Annotated[
+    str,
+    typer.Option(
+        "--point",
+        help="Operating point of the router: quality, balanced or fast. Default: the thresholds "
+        "in use.",
+        show_default=False,
+    ),
+]
 QuestionArgument = Annotated[
     str,
     typer.Argument(

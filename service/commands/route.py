@@ -8,6 +8,7 @@ from service.commands.options import (
     IndexOption,
     JsonOption,
     LatencyOption,
+    PointOption,
     QuestionArgument,
     questions_of,
 )
@@ -22,6 +23,7 @@ def route(
         bool, typer.Option("--explain", help="Say what each feature adds to the score.")
     ] = False,
     max_latency_ms: LatencyOption = None,
+    point: PointOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Say which route a question takes, without searching.
@@ -44,12 +46,17 @@ def route(
         if settings.index is None:
             with ModelCache() as models:
                 decisions = decide(
-                    questions, settings, models, max_latency_ms=max_latency_ms, explain=explain
+                    questions,
+                    settings,
+                    models,
+                    max_latency_ms=max_latency_ms,
+                    explain=explain,
+                    point=point,
                 )
         else:
             with wye.open(settings.index, settings=settings) as opened:
                 decisions = opened.route_many(
-                    questions, max_latency_ms=max_latency_ms, explain=explain
+                    questions, max_latency_ms=max_latency_ms, explain=explain, point=point
                 )
     if as_json:
         rows = zip(questions, decisions, strict=True)

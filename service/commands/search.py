@@ -10,6 +10,7 @@ from service.commands.options import (
     IndexOption,
     JsonOption,
     LatencyOption,
+    PointOption,
     QuestionArgument,
     RouteOption,
     folder_of,
@@ -35,6 +36,7 @@ def search(
         float,
         typer.Option(min=0.0, max=1.0, help="Leave out what is less likely to be relevant."),
     ] = 0.0,
+    point: PointOption = "",
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Say how route and ranking came about."),
@@ -61,6 +63,7 @@ def search(
             max_latency_ms=max_latency_ms,
             min_relevance=min_relevance,
             explain=explain,
+            point=point,
         )
     if any(hits.degraded == EMPTY_INDEX for hits in found):
         raise ServiceError(

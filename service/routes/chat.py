@@ -97,6 +97,7 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
             own.explain,
             own.max_latency_ms,
             own.min_relevance,
+            point=own.point,
         )
         (result,) = await service.search(request, params, [question], own.deadline_ms)
         retrieval = retrieve_reply(result)

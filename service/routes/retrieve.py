@@ -56,7 +56,7 @@ async def route(
 ) -> RouteReply:
     """Scores a question and stops there; nothing is searched."""
     name = service.collection(wanted.collection).name
-    params = RouteParams(name, wanted.max_latency_ms, wanted.explain, wanted.filter)
+    params = RouteParams(name, wanted.max_latency_ms, wanted.explain, wanted.filter, wanted.point)
     decision = await service.decide(request, params, wanted.question, wanted.deadline_ms)
     response.headers["x-wye-route"] = str(decision.route)
     return RouteReply(
@@ -91,4 +91,5 @@ def search_params(service: Service, wanted: SearchRequest) -> SearchParams:
         wanted.explain,
         wanted.max_latency_ms,
         wanted.min_relevance,
+        point=wanted.point,
     )

@@ -12,6 +12,7 @@ from service.schemas.common import (
     Filter,
     MaxLatencyMs,
     MinRelevance,
+    OperatingPoint,
     Passages,
     Strict,
 )
@@ -76,6 +77,7 @@ class WyeOptions(Strict):
     max_latency_ms: MaxLatencyMs = None
     min_relevance: MinRelevance = 0.0
     abstain_below: AbstainBelow = ABSTAIN_BELOW
+    point: OperatingPoint = ""
     deadline_ms: DeadlineMs = None
 
 

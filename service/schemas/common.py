@@ -186,6 +186,16 @@ AbstainBelow = Annotated[
     ),
     Exact,
 ]
+OperatingPoint = Annotated[
+    str,
+    Field(
+        max_length=40,
+        description=(
+            "Which of the router's pairs of thresholds `auto` goes by: `quality`, `balanced` or "
+            "`fast`; empty for the pair in use."
+        ),
+    ),
+]
 
 
 class SearchRequest(Strict):
@@ -209,4 +219,5 @@ class SearchRequest(Strict):
     )
     min_relevance: MinRelevance = 0.0
     max_latency_ms: MaxLatencyMs = None
+    point: OperatingPoint = ""
     deadline_ms: DeadlineMs = None

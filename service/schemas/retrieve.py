@@ -12,6 +12,7 @@ from service.schemas.common import (
     DeadlineMs,
     Filter,
     MaxLatencyMs,
+    OperatingPoint,
     QuestionText,
     SearchRequest,
     Strict,
@@ -205,6 +206,7 @@ class RouteRequest(Strict):
         default=False, strict=True, description="Also say what each feature adds to the score."
     )
     max_latency_ms: MaxLatencyMs = None
+    point: OperatingPoint = ""
     deadline_ms: DeadlineMs = None
 
     model_config = ConfigDict(

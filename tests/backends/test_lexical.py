@@ -215,3 +215,17 @@ def test_terms_out_of_use_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not before.is_worn
     after = LexicalRetriever(["b"], [], after=(before, np.array([1])))
     assert after.is_worn
+
+
+def test_words_of_a_question_are_found_in_titles_and_texts() -> None:
+    retriever = LexicalRetriever(ids_of(len(TEXTS)), TEXTS)
+    titles = [text.partition("\n")[0] for text in TEXTS]
+    found = retriever.words_in("Who is Ada's unknown machine?", [0, 2], [titles[0], titles[2]])
+    assert [(word.term, word.titles, word.texts) for word in found] == [
+        ("ada", 0b01, 0b11),
+        ("unknown", 0, 0),
+        ("machine", 0, 0b10),
+    ]
+    # In two, no and one of five passages.
+    weights = [log(1 + (5 - df + 0.5) / (df + 0.5)) for df in (2, 0, 1)]
+    assert [word.weight for word in found] == pytest.approx(weights)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backends.types import Float64
-from router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard
+from router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard, Trees
 
 
 def random_tensors(
@@ -22,6 +22,26 @@ def random_tensors(
         found[f"{name}.weight"] = draw.uniform(-bound, bound, shape).astype(np.float32)
         found[f"{name}.bias"] = draw.uniform(-bound, bound, shape[0]).astype(np.float32)
     return found
+
+
+def random_trees(inputs: int, seed: int = 0, count: int = 7, depth: int = 3) -> dict[str, Floats]:
+    """Complete trees whose leaves are drawn at random and whose inner values are their means."""
+    draw = np.random.default_rng(seed)
+    inner, nodes = 2**depth - 1, 2 ** (depth + 1) - 1
+    place = np.arange(nodes)
+    value = draw.uniform(0, 1, (count, nodes)).astype(np.float32)
+    for node in reversed(range(inner)):
+        value[:, node] = value[:, [2 * node + 1, 2 * node + 2]].mean(axis=1)
+    left, right = (np.where(place < inner, 2 * place + side, place) for side in (1, 2))
+    return {
+        "feature": np.where(place < inner, draw.integers(0, inputs, (count, nodes)), 0).astype(
+            np.int16
+        ),
+        "threshold": draw.normal(size=(count, nodes)).astype(np.float32),
+        "left": np.tile(left, (count, 1)).astype(np.int16),
+        "right": np.tile(right, (count, 1)).astype(np.int16),
+        "value": value,
+    }
 
 
 def scorer_of(members: Sequence[Member], width: int, seed: int = 0) -> Scorer:
@@ -44,7 +64,7 @@ def tensors() -> Callable[..., dict[str, Floats]]:
     return random_tensors
 
 
-@pytest.fixture(params=["networks", "linear", "both"])
+@pytest.fixture(params=["networks", "linear", "trees", "all"])
 def scorer(request: pytest.FixtureRequest) -> Scorer:
     networks: list[Member] = [
         AttentionMlp(random_tensors(9, (16, 16, 8), seed, 3.0)) for seed in (1, 2)
@@ -55,7 +75,13 @@ def scorer(request: pytest.FixtureRequest) -> Scorer:
     ]
     # Of another shape.
     other: list[Member] = [AttentionMlp(random_tensors(9, (5,), 7, 3.0))]
-    members = {"networks": networks, "linear": linear, "both": networks + linear + other}
+    trees: list[Member] = [Trees(random_trees(9))]
+    members = {
+        "networks": networks,
+        "linear": linear,
+        "trees": trees,
+        "all": networks + linear + other + trees,
+    }
     return scorer_of(members[request.param], 10)
 
 

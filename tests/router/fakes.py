@@ -5,6 +5,7 @@ from concurrent.futures import Future
 
 import numpy as np
 
+from backends.coverage import NameCoverage, WordCoverage, bits
 from backends.trigraph.explanation import Explanation
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float32, Float64, Mask, Query, RankedHit, Ranking
@@ -69,6 +70,9 @@ class FakeGraphBatch:
     def seeds(self, place: int) -> tuple[SeedStats, ...]:
         return (SeedStats(self._queries[place].text, 1.0, "name", 1, 0),)
 
+    def names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
+        return (NameCoverage(self._queries[place].text, 1.0, 1, 0, 0, bits([True] * len(ids))),)
+
     def search(
         self,
         places: Sequence[int],
@@ -115,6 +119,9 @@ class FakeArms:
 
     def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
         return [(f"Name {id_[1:]}", f"Passage number {id_[1:]}") for id_ in ids]
+
+    def words_in(self, text: str, ids: Sequence[str]) -> tuple[WordCoverage, ...]:
+        return tuple(WordCoverage(word, 1.0, 0, bits([True] * len(ids))) for word in text.split())
 
     @property
     def passages(self) -> "FakePassages":

@@ -8,7 +8,7 @@ from backends.types import Float64, Mask, Query, Ranking
 from featurizer.plan import Plan, Step
 from router.errors import FusionError, ModelFileError, QuestionError
 from router.fusion import FusionSettings
-from router.gateway import EMPTY_INDEX, LONGEST_STEPPED, SEEN, Gateway, decide_without_index
+from router.gateway import EMPTY_INDEX, LONGEST_STEPPED, Gateway, decide_without_index
 from router.query_performance import NAMES
 from router.reading import QuestionReading
 from router.relevance import RelevanceModel
@@ -167,7 +167,7 @@ def test_what_no_route_can_answer(arms: FakeArms, questions: list[str], k: int, 
 
 def test_retrieving_from_all_arms_chooses_nothing(arms: FakeArms) -> None:
     found = gateway(arms).retrieve_all(["one", "two"], 3, {"any": 1})
-    assert arms.asked == [("dense", 2, 100), ("graph", 2, 100), ("lexical", 2, 3)]
+    assert arms.asked == [("dense", 2, 100), ("graph", 2, 100), ("lexical", 2, 100)]
     assert [one.results.query.text for one in found] == ["one", "two"]
     lists = found[0].results.rankings
     assert {arm: len(ranking.hits) for arm, ranking in lists.items()} == dict.fromkeys(ARMS, 3)
@@ -201,7 +201,7 @@ def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list(arms: FakeA
     model = ByCorpus()
     asking = Gateway(lambda: arms, FakeAnalyser, BY_RANK, lambda: model)
     found = asking.decide(BOTH)
-    assert arms.asked == [("dense", 2, SEEN)]
+    assert arms.asked == [("dense", 2, 100)]
     assert [decision.route for decision in found] == ["dense", "dense"]
     arms.log.clear()
     replies = asking.search(BOTH, Route.AUTO, 2)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,8 +7,8 @@ import pytest
 from backends.types import Float64
 from router.errors import PolicyError
 from router.model import RoutingModel
-from router.policy import Policy
-from router.scorer import Scorer
+from router.policy import UNFAMILIAR, Policy
+from router.scorer import Familiarity, Scorer
 from router.types import Route, Thresholds
 
 POLICY = Policy(
@@ -75,3 +76,26 @@ def test_another_policy_leaves_the_scores(model: RoutingModel, features: Float64
 
 def test_no_question_no_decision(model: RoutingModel) -> None:
     assert model.decide(np.zeros((0, 10)), explain=True) == []
+
+
+def test_an_operating_point_moves_the_thresholds_alone(
+    model: RoutingModel, features: Float64
+) -> None:
+    everything = Thresholds(1.0, 1.0)
+    pointed = model.with_policy(replace(model.policy, points={"fast": everything}))
+    assert pointed.at("") is pointed
+    found = pointed.at("fast").decide(features)
+    assert {decision.route for decision in found} == {model.policy.simple}
+    assert [one.score for one in found] == [one.score for one in model.decide(features)]
+
+
+def test_an_unfamiliar_question_goes_to_fusion_and_says_so(
+    scorer: Scorer, features: Float64
+) -> None:
+    none = Familiarity(np.eye(len(scorer.names)), -1.0)
+    lost = RoutingModel("lost/v1", replace(scorer, familiarity=none), POLICY, None)
+    for decision in lost.decide(features, explain=True):
+        assert (decision.route, decision.reason) == (Route.FUSION, UNFAMILIAR)
+        assert decision.score == 0.5
+        assert decision.contributions == ()
+    assert {one.reason for one in lost.decide(features, forced=Route.DENSE)} == {"forced"}

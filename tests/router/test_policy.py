@@ -127,3 +127,14 @@ def test_what_makes_no_sense_is_refused() -> None:
         Budget(0, {})
     with pytest.raises(PolicyError, match="fusion, graph"):
         decide(0.5, Thresholds(0, 1), budget=Budget(1, {Route.DENSE: 1.0}))
+
+
+def test_operating_points_have_thresholds_of_their_own() -> None:
+    fast = Thresholds(0.4, 0.9)
+    policy = Policy(Thresholds(0.2, 0.9), points={"fast": fast})
+    assert policy.at("") == policy.thresholds
+    assert policy.at("fast") == fast
+    with pytest.raises(PolicyError, match="no operating point 'slow'; this router has fast"):
+        policy.at("slow")
+    with pytest.raises(PolicyError, match="has none; `wye train` solves some"):
+        Policy(fast).at("fast")

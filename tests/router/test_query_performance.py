@@ -21,6 +21,7 @@ from router.query_performance import (
     with_corpus,
     without_corpus,
 )
+from router.text_evidence import TEXT_SIGNALS
 from router.types import ArmResults, Route
 
 
@@ -29,8 +30,11 @@ def ranking(arm: Route, *pairs: tuple[str, float]) -> Ranking:
     return Ranking(arm, hits, 100)
 
 
+OTHERS = tuple(name for name in SIGNAL_NAMES if name not in TEXT_SIGNALS)
+
+
 def of(evidence: ArmResults) -> dict[str, float]:
-    return dict(zip(SIGNAL_NAMES, signals([evidence])[0].tolist(), strict=True))
+    return dict(zip(OTHERS, signals([evidence], OTHERS)[0].tolist(), strict=True))
 
 
 QUERY = Query(
@@ -89,13 +93,15 @@ def test_each_by_hand() -> None:
 
 def test_nothing_found_is_zero_everywhere() -> None:
     empty = ArmResults(Query("", np.zeros(0, np.float32)))
-    assert not signals([empty]).any()
+    assert not signals([empty], OTHERS).any()
     nothing = {arm: ranking(arm) for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH)}
-    assert not signals([ArmResults(QUERY, (), nothing)]).any()
+    assert not signals([ArmResults(QUERY, (), nothing)], OTHERS).any()
 
 
 def test_the_cheap_ones_need_no_walk() -> None:
-    early = ArmResults(QUERY, SEEDS, {Route.DENSE: FULL.rankings[Route.DENSE]})
+    early = replace(
+        FULL, rankings={arm: FULL.rankings[arm] for arm in (Route.DENSE, Route.LEXICAL)}
+    )
     assert np.array_equal(signals([early], CHEAP_SIGNALS), signals([FULL], CHEAP_SIGNALS))
     assert SIGNAL_NAMES[: len(CHEAP_SIGNALS)] == CHEAP_SIGNALS
 
@@ -144,7 +150,8 @@ def test_what_deeper_lists_and_other_arms_say_changes_nothing() -> None:
     deep = ranking(Route.DENSE, *((f"p{n:02}", 1 / n) for n in range(1, 100)))
     all_arms = {Route.DENSE: deep, Route.GRAPH: DENSE, Route.LEXICAL: DENSE}
     more = replace(KNOWN, rankings=all_arms)
-    cut = replace(KNOWN, rankings={Route.DENSE: replace(deep, hits=deep.hits[:5])})
+    near = replace(deep, hits=deep.hits[:10])
+    cut = replace(KNOWN, rankings={Route.DENSE: near, Route.LEXICAL: DENSE})
     own = np.zeros((1, len(FEATURE_NAMES)))
     assert (with_corpus(own, [more]) == with_corpus(own, [cut])).all()
 

@@ -174,6 +174,7 @@ class Library(Session, Gateway):
         max_latency_ms: float | None = None,
         min_relevance: float = 0.0,
         explain: bool = False,
+        point: str = "",
     ) -> list[Reply]:
         self.batches.append((route, list(questions)))
         self.allowed_ms.append(max_latency_ms)
@@ -202,6 +203,7 @@ class Library(Session, Gateway):
         *,
         max_latency_ms: float | None = None,
         explain: bool = False,
+        point: str = "",
     ) -> list[Decision]:
         if self.poison and any(self.poison in question for question in questions):
             raise RuntimeError("a question that breaks the router")

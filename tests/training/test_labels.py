@@ -7,14 +7,18 @@ from tests.training.made import replay_of, replayed
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.replay import Replayed, TrainingReplay
 from training.errors import FitError
+from training.evaluation.measures import MEASURES
 from training.labels import (
     BETTER,
     CHOICES,
     ENOUGH,
+    HELPS,
+    LEAST_STAKE,
     compared,
     disagreement_of,
     disagreements,
     labels_of,
+    stakes_of,
 )
 
 D, L, G = Route.DENSE, Route.LEXICAL, Route.GRAPH
@@ -51,7 +55,19 @@ def test_what_is_learned_is_what_is_judged(
     learned = labels_of(disagreements(replays, simple, success, FUSION), 100)
     judged = compared(EvaluationSet(tuple(replays), np.zeros((100, 1))), simple, success, FUSION)
     assert learned.tolist() == judged.tolist()
-    assert {*learned.tolist()} == {-1, 0, 1}
+    assert {*learned.tolist()} == ({0, 1} if success == HELPS else {-1, 0, 1})
+
+
+def test_a_question_counts_by_what_is_at_stake(replays: list[TrainingReplay]) -> None:
+    asked = EvaluationSet(tuple(replays), np.zeros((100, 1)))
+    text, fused = (
+        asked.measured(asked.rankings(route, FUSION))[:, MEASURES.index("nDCG@10")]
+        for route in (Route.HYBRID, Route.FUSION)
+    )
+    found = disagreements(replays, Route.HYBRID, HELPS, FUSION)
+    assert stakes_of(found, 100) == pytest.approx(np.abs(fused - text) + LEAST_STAKE)
+    assert labels_of(found, 100).tolist() == (fused > text + 1e-6).astype(int).tolist()
+    assert {*stakes_of(disagreements(replays, D, BETTER, FUSION), 100).tolist()} == {0.0, 1.0}
 
 
 def test_the_better_ranking_labels_more_than_success_does(replays: list[TrainingReplay]) -> None:

@@ -38,10 +38,13 @@ class EvaluationSet:
     Attributes:
         replays: They come from.
         features: (n, d) float64 of each question.
+        deciding: Stages that a router takes to decide, whatever it decides; see
+            `router.query_performance.stages`.
     """
 
     replays: tuple[Replay, ...]
     features: Float64
+    deciding: tuple[str, ...] = _READING
 
     def __post_init__(self) -> None:
         if len(self.features) != len(self):
@@ -56,12 +59,14 @@ class EvaluationSet:
         cache: Path,
         settings: AnalyserSettings,
         progress: Callable[[int], None] = lambda _: None,
+        deciding: tuple[str, ...] = _READING,
     ) -> "EvaluationSet":
         """Replays with every column that a router may look at.
 
         Args:
             cache: Folder of features, which are computed where they are missing.
             progress: Told how many questions have been done since.
+            deciding: Stages that a router takes to decide.
 
         Raises:
             ModelError: A model is missing or damaged.
@@ -69,7 +74,7 @@ class EvaluationSet:
         """
         features = cached_features(texts_of(replays), cache, settings, progress=progress)
         results = [one for replay in replays for one in replay.results]
-        return cls(tuple(replays), with_corpus(features, results))
+        return cls(tuple(replays), with_corpus(features, results), deciding)
 
     def __len__(self) -> int:
         """How many questions there are; one that is asked of two indexes counts twice."""
@@ -88,7 +93,7 @@ class EvaluationSet:
             kept = tuple(one for one, wanted in zip(replay.questions, own, strict=True) if wanted)
             if kept:
                 replays.append(replace(replay, questions=kept))
-        return EvaluationSet(tuple(replays), self.features[rows])
+        return EvaluationSet(tuple(replays), self.features[rows], self.deciding)
 
     @property
     def texts(self) -> list[str]:
@@ -152,11 +157,11 @@ class EvaluationSet:
         """(n,) milliseconds that the stages of a route took.
 
         Args:
-            routed: Whether a router has read the question; otherwise only what the route needs is.
+            routed: Whether a router has decided; otherwise only what the route needs is taken.
         """
         questions = [one for replay in self.replays for one in replay.questions]
-        reads = _READING if routed else _READS[route]
-        stages = (*reads, *stages_of(route))
+        decided = self.deciding if routed else ()
+        stages = {*decided, *_READS[route], *stages_of(route)}
         return np.array(
             [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in questions]
         )

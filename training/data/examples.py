@@ -1,6 +1,6 @@
 """What is learned from: features, labels and where each question comes from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,21 +11,26 @@ from training.errors import FitError
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Questions on which exactly one of two arms succeeds.
+    """Questions that are learned from.
 
     Attributes:
         features: (n, width) float64, every feature of the build, finite.
-        labels: (n,) 1 where the graph arm succeeds and the simple one fails, 0 the other way.
+        labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough.
         groups: (n,) name of the dataset of each question.
+        stakes: (n,) how much each question counts; all the same if not given.
     """
 
     features: Float64
     labels: Int64
     groups: NDArray[np.str_]
+    stakes: Float64 = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         n = len(self.labels)
-        if self.features.ndim != 2 or len(self.features) != n or len(self.groups) != n:
+        if not len(self.stakes):
+            object.__setattr__(self, "stakes", np.ones(n))
+        sizes = {len(self.features), len(self.groups), len(self.stakes)}
+        if self.features.ndim != 2 or sizes != {n}:
             raise FitError(
                 f"{self.features.shape} features, {n} labels and {len(self.groups)} groups do not "
                 "fit; give one row of each a question."
@@ -49,7 +54,9 @@ class Examples:
 
     def only(self, rows: NDArray[np.bool_] | Int64) -> "Examples":
         """Some of the questions."""
-        return Examples(self.features[rows], self.labels[rows], self.groups[rows])
+        return Examples(
+            self.features[rows], self.labels[rows], self.groups[rows], self.stakes[rows]
+        )
 
 
 def balanced_weights(labels: Int64, groups: NDArray[np.str_] | None = None) -> Float64:
@@ -86,14 +93,17 @@ class Pool:
         groups: (n,) name of the dataset of each question.
         keys: (n,) what makes two rows the same question, asked of two indexes; they are never
             divided between training and judging. None where every row is a question of its own.
+        stakes: (n,) how much each question counts; None for all the same.
     """
 
     features: Float64
     labels: Int64
     groups: NDArray[np.str_]
     keys: NDArray[np.str_] | None = None
+    stakes: Float64 | None = None
 
     def examples(self, rows: NDArray[np.bool_]) -> Examples:
-        """The disagreements among some rows, (n,) bool."""
+        """The questions to learn from among some rows, (n,) bool."""
         found = rows & (self.labels >= 0)
-        return Examples(self.features[found], self.labels[found], self.groups[found])
+        stakes = np.ones(len(self.labels)) if self.stakes is None else self.stakes
+        return Examples(self.features[found], self.labels[found], self.groups[found], stakes[found])

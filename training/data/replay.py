@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from backends.coverage import Coverage, NameCoverage, WordCoverage
 from backends.files import write_atomically
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Mention, Query, RankedHit, Ranking
@@ -153,7 +154,7 @@ class TrainingReplay(Replay):
             )
 
 
-SCHEMA = "2"
+SCHEMA = "3"
 """Grows whenever a column, or what one means, changes."""
 _META = b"wye.replay"
 
@@ -175,6 +176,39 @@ _SEED = pa.struct(
         ("titles", pa.int64()),
     ]
 )
+_COVERAGE = pa.struct(
+    [
+        ("scores", pa.list_(pa.float64())),
+        (
+            "words",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("term", pa.string()),
+                        ("weight", pa.float64()),
+                        ("titles", pa.int64()),
+                        ("texts", pa.int64()),
+                    ]
+                )
+            ),
+        ),
+        (
+            "names",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("mention", pa.string()),
+                        ("value", pa.float64()),
+                        ("degree", pa.int64()),
+                        ("titled", pa.int64()),
+                        ("titles", pa.int64()),
+                        ("texts", pa.int64()),
+                    ]
+                )
+            ),
+        ),
+    ]
+)
 _COLUMNS = pa.schema(
     [
         ("dataset", pa.string()),
@@ -187,6 +221,7 @@ _COLUMNS = pa.schema(
         ("vector", pa.list_(pa.float32())),
         ("mentions", pa.list_(pa.struct([("text", pa.string()), ("kind", pa.string())]))),
         ("seeds", pa.list_(_SEED)),
+        ("coverage", _COVERAGE),
         *((str(route), _ARM) for route in (*ARMS, Route.STEPS)),
         ("seconds", pa.map_(pa.string(), pa.float64())),
     ]
@@ -281,6 +316,7 @@ def _row(dataset: str, split: str, one: Replayed) -> dict[str, Any]:
         "vector": results.query.vector,
         "mentions": [{"text": m.text, "kind": m.kind} for m in results.query.mentions],
         "seeds": [asdict(seed) for seed in results.seeds],
+        "coverage": asdict(results.coverage),
         "seconds": list(one.seconds.items()),
         **{str(arm): _arm(results.rankings[arm], one.answered[arm].tolist()) for arm in ARMS},
         str(Route.STEPS): one.steps and _arm(one.steps, one.answered[Route.STEPS].tolist()),
@@ -309,10 +345,19 @@ def _question(row: Mapping[str, Any]) -> Replayed:
             query,
             tuple(SeedStats(**seed) for seed in row["seeds"]),
             {arm: _ranking(str(arm), row[str(arm)]) for arm in ARMS},
+            _coverage(row["coverage"]),
         ),
         answered={route: np.array(row[route]["answered"], dtype=bool) for route in told},
         seconds=dict(row["seconds"]),
         steps=_ranking(Route.STEPS, steps) if steps else None,
+    )
+
+
+def _coverage(row: Mapping[str, Any]) -> Coverage:
+    return Coverage(
+        tuple(row["scores"]),
+        tuple(WordCoverage(**word) for word in row["words"]),
+        tuple(NameCoverage(**name) for name in row["names"]),
     )
 
 

@@ -47,6 +47,8 @@ def write_respelt(out: Path, dataset: Path) -> int:
     ]
     for row in rows:
         row["text"] = respell(row["text"])
+        # The same questions, whatever the folder is called, so nothing is learned of one from it.
+        row["metadata"] = {"dataset": dataset.resolve().name, **(row.get("metadata") or {})}
         if not row["text"]:
             raise DatasetError(f"Question '{row['_id']}' of '{dataset}' is nothing but marks.")
     out.mkdir(parents=True, exist_ok=True)

@@ -131,14 +131,17 @@ def run_systems(
     quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in own], axis=1)
     paper = replace(fusion, method="rrf", lists=(Route.DENSE, Route.GRAPH), rrf_k=60.0)
     systems = {f"always {route}": one for route, one in always.items()}
-    for route in SIMPLE_ROUTES:
+    for route, one in always.items():
         unread = questions.latency_ms(route, routed=False)
-        systems[f"always {route}"] = replace(always[route], latency_ms=unread)
+        systems[f"always {route}"] = replace(one, latency_ms=unread)
     systems[PAPER] = _one_route(questions, Route.FUSION, paper, router.scores)
     systems[RANDOM] = _random([always[route] for route in routes(simple)], auto.shares, seed)
     for name, baseline in baselines.items():
         codes = bands(baseline.scores, baseline.policy.thresholds)
         systems[name] = _mixed(choices(baseline.scores), codes)
+    for point, thresholds in router.policy.points.items():
+        if thresholds != router.policy.thresholds:
+            systems[f"{AUTO} {point}"] = _mixed(own, bands(router.scores, thresholds))
     systems[AUTO] = auto
     systems[ORACLE] = _mixed(own, quality.argmax(axis=1))
     return HeldOutOutcomes(systems, questions.groups, questions.origins, router.scores, labels)
@@ -190,7 +193,7 @@ class Summary:
         differences: System -> measure -> paired difference auto - system.
         latency_ms: By system.
         shares: By system; of the router alone where only some questions are looked at.
-        gap_closed: Measure -> share of the way from the better fixed arm to the oracle; NaN where
+        gap_closed: Measure -> share of the way from the best fixed route to the oracle; NaN where
             there is none.
         auc: Of the router's scores on the disagreements; NaN where these are one-sided.
         calibration: Of the router's scores on the disagreements; None where there are none.
@@ -251,10 +254,13 @@ def summarise(
 
 
 def _gap_closed(values: Mapping[str, Float64]) -> dict[str, float]:
-    """Measure -> share of the way that the router goes from the better arm to the oracle."""
-    arms = [f"always {route}" for route in (Route.DENSE, Route.GRAPH)]
+    """Measure -> share of the way that the router goes from the best fixed route to the oracle.
+
+    Steps are none of the routes that it chooses among.
+    """
+    arms = [f"always {route}" for route in (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION)]
     auto, oracle = (values[name].mean(axis=0) for name in (AUTO, ORACLE))
-    fixed = np.maximum(*(values[name].mean(axis=0) for name in arms))
+    fixed = np.max([values[name].mean(axis=0) for name in arms], axis=0)
     return {
         measure: float((a - f) / (o - f)) if o > f else float("nan")
         for measure, a, o, f in zip(COLUMNS, auto, oracle, fixed, strict=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from backends.progress import Progress
 from backends.types import Float64, Int64
+from router.scorer import AttentionMlp, Linear
 from training.data.examples import Pool
 from training.errors import FitError
 from training.evaluation.bootstrap import Interval, interval, resampled_means
@@ -136,14 +137,23 @@ class ScorerComparison:
             its paired bootstrap interval.
         error: Standard error of the gain.
         clever: Whether the clever one is to be kept.
+        kinds: Of both, the simple one first.
     """
 
     gain: Interval
     error: float
     clever: bool
+    kinds: tuple[str, str] = (Linear.kind, AttentionMlp.kind)
 
 
-def compare(simple: Float64, clever: Float64, labels: Int64, *, seed: int = 0) -> ScorerComparison:
+def compare(
+    simple: Float64,
+    clever: Float64,
+    labels: Int64,
+    *,
+    seed: int = 0,
+    kinds: tuple[str, str] = (Linear.kind, AttentionMlp.kind),
+) -> ScorerComparison:
     """Keep the clever router only if its gain exceeds one standard error.
 
     This is the one-standard-error rule: of those that the data cannot tell apart, the simplest.
@@ -155,6 +165,7 @@ def compare(simple: Float64, clever: Float64, labels: Int64, *, seed: int = 0) -
         simple: (n,) calibrated logits, usually of logistic regression.
         clever: (n,) calibrated logits, usually of the attention-MLP.
         labels: (n,) 0 or 1, of dev questions or, which decides more surely, of cross-fitted ones.
+        kinds: Of both.
 
     Raises:
         FitError: Fewer than 2 questions.
@@ -164,4 +175,4 @@ def compare(simple: Float64, clever: Float64, labels: Int64, *, seed: int = 0) -
     gains = losses(simple, labels) - losses(clever, labels)
     error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
     found = interval(gains, resampled_means(gains[:, None], seed=seed)[:, 0])
-    return ScorerComparison(found, error, found.mean > error)
+    return ScorerComparison(found, error, found.mean > error, kinds)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from router.scorer import KINDS, AttentionMlp, Linear
+from router.scorer import KINDS, AttentionMlp, Linear, Trees
 from training.errors import FitError
 
 BALANCES = ("none", "label", "group")
@@ -14,12 +14,14 @@ class RouterRecipe:
     """Hyper-parameters of a router; EA-GraphRAG's where it states them.
 
     Attributes:
-        kind: "attention-mlp" or "linear".
+        kind: "attention-mlp", "linear" or "extra-trees".
+        among: Names of the features that may be kept; None for all.
         features: Most features to keep, by mutual information.
         clip: z-scores beyond it are pulled back to it.
         balance: "label" weighs both labels the same, "group" does so within each dataset.
         seeds: One network for each; their logits are averaged. Logistic regression needs none.
-        hidden: Widths of the network's hidden layers.
+        hidden: Widths of the network's hidden layers. Residual connections need neighbours of one
+            width; EA-GraphRAG's 256, 128 and 64 have none.
         dropout: Share of hidden units dropped in training.
         smoothing: Labels become smoothing / 2 and 1 - smoothing / 2.
         learning_rate: AdamW's, falling to 0 along a cosine.
@@ -31,14 +33,21 @@ class RouterRecipe:
         criterion: What is better on dev: a lower "nll", or a higher "auc".
         strengths: Of logistic regression's penalty, 1 / C; the best on dev is kept.
         l1_ratio: Share of the L1 norm in that penalty; 0.5 is an elastic net.
+        trees: How many.
+        leaves: Most leaves of a tree.
+        leaf: Fewest questions in a leaf.
+        tried: Share of the features that a split is drawn from.
+        unfamiliar: Share of dev questions that may count as unlike all of training, where this is
+            asked for; 0 for none, whatever they are like.
     """
 
     kind: str = AttentionMlp.kind
+    among: tuple[str, ...] | None = None
     features: int = 85
     clip: float = 5.0
     balance: str = "none"
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    hidden: tuple[int, ...] = (256, 128, 64)
+    hidden: tuple[int, ...] = (64, 64)
     dropout: float = 0.3
     smoothing: float = 0.1
     learning_rate: float = 2e-3
@@ -50,6 +59,11 @@ class RouterRecipe:
     criterion: str = "nll"
     strengths: tuple[float, ...] = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
     l1_ratio: float = 0.5
+    trees: int = 200
+    leaves: int = 128
+    leaf: int = 5
+    tried: float = 0.3
+    unfamiliar: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -67,6 +81,11 @@ class RouterRecipe:
             raise FitError("Widths, batch, epochs, patience and features are at least 1.")
         if not (0 <= self.dropout < 1 and 0 <= self.smoothing < 1 and self.clip > 0):
             raise FitError("Dropout and smoothing go from 0 to below 1, and clip is above 0.")
+
+    @property
+    def planted(self) -> bool:
+        """Whether trees are asked for."""
+        return self.kind == Trees.kind
 
     @property
     def linear(self) -> bool:

@@ -1,18 +1,21 @@
 """From replays to a router: scorer, calibration, simple route and thresholds, on train and dev."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from backends.progress import Progress
 from backends.types import Float64, Int64, Mask
+from featurizer.registry import FEATURE_NAMES
 from router.fusion import FusionSettings
 from router.policy import Policy
-from router.scorer import AttentionMlp, Linear, Scorer
+from router.query_performance import STAGE_1
+from router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
 from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Pool
+from training.data.respell import respell
 from training.errors import FitError
 from training.evaluation.measures import MEASURES
 from training.fit.crossfit import (
@@ -27,8 +30,23 @@ from training.fit.trainer import Trained, train
 from training.judge import JUDGED
 from training.labels import CHOICES
 from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, scores_of
-from training.thresholds.solve import Solution, solve, standard_errors
+from training.thresholds.solve import Solution, solve, solve_points, standard_errors
 from training.thresholds.sweep import CUTS
+
+UNFAMILIAR = 0.01
+"""Share of dev questions that may count as unlike all of training."""
+_FEATURES = {"text": STAGE_1, "syntax": FEATURE_NAMES, "all": None}
+
+
+def columns_named(features: str) -> tuple[str, ...] | None:
+    """What a scorer may look at, by the name of the whole; None for all columns.
+
+    Raises:
+        FitError: There is none of that name.
+    """
+    if features not in _FEATURES:
+        raise FitError(f"There are no features '{features}'; take one of {', '.join(_FEATURES)}.")
+    return _FEATURES[features]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +56,11 @@ class Choices:
     Attributes:
         success: When an arm succeeds at a question; see `training.labels`.
         quality: The measure that thresholds are solved for.
-        kind: "attention-mlp", "linear", or "auto" for the one that cross-fitting prefers.
+        kind: "extra-trees", "attention-mlp", "linear", or "auto" for the one that cross-fitting
+            prefers.
+        among: Names of the features that the scorer may look at; None for all.
+        hidden: Widths of the attention-MLP's hidden layers.
+        unfamiliar: See `training.fit.recipe.RouterRecipe`.
         simple: The simple route, or None for the one that thresholds make most of.
         goal: Bounds on latency and on the graph's share.
         fusion: What fusion does.
@@ -49,6 +71,9 @@ class Choices:
     success: str = "all-gold@5"
     quality: str = "nDCG@10"
     kind: str = "auto"
+    among: tuple[str, ...] | None = None
+    hidden: tuple[int, ...] = (64, 64)
+    unfamiliar: float = 0.0
     simple: Route | None = None
     goal: ThresholdObjective = field(default_factory=ThresholdObjective)
     fusion: FusionSettings = field(default_factory=FusionSettings)
@@ -61,10 +86,9 @@ class Choices:
         return standard_errors(elsewhere=self.elsewhere)
 
     def __post_init__(self) -> None:
-        if self.kind not in ("auto", AttentionMlp.kind, Linear.kind):
+        if self.kind not in ("auto", *KINDS):
             raise FitError(
-                f"There is no kind of scorer '{self.kind}'; take auto, {AttentionMlp.kind} "
-                f"or {Linear.kind}."
+                f"There is no kind of scorer '{self.kind}'; take auto, {' or '.join(KINDS)}."
             )
         known = (*CHOICES, JUDGED)
         if self.success not in known:
@@ -81,6 +105,19 @@ class Choices:
             )
 
 
+def published(choices: Choices) -> Choices:
+    """The same with EA-GraphRAG's own recipe, as far as it states it."""
+    return replace(
+        choices,
+        success="all-gold@5",
+        kind=AttentionMlp.kind,
+        among=FEATURE_NAMES,
+        hidden=(256, 128, 64),
+        unfamiliar=0.0,
+        simple=Route.DENSE,
+    )
+
+
 @dataclass(frozen=True)
 class TrainingSet:
     """Questions that are learned from.
@@ -88,18 +125,23 @@ class TrainingSet:
     Attributes:
         questions: Of train and dev, n of them.
         dev: (n,) which are of dev.
-        labels: (n,) 1 where only the graph succeeds, 0 where only the simple arm does, -1 else.
+        labels: (n,) 1 where the graph is needed, 0 where the simple arm is enough, -1 else.
         warnings: What is doubtful about learning from these.
+        stakes: (n,) how much each question counts; None for all the same.
     """
 
     questions: EvaluationSet
     dev: Mask
     labels: Int64
     warnings: tuple[str, ...] = ()
+    stakes: Float64 | None = None
 
     def only(self, rows: Mask) -> "TrainingSet":
         """Some of the questions."""
-        return TrainingSet(self.questions.only(rows), self.dev[rows], self.labels[rows])
+        stakes = None if self.stakes is None else self.stakes[rows]
+        return TrainingSet(
+            self.questions.only(rows), self.dev[rows], self.labels[rows], stakes=stakes
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +152,7 @@ class Fitted:
         choices: That were asked for.
         training: That it learned from.
         trained: Scorer, features and calibration.
-        comparison: Of the two kinds of scorer; None where the kind was given.
+        comparison: Of the last two kinds of scorer; None where the kind was given.
         logits: (n,) of the questions, cross-fitted.
         policy: Simple route, thresholds and latencies.
         solutions: Thresholds by simple route.
@@ -164,16 +206,27 @@ def fit(
     """
     questions, labels = training.questions, training.labels
     groups, seed = questions.groups, choices.seed
-    pool = Pool(questions.features, labels, groups, np.array(questions.texts, dtype=np.str_))
-    kinds = [Linear.kind, AttentionMlp.kind] if choices.kind == "auto" else [choices.kind]
-    recipes = [RouterRecipe(kind=kind) for kind in kinds]
+    keys = np.array([respell(text) for text in questions.texts], dtype=np.str_)
+    pool = Pool(questions.features, labels, groups, keys, training.stakes)
+    kinds = (
+        [Linear.kind, AttentionMlp.kind, Trees.kind] if choices.kind == "auto" else [choices.kind]
+    )
+    recipes = [
+        RouterRecipe(
+            kind=kind,
+            among=choices.among,
+            hidden=choices.hidden,
+            unfamiliar=choices.unfamiliar,
+        )
+        for kind in kinds
+    ]
     crossfits = [crossfit(pool, names, one, seed=seed, progress=progress) for one in recipes]
     comparison, best = None, 0
-    if len(kinds) > 1:
-        known = labels >= 0
-        simple, clever = (logits[known] for logits in crossfits)
-        comparison = compare(simple, clever, labels[known], seed=seed)
-        best = int(comparison.clever)
+    known = labels >= 0
+    for other in range(1, len(kinds)):
+        pair = crossfits[best][known], crossfits[other][known]
+        comparison = compare(*pair, labels[known], seed=seed, kinds=(kinds[best], kinds[other]))
+        best = other if comparison.clever else best
     recipe, logits = recipes[best], crossfits[best]
     dev = training.dev
     trained = train(pool.examples(~dev), pool.examples(dev), names, recipe, progress)
@@ -191,7 +244,19 @@ def fit(
         for route, found in outcomes.items()
     }
     route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
-    policy = Policy(solutions[route].thresholds, route, questions.median_latency_ms(route))
+    points = solve_points(
+        outcomes[route],
+        choices.goal,
+        errors=choices.errors,
+        most=CUTS,
+        cautious=choices.elsewhere,
+    )
+    policy = Policy(
+        solutions[route].thresholds,
+        route,
+        questions.median_latency_ms(route),
+        points=points,
+    )
     return Fitted(choices, training, trained, comparison, logits, policy, solutions, outcomes)
 
 

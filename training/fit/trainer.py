@@ -1,19 +1,29 @@
 """Training a router: features that say most about the label, a scorer, and its calibration."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import mutual_info_classif
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from backends.progress import Progress, Silent
-from backends.types import Float64, Int64
-from router.scorer import AttentionMlp, Floats, Linear, Member, Scorer, Standard
+from backends.types import Float32, Float64, Int64
+from router.scorer import (
+    AttentionMlp,
+    Familiarity,
+    Floats,
+    Linear,
+    Member,
+    Scorer,
+    Standard,
+    Trees,
+)
 from training.data.examples import Examples, balanced_weights
 from training.errors import FitError
 from training.fit.calibration import Reliability, calibrate, reliability
@@ -43,7 +53,14 @@ class Selection:
     duplicates: dict[str, str]
 
 
-def select(examples: Examples, names: Sequence[str], *, k: int = 85, seed: int = 0) -> Selection:
+def select(
+    examples: Examples,
+    names: Sequence[str],
+    *,
+    k: int = 85,
+    among: Container[str] | None = None,
+    seed: int = 0,
+) -> Selection:
     """Keep the k features with the highest mutual information with the label.
 
     Constant features and repetitions of another one (the same z-scores, or their opposite) are
@@ -55,6 +72,7 @@ def select(examples: Examples, names: Sequence[str], *, k: int = 85, seed: int =
     Args:
         examples: Of the training split, and of no other.
         k: Most features to keep, at least 1.
+        among: Names of those that may be kept; None for all.
         seed: Of the noise that the estimate adds to continuous features.
 
     Raises:
@@ -70,10 +88,16 @@ def select(examples: Examples, names: Sequence[str], *, k: int = 85, seed: int =
     scale = examples.features.std(axis=0)
     # A column of one value can have a deviation of some 1e-17 by rounding.
     varies = np.ptp(examples.features, axis=0) > 0
-    constants = tuple(name for name, moves in zip(names, varies, strict=True) if not moves)
+    constants = tuple(
+        name
+        for name, moves in zip(names, varies, strict=True)
+        if not moves and (among is None or name in among)
+    )
     first: dict[bytes, int] = {}
     duplicates: dict[str, str] = {}
     for column in np.flatnonzero(varies).tolist():
+        if among is not None and names[column] not in among:
+            continue
         original = first.setdefault(_print(examples.features[:, column], scale[column]), column)
         if original != column:
             duplicates[names[column]] = names[original]
@@ -120,7 +144,8 @@ class Trained:
         recipe: Hyper-parameters.
         selection: The features.
         dev_auc: Area under the ROC curve on dev.
-        dev: Calibration on dev, on which it was fitted too.
+        dev: Calibration on dev, on which it was fitted too; both are of a scorer that did not learn
+            from dev, which trees do afterwards.
     """
 
     scorer: Scorer
@@ -158,12 +183,12 @@ def train(
             )
     if dev.features.shape[1] != examples.features.shape[1]:
         raise FitError("Training and dev questions have different numbers of features.")
-    selection = select(examples, names, k=recipe.features)
+    selection = select(examples, names, k=recipe.features, among=recipe.among)
     standard = _standard(examples.features[:, selection.columns], recipe.clip)
     weights = _weights(examples, recipe)
     parts = [
         SplitData(standard(part.features[:, selection.columns]), part.labels, of_part)
-        for part, of_part in ((examples, weights), (dev, np.ones(len(dev))))
+        for part, of_part in ((examples, weights), (dev, _weights(dev, recipe)))
     ]
     members = _fit(parts[0], parts[1], recipe, progress)
     scorer = Scorer(selection.names, selection.columns, len(names), standard, members)
@@ -171,32 +196,59 @@ def train(
     found = calibrate(raw, dev.labels, bias=True)
     scorer = scorer.with_calibration(found.temperature, found.bias)
     logits = scorer.logits(dev.features)
-    return Trained(
-        scorer=scorer,
-        recipe=recipe,
-        selection=selection,
-        dev_auc=float(roc_auc_score(dev.labels, logits)),
-        dev=reliability(logits, dev.labels),
-    )
+    honest = float(roc_auc_score(dev.labels, logits)), reliability(logits, dev.labels)
+    if recipe.planted:  # trees choose nothing on dev, so they may learn from it in the end
+        scorer = replace(scorer, members=(Trees(_grow(_joined(*parts), recipe)),))
+    if recipe.unfamiliar:
+        scorer = replace(scorer, familiarity=_familiarity(parts[0], parts[1], recipe.unfamiliar))
+    return Trained(scorer, recipe, selection, *honest)
 
 
 def _standard(features: Float64, clip: float) -> Standard:
     return Standard(features.mean(axis=0), features.std(axis=0), clip)
 
 
+def _joined(train: SplitData, dev: SplitData) -> SplitData:
+    return SplitData(
+        np.concatenate([train.inputs, dev.inputs]),
+        np.concatenate([train.labels, dev.labels]),
+        np.concatenate([train.weights, dev.weights]),
+    )
+
+
+RIDGE = 0.1
+"""Added to each variance of z-scores, so that directions which training lacks do not decide."""
+
+
+def _familiarity(train: SplitData, dev: SplitData, share: float) -> Familiarity:
+    """What is familiar, so that a share of the dev questions is not."""
+    covariance = np.cov(train.inputs, rowvar=False).reshape(2 * (train.inputs.shape[1],))
+    ridge = RIDGE * np.eye(len(covariance))
+    precision = np.linalg.inv(covariance + ridge).astype(np.float64)
+    known = Familiarity(precision, np.inf)
+    limit = np.quantile(known.distances(dev.inputs), 1 - share, method="higher")
+    return replace(known, limit=float(limit))
+
+
 def _weights(examples: Examples, recipe: RouterRecipe) -> Float64:
+    stakes: Float64 = examples.stakes / examples.stakes.mean()
     if recipe.balance == "none":
-        return np.ones(len(examples))
+        return stakes
     groups = examples.groups if recipe.balance == "group" else None
-    return balanced_weights(examples.labels, groups)
+    weights: Float64 = balanced_weights(examples.labels, groups) * stakes
+    return weights
 
 
 def _fit(
     examples: SplitData, dev: SplitData, recipe: RouterRecipe, progress: Progress
 ) -> tuple[Member, ...]:
-    if recipe.linear:
+    if recipe.planted:
+        progress.start(1, "growing trees")
+        members: list[Member] = [Trees(_grow(examples, recipe))]
+        progress.advance(1)
+    elif recipe.linear:
         progress.start(len(recipe.strengths), "fitting")
-        members: list[Member] = [Linear(_fit_linear(examples, dev, recipe, progress.advance))]
+        members = [Linear(_fit_linear(examples, dev, recipe, progress.advance))]
     else:
         progress.start(len(recipe.seeds) * recipe.epochs, "training")
         members = [
@@ -205,6 +257,45 @@ def _fit(
         ]
     progress.close()
     return tuple(members)
+
+
+def _grow(train: SplitData, recipe: RouterRecipe) -> dict[str, Floats]:
+    """Extremely randomised trees, laid side by side as `router.scorer.Trees` takes them."""
+    forest = ExtraTreesClassifier(
+        recipe.trees,
+        max_leaf_nodes=recipe.leaves,
+        min_samples_leaf=recipe.leaf,
+        max_features=recipe.tried,
+        random_state=recipe.seeds[0],
+    ).fit(train.inputs, train.labels, sample_weight=train.weights)
+    grown = [tree.tree_ for tree in forest.estimators_]
+    shape = len(grown), max(tree.node_count for tree in grown)
+    place = np.broadcast_to(np.arange(shape[1]), shape)
+    left, right = place.astype(np.int16), place.astype(np.int16)
+    feature, value = np.zeros(shape, np.int16), np.zeros(shape, np.float32)
+    threshold = np.zeros(shape, np.float32)
+    for row, tree in enumerate(grown):
+        splits = np.flatnonzero(tree.children_left >= 0)
+        left[row, splits] = tree.children_left[splits]
+        right[row, splits] = tree.children_right[splits]
+        feature[row, splits] = tree.feature[splits]
+        threshold[row, splits] = _floor(tree.threshold[splits])
+        shares = tree.value[:, 0, :]
+        value[row, : tree.node_count] = shares[:, 1] / shares.sum(axis=1)
+    return {
+        "feature": feature,
+        "threshold": threshold,
+        "left": left,
+        "right": right,
+        "value": value,
+    }
+
+
+def _floor(values: Float64) -> Float32:
+    """The largest float32 that is not above: what float32 numbers are below stays the same."""
+    found = values.astype(np.float32)
+    below: Float32 = np.where(found > values, np.nextafter(found, np.float32(-np.inf)), found)
+    return below
 
 
 def _fit_linear(

@@ -1,6 +1,6 @@
 """Solves thresholds exactly on a replay, and does not trust the very best pair."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,16 @@ from training.thresholds.sweep import SLACK, Cuts, allowed, objective, sums
 Table = NDArray[np.bool_]
 
 
+POINTS = {"quality": 0.0, "balanced": 1.0, "fast": 2.0}
+"""Operating point -> by how much more or less than asked for a millisecond counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Solution:
     """Thresholds to review.
 
     Attributes:
-        thresholds: In the middle of the plateau.
+        thresholds: The cheapest of the plateau.
         outcome: What they give on the replay.
         best: The pair with the highest objective of all.
         best_outcome: What that pair gives; better on these questions, and for that reason to be
@@ -60,10 +64,9 @@ def solve(
 
     The best pair of some thousand questions is the best for their noise as well. So this takes
     those pairs whose objective is at most `errors` standard errors of the paired difference below
-    the best one, which the questions cannot tell from it, and returns their middle: the pair whose
-    cuts, counted in questions, are nearest to the mean of them all. Averaging over a plateau is
-    what bagging would do, without resampling, and it keeps away from cliffs. The middle is itself
-    one of these pairs, so it keeps all bounds.
+    the best one, which the questions cannot tell from it, and returns the cheapest of them: what
+    cannot be seen to make answers better need not be paid for. It is itself one of these pairs, so
+    it keeps all bounds.
 
     Args:
         replay: Of the split to choose on; never of test.
@@ -71,8 +74,8 @@ def solve(
         errors: Standard errors below the best that count as equal; 0 returns a best pair.
         most: Cuts to consider, spread evenly over the questions; None for all. Memory is about
             50 bytes for each pair of cuts, some 450 MB for 3,000 questions.
-        cautious: Take the middle for the low threshold alone, and the highest that goes with it for
-            the high one. Where graph and fusion cannot be told apart, fusion is the safer one for
+        cautious: Take the highest of their high thresholds, and of the pairs that have it the
+            cheapest. Where graph and fusion cannot be told apart, fusion is the safer one for
             questions unlike these: it walks the graph as well, and hears the other arms.
 
     Raises:
@@ -83,6 +86,28 @@ def solve(
     low, high, plateau, best = search(replay, cuts, goal, errors=errors, cautious=cautious)
     chosen, top = cuts.thresholds(low, high), cuts.thresholds(*best)
     return Solution(chosen, outcome(replay, chosen), top, outcome(replay, top), plateau)
+
+
+def solve_points(
+    replay: RouteOutcomes,
+    goal: ThresholdObjective,
+    *,
+    errors: float = 1.0,
+    most: int | None = None,
+    cautious: bool = False,
+) -> dict[str, Thresholds]:
+    """Thresholds of each operating point; arguments and errors are those of `solve`."""
+    weights = {name: by * goal.latency_weight for name, by in POINTS.items()}
+    return {
+        name: solve(
+            replay,
+            replace(goal, latency_weight=weight),
+            errors=errors,
+            most=most,
+            cautious=cautious,
+        ).thresholds
+        for name, weight in weights.items()
+    }
 
 
 def search(
@@ -116,9 +141,7 @@ def search(
     top = int(cuts.places[i]), int(cuts.places[j])
     equal = fits & _close(replay, cuts, values, top, errors=errors, counts=counts)
     equal[i, j] = True
-    low, high = _middle(equal, _questions_below(cuts))
-    if cautious:
-        high = int(np.flatnonzero(equal[low]).max())
+    low, high = _cheapest(equal, sums(cuts, replay.latency_ms, counts).table(), cautious=cautious)
     share = float(equal.sum() / fits.sum())
     return int(cuts.places[low]), int(cuts.places[high]), share, top
 
@@ -144,20 +167,12 @@ def _close(
     return result
 
 
-def _questions_below(cuts: Cuts) -> Float64:
-    """(c,) questions whose score is below each cut."""
-    count = np.bincount(cuts.level, minlength=len(cuts.scores))
-    below: Float64 = np.concatenate([[0], np.cumsum(count)]).astype(float)[cuts.places]
-    return below
-
-
-def _middle(equal: Table, below: Float64) -> tuple[int, int]:
-    """The pair nearest to the mean of the pairs in `equal`, the first of equally near ones."""
-    rows, columns = np.nonzero(equal)
-    low, high = below[rows], below[columns]
-    far = (low - low.mean()) ** 2 + (high - high.mean()) ** 2
-    nearest = int(np.argmin(far))
-    return int(rows[nearest]), int(columns[nearest])
+def _cheapest(equal: Table, cost: Float64, *, cautious: bool) -> tuple[int, int]:
+    """The pair in `equal` that costs least, the first of equally cheap ones."""
+    if cautious:
+        equal = equal & (np.arange(len(equal)) == np.flatnonzero(equal.any(axis=0)).max())
+    low, high = np.unravel_index(np.argmin(np.where(equal, cost, np.inf)), cost.shape)
+    return int(low), int(high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.model_files import load_router, save_policy
 from router.policy import Policy, bands
-from router.query_performance import NAMES, schema_id
+from router.query_performance import NAMES, schema_id, stages
 from router.settings import Settings, load_settings
 from router.types import Contribution, Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
@@ -43,6 +43,7 @@ from training.thresholds.solve import (
     Stability,
     front,
     solve,
+    solve_points,
     stability,
     standard_errors,
 )
@@ -126,7 +127,9 @@ class Tuning:
         router = replace(own.router, model=str(model)) if model else own.router
         parser = open_syntax_parser(own.analyser.pipeline, own.analyser.constituency)
         found = load_router(router.folder(), schema_id=schema_id(parser.fingerprint), names=NAMES)
-        return cls(EvaluationSet.load(read, cache, own.analyser), found, own.fusion, measure)
+        deciding = stages(found.scorer.names)
+        asked = EvaluationSet.load(read, cache, own.analyser, deciding=deciding)
+        return cls(asked, found, own.fusion, measure)
 
     @cached_property
     def outcomes(self) -> RouteOutcomes:
@@ -198,7 +201,11 @@ class Tuning:
         )
 
     def save(
-        self, path: Path, thresholds: Thresholds, notes: Mapping[str, Any] | None = None
+        self,
+        path: Path,
+        thresholds: Thresholds,
+        notes: Mapping[str, Any] | None = None,
+        points: Mapping[str, Thresholds] | None = None,
     ) -> Policy:
         """Write a thresholds file, with the latencies of these replays, to be reviewed.
 
@@ -206,8 +213,10 @@ class Tuning:
             path: Of the file; an older one is replaced.
             thresholds: To write.
             notes: For whoever reviews it, beside what the thresholds give here.
+            points: Operating points; None for those that the router has.
         """
         policy, simple = self.policy(thresholds), self.model.policy.simple
+        policy = replace(policy, points=self.model.policy.points if points is None else points)
         found = outcome(self.outcomes, thresholds)
         said = {
             "replays": [f"{one.dataset}, {one.split}" for one in self.evaluation_set.replays],
@@ -299,6 +308,18 @@ def retune(
         stays=stays,
         gain=interval(gained[:, 0], resampled_means(gained, seed=seed)[:, 0]),
     )
+
+
+def retuned_points(
+    tuning: Tuning, goal: ThresholdObjective, *, elsewhere: bool = True
+) -> dict[str, Thresholds]:
+    """The operating points, solved on the same questions.
+
+    Raises:
+        FitError: No thresholds keep the bounds.
+    """
+    errors = standard_errors(elsewhere=elsewhere)
+    return solve_points(tuning.outcomes, goal, errors=errors, most=CUTS, cautious=elsewhere)
 
 
 def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int) -> None:

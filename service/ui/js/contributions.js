@@ -5,7 +5,7 @@ import { card, el } from "./dom.js";
 import { signed, words } from "./format.js";
 
 const SHOWN = 10;
-const GROUPS = { names: "what it names", passages: "how near the passages are", build: "how it is built" };
+const GROUPS = { names: "what it names", passages: "what the first passages hold", build: "how it is built" };
 let known = null;
 
 // Name -> {group, meaning}; asked for once.

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from backends.coverage import NameCoverage
 from backends.numerics import RequestError
 from backends.store.snapshot import Corpus
 from backends.trigraph import retriever as trigraph
@@ -433,3 +434,24 @@ def test_questions_are_walked_for_a_few_at_a_time_where_room_is_short(
     for cells in (5 * 40, 1):
         monkeypatch.setattr(trigraph, "CELLS", cells)
         assert retriever.search(ASKED, 9) == expected
+
+
+def test_names_of_a_question_are_found_among_a_few_passages(corpus_of: CorpusOf) -> None:
+    passages = [
+        Passage("a", "Reef (film)", "[Ada Lind] filmed it."),
+        Passage("b", "", "[Ada Lind] met [Bo Ek]."),
+        Passage("c", "Ada Lind", "Born in [Como]."),
+    ]
+    arm = TriGraphRetriever(corpus_of(*passages), NO_LEXICAL)
+    query = Query("Where was Ada Lind, director of Reef, born?", np.ones(4, np.float32))
+    expected = [
+        NameCoverage("Ada Lind", 1.0, 3, 1, 0b10, 0b11),
+        NameCoverage("Reef", 1.0, 1, 1, 0b01, 0b01),
+    ]
+    assert [*arm.batch([query]).names_in(0, ["a", "c"])] == expected
+    # Of the passages that take part, one mentions her.
+    (found, _) = arm.batch([query], np.array([True, False, False])).names_in(0, ["a"])
+    assert (found.degree, found.titled, found.titles, found.texts) == (1, 0, 0, 1)
+    # What a parser tagged changes nothing: it may not have been asked yet.
+    tagged = replace(query, mentions=(Mention("Como", "entity"),))
+    assert [*arm.batch([tagged]).names_in(0, ["a", "c"])] == expected

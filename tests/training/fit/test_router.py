@@ -8,6 +8,7 @@ from router.types import Route
 from tests.training.made import replay_of, replayed
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Pool
+from training.data.respell import respell
 from training.errors import FitError
 from training.fit.crossfit import crossfit, leave_datasets_out
 from training.fit.recipe import RouterRecipe
@@ -59,7 +60,7 @@ def test_thresholds_that_have_to_hold_elsewhere_see_every_question_twice(
     assert (twice.outcomes[D].scores[:200] == once.outcomes[D].scores).all()
     assert (twice.outcomes[D].quality[:200] == twice.outcomes[D].quality[200:]).all()
     questions = training.questions
-    keys = np.array(questions.texts)
+    keys = np.array([respell(text) for text in questions.texts])
     pool = Pool(questions.features, training.labels, questions.groups, keys)
     unseen = leave_datasets_out(pool, NAMES, RouterRecipe(kind="linear"), seed=0)
     assert twice.outcomes[D].scores[200:].tolist() == scores_of(unseen.logits).tolist()
@@ -82,7 +83,7 @@ def test_a_question_asked_of_two_indexes_is_in_one_fold(training: TrainingSet) -
     doubled = TrainingSet(questions, np.tile(training.dev, 2), np.tile(training.labels, 2))
     found = fit(doubled, NAMES, Choices(kind="linear", simple=D, elsewhere=False))
     assert (found.logits[:200] == found.logits[200:]).all()
-    keys = np.array(questions.texts)
+    keys = np.array([respell(text) for text in questions.texts])
     pool = Pool(questions.features, doubled.labels, questions.groups, keys)
     assert (crossfit(pool, NAMES, RouterRecipe(kind="linear"), seed=0) == found.logits).all()
 
@@ -104,8 +105,8 @@ def test_scores_are_never_quite_0_or_1() -> None:
 @pytest.mark.parametrize(
     ("choice", "says"),
     [
-        ({"kind": "deep"}, "no kind of scorer 'deep'; take auto, attention-mlp or linear"),
-        ({"success": "luck"}, "no success 'luck'; choose among all-gold@5"),
+        ({"kind": "deep"}, "no kind of scorer 'deep'; take auto, attention-mlp or linear or extra"),
+        ({"success": "luck"}, "no success 'luck'; choose among graph-helps, all-gold@5"),
         ({"quality": "MRR"}, "no measure 'MRR'; take one of R@1, R@3"),
         ({"simple": Route.FUSION}, "'fusion' cannot be the simple route; take dense, lexical"),
     ],

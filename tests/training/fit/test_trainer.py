@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import roc_auc_score
 
 from backends.types import Float64, Int64
@@ -42,6 +43,32 @@ def test_a_network_learns_what_a_line_cannot(clever: Trained, simple: Trained) -
     assert clever.dev_auc > simple.dev_auc
     assert clever.dev.ece_width < 0.1
     assert clever.selection.duplicates == {"f13": "f2"}
+
+
+def test_trees_are_those_of_scikit_learn(dev: Examples) -> None:
+    learned, recipe = examples(300, 0), replace(SMALL, kind="extra-trees", trees=20)
+    scorer = train(learned, dev, NAMES, recipe).scorer
+    features = np.concatenate([learned.features, dev.features])
+    forest = ExtraTreesClassifier(
+        20, max_leaf_nodes=128, min_samples_leaf=5, max_features=0.3, random_state=0
+    ).fit(scorer.inputs(features), np.concatenate([learned.labels, dev.labels]))
+    asked = scorer.inputs(examples(200, 2).features)
+    shares = forest.predict_proba(asked)[:, 1]
+    assert 1 / (1 + np.exp(-scorer.raw(asked))) == pytest.approx(np.clip(shares, 0.002, 0.998))
+
+
+def test_some_questions_are_unfamiliar_and_their_score_says_nothing(dev: Examples) -> None:
+    recipe = replace(SMALL, kind="linear", unfamiliar=0.05)
+    scorer = train(examples(900, 0), dev, NAMES, recipe).scorer
+    assert (~scorer.knows(scorer.inputs(dev.features))).mean() == pytest.approx(0.05, abs=0.005)
+    far = dev.features[:1] + 100
+    assert scorer.scores(far).tolist() == [0.5]
+
+
+def test_only_some_features_may_be_kept(dev: Examples) -> None:
+    recipe = replace(SMALL, kind="linear", among=("f0", "f2"))
+    found = train(examples(900, 0), dev, NAMES, recipe).selection
+    assert {*found.names} <= {"f0", "f2"}
 
 
 def test_the_same_seed_trains_the_same_bits() -> None:

@@ -9,7 +9,7 @@ from router.policy import decide
 from router.types import Route, Thresholds
 from training.errors import FitError
 from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, names, outcome
-from training.thresholds.solve import front, solve, stability
+from training.thresholds.solve import front, solve, solve_points, stability
 
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
 CODES = {route: code for code, route in enumerate(names(Route.DENSE))}
@@ -103,46 +103,50 @@ def counts(replay: RouteOutcomes, pair: Thresholds) -> tuple[int, int]:
 
 @settings(max_examples=300)
 @given(replays(), goals(), st.sampled_from([0.5, 1.0, 2.0]))
-def test_of_the_pairs_that_cannot_be_told_from_the_best_the_middle_or_the_highest_is_chosen(
+def test_of_the_pairs_that_cannot_be_told_from_the_best_the_cheapest_is_chosen(
     replay: RouteOutcomes, goal: ThresholdObjective, errors: float
 ) -> None:
     possible = [pair for pair in pairs(replay) if keeps(replay, pair, goal)]
     if not possible:
         return
-    middle, cautious = (
+    cheapest, cautious = (
         solve(replay, goal, errors=errors, cautious=cautious) for cautious in (False, True)
     )
-    best = worth(replay, middle.best, goal)
+    best = worth(replay, cheapest.best, goal)
     plateau = []
     for pair in possible:
         behind = best - worth(replay, pair, goal)
         if behind.mean() <= errors * behind.std() / np.sqrt(len(behind)) + 1e-9:
-            plateau.append(counts(replay, pair))
-    assert middle.plateau == pytest.approx(len(plateau) / len(possible))
-    center = np.mean(plateau, axis=0)
-    far = ((np.array(plateau) - center) ** 2).sum(axis=1)
-    chosen = counts(replay, middle.thresholds)
-    assert ((chosen - center) ** 2).sum() == pytest.approx(far.min())
-    # Caution takes the highest pair at the same low.
-    assert cautious.best == middle.best
-    assert cautious.thresholds.low == middle.thresholds.low
-    assert cautious.thresholds.high >= middle.thresholds.high
-    highest = max(high for low, high in plateau if low == chosen[0])
+            plateau.append(pair)
+    assert cheapest.plateau == pytest.approx(len(plateau) / len(possible))
+    costs = [outcome(replay, pair).mean_ms for pair in plateau]
+    assert cheapest.outcome.mean_ms == pytest.approx(min(costs))
+    # Caution asks for the highest high threshold first.
+    assert cautious.best == cheapest.best
+    highest = max(counts(replay, pair)[1] for pair in plateau)
     assert counts(replay, cautious.thresholds)[1] == highest
-    for found in (middle, cautious):
+    of_these = [
+        cost
+        for pair, cost in zip(plateau, costs, strict=True)
+        if counts(replay, pair)[1] == highest
+    ]
+    assert cautious.outcome.mean_ms == pytest.approx(min(of_these))
+    for found in (cheapest, cautious):
         assert keeps(replay, found.thresholds, goal)
 
 
-def test_a_plateau_is_entered_in_the_middle() -> None:
-    scores = np.linspace(0.005, 0.995, 100)
-    # Wherever the border is between .3 and .7, nothing changes.
-    quality = np.ones((100, 3))
-    quality[scores < 0.3, 1:] = 0
-    quality[scores > 0.7, :2] = 0
-    found = solve(RouteOutcomes(scores, quality, np.ones((100, 3))))
-    assert found.outcome.quality == 1
-    assert 0.3 < found.thresholds.low < found.thresholds.high < 0.7
-    assert abs(found.thresholds.low + found.thresholds.high - 1) < 0.05
+def test_operating_points_rise_in_speed() -> None:
+    draw = np.random.default_rng(0)
+    scores = draw.uniform(0.01, 0.99, 300)
+    quality = np.stack([1 - scores, np.full(300, 0.8), scores], axis=1)
+    latency = np.tile([5.0, 20.0, 18.0], (300, 1))
+    replay = RouteOutcomes(scores, quality, latency)
+    found = solve_points(replay, ThresholdObjective(latency_weight=0.01))
+    assert [*found] == ["quality", "balanced", "fast"]
+    times = [outcome(replay, pair).mean_ms for pair in found.values()]
+    assert times == sorted(times, reverse=True)
+    balanced = solve(replay, ThresholdObjective(latency_weight=0.01)).thresholds
+    assert found["balanced"] == balanced
 
 
 def test_a_weight_of_latency_buys_speed() -> None:
