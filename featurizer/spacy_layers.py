@@ -25,6 +25,7 @@ _EMBEDDING = frozenset(
         *("maxout", "layernorm", "dropout", "ragged2list"),
     }
 )
+_VECTORS = ("tok2vec-listener", "window_encoder")
 _CONVOLUTION = frozenset({"expand_window", "maxout", "layernorm", "dropout"})
 # Rows that are multiplied at once, always: how BLAS adds up depends on how many there are, and so
 # would the last bits of a word's vector on the words beside it. So few are multiplied with the
@@ -82,7 +83,8 @@ class WindowEncoder:
                 raise ModelError("A pipeline that was made faster cannot be trained; load it anew.")
             return self(docs), lambda *_: None
 
-        return Model("window_encoder", forward, dims={"nO": self._table.shape[1]})
+        dims, attributes = {"nO": self._table.shape[1]}, {"encoder": self}
+        return Model("window_encoder", forward, dims=dims, attrs=attributes)
 
     def __call__(self, docs: Sequence["Doc"]) -> list[Float32]:
         """Of each document, (tokens, width)."""
@@ -132,6 +134,40 @@ class WindowEncoder:
         rows = hashes % self._rows[:, None] + self._starts[:, None]
         summed = self._ops.gather_add(self._table, rows.reshape(-1, rows.shape[2]))
         return tiles(summed.reshape(len(found), -1)).reshape(-1, rows.shape[1] * summed.shape[1])
+
+
+class Linear:
+    """One linear layer over the vectors of words, which thinc reaches through a dozen calls."""
+
+    @staticmethod
+    def fits(model: "Model[Any, Any]") -> bool:
+        """Whether a model is that layer over the pipeline's or a `WindowEncoder`'s vectors."""
+        names = [leaf.name for leaf in _leaves(model) if leaf.name != "list2array"]
+        return len(names) == 2 and names[0] in _VECTORS and names[1] in ("linear", "softmax")
+
+    def __init__(self, model: "Model[Any, Any]") -> None:
+        first, *_, last = _leaves(model)
+        self._encoder: WindowEncoder | None = first.attrs.get("encoder")
+        self._weight, self._bias = weights_of(last, "W").T.copy(), weights_of(last, "b")
+
+    def __call__(self, docs: Sequence["Doc"]) -> Float32:
+        """(n, outputs) of the n words of documents; largest where a softmax would be."""
+        vectors: list[Any] = [doc.tensor for doc in docs]
+        if self._encoder is not None:
+            vectors = [*self._encoder(docs)]
+        elif not all(map(len, vectors)):
+            # As spaCy has it: zeros where there are none.
+            shapes = [(len(doc), len(self._weight)) for doc in docs]
+            vectors = [
+                own if len(own) else np.zeros(shape, np.float32)
+                for own, shape in zip(vectors, shapes, strict=True)
+            ]
+        return in_tiles(np.concatenate(vectors), self._weight) + self._bias
+
+
+def linear(model: "Model[Any, Any]") -> Callable[[Sequence["Doc"]], Float32]:
+    """What computes a model: `Linear` if it fits, else thinc."""
+    return Linear(model) if Linear.fits(model) else model.predict
 
 
 def parts(docs: Sequence["Doc"], tokens: int) -> Iterator[list["Doc"]]:

@@ -1,11 +1,13 @@
-"""Moves of spaCy's parsers, chosen for many words or many documents at once.
+"""What spaCy decides of words by their vectors, for many words or many documents at once.
 
+- Tags: `Tags` takes the likeliest of each word.
 - Names: spaCy takes Python's lock for each of the 36 moves that may begin a name, at each word.
   `Names` asks for all words at once, and goes from word to word only within names.
 - Heads: spaCy walks through one document, or four, and takes the lock at each move.
   `Dependencies` walks through all that it is given side by side.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from types import SimpleNamespace
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from featurizer.spacy_layers import TILE, in_tiles, parts, tiles, weights_of
+from featurizer.spacy_layers import TILE, Linear, in_tiles, linear, parts, tiles, weights_of
 from featurizer.threads import OneThread
 from featurizer.types import Float32
 
@@ -22,7 +24,63 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 
-class Names:
+# Documents of so many tokens are worked on at once, each of which takes 4 kB meanwhile.
+SIDE_BY_SIDE = 2_048
+
+
+class Faster(ABC):
+    """Stands in a pipeline where a component stood, which has what is marked already."""
+
+    def __init__(self, component: Any, marks: str) -> None:  # noqa: ANN401 - spaCy names no type
+        """Of a component that sets that attribute of tokens."""
+        self._component, self._marks = component, marks
+        self._one_thread = OneThread()
+
+    def pipe(self, docs: Iterable["Doc"], batch_size: int) -> Iterator["Doc"]:
+        """Mark documents, in order."""
+        rest = iter(docs)
+        while batch := [*islice(rest, batch_size)]:
+            words = [doc for doc in batch if len(doc)]
+            if any(doc.has_annotation(self._marks) for doc in words):
+                # What was marked before limits what may be, and the model may learn of it.
+                yield from self._component.pipe(batch, batch_size=batch_size)
+                continue
+            for part in parts(words, SIDE_BY_SIDE):
+                with self._one_thread():
+                    self._mark(part)
+            yield from batch
+
+    def __call__(self, doc: "Doc") -> "Doc":
+        """Mark one document."""
+        return next(self.pipe([doc], 1))
+
+    @abstractmethod
+    def _mark(self, docs: Sequence["Doc"]) -> None:
+        """Mark documents that have words."""
+
+
+class Tags(Faster):
+    """What a `Tagger` does."""
+
+    @staticmethod
+    def fits(tagger: Any) -> bool:  # noqa: ANN401
+        """Whether a tag follows from one layer over the pipeline's vectors."""
+        return hasattr(tagger, "labels") and Linear.fits(tagger.model)
+
+    def __init__(self, tagger: Any) -> None:  # noqa: ANN401
+        super().__init__(tagger, "TAG")
+        self._scores = Linear(tagger.model)
+        self._tags = np.array([tagger.vocab.strings[label] for label in tagger.labels], np.uint64)
+
+    def _mark(self, docs: Sequence["Doc"]) -> None:
+        tags: Any = self._tags[self._scores(docs).argmax(axis=1)]
+        end = 0
+        for doc in docs:
+            begin, end = end, end + len(doc)
+            doc.from_array(["TAG"], tags[begin:end])
+
+
+class Names(Faster):
     """What a greedy `EntityRecognizer` does, whose moves begin, continue, end, make or skip a name.
 
     See `spacy.pipeline._parser_internals.ner`, which the property test compares with.
@@ -37,10 +95,10 @@ class Names:
         return (lower.get_dim("nF"), lower.get_dim("nP")) == (3, 2)
 
     def __init__(self, recogniser: Any) -> None:  # noqa: ANN401
+        super().__init__(recogniser, "ENT_IOB")
         model = recogniser.model
         lower, upper = model.get_ref("lower"), model.get_ref("upper")
-        self._recogniser = recogniser
-        self._tok2vec = model.get_ref("tok2vec")
+        self._vectors = linear(model.get_ref("tok2vec"))
         weight = weights_of(lower, "W").transpose(3, 0, 2, 1)  # (inputs, places, pieces, hidden)
         self._shape = weight.shape[1:]
         self._lower = np.ascontiguousarray(weight.reshape(len(weight), -1))
@@ -48,7 +106,6 @@ class Names:
         # Where no name is open, only the next word counts, and the other places are padding.
         self._outside = self._bias + weights_of(lower, "pad")[0, 1:].sum(axis=0).T
         self._upper, self._shift = weights_of(upper, "W"), weights_of(upper, "b")
-        self._one_thread = OneThread()
         moves = [recogniser.moves.get_class_name(row) for row in range(len(self._upper))]
         kinds = np.array([move[0] for move in moves])
         self._begin, self._unit, self._skip = kinds == "B", kinds == "U", kinds == "O"
@@ -60,25 +117,8 @@ class Names:
             for label in {move[2:] for move in moves if move[0] == "B"}
         }
 
-    def pipe(self, docs: Iterable["Doc"], batch_size: int) -> Iterator["Doc"]:
-        """Mark the names in documents, in order."""
-        rest = iter(docs)
-        while batch := [*islice(rest, batch_size)]:
-            if any(doc.has_annotation("ENT_IOB") for doc in batch):
-                # What was marked before limits the moves.
-                yield from self._recogniser.pipe(batch, batch_size=batch_size)
-                continue
-            if words := [doc for doc in batch if len(doc)]:
-                with self._one_thread():
-                    self._mark(words)
-            yield from batch
-
-    def __call__(self, doc: "Doc") -> "Doc":
-        """Mark the names in one document."""
-        return next(self.pipe([doc], 1))
-
     def _mark(self, docs: Sequence["Doc"]) -> None:
-        places = in_tiles(self._tok2vec.predict(docs), self._lower).reshape(-1, *self._shape)
+        places = in_tiles(self._vectors(docs), self._lower).reshape(-1, *self._shape)
         hidden = (places[:, 0] + self._outside).max(axis=1)
         scores = in_tiles(hidden, self._upper.T) + self._shift
         marks = np.concatenate([doc.to_array(["SENT_START", "IS_SPACE"]) for doc in docs]) == 1
@@ -129,11 +169,7 @@ class Names:
         return bool(within >= end)
 
 
-# Heads are found side by side in documents of so many tokens, each of which takes 4 kB meanwhile.
-SIDE_BY_SIDE = 2_048
-
-
-class Dependencies:
+class Dependencies(Faster):
     """What a greedy `DependencyParser` does: spaCy makes the moves, and arrays say which.
 
     See `spacy.ml.parser_model`, which the property test compares with.
@@ -145,46 +181,29 @@ class Dependencies:
         return _is_greedy(parser) and parser.model.get_ref("lower").get_dim("nP") == 2
 
     def __init__(self, parser: Any) -> None:  # noqa: ANN401
+        super().__init__(parser, "DEP")
         model = parser.model
         lower, upper = model.get_ref("lower"), model.get_ref("upper")
-        self._parser = parser
-        self._tok2vec = model.get_ref("tok2vec")
+        self._vectors = linear(model.get_ref("tok2vec"))
         weight = weights_of(lower, "W").transpose(0, 3, 2, 1)  # (places, inputs, pieces, hidden)
         places, inputs, _, self._hidden = weight.shape
         self._lower = np.ascontiguousarray(weight.reshape(places, 1, inputs, -1))
         self._bias = weights_of(lower, "b").T.reshape(-1)
         self._missing = weights_of(lower, "pad")[0].transpose(0, 2, 1).reshape(places, -1)
         self._upper, self._shift = weights_of(upper, "W").T.copy(), weights_of(upper, "b")
-        self._one_thread = OneThread()
         # All that spaCy's step model is asked for here is the number of places.
         self._step = SimpleNamespace(state2vec=SimpleNamespace(nF=places))
 
-    def pipe(self, docs: Iterable["Doc"], batch_size: int) -> Iterator["Doc"]:
-        """Give the tokens of documents their heads and relations, in order."""
-        rest = iter(docs)
-        while batch := [*islice(rest, batch_size)]:
-            words = [doc for doc in batch if len(doc)]
-            if any(doc.has_annotation("DEP") for doc in words):
-                # The model would learn relations that it lacks.
-                yield from self._parser.pipe(batch, batch_size=batch_size)
-                continue
-            for part in parts(words, SIDE_BY_SIDE):
-                with self._one_thread():
-                    states = self._walked(part)
-                self._parser.set_annotations(part, states)
-            yield from batch
-
-    def __call__(self, doc: "Doc") -> "Doc":
-        """Give the tokens of one document their heads and relations."""
-        return next(self.pipe([doc], 1))
+    def _mark(self, docs: Sequence["Doc"]) -> None:
+        self._component.set_annotations(docs, self._walked(docs))
 
     def _walked(self, docs: Sequence["Doc"]) -> list[Any]:
         """The state of each document after its last move."""
         from spacy.ml.parser_model import ParserStepModel  # noqa: PLC0415 - as in `load_pipeline`
 
-        places_of, move = ParserStepModel.get_token_ids, self._parser.transition_states
+        places_of, move = ParserStepModel.get_token_ids, self._component.transition_states
         rows, starts = self._rows(docs)
-        every: list[Any] = self._parser.moves.init_batch(docs)
+        every: list[Any] = self._component.moves.init_batch(docs)
         states = every
         while states:
             # No word is -1, and the row before the first.
@@ -196,7 +215,7 @@ class Dependencies:
 
     def _rows(self, docs: Sequence["Doc"]) -> tuple[Float32, NDArray[np.int64]]:
         """What each word adds to the hidden units from each place, and the first word's rows."""
-        vectors = tiles(self._tok2vec.predict(docs))
+        vectors = tiles(self._vectors(docs))
         places, _, _, width = self._lower.shape
         high = 1 + len(vectors) * TILE
         rows = np.empty((places, high, width), np.float32)

@@ -1,7 +1,7 @@
 """A spaCy pipeline, and what in it takes longer than it needs.
 
 - Words to vectors: `spacy_layers.WindowEncoder`.
-- Vectors to heads and names: `spacy_moves.Dependencies` and `spacy_moves.Names`.
+- Vectors to tags, heads and names: `spacy_moves`.
 - Tags to parts of speech and lemmas: rules look at every word anew. `WordForms` remembers what
   they said of a word with its tag and its relation, which is all that they look at.
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from featurizer.errors import ModelError
 from featurizer.spacy_layers import WindowEncoder, rows_as_bytes
-from featurizer.spacy_moves import Dependencies, Names
+from featurizer.spacy_moves import Dependencies, Names, Tags
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -114,9 +114,10 @@ class Pipeline:
             rules = self.components[place : place + 2]
             if WordForms.fits(rules[0]):
                 self.components[place : place + 2] = [WordForms(self.nlp, *rules)]
-        for part, faster in (("parser", Dependencies), ("ner", Names)):
-            own = self.nlp.get_pipe(part)
-            if faster.fits(own):
+        kinds: dict[str, Any] = {"tagger": Tags, "parser": Dependencies, "ner": Names}
+        for part, faster in kinds.items():
+            own = self.nlp.get_pipe(part) if part in names else None
+            if own is not None and faster.fits(own):
                 self.components[self.components.index(own)] = faster(own)
 
     def run(self, docs: Iterable["Doc"], batch_size: int) -> Iterable["Doc"]:

@@ -11,7 +11,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 import featurizer.spacy_moves
-from featurizer.spacy_moves import Dependencies, Names
+from featurizer.spacy_moves import Dependencies, Names, Tags
 from featurizer.spacy_pipeline import Pipeline
 
 QUESTIONS = Path(__file__).with_name("questions.txt").read_text(encoding="utf-8").splitlines()
@@ -65,6 +65,36 @@ def test_names_that_were_marked_before_stay(fast: Pipeline) -> None:
     (found,) = named([Names(recogniser)(doc())])
     assert found == named([recogniser(doc())])[0]
     assert (1, 4, "LAW") in found
+
+
+def tagged(docs: Sequence[Doc]) -> list[list[str]]:
+    return [[word.tag_ for word in doc] for doc in docs]
+
+
+def test_tags_are_those_of_spacy_and_stay_where_they_were_before(fast: Pipeline) -> None:
+    tagger, vectors = part(fast.nlp, "tagger"), part(fast.nlp, "tok2vec")
+    texts = [PAGE, "", *QUESTIONS]
+
+    def docs() -> list[Doc]:
+        return [vectors(fast.nlp.make_doc(text)) for text in texts]
+
+    expected = tagged([tagger(doc) for doc in docs()])
+    assert tagged([*Tags(tagger).pipe(docs(), batch_size=20)]) == expected
+    assert tagged([Tags(tagger)(doc) for doc in docs()]) == expected
+    one = docs()[0]
+    one[1].tag_ = "XX"
+    assert tagged([Tags(tagger)(one)])[0] == [expected[0][0], "XX", *expected[0][2:]]
+
+
+def test_words_without_vectors_are_read_as_spacy_reads_them(fast: Pipeline) -> None:
+    def doc() -> Doc:
+        return fast.nlp.make_doc(PAGE)
+
+    for name, faster in (("tagger", Tags), ("parser", Dependencies)):
+        own = part(fast.nlp, name)
+        found, expected = faster(own)(doc()), own(doc())
+        assert tagged([found]) == tagged([expected])
+        assert attached([found]) == attached([expected])
 
 
 def attached(docs: Sequence[Doc]) -> list[list[tuple[int, str, bool | None]]]:

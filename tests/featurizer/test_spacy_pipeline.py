@@ -65,7 +65,7 @@ def test_the_pipeline_says_what_spacy_says(
 
 def test_of_questions_too(plain: Language, fast: Pipeline) -> None:
     names = [type(component).__name__ for component in fast.components]
-    assert names == ["Tok2Vec", "Tagger", "Dependencies", "WordForms", "Names"]
+    assert names == ["Tok2Vec", "Tags", "Dependencies", "WordForms", "Names"]
     check(plain, fast, QUESTIONS)
 
 
@@ -89,7 +89,7 @@ def test_a_pipeline_of_another_make_keeps_what_it_has(plain: Language, tmp_path:
     other.to_disk(tmp_path / "other")
     fast = Pipeline(str(tmp_path / "other"))
     names = [type(component).__name__ for component in fast.components]
-    assert names == ["Tok2Vec", "Tagger", "DependencyParser", "AttributeRuler", "EntityRecognizer"]
+    assert names == ["Tok2Vec", "Tags", "DependencyParser", "AttributeRuler", "EntityRecognizer"]
     assert not WordForms.fits(part(fast.nlp, "attribute_ruler"))
     assert not WindowEncoder.fits(part(plain, "tagger").model)
     check(other, fast, QUESTIONS[:20])
