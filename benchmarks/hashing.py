@@ -14,7 +14,16 @@ import numpy as np
 
 from backends.types import Float32, Passage
 from featurizer.analyser import AnalyserSettings
-from featurizer.types import EntityMention, Parse, PassageAnalysis, SentenceAnalysis, Steps, Syntax
+from featurizer.encoder import EncodedText
+from featurizer.types import (
+    EntityMention,
+    Parse,
+    PassageAnalysis,
+    SentenceAnalysis,
+    Span,
+    Steps,
+    Syntax,
+)
 
 T = TypeVar("T")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -125,6 +134,16 @@ class FakeAnalyser:
     def encode_questions(self, texts: Sequence[str]) -> Float32:
         """(n, d) unit vectors, in order."""
         return self.encode_surfaces(texts)
+
+    def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
+        """The same, without tokens."""
+        none = np.zeros((0, self._hash.dimension), np.float32)
+        vectors = self.encode_questions(texts)
+        return [EncodedText(text, own, none, ()) for text, own in zip(texts, vectors, strict=True)]
+
+    def encode_parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
+        """(n, d) unit vectors of stretches of a text, each by itself."""
+        return self.encode_questions([encoded.text[start:end] for start, end in spans])
 
     def parse_questions(
         self,

@@ -12,15 +12,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import harness
 from benchmarks.harness import Table
-from featurizer.constituency.parser import flat_tree, open_syntax_parser
-from featurizer.constituency.tree import Tree
-from featurizer.plan import Step, plan_of, walk
-from featurizer.types import Syntax, Token
+from featurizer.constituency.parser import open_syntax_parser
+from featurizer.plan import Plan, Step, plan_by_dependencies, plan_of, walk
+from featurizer.types import Syntax
 from router.settings import load_settings
 
 PLANS = Path(__file__).parents[1] / "tests" / "featurizer" / "plans.jsonl"
@@ -82,13 +81,11 @@ def run(given: argparse.Namespace) -> None:
     parser = open_syntax_parser(models.pipeline, models.constituency)
     syntaxes = parser.parse([one.question for one in planned])
     harness.print_header("Plans of questions", seed=None, data=f"{len(planned)} questions, by hand")
+    plans = {"constituency": [*map(plan_of, syntaxes)], "dependencies": by_dependencies(syntaxes)}
     found = {
         (half, source): measure(planned, made, half)
         for half in HALVES
-        for source, made in (
-            ("constituency", syntaxes),
-            ("dependencies", [*map(from_dependencies, syntaxes)]),
-        )
+        for source, made in plans.items()
     }
     table = Table(["exactly right", *(f"{half}, {source}" for half, source in found)])
     for group in dict.fromkeys(one.group for one in planned):
@@ -106,15 +103,20 @@ def read_planned(path: Path = PLANS) -> list[JudgedPlan]:
     return [JudgedPlan(row["group"], *_unmarked(row["marked"])) for row in rows]
 
 
-def measure(planned: Sequence[JudgedPlan], syntaxes: Sequence[Syntax], half: str) -> Accuracy:
-    """How plans made of these syntaxes agree, over one half of the questions."""
+def by_dependencies(syntaxes: Sequence[Syntax]) -> list[Plan]:
+    """The plans that are read off the dependencies, as the route of steps takes them."""
+    return [plan_by_dependencies(syntax.tokens, syntax.sentences) for syntax in syntaxes]
+
+
+def measure(planned: Sequence[JudgedPlan], plans: Sequence[Plan], half: str) -> Accuracy:
+    """How plans agree with those of people, over one half of the questions."""
     groups: dict[str, tuple[int, int]] = {}
     counts: Counter[str] = Counter()
     wrong = []
-    for one, syntax in zip(planned, syntaxes, strict=True):
+    for one, plan in zip(planned, plans, strict=True):
         if one.half != half:
             continue
-        found = {_key(step) for step in walk(plan_of(syntax).steps)}
+        found = {_key(step) for step in walk(plan.steps)}
         counts.update(found=len(found), right=len(found & one.steps), all=len(one.steps))
         questions, right = groups.get(one.group, (0, 0))
         groups[one.group] = questions + 1, right + (found == one.steps)
@@ -122,47 +124,6 @@ def measure(planned: Sequence[JudgedPlan], syntaxes: Sequence[Syntax], half: str
             wrong.append(one.question)
     precision, recall = (counts["right"] / max(counts[of], 1) for of in ("found", "all"))
     return Accuracy(groups, precision, recall, tuple(wrong))
-
-
-def from_dependencies(syntax: Syntax) -> Syntax:
-    """The same with trees that are made of the dependencies."""
-    parts = [syntax.tokens[start:end] for start, end in syntax.sentences]
-    starts = [start for start, _ in syntax.sentences]
-    return replace(syntax, trees=tuple(map(_tree, parts, starts)))
-
-
-def _tree(tokens: Sequence[Token], start: int) -> Tree:
-    """A phrase for each token that has any below it, or for each noun.
-
-    Arcs that cross leave no order; the tree is flat then.
-    """
-    below: list[list[int]] = [[] for _ in tokens]
-    roots = []
-    for place, token in enumerate(tokens):
-        head = token.head - start
-        if head == place:
-            roots.append(place)
-        else:
-            below[head].append(place)
-
-    def build(place: int) -> Tree:
-        word = Tree(tokens[place].tag, (Tree(tokens[place].text),))
-        label = _label(tokens[place])
-        if not below[place] and label != "NP":
-            return word
-        parts = (word if part == place else build(part) for part in sorted([*below[place], place]))
-        return Tree(label, tuple(parts))
-
-    tree = Tree("ROOT", tuple(map(build, roots)))
-    words = [(token.text, token.tag) for token in tokens]
-    return tree if list(tree.tagged_words()) == words else flat_tree(words)
-
-
-def _label(token: Token) -> str:
-    if token.dep == "relcl":
-        return "SBAR"
-    labels = {"NOUN": "NP", "PROPN": "NP", "VERB": "VP", "AUX": "VP", "ADP": "PP"}
-    return labels.get(token.pos, "X")
 
 
 def _key(step: Step) -> Key:

@@ -1,7 +1,8 @@
 """Questions taken apart by their syntax, beside fusion: quality by hops, searches, milliseconds.
 
 Hops are the passages that answer a question. A star marks a paired difference to fusion whose 95 %
-bootstrap interval excludes 0. Milliseconds are a question's share of a batch of 32, with its trees.
+bootstrap interval excludes 0. Milliseconds are a question's share of a batch of 32; in the table by
+levels each question is asked alone, by both routes one after the other, and the median is told.
 With --ablation, parts of the steps are left out or changed, one at a time.
 """
 
@@ -71,6 +72,8 @@ def run(given: argparse.Namespace) -> None:
         for name, replies, ms in (("fusion", fused, fusion_ms), ("steps", stepped, steps_ms)):
             planned = np.array([reply.searches > 0 for reply in replies])
             table.row(name, *ms, searches(replies), float(planned.mean()))
+        print()
+        print_alone(session, dataset)
         if given.ablation:
             print()
             print_ablation(session, dataset, baseline, given.seed)
@@ -134,6 +137,28 @@ def print_hops(dataset: Dataset, fused: Float64, stepped: Float64, seed: int) ->
         after = harness.intervals(stepped[own], fused[own], seed=seed)
         cells = [cell for pair in zip(before, after, strict=True) for cell in pair]
         table.row(name, str(own.sum()), *cells)
+
+
+def print_alone(session: Session, dataset: Dataset) -> None:
+    """Median times of questions asked one by one, by the levels of their plans."""
+    spent = []
+    for question in dataset.questions:
+        own: list[float] = []
+        for route in (Route.FUSION, Route.STEPS):
+            start, cpu = perf_counter(), process_time()
+            (reply,) = session.gateway.search([question.text], route, DEPTH)
+            own += [1e3 * (perf_counter() - start), 1e3 * (process_time() - cpu)]
+        levels = max((step.level for step in reply.chain), default=0)
+        spent.append([levels, reply.searches, *own])
+    found = np.array(spent)
+    columns = [f"{what} {way}" for way in ("fusion", "steps") for what in ("ms", "CPU ms")]
+    table = Table(["levels", "questions", "searches", *columns, "ratio", "CPU ratio"], width=6)
+    for levels in np.unique(found[:, 0]):
+        part = found[found[:, 0] == levels]
+        times = np.median(part[:, 2:], axis=0)
+        ratios = times[2] / times[0], times[3] / times[1]
+        cells = (float(part[:, 1].mean()), *times.tolist(), *map(float, ratios))
+        table.row(f"{levels:.0f}", str(len(part)), *cells)
 
 
 def print_ablation(session: Session, dataset: Dataset, fused: Float64, seed: int) -> None:

@@ -5,7 +5,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from featurizer.constituency.parser import (
     locate,
     open_tree_parser,
 )
-from featurizer.encoder import Encoder, EncoderSettings
+from featurizer.encoder import EncodedText, Encoder, EncoderSettings, pool_spans
 from featurizer.errors import ModelError
 from featurizer.spacy_parser import SpacyParser
 from featurizer.spacy_pipeline import DEFAULT_PIPELINE
@@ -191,6 +191,31 @@ class Analyser:
         prefix = self.settings.encoder.question_prefix
         # What is beyond a page is beyond the encoder's reach, and takes long to tokenise.
         return self.encoder.encode([prefix + text[: self._page] for text in texts])
+
+    def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
+        """The same vectors with what `encode_parts` takes."""
+        prefix = self.settings.encoder.question_prefix
+        found = self.encoder.encode_with_states([prefix + text[: self._page] for text in texts])
+        return [
+            replace(
+                one,
+                text=text,
+                offsets=tuple(
+                    (start - len(prefix), end - len(prefix)) for start, end in one.offsets
+                ),
+            )
+            for one, text in zip(found, texts, strict=True)
+        ]
+
+    def encode_parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
+        """(n, d) unit vectors of n stretches of a question, as they are meant in it.
+
+        They cost nothing where the encoder averages its tokens; one that does not encodes each
+        stretch by itself.
+        """
+        if self.encoder.pools_mean:
+            return pool_spans(encoded.states, encoded.offsets, spans)
+        return self.encode_questions([encoded.text[start:end] for start, end in spans])
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
         """One parse per question, in order; with its tokens, if features are made of it.

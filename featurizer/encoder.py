@@ -47,6 +47,22 @@ class EncoderSettings:
     passage_prefix: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """A text with its vector and what that is made of.
+
+    Attributes:
+        vector: (d,), of unit length.
+        states: (t, d) final states of its tokens.
+        offsets: t character spans of the tokens; special tokens have empty ones.
+    """
+
+    text: str
+    vector: Float32
+    states: Float32
+    offsets: tuple[Span, ...]
+
+
 class Transformer(Protocol):
     """What an encoder is made of: `bert.Bert`, or anything else by PyTorch."""
 
@@ -149,6 +165,17 @@ class Encoder:
         for _ in run(work, range(len(texts))):
             pass
         return unit(vectors), parts
+
+    def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
+        """The vectors of `encode`, with the states of the tokens."""
+
+        def work(text: str) -> EncodedText:
+            ids, offsets = self._model.tokens(text)
+            vector, states = self._model.run(ids)
+            return EncodedText(text, unit(vector[None])[0], states, tuple(offsets))
+
+        # A text alone need not wait until another thread has woken up.
+        return list((self._workers.map if len(texts) > 1 else map)(work, texts))
 
     def encode_in_steps(
         self, texts: Sequence[str], spans: Sequence[Sequence[Span]], tokens: int

@@ -3,14 +3,15 @@
 "Who leads the country where the composer of Finlandia was born?" holds two: "the composer of
 Finlandia", and around it "the country where … was born". What is found for one is put in its place,
 and the next question has a hop less. Questions that compare, or ask for what two things have in
-common, have parts that stand side by side. All of it is read off the constituency tree; a sentence
-without one has no steps.
+common, have parts that stand side by side. All of it is read off the constituency tree, or off one
+that is made of the dependencies, which takes no further model.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from featurizer.plan_dependencies import dependency_tree
 from featurizer.plan_parts import parts
 from featurizer.plan_phrases import Phrase, Sentence, descriptions
 from featurizer.types import Span, Syntax, Token
@@ -66,19 +67,28 @@ def walk(steps: Sequence[Step]) -> Iterator[Step]:
         yield from walk(step.inside)
 
 
-def filled(question: str, names: Mapping[Step, str], step: Step | None = None) -> str:
-    """A question, or only the phrase of one of its steps, with names in the place of phrases.
+def put_in(names: Mapping[Step, str], span: Span) -> tuple[tuple[Span, str], ...]:
+    """The names that stand in the place of phrases within a stretch of a question, in order.
 
     Of steps within each other, the outermost that has a name counts.
     """
-    start, end = step.span if step else (0, len(question))
-    inside = sorted((s.span, name) for s, name in names.items() if s != step)
-    text, place = "", start
-    for (first, last), name in sorted(inside, key=lambda item: (item[0][0], -item[0][1])):
-        if place <= first and last <= end:
-            text += question[place:first] + name
-            place = last
-    return text + question[place:end]
+    found: list[tuple[Span, str]] = []
+    place = span[0]
+    own = ((step.span, name) for step, name in names.items() if step.span != span)
+    for (start, end), name in sorted(own, key=lambda item: (item[0][0], -item[0][1])):
+        if place <= start and end <= span[1]:
+            found.append(((start, end), name))
+            place = end
+    return tuple(found)
+
+
+def filled(question: str, puts: Iterable[tuple[Span, str]], span: Span) -> str:
+    """A stretch of a question with other words in places, which are in order and apart."""
+    text, place = "", span[0]
+    for (start, end), words in puts:
+        text += question[place:start] + words
+        place = end
+    return text + question[place : span[1]]
 
 
 def plan_of(syntax: Syntax) -> Plan:
@@ -87,9 +97,25 @@ def plan_of(syntax: Syntax) -> Plan:
     Raises:
         ValueError: There are no trees, because nobody asked for them.
     """
+    return _plan(
+        Sentence(syntax.tokens[start:end], tree)
+        for (start, end), tree in zip(syntax.sentences, syntax.trees, strict=True)
+    )
+
+
+def plan_by_dependencies(tokens: Sequence[Token], sentences: Sequence[Span]) -> Plan:
+    """The same off the dependencies, for a question without trees.
+
+    Args:
+        sentences: Where each sentence begins and ends among the tokens.
+    """
+    own = ((tokens[start:end], start) for start, end in sentences)
+    return _plan(Sentence(part, dependency_tree(part, start)) for part, start in own)
+
+
+def _plan(sentences: Iterable[Sentence]) -> Plan:
     steps: list[Step] = []
-    for (start, end), tree in zip(syntax.sentences, syntax.trees, strict=True):
-        sentence = Sentence(syntax.tokens[start:end], tree)
+    for sentence in sentences:
         beside = parts(sentence)
         phrases = [p for p in descriptions(sentence) if not _joins(p, beside)]
         steps += _nested(sentence.tokens, beside, phrases)

@@ -160,10 +160,16 @@ class Batch:
         self._scores: dict[Route, dict[int, Float32]] = {Route.DENSE: {}, Route.LEXICAL: {}}
         self._signals = np.full((len(reading.questions), len(CHEAP_SIGNALS)), np.nan)
 
-    def prepare(self, places: Sequence[int], arms: Collection[Route]) -> None:
-        """Have the models read what these arms go by, as far as they have not."""
-        if Route.GRAPH in arms:
-            self._read(places, tokens=False, vectors=True)
+    def prepare(
+        self, places: Sequence[int], arms: Collection[Route], *, tokens: bool = False
+    ) -> None:
+        """Have the models read what these arms go by, as far as they have not.
+
+        Args:
+            tokens: Whether the tokens of the questions will be wanted too.
+        """
+        if Route.GRAPH in arms or tokens:
+            self._read(places, tokens=tokens, vectors=True)
         if not {Route.DENSE, Route.GRAPH}.isdisjoint(arms):
             self.reading.encode()
         if Route.GRAPH in arms:

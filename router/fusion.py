@@ -379,7 +379,7 @@ def stages_of(route: Route) -> tuple[str, ...]:
         case Route.FUSION:
             return "dense", "lexical", "seeds", "graph", "fusing"
         case Route.STEPS:
-            return "dense", "lexical", "seeds", "graph", "fusing", "trees", "steps"
+            return "dense", "lexical", "seeds", "graph", "fusing", "steps"
     return (str(route),)
 
 

@@ -18,6 +18,7 @@ from router.model import RoutingModel
 from router.query_performance import without_corpus
 from router.reading import QuestionReading
 from router.relevance import FIRST, Judged, RelevanceModel, likely
+from router.step_search import StepSearch
 from router.steps import InnerResult, Passages, PlannedQuestion, Stepped, StepSettings, step_through
 from router.types import ARMS, Decision, Reply, Route, TimedArmResults
 
@@ -29,6 +30,10 @@ NO_RELEVANCE = (
     "arms; leave min_relevance out."
 )
 _UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
+
+
+Planner = Callable[[QuestionReading, Sequence[int]], Sequence[Plan]]
+"""Plans of the questions at some places."""
 
 
 def no_router() -> RoutingModel:
@@ -56,6 +61,7 @@ class Gateway:
         *,
         steps: StepSettings | None = None,
         relevance: RelevanceModel | None = None,
+        plans: Planner = QuestionReading.plans,
     ) -> None:
         """Wire the parts; nothing is loaded before a question needs it.
 
@@ -65,6 +71,7 @@ class Gateway:
             model: The router; not asked for where the route is given.
             steps: How questions are taken apart; None for the defaults.
             relevance: What judges rankings; None where nothing was fitted for these scores.
+            plans: What says how, of some of the questions that were read.
         """
         self._arms = arms
         self._reader = analyser
@@ -72,6 +79,7 @@ class Gateway:
         self._fusion = fusion
         self.steps = steps or StepSettings()
         self._relevance = relevance
+        self._plans = plans
 
     def search(
         self,
@@ -123,7 +131,7 @@ class Gateway:
             return max_latency_ms is not None and spent > max_latency_ms
 
         for part in in_parts(questions, len(arms)):
-            reading = QuestionReading(part, self._reader)
+            reading = QuestionReading(part, self._reader, states=route == Route.STEPS)
             decisions: list[Decision] = []
             if route == Route.AUTO:
                 batch = Batch(arms, reading, filter, self._fusion.arms(), self._fusion)
@@ -228,7 +236,8 @@ class Gateway:
         arms = self._arms()
         found: list[TimedArmResults] = []
         for part in in_parts(questions, len(arms)):
-            reading, places = QuestionReading(part, self._reader), range(len(part))
+            reading = QuestionReading(part, self._reader, states=True)
+            places = range(len(part))
             batch = Batch(arms, reading, filter, ARMS, self._fusion)
             reading.parse(places, tokens=True)  # once, for mentions and for plans
             reading.encode()
@@ -270,32 +279,25 @@ class Gateway:
         """An answer for each question by fusion, and by fusion for its parts."""
         lists = lists_of(Route.STEPS, self._fusion)
         depth = max(k, self._fusion.depth)
-
-        def found(of: Batch, places: Sequence[int]) -> list[InnerResult]:
-            of.reading.encode()
-            results = of.results(lists, places, depth)
-            with of.stage("fusing", places):
-                rankings = fuse_all(results, self._fusion, [None] * len(places), depth)
-            return list(map(InnerResult, rankings, [result.query.vector for result in results]))
-
-        def search(texts: Sequence[str]) -> list[InnerResult]:
-            return [
-                one
-                for part in in_parts(texts, len(arms))
-                for one in found(
-                    Batch(arms, QuestionReading(part, self._reader), filter_, lists),
-                    range(len(part)),
-                )
-            ]
-
         questions, places = batch.reading.questions, range(len(batch.reading.questions))
-        bases = found(batch, places)
+        batch.prepare(places, lists, tokens=True)
+        batch.reading.encode()
+        results = batch.results(lists, places, depth)
+        with batch.stage("fusing", places):
+            rankings = fuse_all(results, self._fusion, [None] * len(places), depth)
+        bases = [
+            InnerResult(ranking, result.query.vector)
+            for ranking, result in zip(rankings, results, strict=True)
+        ]
         short = [p for p in places if token_count(questions[p]) <= LONGEST_STEPPED]
-        plans = dict(zip(short, batch.reading.plans(short), strict=True))
+        with batch.stage("steps", places):
+            plans = dict(zip(short, self._plans(batch.reading, short), strict=True))
         planned = [
             PlannedQuestion(questions[place], plans.get(place, Plan()), bases[place])
             for place in places
         ]
+        encoded = dict(zip(questions, batch.reading.encoded, strict=True))
+        search = StepSearch(arms, filter_, self._reader, self._fusion, encoded, self.steps.depth)
         with batch.stage("steps", places):
             return step_through(planned, search, arms.passages, k, self.steps, is_late=is_late)
 

@@ -8,13 +8,15 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
+from typing import Self
 
 import numpy as np
 
 from backends.types import Float32, Float64, Mention, Query
 from featurizer.analyser import Analyser
 from featurizer.constituency.tree import Tree
-from featurizer.plan import Plan, plan_of
+from featurizer.encoder import EncodedText
+from featurizer.plan import Plan, plan_by_dependencies
 from featurizer.registry import FEATURE_NAMES, TREE_FEATURES, syntax_matrix
 from featurizer.types import Parse, Syntax
 
@@ -25,20 +27,26 @@ class QuestionReading:
     Attributes:
         questions: As asked.
         queries: The same for the arms; vector and mentions are empty until they are known.
+        encoded: The same with the states of their tokens, if those were asked for, once encoded.
         seconds: Of each question, wall time by stage. What another thread did meanwhile is not
             counted, but for the wait until it was done.
     """
 
-    def __init__(self, questions: Sequence[str], analyser: Callable[[], Analyser]) -> None:
+    def __init__(
+        self, questions: Sequence[str], analyser: Callable[[], Analyser], *, states: bool = False
+    ) -> None:
         """Read nothing yet.
 
         Args:
             analyser: Not asked for where words are enough.
+            states: Whether the states of tokens are kept, which vectors of phrases are made of.
         """
         nothing = np.zeros(0, np.float32)
         self.questions = questions
         self.queries = [Query(text, nothing) for text in questions]
         self.seconds: list[dict[str, float]] = [{} for _ in questions]
+        self.encoded: list[EncodedText] = []
+        self._states = states
         self._analyser = analyser
         self._parses: dict[int, Parse] = {}
         self._mentioned: set[int] = set()
@@ -47,13 +55,24 @@ class QuestionReading:
         self._encoding: Future[Float32] | None = None
         self._encoded = False
 
+    @classmethod
+    def known(cls, queries: Sequence[Query], analyser: Callable[[], Analyser]) -> Self:
+        """Questions of which nothing more has to be read than these queries hold."""
+        reading = cls([query.text for query in queries], analyser)
+        reading.queries = [*queries]
+        reading._encoded = True
+        places = range(len(queries))
+        reading._parses = {place: Parse(queries[place].text, (), (), ()) for place in places}
+        reading._mentioned.update(places)
+        return reading
+
     def encode(self) -> None:
         """Find the vector of every question, or wait for `encode_beside`."""
         if self._encoded:
             return
         with self.stage("encoding", range(len(self.questions))):
             if self._encoding is None:
-                vectors = self._analyser().encode_questions(self.questions)
+                vectors = self._vectors(self._analyser())
             else:
                 vectors = self._encoding.result()
         found = zip(self.queries, vectors, strict=True)
@@ -67,11 +86,17 @@ class QuestionReading:
         analyser = self._analyser()
 
         def work() -> Float32:
-            vectors = analyser.encode_questions(self.questions)
+            vectors = self._vectors(analyser)
             then(vectors)
             return vectors
 
         self._encoding = analyser.beside(work)
+
+    def _vectors(self, analyser: Analyser) -> Float32:
+        if not self._states:
+            return analyser.encode_questions(self.questions)
+        self.encoded = analyser.encode_with_states(self.questions)
+        return np.array([one.vector for one in self.encoded])
 
     def parse(self, places: Sequence[int], *, tokens: bool) -> None:
         """Parse what is not parsed yet, or was without the tokens that are wanted."""
@@ -125,13 +150,17 @@ class QuestionReading:
         return self._syntax[place].trees if place in self._syntax else ()
 
     def plan(self, place: int) -> Plan:
-        """Of a question; empty if nobody asked for its trees."""
-        return plan_of(self._syntax[place]) if self.trees(place) else Plan()
+        """Of a question; empty if it was not parsed with its tokens.
+
+        It is read off the dependencies: that takes no further model, and what is found by such
+        plans is as good as by those of constituency trees.
+        """
+        parse = self._parses.get(place)
+        return plan_by_dependencies(parse.tokens, parse.token_sentences) if parse else Plan()
 
     def plans(self, places: Sequence[int]) -> list[Plan]:
-        """Of some of the questions, of which trees are made where nobody asked for them."""
+        """Of some of the questions, which are parsed if they were not."""
         self.parse(places, tokens=True)
-        self._build(places, trees=True)
         return [self.plan(place) for place in places]
 
     def _build(self, places: Sequence[int], *, trees: bool) -> None:

@@ -9,7 +9,6 @@ whole question and a share of the best that these searches give it.
 All searches of a level go together, for all questions of a batch.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -18,20 +17,15 @@ import numpy as np
 
 from backends.store.snapshot import Corpus
 from backends.types import Float32, RankedHit, Ranking
-from featurizer.plan import Plan, Step, filled
+from featurizer.plan import Plan, Step, filled, put_in
+from featurizer.types import Span
+from router.step_names import fits, plain_words
 from router.types import Candidate, ChainStep, FusedHit, Route, Source
 
 OUT_OF_TIME = "steps: out of time, not all were taken"
 _LONGEST_NAME = 80
 _COMPARISON = "comparison"
 _PART_CANDIDATES = 4
-_DATE = re.compile(
-    r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november"
-    r"|december|(?:mon|tues|wednes|thurs|fri|satur|sun)day|century|centuries|(?:year|month|day)s?)\b",
-    re.IGNORECASE,
-)
-_WORD = re.compile(r"\w+")
-_ARTICLES = ("the", "a", "an")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +39,8 @@ class StepSettings:
         candidates: Kept of one search.
         beam: Ways to fill the phrases that are followed.
         searches: Most for one question, beside the one for the whole.
-        typed: Whether dates are candidates only where the phrase asks for one.
+        depth: Hits of each list of such a search.
+        typed: Whether dates and quantities are candidates only where a phrase may ask for them.
         title: What a title counts as a candidate, beside 1 for a name in a sentence.
         sharpness: Exponent of the confidence in a way, 0 where all count the same.
         weight: Of the best score of a passage for the question with names put in.
@@ -58,6 +53,7 @@ class StepSettings:
     candidates: int = 8
     beam: int = 8
     searches: int = 24
+    depth: int = 20
     typed: bool = True
     title: float = 0.8
     sharpness: float = 0.2
@@ -106,8 +102,32 @@ class Stepped:
     searches: int = 0
 
 
-Search = Callable[[Sequence[str]], Sequence[InnerResult]]
-"""Finds passages for texts, in order, all under the same filter."""
+@dataclass(frozen=True, slots=True)
+class SubQuestion:
+    """A question with names put in, or a phrase of it.
+
+    Attributes:
+        question: As it was asked.
+        span: Of it, that is searched for.
+        puts: What stands in whose place, in order.
+        found: Whether that are names which were found, and not words of the question.
+        confidence: In these names.
+    """
+
+    question: str
+    span: Span
+    puts: tuple[tuple[Span, str], ...] = ()
+    found: bool = True
+    confidence: float = field(default=1.0, compare=False)
+
+    @property
+    def text(self) -> str:
+        """To search for."""
+        return filled(self.question, self.puts, self.span)
+
+
+Search = Callable[[Sequence[SubQuestion]], Sequence[InnerResult]]
+"""Finds passages for parts of questions, in order, all under the same filter."""
 
 
 class Passages(Protocol):
@@ -169,9 +189,9 @@ class _Course:
     passages: Passages
     settings: StepSettings
     ways: list[_Way] = field(default_factory=lambda: [_Way({}, 1.0)])
-    asked: dict[str, None] = field(default_factory=dict)
-    filled: dict[str, float] = field(default_factory=dict)
-    names: dict[str, Mapping[Step, str]] = field(default_factory=dict)
+    asked: dict[SubQuestion, None] = field(default_factory=dict)
+    filled: dict[SubQuestion, float] = field(default_factory=dict)
+    names: dict[SubQuestion, Mapping[Step, str]] = field(default_factory=dict)
     chain: list[tuple[Step, ChainStep]] = field(default_factory=list)
     late: bool = False
 
@@ -186,16 +206,16 @@ class _Course:
         levels = self.plan.levels()[: self.settings.levels]
         return [[step for step in level if not step.named] for level in levels]
 
-    def phrases(self, level: int) -> list[str]:
+    def phrases(self, level: int) -> list[SubQuestion]:
         """What to search for at a level, counted as searches."""
-        texts = [self._alone(part) for part in self.parts] if not level else []
+        asked = [self._alone(part) for part in self.parts] if not level else []
         levels = self.levels()
         for step in levels[level] if level < len(levels) else ():
-            texts += [self._put_in(way.names, step) for way in self.ways]
+            asked += [self._with(way, step.span) for way in self.ways]
         # The last searches are for the question itself, with names put in.
-        return self._within(texts, self.settings.searches - self.settings.beam)
+        return self._within(asked, self.settings.searches - self.settings.beam)
 
-    def advance(self, level: int, found: Mapping[str, InnerResult]) -> bool:
+    def advance(self, level: int, found: Mapping[SubQuestion, InnerResult]) -> bool:
         """Put what was found for a level in its place; whether a further level can follow."""
         if not level:
             for part in self.parts:
@@ -205,16 +225,15 @@ class _Course:
         anything = [self._resolve(step, found) for step in steps]
         for way in self.ways:
             if way.names:
-                text = self._put_in(way.names)
-                self.filled[text] = max(way.confidence, self.filled.get(text, 0.0))
+                self._fill(self._with(way, self.whole))
         return (any(anything) or not steps) and level + 1 < len(levels)
 
-    def last(self) -> list[str]:
+    def last(self) -> list[SubQuestion]:
         """The questions with names put in, the surest first, as far as searches are left."""
-        surest = sorted(self.filled, key=lambda text: (-self.filled[text], text))
+        surest = sorted(self.filled, key=lambda one: (-self.filled[one], one.text))
         return self._within(surest, self.settings.searches)
 
-    def stepped(self, found: Mapping[str, InnerResult], k: int) -> Stepped:
+    def stepped(self, found: Mapping[SubQuestion, InnerResult], k: int) -> Stepped:
         """The ranking by all that was found."""
         if not self.asked and not self.late:
             return Stepped(_cut(self.base.ranking, k))
@@ -222,13 +241,13 @@ class _Course:
         most = max(self.filled.values(), default=1.0) or 1.0
         best: dict[str, tuple[float, RankedHit]] = {}
         added: dict[str, float] = {}
-        phrases = [text for text in self.asked if text not in self.filled]
-        for texts, weight in ((self.filled, settings.weight), (phrases, settings.phrase_weight)):
+        phrases = [one for one in self.asked if one not in self.filled]
+        for asked, weight in ((self.filled, settings.weight), (phrases, settings.phrase_weight)):
             own: dict[str, tuple[float, RankedHit]] = {}
-            for text in texts:
-                if text in found and text in self.asked:
-                    sure = (self.filled.get(text, most) / most) ** settings.sharpness
-                    for hit in found[text].ranking.hits:
+            for one in asked:
+                if one in found and one in self.asked:
+                    sure = (self.filled.get(one, most) / most) ** settings.sharpness
+                    for hit in found[one].ranking.hits:
                         share = weight * sure * hit.score
                         if hit.id not in own or share > own[hit.id][0]:
                             own[hit.id] = share, hit
@@ -262,7 +281,7 @@ class _Course:
 
     def _told(self) -> tuple[ChainStep, ...]:
         """The chain, with the names that were searched with marked."""
-        used = {pair for text in self.asked for pair in self.names.get(text, {}).items()}
+        used = {pair for one in self.asked for pair in self.names.get(one, {}).items()}
         return tuple(
             replace(
                 told,
@@ -273,51 +292,61 @@ class _Course:
             for step, told in self.chain
         )
 
-    def _put_in(self, names: Mapping[Step, str], step: Step | None = None) -> str:
-        """The question, or the phrase of a step, with names in the place of phrases."""
-        text = filled(self.question, names, step)
-        self.names.setdefault(text, names)
-        return text
+    @property
+    def whole(self) -> Span:
+        """All of the question."""
+        return 0, len(self.question)
 
-    def _within(self, texts: Iterable[str], most: int) -> list[str]:
-        """Those of the texts that there are searches left for, which are then taken."""
-        for text in texts:
+    def _within(self, asked: Sequence[SubQuestion], most: int) -> list[SubQuestion]:
+        """Those that there are searches left for, which are then taken."""
+        for one in asked:
             if len(self.asked) < most:
-                self.asked.setdefault(text)
-        return [text for text in dict.fromkeys(texts) if text in self.asked]
+                self.asked.setdefault(one)
+        return [one for one in dict.fromkeys(asked) if one in self.asked]
 
-    def _alone(self, part: Step, name: str | None = None) -> str:
+    def _with(self, way: _Way, span: Span) -> SubQuestion:
+        """The question or a phrase, with the names of a way."""
+        puts = put_in(way.names, span)
+        asked = SubQuestion(self.question, span, puts, confidence=way.confidence)
+        self.names.setdefault(asked, way.names)
+        return asked
+
+    def _fill(self, asked: SubQuestion) -> None:
+        """Keep a question with names put in, to be asked in the end."""
+        self.filled[asked] = max(asked.confidence, self.filled.get(asked, 0.0))
+
+    def _alone(self, part: Step, name: str | None = None) -> SubQuestion:
         """The question about one of what is compared, or about a name in its place."""
-        start, end = self.parts[0].span[0], self.parts[-1].span[1]
-        name = self.question[slice(*part.span)] if name is None else name
-        return self.question[:start] + name + self.question[end:]
+        beside = self.parts[0].span[0], self.parts[-1].span[1]
+        words = self.question[slice(*part.span)] if name is None else name
+        return SubQuestion(self.question, self.whole, ((beside, words),), name is not None)
 
-    def _compare(self, part: Step, found: Mapping[str, InnerResult]) -> None:
-        text = self._alone(part)
-        if text not in found:
+    def _compare(self, part: Step, found: Mapping[SubQuestion, InnerResult]) -> None:
+        asked = self._alone(part)
+        if asked not in found:
             return
         settings = replace(self.settings, passages=1, sentences=1, candidates=_PART_CANDIDATES)
-        names = self._candidates(found[text], "", (), settings)
+        names = self._candidates(found[asked], "", (), settings)
         for name in names:
-            asked = self._alone(part, name.name)
-            self.filled[asked] = 1.0
-            self.names[asked] = {part: name.name}
+            filled = self._alone(part, name.name)
+            self._fill(filled)
+            self.names[filled] = {part: name.name}
         phrase = self.question[slice(*part.span)]
-        link = ChainStep(phrase, text, part.level, tuple(names), part.wanted)
+        link = ChainStep(phrase, asked.text, part.level, tuple(names), part.wanted)
         self.chain.append((part, link))
 
-    def _resolve(self, step: Step, found: Mapping[str, InnerResult]) -> bool:
+    def _resolve(self, step: Step, found: Mapping[SubQuestion, InnerResult]) -> bool:
         """Go every way on with what was found for a phrase; whether there was anything."""
         ways: list[_Way] = []
         seen: dict[str, Candidate] = {}
         texts = []
         for way in self.ways:
-            text = filled(self.question, way.names, step)
+            asked = self._with(way, step.span)
             names: list[Candidate] = []
-            if text in found:
-                texts.append(text)
+            if asked in found:
+                texts.append(asked.text)
                 used = way.names.values()
-                names = self._candidates(found[text], step.wanted, used, self.settings)
+                names = self._candidates(found[asked], step.wanted, used, self.settings)
             for name in names:
                 sure = way.confidence * name.confidence
                 ways.append(_Way({**way.names, step: name.name}, sure))
@@ -338,20 +367,20 @@ class _Course:
         self, found: InnerResult, wanted: str, used: Iterable[str], settings: StepSettings
     ) -> list[Candidate]:
         """Names that may stand in the place of what was searched for, the surest first."""
-        question = f" {_plain(self.question)} "
-        taken = {_plain(name) for name in used}
+        question = f" {plain_words(self.question)} "
+        taken = {plain_words(name) for name in used}
         hits = found.ranking.hits[: settings.passages]
         best: dict[str, Candidate] = {}
         for hit in hits:
             share = max(hit.score / hits[0].score, 0.0) if hits[0].score > 0 else 1.0
             for raw, row in self.passages.names(hit.id, found.vector, settings.sentences):
                 name = " ".join(raw.split())
-                plain = _plain(name)
+                plain = plain_words(name)
                 if not plain or len(name) > _LONGEST_NAME:
                     continue
                 if plain in taken or f" {plain} " in question:
                     continue
-                if settings.typed and not _fits(name, wanted):
+                if settings.typed and not fits(name, wanted):
                     continue
                 sure = share * (settings.title if row < 0 else 1.0)
                 if plain not in best or sure > best[plain].confidence:
@@ -378,41 +407,32 @@ def step_through(
         k: Hits for each, at least 1.
         is_late: Whether to stop; asked before each level. What was found by then counts.
     """
-    courses = [_Course(one.question, one.plan, one.base, passages, settings) for one in questions]
-    found: dict[str, InnerResult] = {}
+    of_text = {one.question: one for one in questions}
+    courses = {
+        text: _Course(text, one.plan, one.base, passages, settings) for text, one in of_text.items()
+    }
+    found: dict[SubQuestion, InnerResult] = {}
 
-    def ask(texts: Iterable[str]) -> None:
-        missing = [text for text in dict.fromkeys(texts) if text not in found]
+    def ask(asked: Iterable[SubQuestion]) -> None:
+        missing = [one for one in dict.fromkeys(asked) if one not in found]
         if missing:
             found.update(zip(missing, search(missing), strict=True))
 
-    going = [course for course in courses if course.plan.steps]
+    going = [course for course in courses.values() if course.plan.steps]
     level = 0
     while going and not is_late():
-        ask(text for course in going for text in course.phrases(level))
+        ask(one for course in going for one in course.phrases(level))
         going = [course for course in going if course.advance(level, found)]
         level += 1
     unfinished = list(going)
     if is_late():
-        unfinished += [course for course in courses if course.filled]
+        unfinished += [course for course in courses.values() if course.filled]
     else:
-        ask(text for course in courses for text in course.last())
+        ask(one for course in courses.values() for one in course.last())
     for course in unfinished:
         course.late = True
-    return [course.stepped(found, k) for course in courses]
-
-
-def _fits(name: str, wanted: str) -> bool:
-    """Whether a name looks like what is wanted: a date like a date, all else not like one."""
-    if wanted in ("free", "number"):
-        return True
-    return bool(_DATE.search(name)) == (wanted == "date")
-
-
-def _plain(text: str) -> str:
-    """The words of a text without an article before them, to tell names apart."""
-    words = _WORD.findall(text.lower().replace("'s", ""))
-    return " ".join(words[1:] if words[:1] and words[0] in _ARTICLES else words)
+    stepped = {text: course.stepped(found, k) for text, course in courses.items()}
+    return [stepped[one.question] for one in questions]
 
 
 def _cut(ranking: Ranking, k: int) -> Ranking:

@@ -113,7 +113,7 @@ def _registry() -> list[dict[str, object]]:
 
 
 def _values(described: DescribedQuestion) -> dict[str, object]:
-    from featurizer.plan import plan_of
+    from featurizer.plan import plan_by_dependencies
     from featurizer.registry import FEATURES
 
     text, syntax, reference = described.question, described.syntax, described.reference
@@ -132,7 +132,7 @@ def _values(described: DescribedQuestion) -> dict[str, object]:
             }
             for (start, end), tree, flat in sentences
         ],
-        "plan": asdict(plan_of(syntax)),
+        "plan": asdict(plan_by_dependencies(syntax.tokens, syntax.sentences)),
         "features": [
             {"name": feature.name, "group": feature.group, "value": value, "percentile": percentile}
             for feature, value, percentile in columns
@@ -152,13 +152,15 @@ def _list_features(console: Console) -> None:
 
 
 def _show(console: Console, described: DescribedQuestion) -> None:
-    from featurizer.plan import plan_of
+    from featurizer.plan import plan_by_dependencies
     from featurizer.registry import FEATURES
     from service.render import show_plan
 
     for tree in described.syntax.trees:
         console.print(draw(tree))
-    show_plan(console, described.question, plan_of(described.syntax))
+    syntax = described.syntax
+    plan = plan_by_dependencies(syntax.tokens, syntax.sentences)
+    show_plan(console, described.question, plan)
     columns = zip(FEATURES, described.values, described.percentiles, strict=True)
     rows = [
         (

@@ -11,7 +11,8 @@ from backends.trigraph.seeds import SeedStats
 from backends.types import Float32, Float64, Mask, Query, RankedHit, Ranking
 from featurizer.analyser import Analyser
 from featurizer.constituency.tree import Tree
-from featurizer.types import Parse, Syntax, T, Token
+from featurizer.encoder import EncodedText, pool_spans
+from featurizer.types import Parse, Span, Syntax, T, Token
 from router.model import RoutingModel
 from router.policy import decide
 from router.query_performance import NAMES, asks_corpus
@@ -146,6 +147,16 @@ class FakeAnalyser(Analyser):
     def encode_questions(self, texts: Sequence[str]) -> Float32:
         self.calls.append(("encode", len(texts)))
         return np.ones((len(texts), 2), np.float32)
+
+    def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
+        vectors = self.encode_questions(texts)
+        return [
+            EncodedText(text, vector, np.ones((1, 2), np.float32), ((0, len(text)),))
+            for text, vector in zip(texts, vectors, strict=True)
+        ]
+
+    def encode_parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
+        return pool_spans(encoded.states, encoded.offsets, spans)
 
     def parse_questions(self, texts: Sequence[str], *, tokens: bool = False) -> list[Parse]:
         self.calls.append(("parse", len(texts)))

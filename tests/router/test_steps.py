@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.types import Float32, RankedHit, Ranking
-from featurizer.plan import Plan, Step, filled
+from featurizer.plan import Plan, Step
 from router.steps import (
     OUT_OF_TIME,
     InnerResult,
     PlannedQuestion,
     Stepped,
     StepSettings,
+    SubQuestion,
     step_through,
 )
 from router.types import FusedHit, Source
@@ -35,7 +36,8 @@ def _step(
     return Step((start, start + len(phrase)), kind, wanted or "place", named, inside)
 
 
-COMPOSER = _step(NESTED, "the composer of Finlandia", wanted="person")
+COMPOSER_PHRASE = "the composer of Finlandia"
+COMPOSER = _step(NESTED, COMPOSER_PHRASE, wanted="person")
 COUNTRY = _step(NESTED, "the country where the composer of Finlandia was born", COMPOSER)
 PLANS = {
     NESTED: Plan((COUNTRY,)),
@@ -63,8 +65,9 @@ class MadeUp:
         self.asked: list[list[str]] = []
         self._allowed = sorted(allowed)
 
-    def __call__(self, texts: Sequence[str]) -> list[InnerResult]:
-        self.asked.append(list(texts))
+    def __call__(self, asked: Sequence[SubQuestion]) -> list[InnerResult]:
+        texts = [one.text for one in asked]
+        self.asked.append(texts)
         return [self.find(text) for text in texts]
 
     def find(self, text: str) -> InnerResult:
@@ -331,7 +334,7 @@ def test_dates_stand_for_dates_alone() -> None:
             [PlannedQuestion(NESTED, plan, search.find(NESTED))], search, names, 3, StepSettings()
         )
         assert [one.name for one in found.chain[0].candidates] == [expected]
-        assert search.asked[-1] == [filled(NESTED, {COMPOSER: expected})]
+        assert search.asked[-1] == [NESTED.replace(COMPOSER_PHRASE, expected)]
 
 
 def test_hits_of_an_unfused_route_have_no_other_source() -> None:

@@ -118,7 +118,7 @@ def test_steps_of_a_replay_are_those_that_serve(
         pairs = [(hit.id, hit.score) for hit in own.hits[:10]]
         assert pairs == [(hit.id, hit.score) for hit in reply.ranking.hits]
     for one in replay.questions:
-        assert {"fusing", "trees", "steps"} <= {*one.seconds}
+        assert {"fusing", "steps"} <= {*one.seconds}
         if one.steps is not None:
             flags = one.answered[Route.STEPS]
             assert len(flags) == len(one.steps.hits)
