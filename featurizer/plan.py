@@ -18,6 +18,7 @@ from featurizer.types import Span, Syntax, Token
 
 LEVELS = 3
 STEPS = 6
+LONG = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,14 @@ class Plan:
     """Steps of a question that are in no other, in order; none where there is nothing to resolve.
 
     There are at most `STEPS` in all, in at most `LEVELS` levels.
+
+    Attributes:
+        open: Whether there is none in a question of `LONG` tokens or more: it describes something
+            without a name, and what is found for all of it names what.
     """
 
     steps: tuple[Step, ...] = ()
+    open: bool = False
 
     def levels(self) -> tuple[tuple[Step, ...], ...]:
         """All steps from the inside out: first those without steps inside."""
@@ -115,11 +121,13 @@ def plan_by_dependencies(tokens: Sequence[Token], sentences: Sequence[Span]) -> 
 
 def _plan(sentences: Iterable[Sentence]) -> Plan:
     steps: list[Step] = []
+    tokens = 0
     for sentence in sentences:
+        tokens += len(sentence.tokens)
         beside = parts(sentence)
         phrases = [p for p in descriptions(sentence) if not _joins(p, beside)]
         steps += _nested(sentence.tokens, beside, phrases)
-    return Plan(tuple(_bounded(steps)))
+    return Plan(tuple(_bounded(steps)), open=not steps and tokens >= LONG)
 
 
 def _nested(

@@ -63,6 +63,8 @@ class StepSearch:
         """(d,) of a part: what it is made of, and by what the words put in differ from others."""
         question, spans = asked.question, [span for span, _ in asked.puts]
         own = self.encoded[question]
+        if any(start == end for start, end in spans):
+            return self._lists[question, asked.span][0]
         if asked.span == (0, len(question)):
             vector, instead = own.vector, self._parts(own, spans)
         elif asked.puts:

@@ -45,6 +45,7 @@ class StepSettings:
         sharpness: Exponent of the confidence in a way, 0 where all count the same.
         weight: Of the best score of a passage for the question with names put in.
         phrase_weight: Of the same for the phrases by themselves.
+        open_weight: Of a passage's score for a question with names behind it.
     """
 
     levels: int = 2
@@ -59,6 +60,7 @@ class StepSettings:
     sharpness: float = 0.2
     weight: float = 0.7
     phrase_weight: float = 0.3
+    open_weight: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,20 @@ class _Course:
         levels = self.plan.levels()[: self.settings.levels]
         return [[step for step in level if not step.named] for level in levels]
 
+    def open_up(self) -> None:
+        """Have the question asked again with the names that its own first passages hold."""
+        if not self.plan.open:
+            return
+        names = self._candidates(self.base, "", (), self.settings)
+        if names:
+            end = len(self.question)
+            behind = " " + ", ".join(one.name for one in names)
+            asked = SubQuestion(self.question, self.whole, (((end, end), behind),))
+            step = Step(self.whole, "open", "free")
+            self._fill(asked)
+            used = tuple(replace(one, put_in=True) for one in names)
+            self.chain.append((step, ChainStep(self.question, self.question, 1, used, "free")))
+
     def phrases(self, level: int) -> list[SubQuestion]:
         """What to search for at a level, counted as searches."""
         asked = [self._alone(part) for part in self.parts] if not level else []
@@ -242,7 +258,8 @@ class _Course:
         best: dict[str, tuple[float, RankedHit]] = {}
         added: dict[str, float] = {}
         phrases = [one for one in self.asked if one not in self.filled]
-        for asked, weight in ((self.filled, settings.weight), (phrases, settings.phrase_weight)):
+        of_filled = settings.open_weight if self.plan.open else settings.weight
+        for asked, weight in ((self.filled, of_filled), (phrases, settings.phrase_weight)):
             own: dict[str, tuple[float, RankedHit]] = {}
             for one in asked:
                 if one in found and one in self.asked:
@@ -286,7 +303,8 @@ class _Course:
             replace(
                 told,
                 candidates=tuple(
-                    replace(one, put_in=(step, one.name) in used) for one in told.candidates
+                    replace(one, put_in=one.put_in or (step, one.name) in used)
+                    for one in told.candidates
                 ),
             )
             for step, told in self.chain
@@ -328,9 +346,9 @@ class _Course:
         settings = replace(self.settings, passages=1, sentences=1, candidates=_PART_CANDIDATES)
         names = self._candidates(found[asked], "", (), settings)
         for name in names:
-            filled = self._alone(part, name.name)
-            self._fill(filled)
-            self.names[filled] = {part: name.name}
+            again = self._alone(part, name.name)
+            self._fill(again)
+            self.names[again] = {**self.names.get(again, {}), part: name.name}
         phrase = self.question[slice(*part.span)]
         link = ChainStep(phrase, asked.text, part.level, tuple(names), part.wanted)
         self.chain.append((part, link))
@@ -419,6 +437,8 @@ def step_through(
             found.update(zip(missing, search(missing), strict=True))
 
     going = [course for course in courses.values() if course.plan.steps]
+    for course in courses.values():
+        course.open_up()
     level = 0
     while going and not is_late():
         ask(one for course in going for one in course.phrases(level))

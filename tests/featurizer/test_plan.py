@@ -85,6 +85,15 @@ def test_there_are_no_more_levels_and_steps_than_is_said(questions: SyntaxParser
     assert len([*walk(plan(questions, many).steps)]) == STEPS
 
 
+def test_a_long_question_without_steps_is_open(questions: SyntaxParser) -> None:
+    text = "Which river of the north is so long and wide and slow that no boat crosses it?"
+    assert plan(questions, text) == Plan(open=True)
+    assert not plan(questions, text.replace(" and wide and slow that no boat crosses it", "")).open
+    assert not plan(
+        questions, NESTED + " And why is that so, and for how long has it been so?"
+    ).open
+
+
 def test_without_trees_there_is_no_plan_to_read(chain: Syntax) -> None:
     with pytest.raises(ValueError, match="zip"):
         plan_of(replace(chain, trees=()))
@@ -92,7 +101,7 @@ def test_without_trees_there_is_no_plan_to_read(chain: Syntax) -> None:
 
 @pytest.mark.parametrize("text", ["", " \n", "?", "wye", "'s", '"', "of of of", "A" * 10_000])
 def test_nothing_is_taken_apart_where_nothing_is_said(questions: SyntaxParser, text: str) -> None:
-    assert plan(questions, text) == Plan()
+    assert plan(questions, text).steps == ()
     assert Plan().levels() == ()
 
 

@@ -111,3 +111,13 @@ def test_names_of_places_that_overlap_are_encoded_apart(search: StepSearch, word
         )
         assert np.array_equal(alone.vector, found.vector)
         assert alone.ranking == found.ranking
+
+
+def test_what_stands_behind_a_question_is_encoded_with_it(
+    search: StepSearch, words: ByWord
+) -> None:
+    end = len(QUESTION)
+    asked = SubQuestion(QUESTION, (0, end), (((end, end), " Ann, Cyrus"),))
+    (found,) = search([asked])
+    (whole,) = words.encode_with_states([QUESTION + " Ann, Cyrus"])
+    assert np.array_equal(found.vector, whole.vector)
