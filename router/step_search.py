@@ -51,7 +51,7 @@ class StepSearch:
     def _find(self, queries: Sequence[Query]) -> list[InnerResult]:
         lists, places = lists_of(Route.STEPS, self.fusion), range(len(queries))
         reading = QuestionReading.known(queries, self.analyser)
-        batch = Batch(self.arms, reading, self.filter, lists)
+        batch = Batch(self.arms, reading, self.filter, lists, self.fusion)
         results = batch.results(lists, places, self.depth)
         rankings = fuse_all(results, self.fusion, [None] * len(queries), self.depth)
         return [
