@@ -117,7 +117,8 @@ def test_json_is_stable_and_complete(index: Path, wye: Run) -> None:
     assert (code, wye(*arguments)[1]) == (0, first)
     (reply,) = json.loads(first)
     (hit,) = reply["hits"]
-    assert {*hit} == {"id", "rank", "score", "title", "text", "metadata", "sources"}
+    known = {"id", "rank", "score", "title", "text", "metadata", "relevance", "sources"}
+    assert {*hit} == known
     assert reply["route"] == "fusion"
 
 
