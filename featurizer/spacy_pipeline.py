@@ -11,8 +11,9 @@ A pipeline that is made otherwise keeps what it has.
 import importlib
 import importlib.util
 import json
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
@@ -143,8 +144,10 @@ _LOOKED_AT = frozenset({"TAG", "DEP", "LOWER", "ORTH", "IS_SPACE"})
 REMEMBERED = 50_000
 
 
+_TEXTS = ("LOWER", "ORTH")
 # What is looked at of a word, and what follows from it.
 _FORM: list[int | str] = ["ORTH", "TAG", "DEP"]
+_RULED: list[int | str] = ["TAG", "POS", "DEP", "MORPH", "LEMMA"]
 _SAID: list[int | str] = ["TAG", "POS", "DEP", "LEMMA"]
 
 
@@ -153,6 +156,7 @@ class WordForms:
 
     Morphology is left out, which nothing reads. Words that are not known yet are asked about by
     themselves, and remembered; those that begin a rule for several, with the words that follow.
+    Of the words that no rule names, the ruler is asked about one of each tag and relation.
     """
 
     @staticmethod
@@ -165,6 +169,8 @@ class WordForms:
 
         self._rules = ruler, lemmatizer
         self._known: dict[bytes, bytes] = {}
+        self._kinds: dict[bytes, bytes] = {}
+        self._is_named = _named(_patterns(ruler))
         self._longer = Matcher(nlp.vocab)
         longer = [pattern for pattern in _patterns(ruler) if len(pattern) > 1]
         if longer:
@@ -177,25 +183,46 @@ class WordForms:
 
     def __call__(self, doc: "Doc") -> "Doc":
         """Give each token its part of speech and its lemma."""
-        found: Any = doc.to_array(_FORM)
-        forms = rows_as_bytes(found)
+        forms = _rows(doc, _FORM)
         if len(self._known) > REMEMBERED:
             self._known.clear()
+            self._kinds.clear()
         if new := [*{form: None for form in forms if form not in self._known}]:
-            longer = self._longer(_words(doc.vocab, new), allow_missing=True)
-            begins = {new[place] for _, place, _ in longer}
-            plain = [form for form in new if form not in begins]
-            self._known.update(zip(plain, self._asked(doc.vocab, plain), strict=True))
-            self._known.update(dict.fromkeys(begins, b""))
+            self._learn(doc.vocab, new)
         said = [self._known[form] for form in forms]
         for start, end in self._together(said):
-            said[start:end] = self._asked(doc.vocab, forms[start:end])
-        rows: Any = np.frombuffer(b"".join(said), np.uint64).reshape(-1, len(_SAID))
-        return doc.from_array(_SAID, rows)
+            said[start:end] = _rows(self._ruled(_words(doc.vocab, forms[start:end])), _SAID)
+        return _set(doc, _SAID, said)
 
-    def _asked(self, vocab: "Vocab", forms: Sequence[bytes]) -> list[bytes]:
-        said: Any = self._ruled(_words(vocab, forms)).to_array(_SAID)
-        return rows_as_bytes(said)
+    def _learn(self, vocab: "Vocab", new: Sequence[bytes]) -> None:
+        """Ask about new words: the ruler about each kind, the lemmatizer about each word."""
+        ruler, lemmatizer = self._rules
+        kinds = [self._kind(vocab, form) for form in new]
+        examples = {
+            kind: form for kind, form in zip(kinds, new, strict=True) if kind not in self._kinds
+        }
+        if examples:
+            longer = self._longer(_words(vocab, [*examples.values()]), allow_missing=True)
+            begins = [[*examples][place] for _, place, _ in longer]
+            self._kinds.update((kind, b"") for kind in begins)
+            for kind in {*begins}:
+                del examples[kind]
+            ruled = _rows(ruler(_words(vocab, [*examples.values()])), _RULED)
+            self._kinds.update(zip(examples, ruled, strict=True))
+        # Empty for what begins a rule for several, which is never known.
+        self._known.update((form, b"") for form, kind in zip(new, kinds, strict=True))
+        plain = [(form, kind) for form, kind in zip(new, kinds, strict=True) if self._kinds[kind]]
+        words = _words(vocab, [form for form, _ in plain])
+        _set(words, _RULED, [self._kinds[kind] for _, kind in plain])
+        said = _rows(lemmatizer(words), _SAID)
+        self._known.update((form, row) for (form, _), row in zip(plain, said, strict=True))
+
+    def _kind(self, vocab: "Vocab", form: bytes) -> bytes:
+        """What rules see of a word: its tag and relation, and the word if they name it."""
+        text = vocab.strings[int(np.frombuffer(form, np.uint64)[0])]
+        if self._is_named(text):
+            return form
+        return form[8:] + b" " * text.isspace()
 
     def _together(self, said: Sequence[bytes]) -> Iterator[tuple[int, int]]:
         """Where rules for several words may apply: from words that begin one, as far as it goes."""
@@ -221,6 +248,37 @@ def _words(vocab: "Vocab", forms: Sequence[bytes]) -> "Doc":
     rows: Any = np.frombuffer(b"".join(forms), np.uint64).reshape(-1, len(_FORM))
     doc = Doc(vocab, words=[vocab.strings[orth] for orth in rows[:, 0].tolist()])
     return doc.from_array(_FORM[1:], rows[:, 1:])
+
+
+def _rows(doc: "Doc", attributes: list[int | str]) -> list[bytes]:
+    rows: Any = doc.to_array(attributes)
+    return rows_as_bytes(rows)
+
+
+def _set(doc: "Doc", attributes: list[int | str], rows: Sequence[bytes]) -> "Doc":
+    values: Any = np.frombuffer(b"".join(rows), np.uint64).reshape(-1, len(attributes))
+    return doc.from_array(attributes, values)
+
+
+def _named(patterns: Sequence[Sequence[Mapping[str, Any]]]) -> Callable[[str], bool]:
+    """Whether a rule may look at a word otherwise than at any other with its tag and relation."""
+    named: set[str] = set()
+    tests: set[str] = set()
+    wanted = [place.get(name) for pattern in patterns for place in pattern for name in _TEXTS]
+    for one in wanted:
+        if isinstance(one, str):
+            named.add(one.lower())
+        elif one is not None and set(one) <= {"IN", "REGEX"}:
+            named.update(word.lower() for word in one.get("IN", ()))
+            tests.update([one["REGEX"]] if "REGEX" in one else ())
+        elif one is not None:
+            # Whatever it asks, it may be true of any word.
+            tests.add("")
+    found = [re.compile(test) for test in tests]
+    return lambda text: (
+        text.lower() in named
+        or any(test.search(text) or test.search(text.lower()) for test in found)
+    )
 
 
 def _patterns(ruler: "AttributeRuler") -> list[list[dict[str, Any]]]:

@@ -19,6 +19,7 @@ from featurizer.spacy_pipeline import (
     DEFAULT_PIPELINE,
     Pipeline,
     WordForms,
+    _named,
     load_pipeline,
 )
 
@@ -77,6 +78,24 @@ def test_no_more_is_remembered_than_is_useful(
     monkeypatch.setattr(featurizer.spacy_pipeline, "REMEMBERED", 50)
     check(plain, fast, QUESTIONS)
     assert len(forms._known) < 50 + max(len(plain.make_doc(text)) for text in QUESTIONS)
+
+
+def test_words_that_a_rule_may_look_at_are_named() -> None:
+    patterns: list[list[dict[str, Any]]] = [
+        [{"TAG": "MD", "LOWER": "would"}, {"ORTH": {"IN": ["Oslo"]}}],
+        [{"LOWER": {"REGEX": "(?i)^N'?T$"}}, {"DEP": "expl"}],
+    ]
+    is_named = _named(patterns)
+    words = ["Would", "oslo", "n't", "NT", "boat", " ", ""]
+    assert [is_named(word) for word in words] == [True] * 4 + [False] * 3
+    # Nobody knows of what this is true.
+    assert _named([*patterns, [{"LOWER": {"NOT_IN": ["boat"]}}]])("anything")
+
+
+def test_rules_for_one_word_and_for_several_are_kept_apart(plain: Language) -> None:
+    """The first words that are ever asked about are those of a rule for two."""
+    for texts in (["there is"], ["let 's"], ["let"], ["", "ai n't there 's there are gon na"]):
+        check(plain, Pipeline(DEFAULT_PIPELINE), texts)
 
 
 def test_a_pipeline_of_another_make_keeps_what_it_has(plain: Language, tmp_path: Path) -> None:
