@@ -3,7 +3,7 @@
 Every route answers the train and dev questions of each dataset three ways: from its index; from a
 copy of it that lacks the passages which are relevant to them, a half of the questions at a time;
 and those of other datasets from it. The corpus has an answer to the first only. `--test` asks the
-test splits as well, which nothing is fitted on.
+test splits, and judges what was fitted.
 """
 
 import shutil
@@ -33,6 +33,7 @@ from router.relevance import (
     Evidence,
     RelevanceModel,
     fingerprint,
+    load_relevance,
     relevance_json,
     scores_of,
 )
@@ -47,6 +48,8 @@ from training.markdown import fill, table
 
 HITS = 10
 BATCH = 32
+FEWEST = 100
+"""Questions of other families that an index is asked, where it has fewer of its own."""
 ROUTES = tuple(route for route in Route if route != Route.AUTO)
 MEASURES = ("AUC", "ECE", "Brier")
 KINDS = ("own", "removed", "foreign")
@@ -78,7 +81,7 @@ class Questions:
     """The questions of some splits of a dataset, with the index that answers them."""
 
     def __init__(self, pair: str, splits: Sequence[str]) -> None:
-        """Read them.
+        """Read them; a dataset without any of the splits has an index to ask, and no questions.
 
         Args:
             pair: "DATASET=INDEX".
@@ -88,10 +91,10 @@ class Questions:
         """
         folder, _, index = pair.partition("=")
         self.index = Path(index)
-        parts = [read_dataset(Path(folder), split) for split in splits]
+        there = [split for split in splits if Path(folder, "qrels", f"{split}.tsv").exists()]
+        parts = [read_dataset(Path(folder), split) for split in there]
         self.texts = {q.id: q.text for part in parts for q in part.questions}
-        name = parts[0].name
-        self.families = {q.id: q.group or name for part in parts for q in part.questions}
+        self.families = {q.id: q.group or part.name for part in parts for q in part.questions}
         self.gold = {
             id_: frozenset(key for key, value in judged.items() if value > 0)
             for part in parts
@@ -149,7 +152,7 @@ def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list
                 shutil.rmtree(without)
             for other in data:
                 if set(other.families.values()).isdisjoint(own.families.values()):
-                    step = -(-len(other.texts) // len(own.texts))
+                    step = -(-len(other.texts) // max(len(own.texts), FEWEST)) or 1
                     asked = list(other.texts)[::step]
                     found += ask(settings, models, own.index, other, asked, "foreign")
     return found
@@ -289,12 +292,17 @@ def quality(found: Columns, chances: Float64, rows: Mask) -> list[str]:
     return [f"{roc_auc_score(outcomes, own):.3f}", f"{told.ece_mass:.3f}", f"{told.brier:.3f}"]
 
 
-def passage_table(examples: Sequence[Example]) -> str:
-    """How good the probabilities of passages are, by route and family, each family left out."""
+def passage_table(examples: Sequence[Example], model: RelevanceModel | None = None) -> str:
+    """How good the probabilities of passages are, by route and family.
+
+    Args:
+        model: That gives them; None for curves of all other families.
+    """
     rows = []
     for route in ROUTES:
         found = of_passages([one for one in examples if one.route == route])
-        chances, own = found.left_out(), found.kinds == "own"
+        chances = model.passages[route](found.evidence) if model else found.left_out()
+        own = found.kinds == "own"
         for family in np.unique(found.families):
             there = found.families == family
             answered = quality(found, chances, there & own)
@@ -303,12 +311,12 @@ def passage_table(examples: Sequence[Example]) -> str:
     return table(header, rows, 2)
 
 
-def answer_table(examples: Sequence[Example]) -> str:
+def answer_table(examples: Sequence[Example], model: RelevanceModel | None = None) -> str:
     """The same of answers; then the area against each kind of question without an answer."""
     rows = []
     for route in ROUTES:
         found = of_answers([one for one in examples if one.route == route])
-        chances = found.left_out()
+        chances = model.answers[route](found.evidence) if model else found.left_out()
         for family in np.unique(found.families):
             there = found.families == family
             areas = [
@@ -340,10 +348,13 @@ def main(
     examples: Annotated[
         Path | None, typer.Option(help="Keep what routes said here, or take it from here.")
     ] = None,
+    test: Annotated[
+        bool, typer.Option("--test", help="Judge the model of --out by the test splits instead.")
+    ] = False,
 ) -> None:
     """Fit relevance and answerability, and write them with a card."""
     settings = load_settings()
-    data = [Questions(pair, ("train", "dev")) for pair in pairs]
+    data = [Questions(pair, ("test",) if test else ("train", "dev")) for pair in pairs]
     if examples is not None and examples.exists():
         found = load(examples)
     else:
@@ -351,6 +362,10 @@ def main(
             found = gather(settings, data, Path(scratch))
         if examples is not None:
             save(found, examples)
+    if test:
+        model = load_relevance(out)
+        say(passage_table(found, model), answer_table(found, model), sep="\n\n")
+        return
     with Session.open(settings, data[0].index) as session:
         made_with = fingerprint(session.index.fingerprint, settings)
     model = fit_model(found, settings.fusion.depth, made_with)

@@ -132,3 +132,8 @@ def test_the_same_examples_give_the_same_model_to_the_byte(tmp_path: Path) -> No
     assert written[0] == written[1]
     assert set(load_relevance(out).answers) == set(ROUTES)
     assert "| fusion | third |" in written[0][1].decode()
+    (tmp_path / "towns" / "qrels" / "dev.tsv").rename(tmp_path / "towns" / "qrels" / "test.tsv")
+    done = CliRunner().invoke(app, [pair, *options, "--test"])
+    assert done.exit_code == 0, done.output
+    assert "| fusion | third |" in done.output
+    assert (out / RELEVANCE).read_bytes() == written[0][0]
