@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from backends.progress import Progress, Silent
 from backends.sources import DocumentSource
 from backends.types import Ranking
-from featurizer.constituency.parser import locate
 from router.session import Session
 from router.settings import Settings, load_settings
 from router.types import Route, TimedArmResults
@@ -92,7 +91,6 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
     parts = (settings.dense, settings.lexical, settings.graph, settings.fusion)
     taken = [asdict(part) for part in (*parts, session.gateway.steps)]
-    trees = [_digest(file.read_bytes()) for file in locate(settings.analyser.constituency)]
     asked: list[object] = [
         [asdict(q), sorted(dataset.judgements[q.id].items())] for q in dataset.questions
     ]
@@ -102,9 +100,7 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
         schema=SCHEMA,
         index=_digest(json.dumps(passages).encode()),
         version=session.index.version,
-        settings=_digest(
-            json.dumps([session.index.fingerprint, taken, trees], sort_keys=True).encode()
-        ),
+        settings=_digest(json.dumps([session.index.fingerprint, taken], sort_keys=True).encode()),
         questions=_digest(json.dumps(asked).encode()),
         depth=depth,
     )
