@@ -112,10 +112,11 @@ class Names(Faster):
         # "U-" is for what was marked before.
         self._closed = np.isin(kinds, ("I", "L")) | (np.array(moves) == "U-")
         self._labels = [move[2:] for move in moves]
-        self._open = {
+        rows = {
             label: [moves.index(f"I-{label}"), moves.index(f"L-{label}")]
             for label in {move[2:] for move in moves if move[0] == "B"}
         }
+        self._open = {label: (self._upper[row], self._shift[row]) for label, row in rows.items()}
 
     def _mark(self, docs: Sequence["Doc"]) -> None:
         places = in_tiles(self._vectors(docs), self._lower).reshape(-1, *self._shape)
@@ -164,8 +165,8 @@ class Names(Faster):
     def _goes_on(self, label: str, places: Float32, first: int, word: int) -> bool:
         """Whether a name that is open at a word does not end there."""
         summed = places[word, 0] + places[first, 1] + places[word - 1, 2] + self._bias
-        rows = self._open[label]
-        within, end = self._upper[rows] @ summed.max(axis=0) + self._shift[rows]
+        upper, shift = self._open[label]
+        within, end = upper.dot(summed.max(axis=0)) + shift
         return bool(within >= end)
 
 

@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm
 from featurizer.constituency.transitions import CLOSE, SHIFT, ParserState, best_move
 from featurizer.constituency.tree import Tree
 from featurizer.errors import ParseError
+from featurizer.threads import OneThread
 from featurizer.types import Float32
 
 Words = Sequence[tuple[str, str]]
@@ -72,7 +72,7 @@ class Decoder:
         weights, self._first_bias = checkpoint.output[0]
         self._word_part = np.ascontiguousarray(weights[: stack.size])
         self._state_part = np.ascontiguousarray(weights[stack.size :])
-        self._one_thread = ThreadpoolController().select(user_api="blas")
+        self._one_thread = OneThread()
 
     def parse(self, words: Words) -> Tree:
         """The tree of one sentence of (word, tag) pairs.
@@ -95,7 +95,7 @@ class Decoder:
         order = [place for place, words in enumerate(sentences) if words]
         order.sort(key=lambda place: -len(sentences[place]))
         # Several threads wait for each other at each of so many small products.
-        with self._one_thread.limit(limits=1):
+        with self._one_thread():
             for begin in range(0, len(order), SIDE_BY_SIDE):
                 places = order[begin : begin + SIDE_BY_SIDE]
                 derived = self._derive([sentences[place] for place in places])
