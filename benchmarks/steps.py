@@ -3,7 +3,9 @@
 Hops are the passages that answer a question. A star marks a paired difference to fusion whose 95 %
 bootstrap interval excludes 0. Milliseconds are a question's share of a batch of 32; in the table by
 levels each question is asked alone, by both routes one after the other, and the median is told.
-With --ablation, parts of the steps are left out or changed, one at a time.
+A question's kinds are those of its plan's steps; some have several. With --ablation, parts of the
+steps are left out or changed, one at a time. Rivals: Clue-RAG's query updating, and plans that a
+language model makes, where --plans-url names an endpoint.
 """
 
 import argparse
@@ -12,11 +14,17 @@ from dataclasses import replace
 from time import perf_counter, process_time
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backends.types import Float64
 from benchmarks import harness
+from benchmarks.decomposition import LlmPlanner
 from benchmarks.harness import Table
-from router.gateway import Gateway
+from benchmarks.query_updating import QueryUpdating
+from featurizer.analyser import Analyser
+from featurizer.plan import Plan, plan_of, walk
+from router.gateway import Gateway, Planner
+from router.reading import QuestionReading
 from router.session import Session
 from router.settings import load_settings
 from router.steps import StepSettings
@@ -36,6 +44,8 @@ ABLATION: Mapping[str, StepSettings] = {
     "full confidence": StepSettings(sharpness=1.0),
     "nearest sentence": StepSettings(sentences=1),
     "first passage": StepSettings(passages=1),
+    "nothing for open questions": StepSettings(open_weight=0.0),
+    "lists 100 deep": StepSettings(depth=100),
     "4 candidates, beam of 4": StepSettings(candidates=4, beam=4),
     "at most 12 searches": StepSettings(searches=12),
     "phrases do not count": StepSettings(phrase_weight=0.0),
@@ -50,6 +60,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--splits", default="dev", help="with commas between (default dev)")
     parser.add_argument("--every", type=int, default=1, help="ask only each such question")
     parser.add_argument("--ablation", action="store_true", help="what parts of the steps give")
+    parser.add_argument("--plans-url", help="base of an OpenAI-compatible API that makes plans")
+    parser.add_argument("--plans-model", default="", help="name of the model there")
 
 
 def run(given: argparse.Namespace) -> None:
@@ -68,6 +80,8 @@ def run(given: argparse.Namespace) -> None:
         baseline = quality(dataset, fused)
         print_hops(dataset, baseline, quality(dataset, stepped), given.seed)
         print()
+        print_kinds(session, dataset, baseline, quality(dataset, stepped), given.seed)
+        print()
         table = Table(["", "ms", "CPU ms", "searches", "taken apart"], width=10)
         for name, replies, ms in (("fusion", fused, fusion_ms), ("steps", stepped, steps_ms)):
             planned = np.array([reply.searches > 0 for reply in replies])
@@ -76,7 +90,7 @@ def run(given: argparse.Namespace) -> None:
         print_alone(session, dataset)
         if given.ablation:
             print()
-            print_ablation(session, dataset, baseline, given.seed)
+            print_ablation(session, dataset, baseline, given)
 
 
 def read_splits(given: argparse.Namespace) -> Dataset:
@@ -93,11 +107,19 @@ def read_splits(given: argparse.Namespace) -> Dataset:
 
 
 def ask(
-    session: Session, dataset: Dataset, route: Route, settings: StepSettings | None = None
+    session: Session,
+    dataset: Dataset,
+    route: Route,
+    settings: StepSettings | None = None,
+    plans: Planner = QuestionReading.plans,
 ) -> tuple[list[Reply], list[float]]:
     """Replies, and milliseconds and processor milliseconds a question."""
     gateway = Gateway(
-        lambda: session.snapshot, lambda: session.analyser, session.settings.fusion, steps=settings
+        lambda: session.snapshot,
+        lambda: session.analyser,
+        session.settings.fusion,
+        steps=settings,
+        plans=plans,
     )
     texts = [question.text for question in dataset.questions]
     replies: list[Reply] = []
@@ -124,15 +146,42 @@ def searches(replies: Sequence[Reply]) -> float:
 
 def print_hops(dataset: Dataset, fused: Float64, stepped: Float64, seed: int) -> None:
     """Quality of both by hops."""
-    columns = [f"{name}, {way}".rjust(22) for name in QUALITY for way in ("fusion", "steps")]
-    table = Table(["hops", "questions", *columns], width=6)
     hops = np.array(
         [
             sum(value > 0 for value in dataset.judgements[question.id].values())
             for question in dataset.questions
         ]
     )
-    for name, own in [(str(n), hops == n) for n in np.unique(hops)] + [("all", hops > 0)]:
+    groups = {str(n): hops == n for n in np.unique(hops)}
+    _print_groups("hops", groups | {"all": hops > 0}, fused, stepped, seed)
+
+
+def print_kinds(
+    session: Session, dataset: Dataset, fused: Float64, stepped: Float64, seed: int
+) -> None:
+    """Quality of both by the kinds of the steps in a question's plan."""
+    reading = QuestionReading([one.text for one in dataset.questions], lambda: session.analyser)
+    plans = reading.plans(range(len(dataset.questions)))
+    kinds = [{step.kind for step in walk(plan.steps)} or {_unplanned(plan)} for plan in plans]
+    names = sorted(set().union(*kinds))
+    groups = {name: np.array([name in own for own in kinds]) for name in names}
+    _print_groups("kind", groups, fused, stepped, seed)
+
+
+def _unplanned(plan: Plan) -> str:
+    return "open" if plan.open else "no plan"
+
+
+def _print_groups(
+    what: str,
+    groups: Mapping[str, NDArray[np.bool_]],
+    fused: Float64,
+    stepped: Float64,
+    seed: int,
+) -> None:
+    columns = [f"{name}, {way}".rjust(22) for name in QUALITY for way in ("fusion", "steps")]
+    table = Table([what, "questions", *columns], width=12)
+    for name, own in groups.items():
         before = harness.intervals(fused[own], fused[own], seed=seed)
         after = harness.intervals(stepped[own], fused[own], seed=seed)
         cells = [cell for pair in zip(before, after, strict=True) for cell in pair]
@@ -161,10 +210,43 @@ def print_alone(session: Session, dataset: Dataset) -> None:
         table.row(f"{levels:.0f}", str(len(part)), *cells)
 
 
-def print_ablation(session: Session, dataset: Dataset, fused: Float64, seed: int) -> None:
-    """Quality and searches with parts of the steps left out or changed."""
+def print_ablation(
+    session: Session, dataset: Dataset, fused: Float64, given: argparse.Namespace
+) -> None:
+    """Quality and searches with parts of the steps left out or changed, and those of rivals."""
     table = Table(["variant", *(name.rjust(22) for name in QUALITY), "searches"], width=26)
-    for name, settings in ABLATION.items():
-        replies, _ = ask(session, dataset, Route.STEPS, settings)
+
+    def row(name: str, replies: Sequence[Reply]) -> None:
         values = quality(dataset, replies)
-        table.row(name, *harness.intervals(values, fused, seed=seed), searches(replies))
+        table.row(name, *harness.intervals(values, fused, seed=given.seed), searches(replies))
+
+    for name, settings in ABLATION.items():
+        row(name, ask(session, dataset, Route.STEPS, settings)[0])
+    trees = by_constituency(session.analyser)
+    row("constituency trees", ask(session, dataset, Route.STEPS, plans=trees)[0])
+    if given.plans_url:
+        planner = LlmPlanner(given.plans_url, given.plans_model)
+        row("plans by the model", ask(session, dataset, Route.STEPS, plans=planner)[0])
+    # Queries as the arms take them, with what the parser and the encoder found.
+    texts = [question.text for question in dataset.questions]
+    found = session.gateway.retrieve_all(texts, 1)
+    updating = QueryUpdating(session.snapshot)
+    rankings = [updating.search(one.results.query, DEPTH) for one in found]
+    row(
+        "Clue-RAG's query updating",
+        [
+            Reply(text, Route.STEPS, ranking, {}, {}, 0)
+            for text, ranking in zip(texts, rankings, strict=True)
+        ],
+    )
+
+
+def by_constituency(analyser: Analyser) -> Planner:
+    """Plans off constituency trees."""
+
+    def plans(reading: QuestionReading, places: Sequence[int]) -> list[Plan]:
+        texts = [reading.questions[place] for place in places]
+        parses = analyser.parse_questions(texts, tokens=True)
+        return [plan_of(syntax) for syntax in analyser.syntax_of(parses)]
+
+    return plans

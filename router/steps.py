@@ -4,7 +4,8 @@
 the inner phrase is searched for first; its passages give names, each is put in the place of the
 phrase, and the question is asked again with a hop less. Where two things are compared, each is
 asked about alone, and what its passage names takes its place. A passage's score is the one for the
-whole question and a share of the best that these searches give it.
+whole question and a share of the best that these searches give it; what is first for the whole
+question stays first.
 
 All searches of a level go together, for all questions of a batch.
 """
@@ -275,8 +276,16 @@ class _Course:
         known = {hit.id: hit for hit in ranking.hits}
         scores = {id_: hit.score for id_, hit in known.items()}
         scores.update((id_, scores.get(id_, 0.0) + share) for id_, share in added.items())
+        # What is first for the whole question stays first: steps find what else it needs.
+        for hit in ranking.hits[:1]:
+            lift = max(scores.values()) - scores[hit.id]
+            if lift > 0:
+                scores[hit.id] += lift
+                added[hit.id] = added.get(hit.id, 0.0) + lift
+                best.setdefault(hit.id, (lift, hit))
+        foremost = {hit.id for hit in ranking.hits[:1]}
         hits = []
-        order = sorted(scores, key=lambda id_: (-scores[id_], id_))[:k]
+        order = sorted(scores, key=lambda id_: (id_ not in foremost, -scores[id_], id_))[:k]
         for rank, id_ in enumerate(order, start=1):
             whole = known.get(id_)
             sources = whole.sources if isinstance(whole, FusedHit) else ()
