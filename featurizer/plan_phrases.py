@@ -314,6 +314,9 @@ def _cut(sentence: Sentence, base: Base, end: int) -> int:
     """
     asked = any(sentence.lower[place] in ("do", "does", "did") for place in range(base.start))
     stranded = end == sentence.end and sentence.tags[end - 1] in _STRANDED
+    # "Where was the author of Brand | born?"
+    before = sentence.lower[base.start - 1] if base.start else ""
+    told = sentence.end - 1 if before in BE else -1
     for place in range(base.end + 1, end):
         if not any(sentence.named[base.start : place]) or sentence.named[place]:
             continue
@@ -323,7 +326,7 @@ def _cut(sentence: Sentence, base: Base, end: int) -> int:
         if (
             (sentence.lower[place] == "," and not any(sentence.named[place + 1 : place + 2]))
             or (sentence.lower[place] == "as" and sentence.named[place - 1])
-            or (tag == "VBN" and sentence.named[place - 1] and stranded)
+            or (tag == "VBN" and sentence.named[place - 1] and (stranded or told == place))
             or (tag == "VB" and before not in ("MD", "TO", "VB"))
             or (tag.startswith("VB") and before == "VBN")
             or (ended and (last or sentence.lower[place] in ("a", "an")))

@@ -48,7 +48,7 @@ def test_a_question_as_json_is_the_same_bytes_every_time(wye: Run) -> None:
     assert sentence["flat"] is False
     assert parse_brackets(sentence["tree"]).words()[1] == "painted"
     assert all(0 <= row["percentile"] <= 100 for row in found["features"])
-    assert found["plan"] == {"steps": []}
+    assert found["plan"] == {"steps": [], "open": False}
     assert found["notes"] == []
 
 
