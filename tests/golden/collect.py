@@ -22,6 +22,8 @@ from tests.golden.product import DEMO, SETTINGS, app, served, wye
 from tests.golden.store import write
 
 QUESTIONS = Path(__file__).parent / "questions.jsonl"
+UNTIMED = "--latency-weight 0"
+"""Thresholds that went by milliseconds would be those of how busy the machine is."""
 ROUTES = ("auto", "dense", "lexical", "graph", "hybrid", "fusion")
 LEFT_OUT = "(left out)"
 AS_IN_CORPUS = "(as in the corpus)"
@@ -203,7 +205,7 @@ def training(index: Path) -> Files:
         folder = Path(name)
         wye(folder, _train("linear"))
         (replay,) = folder.glob("cache/replays/*/replay-demo-dev.parquet")
-        tune = f"tune {replay.relative_to(folder)} --cache cache --router"
+        tune = f"tune {replay.relative_to(folder)} --cache cache {UNTIMED} --router"
         wye(
             folder,
             f"{tune} models/demo/v1 --out own.json".split(),
@@ -256,7 +258,8 @@ SLOW = ("training_network",)
 
 def _train(kind: str) -> list[str]:
     words = "train --questions demo --index index --models models --cache cache --name demo"
-    return [*words.split(), *f"--success better-ndcg@10 --simple dense --kind {kind}".split()]
+    words += f" --success better-ndcg@10 --simple dense --kind {kind} {UNTIMED}"
+    return words.split()
 
 
 def _workplace(index: Path) -> "tempfile.TemporaryDirectory[str]":
