@@ -271,6 +271,17 @@ def test_a_question_alone_is_read_as_in_a_batch(make: Make, encoder: Encoder) ->
     assert chosen.encode_questions([]).shape == (0, chosen.dimension)
 
 
+def test_states_give_the_same_vectors_and_those_of_parts(make: Make, encoder: Encoder) -> None:
+    chosen = make()
+    text = QUESTIONS[0]
+    spans = [(0, len(text) // 2), (len(text) // 2, len(text))]
+    found = chosen.encode_with_states(QUESTIONS)
+    vectors = chosen.encode_questions(QUESTIONS)
+    assert np.array_equal([one.vector for one in found], vectors)
+    (expected,) = encoder.encode_spans([text], [spans])[1]
+    assert np.array_equal(chosen.encode_parts(found[0], spans), expected)
+
+
 def test_work_beside_gives_what_comes_of_it(make: Make) -> None:
     chosen = make()
     assert chosen.beside(lambda: chosen.encode_questions(["Oslo"])).result().shape == (1, 384)
