@@ -261,7 +261,7 @@ class Gateway:
         if not explain:
             return decisions
         places = range(len(decisions))
-        batch.reading.plans(places)
+        batch.reading.build_trees(places)
         seeds = batch.seeds(places) if self._model().asks_corpus else [None] * len(decisions)
         return [
             _in_words(decision, batch.reading, place, seeds[place])
@@ -419,7 +419,7 @@ def decide_without_index(
     )
     if not explain:
         return decisions
-    reading.plans(range(len(questions)))
+    reading.build_trees(range(len(questions)))
     return [_in_words(decision, reading, place, None) for place, decision in enumerate(decisions)]
 
 

@@ -149,6 +149,11 @@ class QuestionReading:
         """Of the sentences of a question; empty if nobody asked for them."""
         return self._syntax[place].trees if place in self._syntax else ()
 
+    def build_trees(self, places: Sequence[int]) -> None:
+        """Parse some of the questions and make their trees, which explanations show."""
+        self.parse(places, tokens=True)
+        self._build(places, trees=True)
+
     def plan(self, place: int) -> Plan:
         """Of a question; empty if it was not parsed with its tokens.
 

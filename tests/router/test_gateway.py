@@ -217,6 +217,25 @@ def test_a_router_that_asks_the_corpus_sees_seeds_and_the_dense_list(arms: FakeA
     assert {*replies[0].seconds} == stages
 
 
+class ByText(ByLength):
+    """Looks at the dense list alone, for which nothing is parsed."""
+
+    @property
+    def needs(self) -> tuple[tuple[str, ...], ...]:
+        return (("dense_best",),)
+
+    def score(self, features: Float64) -> list[float]:
+        return [1 - best for best in column(features, "dense_best")]
+
+
+def test_an_explanation_has_trees_though_the_router_parses_nothing(arms: FakeArms) -> None:
+    words = FakeAnalyser()
+    made = Gateway(lambda: arms, lambda: words, BY_RANK, ByText)
+    assert made.decide(["one"])[0].trees == ()
+    assert words.calls == [("encode", 1)]
+    assert made.decide(["one"], explain=True)[0].trees == ("(ROOT (X one))",)
+
+
 def test_only_a_router_of_the_question_alone_needs_no_index(arms: FakeArms) -> None:
     words = FakeAnalyser()
     with pytest.raises(ModelFileError, match="Name the index: --index DIR, or WYE_INDEX"):
