@@ -136,7 +136,7 @@ class WindowEncoder:
         return tiles(summed.reshape(len(found), -1)).reshape(-1, rows.shape[1] * summed.shape[1])
 
 
-class Linear:
+class LinearLayer:
     """One linear layer over the vectors of words, which thinc reaches through a dozen calls."""
 
     @staticmethod
@@ -166,8 +166,8 @@ class Linear:
 
 
 def linear(model: "Model[Any, Any]") -> Callable[[Sequence["Doc"]], Float32]:
-    """What computes a model: `Linear` if it fits, else thinc."""
-    return Linear(model) if Linear.fits(model) else model.predict
+    """What computes a model: `LinearLayer` if it fits, else thinc."""
+    return LinearLayer(model) if LinearLayer.fits(model) else model.predict
 
 
 def parts(docs: Sequence["Doc"], tokens: int) -> Iterator[list["Doc"]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from featurizer.spacy_layers import TILE, Linear, in_tiles, linear, parts, tiles, weights_of
+from featurizer.spacy_layers import TILE, LinearLayer, in_tiles, linear, parts, tiles, weights_of
 from featurizer.threads import OneThread
 from featurizer.types import Float32
 
@@ -65,11 +65,11 @@ class Tags(Faster):
     @staticmethod
     def fits(tagger: Any) -> bool:  # noqa: ANN401
         """Whether a tag follows from one layer over the pipeline's vectors."""
-        return hasattr(tagger, "labels") and Linear.fits(tagger.model)
+        return hasattr(tagger, "labels") and LinearLayer.fits(tagger.model)
 
     def __init__(self, tagger: Any) -> None:  # noqa: ANN401
         super().__init__(tagger, "TAG")
-        self._scores = Linear(tagger.model)
+        self._scores = LinearLayer(tagger.model)
         self._tags = np.array([tagger.vocab.strings[label] for label in tagger.labels], np.uint64)
 
     def _mark(self, docs: Sequence["Doc"]) -> None:

@@ -192,8 +192,8 @@ def load(path: Path) -> list[Example]:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Examples of one route as arrays, of passages or of answers.
+class Observations:
+    """What was seen of one route as arrays, of passages or of answers.
 
     Attributes:
         names: d, of the evidence.
@@ -225,12 +225,12 @@ class Columns:
         return chances
 
 
-def of_passages(examples: Sequence[Example]) -> Columns:
+def of_passages(examples: Sequence[Example]) -> Observations:
     """The first passages of every question."""
     sizes = [len(one.relevant) for one in examples]
     families = np.repeat([one.family for one in examples], sizes)
     kinds = np.repeat([one.kind for one in examples], sizes)
-    return Columns(
+    return Observations(
         PASSAGE_EVIDENCE,
         np.concatenate([one.passages for one in examples]),
         np.concatenate([one.relevant for one in examples]),
@@ -240,11 +240,11 @@ def of_passages(examples: Sequence[Example]) -> Columns:
     )
 
 
-def of_answers(examples: Sequence[Example]) -> Columns:
+def of_answers(examples: Sequence[Example]) -> Observations:
     """Every question, whether it has an answer."""
     families = np.array([one.family for one in examples])
     kinds = np.array([one.kind for one in examples])
-    return Columns(
+    return Observations(
         ANSWER_EVIDENCE,
         np.array([one.answer for one in examples]),
         (kinds == "own").astype(np.float64),
@@ -283,7 +283,7 @@ def fit_model(examples: Sequence[Example], depth: int, made_with: str) -> Releva
     )
 
 
-def quality(found: Columns, chances: Float64, rows: Mask) -> list[str]:
+def quality(found: Observations, chances: Float64, rows: Mask) -> list[str]:
     """Area under the curve, calibration error over groups of equal size, Brier score."""
     outcomes, own = found.outcomes[rows].astype(np.int64), np.clip(chances[rows], 1e-9, 1 - 1e-9)
     if not len(outcomes) or outcomes.min() == outcomes.max():
@@ -328,7 +328,7 @@ def answer_table(examples: Sequence[Example], model: RelevanceModel | None = Non
     return table(header, rows, 2)
 
 
-def risk_table(found: Columns, chances: Float64) -> str:
+def risk_table(found: Observations, chances: Float64) -> str:
     """What share of the questions with and without an answer is answered, by threshold."""
     own, rows = found.outcomes == 1, []
     for least in (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
