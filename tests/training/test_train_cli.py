@@ -104,7 +104,7 @@ def test_another_run_writes_another_version_and_uses_the_replays_again(
 
 def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: Wye) -> None:
     before = sorted(trained.models.rglob("*"))
-    code, out, err = wye(*trained.train("--simple", "dense"))
+    code, out, err = wye(*trained.train("--simple", "dense", "--success", "any-gold@5"))
     assert (code, out) == (2, "")
     assert "the graph arm succeeds: always taking it loses nothing here. Add questions" in err
     few = write_town(tmp_path / "few", streets=8)
@@ -116,7 +116,7 @@ def test_what_nothing_can_be_learned_from(trained: Place, tmp_path: Path, wye: W
 
 def test_mistakes_are_one_sentence(trained: Place, tmp_path: Path, wye: Wye) -> None:
     for more, says in (
-        (["--success", "luck"], "There is no success 'luck'; choose among all-gold@5"),
+        (["--success", "luck"], "There is no success 'luck'; choose among graph-helps, all-gold@5"),
         (["--quality", "luck"], "There is no measure 'luck'"),
         (["--kind", "deep"], "There is no kind of scorer 'deep'"),
         (["--simple", "graph"], "'graph' is no simple route; choose among dense"),

@@ -90,7 +90,9 @@ class Page:
         return self.browser.find_element(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str) -> str:
-        return str(self.run("return document.querySelector(arguments[0]).textContent", selector))
+        return str(
+            self.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
+        )
 
     def run(self, script: str, *arguments: object) -> Any:  # noqa: ANN401
         return self.browser.execute_script(script, *arguments)
