@@ -181,7 +181,7 @@ AbstainBelow = Annotated[
         le=1,
         description=(
             "Say that the collection probably has no answer, and ask no language model, where "
-            "`answerability` is less; 0 answers always."
+            "`answerability` is less; 0 answers always, and so does any where none is known."
         ),
     ),
     Exact,
