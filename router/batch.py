@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -184,23 +185,19 @@ class Batch:
             names: Columns that it looks at next.
             trees: Whether trees of questions that are parsed are wanted as well.
         """
-        wanted = frozenset(names)
-        syntax = wanted.intersection(FEATURE_NAMES)
-        own = [name for name in CHEAP_SIGNALS if name in wanted]
-        if syntax:
-            self._read(places, tokens=True, vectors=bool(own or self._ahead))
-        features = self.reading.features(places, syntax, trees=trees)
-        if own:
-            covered = not wanted.isdisjoint(TEXT_SIGNALS)
-            arms = _TEXT if covered else () if wanted.isdisjoint(DENSE_SIGNALS) else (Route.DENSE,)
-            seeds = not wanted.isdisjoint(SEED_SIGNALS)
-            evidence = self.results(arms, places, self._fusion.depth, seeds=seeds)
-            if covered:
+        wanted = _wanted(tuple(names))
+        if wanted.syntax:
+            self._read(places, tokens=True, vectors=bool(wanted.signals or self._ahead))
+        features = self.reading.features(places, wanted.syntax, trees=trees)
+        if wanted.signals:
+            depth = self._fusion.depth
+            evidence = self.results(wanted.arms, places, depth, seeds=wanted.seeds)
+            if wanted.coverage:
                 coverage = self.coverage(places)
                 evidence = list(map(with_coverage, evidence, coverage))
-            columns = [CHEAP_SIGNALS.index(name) for name in own]
             with self.stage("routing", places):
-                self._signals[np.ix_(places, columns)] = signals(evidence, own)
+                found = signals(evidence, wanted.signals)
+                self._signals[np.ix_(places, wanted.columns)] = found
         return np.concatenate([features, self._signals[places]], axis=1)
 
     def hybrid(self, places: Sequence[int], k: int) -> list[Ranking]:
@@ -320,6 +317,40 @@ class Batch:
         if all(place in kept for place in places):
             return [retriever.rank(kept[place], depth, self._allowed) for place in places]
         return retriever.search([queries[place] for place in places], depth, self._allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What has to be found for some columns.
+
+    Attributes:
+        syntax: Features of the question.
+        signals: Of the corpus, in order.
+        columns: Of these, among all cheap signals.
+        arms: That have to be asked.
+        seeds: Whether seeds are.
+        coverage: Whether the first passages are looked into.
+    """
+
+    syntax: frozenset[str]
+    signals: tuple[str, ...]
+    columns: list[int]
+    arms: tuple[Route, ...]
+    seeds: bool
+    coverage: bool
+
+
+@cache
+def _wanted(names: tuple[str, ...]) -> _Wanted:
+    own = tuple(name for name in CHEAP_SIGNALS if name in names)
+    coverage, dense, seeds = (
+        not set(group).isdisjoint(names) for group in (TEXT_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS)
+    )
+    arms = _TEXT if coverage else (Route.DENSE,) if dense else ()
+    columns = [CHEAP_SIGNALS.index(name) for name in own]
+    return _Wanted(
+        frozenset(names).intersection(FEATURE_NAMES), own, columns, arms, seeds, coverage
+    )
 
 
 def with_coverage(results: ArmResults, coverage: Coverage) -> ArmResults:

@@ -10,18 +10,20 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
 from backends.lexical import content_terms
 from backends.trigraph.seeds import SeedStats
-from backends.types import Float64, Query, Ranking
+from backends.types import Float64, Int64, Query, Ranking
 from featurizer import registry as featurizer
 from featurizer.registry import FEATURE_NAMES, TREE_FEATURES
 from router.text_evidence import TEXT_MEANINGS, TEXT_SIGNALS, text_signals
 from router.types import ArmResults, Route
 
 _NOTHING = Ranking("", ())
+_Group = Callable[[ArmResults], Sequence[float]]
 SIGNALS_VERSION = 2
 """Raised when the value of some signal changes."""
 LEAST_SHARE = 1e-6
@@ -97,15 +99,19 @@ def signals(evidence: Sequence[ArmResults], names: Sequence[str] = SIGNAL_NAMES)
     Raises:
         KeyError: A name is no signal's.
     """
+    groups, places = _layout(tuple(names))
+    rows = [[value for of in groups for value in of(one)] for one in evidence]
+    width = len(rows[0]) if rows else int(places.max(initial=-1)) + 1
+    return np.array(rows, np.float64).reshape(len(rows), width)[:, places]
+
+
+@cache
+def _layout(names: tuple[str, ...]) -> tuple[tuple[_Group, ...], Int64]:
+    """The groups that signals are in, and which of their values, end to end, each signal is."""
     wanted = set(names)
     groups = [(own, of) for own, of in _groups() if not wanted.isdisjoint(own)]
-    matrix = np.empty((len(evidence), len(names)))
-    for row, one in enumerate(evidence):
-        found: dict[str, float] = {}
-        for own, of in groups:
-            found.update(zip(own, of(one), strict=True))
-        matrix[row] = [found[name] for name in names]
-    return matrix
+    place = {name: at for at, name in enumerate(name for own, _ in groups for name in own)}
+    return tuple(of for _, of in groups), np.array([place[name] for name in names], np.int64)
 
 
 def log_share(scores: Float64, best: float) -> Float64:
@@ -113,7 +119,7 @@ def log_share(scores: Float64, best: float) -> Float64:
     return np.log(np.maximum(scores / best, LEAST_SHARE)) if best > 0 else np.zeros_like(scores)
 
 
-def _groups() -> list[tuple[tuple[str, ...], Callable[[ArmResults], Sequence[float]]]]:
+def _groups() -> list[tuple[tuple[str, ...], _Group]]:
     return [
         (SEED_SIGNALS[: -len(TITLE_SIGNALS)], _of_seeds),
         (TITLE_SIGNALS, _of_titles),

@@ -305,9 +305,11 @@ class Trees:
         self._roots = np.arange(count) * nodes
         self._feature = feature.ravel().astype(np.intp)
         self._threshold = np.ascontiguousarray(tensors["threshold"], np.float32).ravel()
+        # The right and the left child of node i at 2 i and 2 i + 1.
         self._children = np.stack(
-            [(side + self._roots[:, None]).ravel().astype(np.intp) for side in (right, left)]
-        )
+            [(side + self._roots[:, None]).ravel().astype(np.intp) for side in (right, left)],
+            axis=1,
+        ).ravel()
         self._value = tensors["value"].ravel().astype(np.float64)
         self._depth = self._deepest()
 
@@ -315,8 +317,8 @@ class Trees:
         """Steps after which every walk has come to a leaf."""
         level, depth = np.unique(self._roots), 0
         while True:
-            below = np.unique(self._children[:, level])
-            inner = below[self._children[0, below] != below]
+            below = np.unique(self._children.reshape(-1, 2)[level])
+            inner = below[self._children[2 * below] != below]
             depth += 1
             if not len(inner):
                 return depth
@@ -365,9 +367,8 @@ class Trees:
         return moved * (rise / way) if way else moved
 
     def _step(self, x: Floats, node: NDArray[np.intp]) -> NDArray[np.intp]:
-        goes_left = x[self._feature[node]] <= self._threshold[node]
-        found: NDArray[np.intp] = self._children[goes_left.astype(np.intp), node]
-        return found
+        goes_left = x.take(self._feature.take(node)) <= self._threshold.take(node)
+        return self._children.take(2 * node + goes_left)
 
 
 _SUREST = 0.002
@@ -483,9 +484,9 @@ class Scorer:
             )
         # C-contiguous, since a dot product of strided numbers is summed in another order.
         chosen = np.ascontiguousarray(features[:, self.columns], np.float64)
-        bad = np.argwhere(~np.isfinite(chosen))
-        if len(bad):
-            row, column = bad[0]
+        finite = np.isfinite(chosen)
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
             raise FeatureError(
                 f"Feature '{self.names[column]}' of question {row + 1} is {chosen[row, column]}; "
                 "features must be finite numbers, so mend the featurizer."

@@ -9,7 +9,7 @@ nothing more.
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from backends.coverage import Coverage, NameCoverage
 from backends.lexical import content_terms
@@ -25,6 +25,10 @@ SCORED = 10
 _DENSE_SPREAD = 0.05
 _LEXICAL_SPREAD = 0.1
 _DEPTHS = (1, 3, 5)
+_TITLE_DEPTHS = (1, 2, 3, 5)
+_FIRST = {count: (1 << count) - 1 for count in range(1, SEEN + 1)}
+"""Count -> bits of so many first passages."""
+_ALL = (1.0,) * len(_DEPTHS)
 _MARGINS = (2, 3, 5, 10)
 _NOTHING = Ranking("", ())
 _POSSESSIVE = re.compile(r"['\N{RIGHT SINGLE QUOTATION MARK}]s\b")
@@ -115,6 +119,9 @@ QUESTION_SIGNALS = frozenset(_QUESTION)
 """Those that are about the question's own words, whatever was found."""
 
 
+_NO_NAMES = (0.0,) * len(_NAMES)
+
+
 def text_signals(evidence: ArmResults) -> list[float]:
     """The `TEXT_SIGNALS` of a question, in order; whatever is not there counts as 0.
 
@@ -154,19 +161,15 @@ def _of_words(text: str, coverage: Coverage) -> list[float]:
     named = {term for name in coverage.names for term in content_terms(name.mention)}
     rest = [word for word in words if word.term not in named]
     tokens = [token.casefold() for token in tokenise(text)]
+    texts = [(word.weight, word.texts) for word in words]
+    total = sum([word.weight for word in words])
     return [
-        *(_share((word.weight, word.titles & _first(k)) for word in words) for k in _DEPTHS),
-        *(_share((word.weight, word.texts & _first(k)) for word in words) for k in _DEPTHS),
-        max(
-            _share((word.weight, word.texts >> place & 1) for word in words)
-            for place in range(SEEN)
-        ),
-        _share((word.weight, word.term not in named) for word in words),
+        *_shares([(word.weight, word.titles) for word in words], _DEPTHS),
+        *_shares(texts, _DEPTHS),
+        _most_in_one(texts),
+        sum([word.weight for word in rest]) / total if total else 0.0,
         len(rest),
-        *(
-            _share((word.weight, word.texts & _first(k)) for word in rest) if rest else 1.0
-            for k in _DEPTHS
-        ),
+        *(_shares([(word.weight, word.texts) for word in rest], _DEPTHS) if rest else _ALL),
         len(words),
         len(tokens),
         tokens.count("of"),
@@ -177,32 +180,36 @@ def _of_words(text: str, coverage: Coverage) -> list[float]:
 
 
 def _of_names(names: Sequence[NameCoverage]) -> list[float]:
+    if not names:
+        return list(_NO_NAMES)
     titled = [name for name in names if name.titled]
-    untitled = [name for name in names if not name.titled]
-    over, mention = _union(name.titles for name in names), _union(name.texts for name in names)
+    untitled = [(name.value, name.texts) for name in names if not name.titled]
+    values, degrees = [name.value for name in names], [name.degree for name in names]
+    of_titled, sums = [name.value for name in titled], [(n.value, n.titles) for n in titled]
+    over = mention = 0
+    for name in names:
+        over |= name.titles
+        mention |= name.texts
     return [
         math.log1p(len(names)),
-        max((name.value for name in names), default=0.0),
-        sum(name.value for name in names),
-        sum(name.mention == name.mention.lower() for name in names) / max(1, len(names)),
-        *(_share((name.value, name.titles & _first(k)) for name in names) for k in _DEPTHS),
-        *(_share((name.value, name.texts & _first(k)) for name in names) for k in _DEPTHS),
-        max(
-            _share((name.value, (name.titles | name.texts) >> place & 1) for name in names)
-            for place in range(SEEN)
-        ),
-        math.log1p(min((name.degree for name in names), default=0)),
-        math.log1p(max((name.degree for name in names), default=0)),
-        max((name.value / name.degree for name in names), default=0.0),
-        max((name.value for name in titled), default=0.0),
-        sum(name.value for name in titled),
-        max((name.value / name.titled for name in titled), default=0.0),
-        math.log1p(min((name.degree for name in titled), default=0)),
-        *(_share((name.value, name.titles & _first(k)) for name in titled) for k in (1, 2, 3, 5)),
-        *(sum(name.value for name in titled if not name.titles & _first(k)) for k in (1, 2, 3, 5)),
-        sum(name.value for name in untitled),
-        _share((name.value, name.texts) for name in untitled),
-        *((over & _first(k)).bit_count() for k in (1, 2, 3, 5)),
+        max(values),
+        sum(values),
+        sum([name.mention == name.mention.lower() for name in names]) / len(names),
+        *_shares([(name.value, name.titles) for name in names], _DEPTHS),
+        *_shares([(name.value, name.texts) for name in names], _DEPTHS),
+        _most_in_one([(name.value, name.titles | name.texts) for name in names]),
+        math.log1p(min(degrees)),
+        math.log1p(max(degrees)),
+        max([name.value / name.degree for name in names]),
+        max(of_titled, default=0.0),
+        sum(of_titled),
+        max([name.value / name.titled for name in titled], default=0.0),
+        math.log1p(min([name.degree for name in titled], default=0)),
+        *_shares(sums, _TITLE_DEPTHS),
+        *(sum([v for v, found in sums if not found & _FIRST[k]]) for k in _TITLE_DEPTHS),
+        sum([value for value, _ in untitled]),
+        *_shares(untitled, (SEEN,)),
+        *((over & _FIRST[k]).bit_count() for k in _TITLE_DEPTHS),
         mention.bit_count(),
     ]
 
@@ -229,22 +236,21 @@ def _standing(ids: Sequence[str], others: Sequence[str]) -> float:
     return 1 - math.log(others.index(ids[0]) + 1) / math.log(len(others) + 1)
 
 
-def _share(weighed: Iterable[tuple[float, int]]) -> float:
-    """Weight of what is true over all weight; 0 of nothing."""
-    total = found = 0.0
-    for weight, true in weighed:
-        total += weight
-        found += weight if true else 0.0
-    return found / total if total else 0.0
+def _shares(weighed: Sequence[tuple[float, int]], depths: Sequence[int]) -> list[float]:
+    """Weight of what the first passages have over all weight, by depth; 0 of nothing.
+
+    Args:
+        weighed: Weights, each with a bit for every passage.
+    """
+    total = sum([weight for weight, _ in weighed])
+    if not total:
+        return [0.0] * len(depths)
+    return [sum([w for w, found in weighed if found & _FIRST[k]]) / total for k in depths]
 
 
-def _first(count: int) -> int:
-    """Bits of the first passages."""
-    return (1 << count) - 1
-
-
-def _union(flags: Iterable[int]) -> int:
-    found = 0
-    for one in flags:
-        found |= one
-    return found
+def _most_in_one(weighed: Sequence[tuple[float, int]]) -> float:
+    """The same in that of the first passages which has most of it."""
+    total = sum([weight for weight, _ in weighed])
+    if not total:
+        return 0.0
+    return max(sum([w for w, found in weighed if found >> at & 1]) for at in range(SEEN)) / total

@@ -7,6 +7,7 @@ single names, titles and sentences, so a version takes over from the one before 
 entities back into names.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -247,6 +248,8 @@ class NameTrie:
         # From the start, where most words lead nowhere, a table is quicker than a search.
         self._first: Int64 = np.full(int(edges[0][-1]) + 1 if len(edges[0]) else 0, -1, np.int64)
         self._first[edges[0]] = 1 + np.arange(len(edges[0]), dtype=np.int64)
+        # Numbers are taken out of these one by one in a third of the time.
+        self._views = self._edges.data, self._ends.data
 
     @classmethod
     def of(cls, names: Sequence[tuple[str, int]], words: Words | None = None) -> "NameTrie":
@@ -266,10 +269,15 @@ class NameTrie:
             tokens: In any case.
             starts: Where a name may start; everywhere if None.
         """
-        codes = np.array([self._words.find(token.casefold()) for token in tokens], np.int64)
-        allowed = np.ones(len(tokens), bool) if starts is None else np.asarray(starts, bool)
-        found = _leftmost(*self._longest(codes, np.flatnonzero(allowed)))
-        return [Link(*link) for link in zip(*(part.tolist() for part in found), strict=True)]
+        codes = [self._words.find(token.casefold()) for token in tokens]
+        found: list[Link] = []
+        start = 0
+        while start < len(codes):
+            link = self._longest_from(codes, start) if starts is None or starts[start] else None
+            if link is not None:
+                found.append(link)
+            start += 1 if link is None else link.length
+        return found
 
     def find_all(self, sentences: SentenceWords) -> tuple[Int32, Int32]:
         """Names in many sentences that start like a name: with a capital letter or a digit.
@@ -291,6 +299,23 @@ class NameTrie:
             entities.append(entity.astype(np.int32))
             first = last
         return np.concatenate(owners), np.concatenate(entities)
+
+    def _longest_from(self, codes: Sequence[int], start: int) -> Link | None:
+        """The longest name from one place on: of a few words, steps one by one are quickest."""
+        edges, ends = self._views
+        state = int(self._first[codes[start]]) if 0 <= codes[start] < len(self._first) else -1
+        found = None
+        place = start
+        while state >= 0:
+            place += 1
+            if ends[state] >= 0:
+                found = Link(ends[state], start, place - start)
+            if place == len(codes) or place - start == MAX_WORDS:
+                break
+            step = (state << _SHIFT) | codes[place]
+            edge = bisect_left(edges, step) if codes[place] >= 0 else len(edges)
+            state = edge + 1 if edge < len(edges) and edges[edge] == step else -1
+        return found
 
     def _longest(self, codes: Int64, starts: Int64) -> tuple[Int64, Int64, Int64]:
         """Longest name from each start: entity, place, number of tokens, where there is one."""
