@@ -13,7 +13,7 @@ from opentelemetry.trace import NoOpTracerProvider
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match
+from starlette.routing import BaseRoute, Match, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -22,6 +22,8 @@ from service.collections import Collection, index_folders, router_settings
 from service.http import problems
 from service.http.auth import refuse_open_server
 from service.http.keys import KeyRing
+from service.http.mcp import PATH as MCP
+from service.http.mcp import McpEndpoint
 from service.http.metrics import Metrics
 from service.http.middleware import LONGEST_BODY, REQUEST_ID, BodyLimit, Edge, RateLimit
 from service.http.openapi import DESCRIPTION, TAGS, describe
@@ -137,6 +139,8 @@ def build(
     describe(app, [DocumentsRequest])
     for router in ROUTERS:
         app.include_router(router)
+    app.state.mcp = McpEndpoint(app)
+    app.router.routes.append(Route(MCP, app.state.mcp, methods=["GET", "POST", "DELETE"]))
     mount_console(app, CONSOLE)
     app.add_middleware(
         Edge,
@@ -206,6 +210,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
     await service.start()
     yield
+    mcp: McpEndpoint = app.state.mcp
+    await mcp.close()
     await service.stop()
     models: ModelCache = app.state.models
     models.close()

@@ -20,6 +20,7 @@ from service.commands.features import features
 from service.commands.index import index
 from service.commands.info import info
 from service.commands.keys import keys
+from service.commands.mcp import mcp
 from service.commands.repair import repair
 from service.commands.route import route
 from service.commands.search import search
@@ -41,6 +42,7 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     route: 'wye route "Who designed the Iron Bridge?" --index demo-index',
     features: 'wye features "Who designed the Iron Bridge?"',
     serve: "wye serve --index my-index",
+    mcp: "wye mcp --index my-index",
     doctor: "wye doctor --index my-index",
     repair: "wye repair my-index",
     demo: "wye demo",

@@ -54,10 +54,10 @@ def configure(form: Literal["json", "text"]) -> None:
     """Send the events of Wye and of its web server to standard error in one form."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
-    for name in ("wye", "uvicorn"):
+    for name, level in (("wye", logging.INFO), ("uvicorn", logging.INFO), ("mcp", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
-        logger.setLevel(logging.INFO)
+        logger.setLevel(level)
         logger.propagate = False
 
 

@@ -105,7 +105,7 @@ def test_the_commands_do_what_is_said(
 
 
 # They serve, or take judged questions by the hundred; others test them.
-LONG = {"serve", "demo", "eval", "train", "tune"}
+LONG = {"serve", "mcp", "demo", "eval", "train", "tune"}
 
 
 def examples_of_help() -> Iterator[Command]:

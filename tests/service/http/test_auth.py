@@ -48,6 +48,13 @@ def library(name: str) -> list[Passage]:
 
 
 Ask = Callable[..., Response]
+ACCEPTED = {"accept": "application/json, text/event-stream"}
+
+
+def tool(name: str, **arguments: object) -> dict[str, Any]:
+    """A call of a tool, as a message of the Model Context Protocol."""
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
 
 class Keys:
@@ -58,7 +65,7 @@ class Keys:
         self.secrets = secrets
 
     def ask(self, key: str, method: str, path: str, **sent: Any) -> Response:  # noqa: ANN401
-        headers = {"x-api-key": self.secrets[key], **sent.pop("headers", {})}
+        headers = {"x-api-key": self.secrets[key], **ACCEPTED, **sent.pop("headers", {})}
         reply = self.client.request(method, path, headers=headers, **sent)
         assert reply.status_code < 500 or reply.status_code == 503, reply.text
         return reply
@@ -139,6 +146,13 @@ READS: list[tuple[str, str, Any]] = [
     ("GET", "/ready", None),
     ("GET", "/metrics", None),
     ("POST", "/v1/feedback", {"request_id": "x", "rating": "good"}),
+    ("POST", "/mcp", tool("search", query=QUESTION["question"], k=50)),
+    ("POST", "/mcp", tool("search", query="Mostar", collection="nowhere")),
+    ("POST", "/mcp", tool("ask", question=QUESTION["question"], k=50)),
+    ("POST", "/mcp", tool("route", question=QUESTION["question"])),
+    ("POST", "/mcp", tool("fetch", id="hush1-a")),
+    ("POST", "/mcp", tool("fetch", id="hush1-hushb")),
+    ("POST", "/mcp", tool("collections")),
 ]
 
 
@@ -152,8 +166,7 @@ def test_a_key_of_a_collection_learns_of_no_other(
     """The other one is called hushb, is the first, and has its name in each of its ids."""
     keys.ask("free", "POST", "/v1/retrieve", json={**QUESTION, "collection": "hushb"})
     reply = keys.ask("a", method, path, json=body)
-    assert "hushb" not in hidden_in(reply)
-    assert not any("hushb" in word for word in hidden_in(reply)), reply.text
+    assert not any("hushb" in word for word in hidden_in(reply, body)), reply.text
     assert reply.status_code in ((403,) if path == "/metrics" else (200, 201, 404))
     assert (reply.status_code == 404) == ("nothing" in path)
     # The same with its name is as if there were none.
@@ -169,7 +182,7 @@ def test_a_key_with_a_filter_sees_what_passes_it(
     keys: Keys, method: str, path: str, body: object
 ) -> None:
     reply = keys.ask("filtered", method, path, json=body)
-    assert hidden_in(reply) == set(), reply.text
+    assert hidden_in(reply, body) == set(), reply.text
     if reply.status_code == 200 and "/retrieve" in path:
         found = {passage["id"] for passage in reply.json()["passages"]}
         assert found <= {f"open{n}-a" for n in range(0, 16, 2)}
@@ -202,7 +215,7 @@ def test_a_filter_that_nothing_passes_is_no_error_and_says_nothing(keys: Keys) -
 def test_a_key_of_no_collection_of_this_server(keys: Keys) -> None:
     for method, path, body in READS:
         reply = keys.ask("nowhere", method, path, json=body)
-        assert hidden_in(reply) == set()
+        assert hidden_in(reply, body) == set()
         assert not any(word in reply.text for word in ("open0", "Mostar.")), reply.text
     assert keys.ask("nowhere", "GET", "/v1/vector_stores").json()["data"] == []
     assert keys.ask("nowhere", "POST", "/v1/retrieve", json=QUESTION).status_code == 404
@@ -268,7 +281,9 @@ QUESTIONS = st.lists(st.sampled_from([*WORDS, "Hush1", "Hush3", "hush5-a"]), min
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), database=None)
 @given(
-    path=st.sampled_from(["/v1/retrieve", "/v1/answer", "/v1/route", "chat", "store", "documents"]),
+    path=st.sampled_from(
+        ["/v1/retrieve", "/v1/answer", "/v1/route", "chat", "store", "documents", "/mcp"]
+    ),
     words=QUESTIONS,
     how=st.tuples(st.sampled_from(ROUTES), st.integers(1, 50), FILTERS, st.booleans()),
 )
@@ -287,6 +302,8 @@ def test_nothing_outside_of_its_filter_is_ever_told(
     elif path == "store":
         body = {"query": question, "max_num_results": k, "filters": own}
         path = "/v1/vector_stores/a/search"
+    elif path == "/mcp":
+        body = tool("search", query=question, k=k, filter=own, route=route)
     elif path == "documents":
         body = {}
         path = f"/v1/documents?limit={k}&after={words[0]}"

@@ -1,0 +1,73 @@
+"""`wye mcp`: tools for an agent that starts it."""
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.commands.options import IndexOption, folder_of
+from service.errors import ServiceError
+
+KEY = "WYE_KEY"
+
+_PATIENCE = 0.05  # seconds
+_TIMEOUT = 120.0
+
+
+def mcp(
+    *,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help=f"A running `wye serve` to ask, with the API key in {KEY}, if it has any. "
+            "Without it, the index is opened here.",
+            show_default=False,
+        ),
+    ] = None,
+    index: IndexOption = None,
+) -> None:
+    """Give an agent tools to search with, by the Model Context Protocol on standard input."""
+    if url is not None and index is not None:
+        raise ServiceError("Give --url or --index, not both: one server has one place to ask.")
+    asyncio.run(_of_server(url) if url else _of_index(index))
+
+
+async def _of_server(url: str) -> None:
+    import httpx2
+
+    from service.mcp_tools import run_stdio
+
+    key = os.environ.get(KEY)
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=_TIMEOUT) as client:
+            (await client.get("/health")).raise_for_status()
+            await run_stdio(client)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise ServiceError(
+            f"No `wye serve` answers at {url} ({error or type(error).__name__}). Start it, or give "
+            "--index DIR."
+        ) from None
+
+
+async def _of_index(index: Path | None) -> None:
+    from backends.store.index import PassageStore
+    from service.app import build
+    from service.mcp_tools import inside, run_stdio
+    from service.settings import load_settings
+
+    settings = load_settings(index=index)
+    PassageStore.open(folder_of(settings))  # one that is missing is told without a traceback
+    # Whoever starts this can read the folder, so nobody needs a key; and nothing is listened on.
+    own = replace(settings.serve, host="127.0.0.1", keys=(), keys_file=None)
+    app = build(settings.model_copy(update={"serve": own}))
+    async with app.router.lifespan_context(app), inside(app) as client:
+        while (reply := await client.get("/ready")).is_error:
+            for collection in reply.json()["collections"]:
+                if collection.get("error"):
+                    raise ServiceError(collection["error"])
+            await asyncio.sleep(_PATIENCE)
+        await run_stdio(client)

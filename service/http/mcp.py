@@ -1,0 +1,58 @@
+"""`/mcp`: the tools of agents over streamable HTTP."""
+
+import asyncio
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+
+PATH = "/mcp"
+
+
+class McpEndpoint:
+    """Answers requests of the Model Context Protocol; without sessions, so that any worker may.
+
+    The protocol's library takes a second of processor time to import and 25 MB, so that waits for
+    the first request.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Have the tools ask `app`."""
+        self._app = app
+        self._starting = asyncio.Lock()
+        self._manager: StreamableHTTPSessionManager | None = None
+        self._stop = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        async with self._starting:
+            if self._manager is None:
+                started: asyncio.Future[StreamableHTTPSessionManager] = asyncio.Future()
+                self._running = asyncio.create_task(self._run(started))
+                self._manager = await started
+        await self._manager.handle_request(scope, receive, send)
+
+    async def _run(self, started: "asyncio.Future[StreamableHTTPSessionManager]") -> None:
+        """Hold open what all requests need; in one task, as the library wants it."""
+        try:
+            tools = await asyncio.to_thread(import_module, "service.mcp_tools")
+            client = tools.inside(self._app)
+            manager: StreamableHTTPSessionManager = tools.http_manager(client)
+            async with client, manager.run():
+                started.set_result(manager)
+                await self._stop.wait()
+        except Exception as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    async def close(self) -> None:
+        """End what was started."""
+        self._stop.set()
+        if self._running is not None:
+            await self._running

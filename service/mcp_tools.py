@@ -1,0 +1,326 @@
+"""The Model Context Protocol: what agents may do, as tools over the HTTP API.
+
+A tool is one request to an address of this server, or of another, with the credentials of whoever
+called it. So keys, their scopes and bounds, limits and the request log hold as they do elsewhere.
+"""
+
+import logging
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import httpx2
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import Tool, ToolAnnotations
+from pydantic import BaseModel, Field
+from starlette.types import ASGIApp
+
+from backends.documents import is_part_id
+from router.types import Route
+from service.http import keys
+
+LONGEST_DOCUMENT = 100_000
+"""Characters of a document that `fetch` returns; a language model reads no more of it."""
+
+_INSTRUCTIONS = (
+    "Searches collections of passages. Ask `search` a question in plain words and quote what it "
+    "returns; `answerability` near 0 means that the collection has probably no answer. `fetch` "
+    "gives the whole document of a result, `route` says how a question would be searched and why."
+)
+# Of whoever called a tool, to be sent along with the request that it is.
+_CREDENTIALS = ("authorization", "x-api-key", "origin", "x-request-id")
+_INSIDE = "http://127.0.0.1"
+
+Question = Annotated[str, Field(description="In plain words.")]
+Name = Annotated[str | None, Field(description="Of a collection; the first without it.")]
+Most = Annotated[int, Field(ge=1, le=100, description="Passages wanted.")]
+Way = Annotated[Route, Field(description="`auto` lets the router choose.")]
+Only = Annotated[
+    dict[str, Any] | None,
+    Field(description='By metadata, such as {"type": "gte", "key": "year", "value": 1850}.'),
+]
+
+
+class FoundPassage(BaseModel):
+    """A passage that was found.
+
+    Attributes:
+        url: Of its metadata; else one that names it, which opens nothing.
+        relevance: Probability that it is relevant; None where none is known.
+    """
+
+    id: str
+    title: str
+    url: str
+    text: str
+    score: float
+    relevance: float | None
+    metadata: dict[str, Any]
+
+
+class Found(BaseModel):
+    """Passages for a question, best first.
+
+    Attributes:
+        route: That answered.
+        answerability: Probability that the collection has an answer; None where none is known.
+        degraded: Why this is not what was asked for; empty when it is.
+    """
+
+    results: list[FoundPassage]
+    route: str
+    reason: str
+    answerability: float | None
+    degraded: str
+    request_id: str
+
+
+class Fetched(BaseModel):
+    """A document.
+
+    Attributes:
+        cut: Whether the text goes on beyond what is here.
+    """
+
+    id: str
+    title: str
+    text: str
+    url: str
+    metadata: dict[str, Any]
+    cut: bool
+
+
+class NewDocument(BaseModel):
+    """A document to store; one of the same id is replaced."""
+
+    id: str
+    text: str
+    title: str = ""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class _Server(MCPServer[Any]):
+    async def list_tools(self) -> list[Tool]:
+        """Those that the key of whoever asks is good for."""
+        may_write = keys.ASKING.get().may(keys.Scope.WRITE)
+        return [
+            tool
+            for tool in await super().list_tools()
+            if may_write or (tool.annotations and tool.annotations.read_only_hint)
+        ]
+
+
+class Tools:
+    """The tools, each a request of `client`."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self._client = client
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        context: Context[Any],
+        body: Mapping[str, Any] | None = None,
+        **query: str | None,
+    ) -> Any:  # noqa: ANN401 - JSON
+        """The reply to a request; parameters without a value are left out.
+
+        Raises:
+            ToolError: With what the reply says is wrong, or why there is none.
+        """
+        given = context.headers or {}
+        sent = {name: given[name] for name in _CREDENTIALS if name in given}
+        try:
+            reply = await self._client.request(
+                method,
+                path,
+                json=None if body is None else {k: v for k, v in body.items() if v is not None},
+                params={k: v for k, v in query.items() if v is not None},
+                headers=sent,
+            )
+        except httpx2.HTTPError as error:
+            raise ToolError(
+                f"{self._client.base_url} cannot be reached ({type(error).__name__})."
+            ) from None
+        if reply.is_error:
+            raise ToolError(_said(reply))
+        return reply.json()
+
+    def server(self) -> MCPServer[Any]:
+        """A server of these tools."""
+        root = logging.getLogger()
+        handlers, level = root.handlers[:], root.level
+        server = _Server("wye", title="Wye", version=version("wye"), instructions=_INSTRUCTIONS)
+        root.handlers, root.level = handlers, level  # which the library sets up for itself
+        reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        writes = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True)
+
+        @server.tool(annotations=reads)
+        async def search(
+            query: Question,
+            context: Context[Any],
+            *,
+            collection: Name = None,
+            k: Most = 5,
+            route: Way = Route.AUTO,
+            filter: Only = None,  # noqa: A002 - the word of the API
+            min_relevance: Annotated[float, Field(ge=0, le=1)] = 0.0,
+        ) -> Found:
+            """Find passages for a question."""
+            body = {
+                "question": query,
+                "collection": collection,
+                "k": k,
+                "route": route,
+                "filter": filter,
+                "min_relevance": min_relevance,
+            }
+            reply = await self.ask("POST", "/v1/retrieve", context, body)
+            return found(reply)
+
+        @server.tool(annotations=reads)
+        async def fetch(
+            id: Annotated[str, Field(description="Of a result of `search`, or a document.")],  # noqa: A002
+            context: Context[Any],
+            collection: Name = None,
+        ) -> Fetched:
+            """Read the whole document that a result is a part of."""
+            document = id.rpartition("#")[0] if is_part_id(id) else id
+            path = f"/v1/documents/{quote(document, safe='')}"
+            reply = await self.ask("GET", path, context, collection=collection)
+            text = "\n\n".join(passage["text"] for passage in reply["passages"])
+            return Fetched(
+                id=reply["id"],
+                title=reply["title"],
+                text=text[:LONGEST_DOCUMENT],
+                url=_url(reply["metadata"], reply["id"]),
+                metadata=reply["metadata"],
+                cut=len(text) > LONGEST_DOCUMENT,
+            )
+
+        @server.tool(annotations=reads)
+        async def ask(
+            question: Question,
+            context: Context[Any],
+            *,
+            collection: Name = None,
+            k: Most = 5,
+            route: Way = Route.AUTO,
+            filter: Only = None,  # noqa: A002 - the word of the API
+        ) -> dict[str, Any]:
+            """Answer a question from passages, with citations.
+
+            The server's language model writes it; without one, sentences are quoted.
+            """
+            body = {
+                "question": question,
+                "collection": collection,
+                "k": k,
+                "route": route,
+                "filter": filter,
+            }
+            reply = await self.ask("POST", "/v1/answer", context, body)
+            return {**reply, "retrieval": found(reply["retrieval"]).model_dump()}
+
+        @server.tool(annotations=reads)
+        async def route(
+            question: Question, context: Context[Any], collection: Name = None
+        ) -> dict[str, Any]:
+            """Say which route a question would take and why; nothing is returned from it."""
+            body = {"question": question, "collection": collection, "explain": True}
+            reply = await self.ask("POST", "/v1/route", context, body)
+            return dict(reply["route"])
+
+        @server.tool(annotations=reads)
+        async def collections(context: Context[Any]) -> dict[str, Any]:
+            """List the collections that can be searched."""
+            reply = await self.ask("GET", "/v1/vector_stores", context)
+            listed = [
+                {"name": each["name"], "passages": each["file_counts"]["total"]}
+                for each in reply["data"]
+            ]
+            return {"collections": listed}
+
+        @server.tool(annotations=writes)
+        async def add_documents(
+            documents: list[NewDocument], context: Context[Any], collection: Name = None
+        ) -> dict[str, Any]:
+            """Store documents, in place of those that have the same ids.
+
+            Many become a job, whose `status` and address are returned.
+            """
+            body = {
+                "documents": [document.model_dump() for document in documents],
+                "collection": collection,
+            }
+            return dict(await self.ask("POST", "/v1/documents", context, body))
+
+        return server
+
+
+def http_manager(client: httpx2.AsyncClient) -> StreamableHTTPSessionManager:
+    """What answers over HTTP, once it runs."""
+    server = Tools(client).server()
+    server.streamable_http_app(
+        json_response=True,
+        stateless_http=True,
+        # Which names a request may give this machine is looked at before anything gets here.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return server.session_manager
+
+
+def inside(app: ASGIApp) -> httpx2.AsyncClient:
+    """A client of an app in this process; deadlines are the app's."""
+    transport = httpx2.ASGITransport(app)
+    return httpx2.AsyncClient(transport=transport, base_url=_INSIDE, timeout=None)
+
+
+async def run_stdio(client: httpx2.AsyncClient) -> None:
+    """Answer one agent over standard input and output until it goes away."""
+    await Tools(client).server().run_stdio_async()
+
+
+def found(reply: Mapping[str, Any]) -> Found:
+    """A reply of `/v1/retrieve`, cut down to what an agent reads."""
+    return Found(
+        results=[
+            FoundPassage(
+                id=passage["id"],
+                title=passage["title"],
+                url=_url(passage["metadata"], passage["document"]),
+                text=passage["text"],
+                score=passage["score"],
+                relevance=passage["relevance"],
+                metadata=passage["metadata"],
+            )
+            for passage in reply["passages"]
+        ],
+        route=reply["route"]["path"],
+        reason=reply["route"]["reason"],
+        answerability=reply["answerability"],
+        degraded=reply["degraded"],
+        request_id=reply["request_id"],
+    )
+
+
+def _url(metadata: Mapping[str, Any], document: str) -> str:
+    """Where people find a document."""
+    given = metadata.get("url")
+    if isinstance(given, str) and given.startswith(("https://", "http://")):
+        return given
+    return f"wye:{quote(document, safe='')}"
+
+
+def _said(reply: httpx2.Response) -> str:
+    """What a reply that is an error says."""
+    try:
+        return str(reply.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"The server replied {reply.status_code}."

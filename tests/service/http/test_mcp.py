@@ -1,0 +1,157 @@
+"""Agents over `/mcp`, as the protocol's own client asks, in its former and its present form."""
+
+import json
+from collections.abc import Iterator
+from contextlib import asynccontextmanager, closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from router.session import Session
+from service.app import build
+from service.http.keys import Scope, new_key
+from service.settings import ServeSettings, ServiceSettings
+from tests.live import listening
+from tests.service.fakes import Library
+
+pytestmark = pytest.mark.anyio
+
+FORMS = ("legacy", "auto")
+READING = ["search", "fetch", "ask", "route", "collections"]
+
+
+@asynccontextmanager
+async def connected(url: str, form: str, secret: str = "") -> Any:  # noqa: ANN401 - an iterator
+    headers = {"authorization": f"Bearer {secret}"} if secret else {}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=form) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    app = build(ServiceSettings(), {"default": Library})
+    with listening(app) as address:
+        yield address
+
+
+async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    assert result.structured_content is not None
+    said: dict[str, Any] = json.loads(result.content[0].text)  # type: ignore[union-attr]
+    assert said == result.structured_content, "for clients that read text only"
+    return said
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_the_tools_say_what_the_addresses_do(url: str, form: str) -> None:
+    async with connected(url, form) as client, httpx2.AsyncClient(base_url=url) as http:
+        listed = (await client.list_tools()).tools
+        assert [tool.name for tool in listed] == [*READING, "add_documents"]
+        assert all(tool.description and tool.output_schema for tool in listed)
+        assert [tool.annotations.read_only_hint for tool in listed] == [True] * 5 + [False]
+        question = "Which bridge is in Mostar?"
+        found = await call(client, "search", query=question, k=2, route="dense")
+        body = {"question": question, "k": 2, "route": "dense"}
+        direct = (await http.post("/v1/retrieve", json=body)).json()
+        assert [hit["id"] for hit in found["results"]] == [hit["id"] for hit in direct["passages"]]
+        assert [hit["text"] for hit in found["results"]] == [
+            hit["text"] for hit in direct["passages"]
+        ]
+        assert found["route"] == "dense"
+        answer = await call(client, "ask", question=question)
+        assert answer["answer"]
+        assert answer["citations"]
+        way = await call(client, "route", question=question)
+        assert way["path"] in ("dense", "hybrid", "fusion", "graph")
+        assert way["reason"] == "score"
+        names = await call(client, "collections")
+        assert [each["name"] for each in names["collections"]] == ["default"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("search", {"query": ""}, "at least 1 character"),
+        ("search", {"query": "x", "collection": "nope"}, "no collection 'nope'"),
+        ("search", {"query": "x", "filter": {"type": "near"}}, "filter"),
+        ("search", {"query": "x", "k": 101}, "less than or equal to 100"),
+        ("search", {"query": "x", "route": "fly"}, "'auto', 'dense'"),
+        ("search", {}, "query"),
+    ],
+)
+async def test_mistakes_are_told(
+    url: str, form: str, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    async with connected(url, form) as client:
+        result = await client.call_tool(tool, arguments)
+        assert result.is_error
+        text = result.content[0].text
+        assert said in text
+        assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_tools_are_those_of_the_key(form: str, folder: Path) -> None:
+    secrets = {name: new_key(name, [scope]) for name, scope in _SCOPES.items()}
+    serve = ServeSettings(keys=tuple(str(key) for _, key in secrets.values()))
+    settings = ServiceSettings(serve=serve)
+    app = build(settings, {"default": partial(Session.open, settings, folder)})
+    new = {"documents": [{"id": "new", "text": "A new bridge at Mostar.", "title": "New"}]}
+    with listening(app) as url:
+        with closing(httpx2.Client(base_url=url)) as http:
+            assert http.post("/mcp", json={}).status_code == 401
+        async with connected(url, form, secrets["reader"][0]) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == READING
+            refused = await client.call_tool("add_documents", new)
+            assert refused.is_error
+            assert "scope 'write'" in refused.content[0].text
+            unknown = await client.call_tool("fetch", {"id": "new"})
+            assert "no document 'new'" in unknown.content[0].text
+        async with connected(url, form, secrets["writer"][0]) as client:
+            listed = [tool.name for tool in (await client.list_tools()).tools]
+            assert listed == [*READING, "add_documents"]
+            written = await call(client, "add_documents", **new)
+            assert written["added"] == 1
+            document = await call(client, "fetch", id="new#0000")
+            assert (document["title"], document["cut"]) == ("New", False)
+            assert document["text"] == "A new bridge at Mostar."
+
+
+_SCOPES = {"reader": Scope.READ, "writer": Scope.WRITE}
+
+
+async def test_web_pages_of_others_change_nothing(url: str) -> None:
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "add_documents", "arguments": {"documents": [{"id": "a", "text": "b"}]}},
+    }
+    accept = {"accept": "application/json, text/event-stream"}
+    async with httpx2.AsyncClient(base_url=url, headers=accept) as http:
+        foreign = await http.post("/mcp", json=body, headers={"origin": "https://evil.example"})
+        assert "may not change documents" in foreign.text
+        renamed = await http.post("/mcp", json=body, headers={"host": "evil.example"})
+        assert renamed.status_code == 421
+
+
+async def test_what_is_no_message_is_refused(url: str) -> None:
+    accept = {"accept": "application/json, text/event-stream"}
+    async with httpx2.AsyncClient(base_url=url, headers=accept) as http:
+        for content in (b"", b"{", b"[]", b'"x"', b"\xff", b'{"jsonrpc": "2.0"}'):
+            reply = await http.post(
+                "/mcp", content=content, headers={"content-type": "application/json"}
+            )
+            assert 400 <= reply.status_code < 500, (content, reply.text)
+        assert (await http.put("/mcp")).status_code == 405
+        assert (await http.post("/mcp", content=b"{}")).status_code in (400, 415)
