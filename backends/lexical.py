@@ -12,15 +12,18 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-from scipy import sparse
 
 from backends.coverage import WordCoverage, bits
 from backends.numerics import RequestError, ragged, rank_rows, require_k, require_mask
+from backends.store.derived import Arrays, pack_strings, unpack_strings
 from backends.types import Float32, Int32, Int64, Mask, Query, Ranking
 from backends.words import Words
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 # Chinese characters and Japanese kana are written without spaces: each is a word of its own.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -37,6 +40,7 @@ STOPWORDS = tuple(_STOPWORDS.split())
 their idf is high, and say nothing about the subject: leaving them out raises every measure."""
 
 _FUNCTION_TERMS = frozenset(STOPWORDS)
+_WEIGHTS = ("weights.starts", "weights.passages", "weights.values")
 NO_TERM = "no term of the question occurs in the corpus"
 
 
@@ -67,6 +71,21 @@ class LexicalSettings:
             )
         if self.stemmer not in ("s", "none"):
             raise RequestError(f"There is no stemmer {self.stemmer!r}. Choose s or none.")
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each term adds to the score of each passage that has it.
+
+    Attributes:
+        starts: (v + 1,) those of term t lie at starts[t]:starts[t + 1].
+        passages: (m,) int32 rows, ascending for each term.
+        values: (m,) float32.
+    """
+
+    starts: Int32 | Int64
+    passages: Int32
+    values: Float32
 
 
 class LexicalRetriever:
@@ -116,9 +135,34 @@ class LexicalRetriever:
         occurring = np.flatnonzero(np.bincount(self._terms, minlength=len(self._words)))
         self._columns[occurring] = np.arange(len(occurring), dtype=np.int32)
         terms = self._columns[self._terms]
-        self._weights = bm25(
-            terms, self._lengths, len(occurring), k1=self.settings.k1, b=self.settings.b
-        )
+        weights = bm25(terms, self._lengths, len(occurring), k1=self.settings.k1, b=self.settings.b)
+        self._weights = Weights(weights.indptr, weights.indices, weights.data)
+
+    @classmethod
+    def from_arrays(
+        cls, ids: Sequence[str], arrays: Arrays, settings: LexicalSettings | None = None
+    ) -> Self:
+        """The same as the retriever that gave the arrays, of the same passages and settings."""
+        self = cls.__new__(cls)
+        self.ids = ids
+        self.settings = settings or LexicalSettings()
+        self._stopwords = frozenset(self.settings.stopwords)
+        self._words = Words(unpack_strings("words", arrays))
+        self._terms, self._lengths = arrays["terms"], arrays["lengths"]
+        self._columns = arrays["columns"]
+        self._weights = Weights(*(arrays[name] for name in _WEIGHTS))
+        return self
+
+    def to_arrays(self) -> Arrays:
+        """All that it was made to, for `from_arrays`."""
+        weights = (self._weights.starts, self._weights.passages, self._weights.values)
+        return {
+            **pack_strings("words", self._words),
+            "terms": self._terms,
+            "lengths": self._lengths,
+            "columns": self._columns,
+            **dict(zip(_WEIGHTS, weights, strict=True)),
+        }
 
     @property
     def is_worn(self) -> bool:
@@ -129,9 +173,9 @@ class LexicalRetriever:
     def index_bytes(self) -> int:
         """Memory of the term weights and of the vocabulary; 0 for a corpus without a term."""
         weights = self._weights
-        if not len(weights.data):
+        if not len(weights.values):
             return 0
-        parts = (weights.data, weights.indices, weights.indptr)
+        parts = (weights.starts, weights.passages, weights.values)
         terms = (self._terms, self._lengths, self._columns)
         return sum(int(part.nbytes) for part in (*parts, *terms)) + self._words.bytes
 
@@ -158,14 +202,14 @@ class LexicalRetriever:
     def score(self, query: Query) -> Float32:
         """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
         scores = np.zeros(len(self.ids), np.float32)
-        starts, weights = self._weights.indptr, self._weights
+        starts, weights = self._weights.starts, self._weights
         for term in terms(query.text, self.settings.stemmer, self._stopwords):
             number = self._words.find(term)
             # A later version may have numbered further words since.
             column = self._columns[number] if 0 <= number < len(self._columns) else -1
             if column >= 0:
                 own = slice(starts[column], starts[column + 1])
-                np.add.at(scores, weights.indices[own], weights.data[own])
+                np.add.at(scores, weights.passages[own], weights.values[own])
         return scores
 
     def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
@@ -212,7 +256,7 @@ class LexicalRetriever:
     def _idf(self, number: int) -> float:
         """Inverse document frequency of a term by its number; -1 for one that is nowhere."""
         column = int(self._columns[number]) if 0 <= number < len(self._columns) else -1
-        starts = self._weights.indptr
+        starts = self._weights.starts
         passages = int(starts[column + 1] - starts[column]) if column >= 0 else 0
         return math.log(1 + (len(self.ids) - passages + 0.5) / (passages + 0.5))
 
@@ -234,7 +278,9 @@ class LexicalRetriever:
         self._lengths = lengths[source]
 
 
-def bm25(terms: Int32, lengths: Int32, vocabulary: int, *, k1: float, b: float) -> sparse.csc_array:
+def bm25(
+    terms: Int32, lengths: Int32, vocabulary: int, *, k1: float, b: float
+) -> "sparse.csc_array":
     """BM25 of every passage for every single term.
 
     weight(t, p) = ln(1 + (n - df + 0.5) / (df + 0.5)) · tf / (tf + k1·(1 - b + b·|p| / mean |p|))
@@ -251,6 +297,8 @@ def bm25(terms: Int32, lengths: Int32, vocabulary: int, *, k1: float, b: float) 
     Returns:
         (n, vocabulary) float32.
     """
+    from scipy import sparse  # noqa: PLC0415 - a tenth of a second, where weights are mapped
+
     n = len(lengths)
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     frequency = sparse.csr_array(

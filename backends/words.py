@@ -130,13 +130,16 @@ _SPARE = 10_000
 class Words:
     """The numbers of words; new words take the next ones."""
 
-    def __init__(self) -> None:
-        """Know no word."""
-        self._numbers: dict[str, int] = {}
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        """Know some words, each once, by their place."""
+        self._numbers: dict[str, int] = {word: number for number, word in enumerate(known)}
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._numbers)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
 
     @property
     def bytes(self) -> int:

@@ -14,9 +14,11 @@ from backends.errors import IndexDamagedError
 from backends.filters import Columns, parse_filter
 from backends.lexical import LexicalRetriever
 from backends.progress import Progress
+from backends.store.derived import DerivedFiles
 from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
-from backends.store.snapshot import Corpus, read_corpus
+from backends.store.snapshot import Corpus, earlier_corpus, read_corpus
+from backends.trigraph.graph import TriGraph, assemble
 from backends.trigraph.retriever import TriGraphRetriever
 from backends.types import Mask, Passage, Retriever
 from featurizer.analyser import Analyser, AnalyserSettings
@@ -29,6 +31,9 @@ from router.relevance import RelevanceModel, fingerprint, load_relevance
 from router.settings import MODELS, RELEVANCE_MODEL, RoutingSettings, Settings
 from router.steps import CorpusPassages
 from router.types import Decision, Route
+
+_LEXICAL = "lexical"
+_GRAPH = "graph"
 
 
 class ModelCache:
@@ -83,6 +88,38 @@ class ModelCache:
                 self._analysers.popitem()[1].close()
 
 
+class _KeptArms:
+    """The arms of one version, as far as the disk has what they are made of."""
+
+    def __init__(self, corpus: Corpus, files: DerivedFiles, settings: Settings) -> None:
+        self.corpus = corpus
+        self._files = files
+        self._settings = settings
+
+    @property
+    def known_lexical(self) -> LexicalRetriever | None:
+        settings = self._settings.lexical
+        arrays = self._files.read(_LEXICAL, settings)
+        return LexicalRetriever.from_arrays(self.corpus.ids, arrays, settings) if arrays else None
+
+    @property
+    def known_graph(self) -> TriGraph | None:
+        arrays = self._files.read(_GRAPH, self._settings.graph.assembly)
+        return TriGraph.from_arrays(self.corpus, arrays) if arrays else None
+
+    def write_lexical(self, arm: LexicalRetriever) -> None:
+        self._files.write(_LEXICAL, arm.to_arrays(), self._settings.lexical)
+
+    def write_graph(self, graph: TriGraph) -> None:
+        self._files.write(_GRAPH, graph.to_arrays(), self._settings.graph.assembly)
+
+
+def _earlier(index: PassageStore, settings: Settings) -> _KeptArms | None:
+    """Those of an earlier version, if this one has none."""
+    found = earlier_corpus(index)
+    return _KeptArms(*found, settings) if found else None
+
+
 class Snapshot:
     """Everything derived from one version; nothing of it changes when the index is written to."""
 
@@ -96,10 +133,14 @@ class Snapshot:
                 both have is taken over; kept until `settle`.
         """
         self.version = index.version
-        self.corpus: Corpus = read_corpus(index, before.corpus if before else None)
+        earlier = before or _earlier(index, settings)
+        self.corpus: Corpus = read_corpus(index, earlier.corpus if earlier else None)
+        self._kept = _KeptArms(self.corpus, index.derived, settings)
         self._settings = settings
         self._building = RLock()
-        self._before = before if self.corpus.origin is not None else None
+        self._before: Snapshot | _KeptArms | None = (
+            earlier if self.corpus.origin is not None else None
+        )
         self._dense: DenseRetriever | None = None
         self._lexical: LexicalRetriever | None = None
         self._graph: TriGraphRetriever | None = None
@@ -150,16 +191,7 @@ class Snapshot:
         """The lexical arm."""
         with self._building:
             if self._lexical is None:
-                before = self._before._lexical if self._before else None
-                if before is not None and before.is_worn:
-                    before = None
-                rows = self.corpus.changed if before else None
-                self._lexical = LexicalRetriever(
-                    self.corpus.ids,
-                    (f"{title}\n{text}" for title, text in self.corpus.iter_texts(rows)),
-                    self._settings.lexical,
-                    (before, self.corpus.places_after(len(before.ids))) if before else None,
-                )
+                self._lexical = self._kept.known_lexical or self._build_lexical()
             return self._lexical
 
     @property
@@ -173,9 +205,42 @@ class Snapshot:
                     self.corpus,
                     settings,
                     self.lexical.score if settings.weighs_lexical else None,
-                    self._before._graph if self._before else None,
+                    self._kept.known_graph or self._build_graph(),
                 )
             return self._graph
+
+    def _build_lexical(self) -> LexicalRetriever:
+        before = self._before.known_lexical if self._before else None
+        if before is not None and before.is_worn:
+            before = None
+        rows = self.corpus.changed if before else None
+        found = LexicalRetriever(
+            self.corpus.ids,
+            (f"{title}\n{text}" for title, text in self.corpus.iter_texts(rows)),
+            self._settings.lexical,
+            (before, self.corpus.places_after(len(before.ids))) if before else None,
+        )
+        if before is None:
+            self._kept.write_lexical(found)
+        return found
+
+    def _build_graph(self) -> TriGraph:
+        known = self._before.known_graph if self._before else None
+        before = (self._before.corpus, known) if self._before and known else None
+        found = assemble(self.corpus, self._settings.graph.assembly, before)
+        if before is None:
+            self._kept.write_graph(found)
+        return found
+
+    @property
+    def known_lexical(self) -> LexicalRetriever | None:
+        """The lexical arm if it was built."""
+        return self._lexical
+
+    @property
+    def known_graph(self) -> TriGraph | None:
+        """The graph if it was built."""
+        return self._graph.graph if self._graph else None
 
     def settle(self) -> None:
         """Let go of the version before, now that all arms are built."""
@@ -381,6 +446,14 @@ class Session:
         for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH) if self.count else ():
             self.snapshot.retriever(arm)
         self.snapshot.settle()
+
+    def keep_derived(self) -> None:
+        """Have the files of `backends.store.derived` on the disk before a question waits for them.
+
+        There are none of a small index. Those of an earlier version do for one that differs little.
+        """
+        if self.index.derived.is_kept and earlier_corpus(self.index) is None:
+            self.build()
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Id -> passage in the version that is searched, whatever was written since."""

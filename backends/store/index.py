@@ -18,6 +18,8 @@ from lance.optimize import Compaction
 
 from backends.documents import PART_ID
 from backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
+from backends.store.derived import FOLDER as DERIVED
+from backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles, drop_derived
 from backends.store.entity_vectors import FOLDER as SURFACES
 from backends.store.entity_vectors import EntityVectorCache
 from backends.store.locks import LOCK, NOTE, writer_lock
@@ -41,6 +43,7 @@ from backends.store.versions import (
     aside_folder,
     check_sizes,
     damaged,
+    digest_of,
     flush,
     flush_files,
     manifest_name,
@@ -265,6 +268,21 @@ class PassageStore:
             stored = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
         return [passage for passage in passages if stored.get(passage.id) != content_hash(passage)]
 
+    @property
+    def derived(self) -> DerivedFiles:
+        """Where what is derived from the version in view is kept.
+
+        Raises:
+            IndexDamagedError: Its manifest is gone.
+        """
+        name = manifest_name(self.version)
+        with reading(self.path):
+            manifest = digest_of(self.path / PASSAGES / name)
+        pins = {**self.fingerprint, MANIFEST: manifest}
+        # Nothing is written before somebody decided what becomes of a damaged index.
+        is_kept = not self.fault and self.count() >= KEPT_FROM
+        return DerivedFiles(self.path, self.version, pins, is_kept=is_kept)
+
     def snapshot(self) -> lance.LanceDataset:
         """The version in view as Lance sees it, for reading in bulk; never changes."""
         return self._dataset
@@ -414,6 +432,7 @@ class Writer:
                 Compaction.commit(self._dataset, done)
             self._flush()  # first, so that nothing is dropped for nothing
             _drop_superseded(self._dataset, keep)
+            drop_derived(self.folder, {version.number for version in versions_of(self._dataset)})
         kept = {name: d for name, d in self._record.digests.items() if self._is_there(name)}
         self._record = Record(self.version, kept)
         self._flush()
@@ -477,7 +496,7 @@ def _refuse_foreign(folder: Path) -> None:
     """Never write into a folder that holds something which we did not put there."""
     if folder.exists() and not folder.is_dir():
         raise IndexNotFoundError(f"{folder} is a file; an index is a folder. Give another path.")
-    ours = {PASSAGES, SURFACES, LOCK, NOTE}
+    ours = {PASSAGES, SURFACES, DERIVED, LOCK, NOTE}
     others = [
         entry.name
         for entry in (sorted(folder.iterdir()) if folder.exists() else [])

@@ -7,7 +7,7 @@ commits and compactions shows in anything computed from here.
 import json
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from backends.numerics import ragged
+from backends.store.derived import Arrays, DerivedFiles, pack_strings, unpack_strings
 from backends.store.entity_vectors import EntityVectorCache
 from backends.store.index import PassageStore
 from backends.store.versions import reading
@@ -74,12 +75,12 @@ class Corpus:
     sentence_passage: Int32
     entities: Mentions
     phrases: Mentions
-    hashes: pa.Array
+    hashes: Strings
     origin: Int64 | None
-    _metadata: pa.ChunkedArray
-    _texts: pa.ChunkedArray
+    _metadata: Strings
+    _texts: Strings
     _places: Int64  # of each row in the dataset
-    _dataset: lance.LanceDataset
+    _dataset: lance.LanceDataset | None  # none of an earlier version that only files are left of
     _folder: Path
     _surfaces: EntityVectorCache
 
@@ -91,7 +92,7 @@ class Corpus:
     def metadata(self) -> list[dict[str, Any]]:
         """Metadata of every passage, parsed on first use."""
         with reading(self._folder):
-            return [json.loads(text) for text in self._metadata.to_pylist()]
+            return [json.loads(text) for text in self._metadata]
 
     def surface_vectors(self, surfaces: Sequence[str]) -> Float32:
         """(k, d) vectors of k entity surfaces or titles; rows of NaN for those not stored."""
@@ -176,14 +177,16 @@ class Corpus:
         for start in range(0, len(wanted), _TEXT_BLOCK):
             yield wanted[start : start + _TEXT_BLOCK]
 
-    def _values(self, column: pa.ChunkedArray, rows: Sequence[int] | Int64) -> list[str]:
+    def _values(self, column: Strings, rows: Sequence[int] | Int64) -> list[str]:
         """Of some rows, one by one: Arrow's `take` of five needs ten times as long to begin."""
         with reading(self._folder):
-            return [column[row].as_py() for row in np.asarray(rows, np.int64).tolist()]
+            return [column[row] for row in np.asarray(rows, np.int64).tolist()]
 
     def _take(self, rows: Sequence[int] | Int32 | Int64, columns: list[str]) -> pa.Table:
         """Columns of passages by row, in the order asked for."""
         places = self._places[np.asarray(rows, np.int64)]
+        if self._dataset is None:
+            raise ValueError(f"Version {self.version} is not there to be read")
         with reading(self._folder):
             return self._dataset.take(pa.array(places), columns=columns)
 
@@ -196,7 +199,13 @@ class Corpus:
 # With more to read than this share of the rows, one pass over all of them is quicker.
 _MOST_READ = 0.25
 _COLUMNS = ["id", "title", "document", "chunk", "metadata", "content_hash", "text"]
+_LONG = ("metadata", "text")
+"""Those that together may be longer than 32 bits can count."""
 _DERIVED = ["vector", "sentences"]
+PART = "passages"
+_STRINGS = ("ids", "titles", "documents", "hashes", "_metadata", "_texts")
+_ARRAYS = ("chunks", "vectors", "sentence_vectors", "sentence_passage", "_places")
+_MENTIONS = ("entities", "phrases")
 
 _T = TypeVar("_T", Float16, Float32)
 _Rows = NDArray[np.floating[Any]]
@@ -205,21 +214,40 @@ _Rows = NDArray[np.floating[Any]]
 def read_corpus(index: PassageStore, before: Corpus | None = None) -> Corpus:
     """Read the version that an index has in view; after an earlier one, what differs from it.
 
+    What was read from nothing is kept beside the dataset, and mapped from there the next time.
+
     Raises:
         IndexDamagedError: It cannot be read.
     """
     with reading(index.path):
-        return _read(index, before)
+        files = index.derived
+        if (arrays := files.read(PART)) is not None:
+            corpus = _from_arrays(index, arrays, files.version, index.snapshot())
+            if before is None:
+                return corpus
+            return replace(corpus, origin=_origin(before, corpus.hashes))
+        corpus = _read(index, before)
+        if corpus.origin is None:
+            files.write(PART, _to_arrays(corpus))
+        return corpus
+
+
+def earlier_corpus(index: PassageStore) -> tuple[Corpus, DerivedFiles] | None:
+    """The earlier version that files were kept of, to be read after; None if there is none."""
+    files = index.derived.earlier(PART)
+    arrays = files.read(PART) if files else None
+    return (_from_arrays(index, arrays, files.version, None), files) if files and arrays else None
 
 
 def _read(index: PassageStore, before: Corpus | None) -> Corpus:
     dataset = index.snapshot()
     table = dataset.to_table(columns=_COLUMNS, scan_in_order=True)
-    # Texts together may be longer than 32 bits can count.
-    table = table.set_column(table.num_columns - 1, "text", table["text"].cast(pa.large_string()))
+    for name in _LONG:
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, table[name].cast(pa.large_string()))
     order: Int64 = pc.sort_indices(table["id"]).to_numpy().astype(np.int64)
     table = table.take(pa.array(order))
-    hashes = table["content_hash"].combine_chunks()
+    hashes = Strings(table["content_hash"].combine_chunks())
     origin = None if before is None else _origin(before, hashes)
     blocks = _Blocks(index.dimension)
     if before is None or origin is None:
@@ -247,8 +275,8 @@ def _read(index: PassageStore, before: Corpus | None) -> Corpus:
         phrases=derived.phrases,
         hashes=hashes,
         origin=origin,
-        _metadata=table["metadata"],
-        _texts=table["text"],
+        _metadata=Strings(table["metadata"].combine_chunks()),
+        _texts=Strings(table["text"].combine_chunks()),
         _places=order,
         _dataset=dataset,
         _folder=index.path,
@@ -256,9 +284,52 @@ def _read(index: PassageStore, before: Corpus | None) -> Corpus:
     )
 
 
-def _origin(before: Corpus, hashes: pa.Array) -> Int64 | None:
+def _to_arrays(corpus: Corpus) -> Arrays:
+    arrays = {name: getattr(corpus, name) for name in _ARRAYS}
+    for name in _STRINGS:
+        arrays |= pack_strings(name, getattr(corpus, name))
+    for name in _MENTIONS:
+        mentions = getattr(corpus, name)
+        arrays |= {f"{name}.sentence": mentions.sentence, f"{name}.code": mentions.code}
+        arrays |= pack_strings(f"{name}.names", mentions.names)
+    return arrays
+
+
+def _from_arrays(
+    index: PassageStore, arrays: Arrays, version: int, dataset: lance.LanceDataset | None
+) -> Corpus:
+    def strings(name: str) -> Strings:
+        return unpack_strings(name, arrays)
+
+    def mentions(name: str) -> Mentions:
+        sentence, code = arrays[f"{name}.sentence"], arrays[f"{name}.code"]
+        return Mentions(sentence, code, strings(f"{name}.names"))
+
+    return Corpus(
+        version=version,
+        ids=[*strings("ids")],
+        titles=[*strings("titles")],
+        documents=[*strings("documents")],
+        chunks=arrays["chunks"],
+        vectors=arrays["vectors"],
+        sentence_vectors=arrays["sentence_vectors"],
+        sentence_passage=arrays["sentence_passage"],
+        entities=mentions("entities"),
+        phrases=mentions("phrases"),
+        hashes=strings("hashes"),
+        origin=None,
+        _metadata=strings("_metadata"),
+        _texts=strings("_texts"),
+        _places=arrays["_places"],
+        _dataset=dataset,
+        _folder=index.path,
+        _surfaces=index.surfaces,
+    )
+
+
+def _origin(before: Corpus, hashes: Strings) -> Int64 | None:
     """(n,) row with the same content in an earlier version, or -1; None where few have one."""
-    found = pc.fill_null(pc.index_in(hashes, value_set=before.hashes), -1)
+    found = pc.fill_null(pc.index_in(hashes.array, value_set=before.hashes.array), -1)
     origin: Int64 = found.to_numpy(zero_copy_only=False).astype(np.int64)
     return origin if (origin < 0).sum() <= _MOST_READ * len(origin) else None
 

@@ -7,12 +7,14 @@ only where they are consecutive chunks of one document.
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from backends.numerics import distinct, without
+from backends.store.derived import Arrays, pack_strings, unpack_strings
 from backends.store.snapshot import Corpus
 from backends.trigraph.bridging import MentionGraph
 from backends.trigraph.linking import (
@@ -32,6 +34,8 @@ MAX_PHRASE_PASSAGES = 20
 MAX_PHRASE_SHARE = 0.02
 # Named entities to noun phrases below which "auto" takes the noun phrases in.
 FEW_ENTITIES = 0.25
+_SPARSE = ("data", "indices", "indptr")
+_MENTIONS = ("sentence_starts", "sentences", "entity_starts", "entities")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,39 @@ class TriGraph:
     def passages_of(self) -> Int32:
         """(e,) number of passages that mention an entity."""
         return np.diff(self.counts.indptr[: len(self) + 1])
+
+    def to_arrays(self) -> Arrays:
+        """All of it, for `from_arrays`."""
+        arrays: dict[str, NDArray[Any]] = {"is_phrase": self.is_phrase}
+        for name, matrix in (("counts", self.counts), ("titled", self.titled)):
+            arrays |= {f"{name}.{part}": getattr(matrix, part) for part in _SPARSE}
+            arrays[f"{name}.shape"] = np.array(matrix.shape)
+        arrays |= {f"mentions.{name}": getattr(self.mentions, name) for name in _MENTIONS}
+        parts = (self.names, self.display_names, self.name_words, self.normalised)
+        for part in parts:
+            arrays |= part.to_arrays()
+        return {**pack_strings("keys", self.keys), **arrays}
+
+    @classmethod
+    def from_arrays(cls, corpus: Corpus, arrays: Arrays) -> "TriGraph":
+        """The graph that gave these arrays, of the same corpus."""
+        keys, normalised = unpack_strings("keys", arrays), NormalisedCorpus.from_arrays(arrays)
+
+        def parts(name: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+            data, indices, starts = (arrays[f"{name}.{part}"] for part in _SPARSE)
+            return data, indices, starts
+
+        return cls(
+            keys=keys,
+            is_phrase=arrays["is_phrase"],
+            counts=sparse.csc_array(parts("counts"), shape=arrays["counts.shape"].tolist()),
+            mentions=MentionGraph(*(arrays[f"mentions.{name}"] for name in _MENTIONS)),
+            titled=sparse.csr_array(parts("titled"), shape=arrays["titled.shape"].tolist()),
+            names=NameTrie.from_arrays(normalised.words, arrays),
+            display_names=DisplayNames.from_arrays(corpus, keys, arrays),
+            name_words=NameWords.from_arrays(arrays),
+            normalised=normalised,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,16 @@ entities back into names.
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property
+from itertools import chain, islice
+from typing import overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.numerics import ragged
+from backends.store.derived import Arrays, pack_strings, unpack_strings
 from backends.store.snapshot import Corpus
 from backends.types import Int32, Int64, Mask
 from backends.words import (
@@ -35,6 +38,8 @@ MAX_WORDS = 8
 MIN_SINGLE_WORD = 4
 # Words of running text that are looked at together, to bound memory.
 _BLOCK = 2_000_000
+_NAME_ARRAYS = ("words", "lengths", "informative", "linked")
+_TRIE_ARRAYS = ("_edges", "_ends", "_first")
 # Bits of a word's number in an edge.
 _SHIFT = 32
 
@@ -56,6 +61,51 @@ class NormalisedCorpus:
     surfaces: Strings
     phrases: Strings
     titles: Sequence[tuple[str, ...]]
+
+    def to_arrays(self) -> Arrays:
+        """All of it, for `from_arrays`."""
+        return {
+            **pack_strings("words", self.words),
+            "sentences.packed": self.sentences.packed,
+            "sentences.lengths": self.sentences.lengths,
+            **pack_strings("surfaces", self.surfaces),
+            **pack_strings("phrases", self.phrases),
+            **pack_strings("titles", chain.from_iterable(self.titles)),
+            "titles.of": np.array([len(keys) for keys in self.titles], np.int32),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "NormalisedCorpus":
+        """What gave these arrays."""
+        return cls(
+            Words(unpack_strings("words", arrays)),
+            SentenceWords(arrays["sentences.packed"], arrays["sentences.lengths"]),
+            unpack_strings("surfaces", arrays),
+            unpack_strings("phrases", arrays),
+            TitleKeys(unpack_strings("titles", arrays), arrays["titles.of"]),
+        )
+
+
+class TitleKeys(Sequence[tuple[str, ...]]):
+    """The keys of each passage's title, made to strings once a later version asks for them."""
+
+    def __init__(self, keys: Strings, counts: Int32) -> None:
+        self._keys, self._counts = keys, counts
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[str, ...]: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[tuple[str, ...]]: ...
+    def __getitem__(self, place: int | slice) -> tuple[str, ...] | Sequence[tuple[str, ...]]:
+        return self._all[place]
+
+    @cached_property
+    def _all(self) -> list[tuple[str, ...]]:
+        keys = iter(self._keys)
+        return [tuple(islice(keys, count)) for count in self._counts.tolist()]
 
 
 def normalise(
@@ -169,6 +219,15 @@ class NameWords:
             np.array(linked, bool),
         )
 
+    def to_arrays(self) -> Arrays:
+        """All of it, for `from_arrays`."""
+        return {f"names.{name}": getattr(self, name) for name in _NAME_ARRAYS}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "NameWords":
+        """What gave these arrays."""
+        return cls(*(arrays[f"names.{name}"] for name in _NAME_ARRAYS))
+
     def joined(self, more: "NameWords", source: Int64) -> "NameWords":
         """Some of these and of more, by their place in both end to end."""
         lengths = np.concatenate([self.lengths, more.lengths])
@@ -260,6 +319,18 @@ class NameTrie:
         number = np.array([entity for _, entity in names], np.int64)
         found = trie._ends >= 0
         trie._ends[found] = number[trie._ends[found]]
+        return trie
+
+    def to_arrays(self) -> Arrays:
+        """The arrays of the trie, for `from_arrays`."""
+        return {f"trie.{name}": getattr(self, name) for name in _TRIE_ARRAYS}
+
+    @classmethod
+    def from_arrays(cls, words: Words, arrays: Arrays) -> "NameTrie":
+        """The trie that gave these arrays, over the same words."""
+        trie = cls.__new__(cls)
+        trie._words = words
+        trie._edges, trie._ends, trie._first = (arrays[f"trie.{name}"] for name in _TRIE_ARRAYS)
         return trie
 
     def find(self, tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[Link]:
@@ -400,6 +471,18 @@ class DisplayNames:
         entities, first = np.unique(titled, return_index=True)
         self._titled = np.full(len(keys), -1, np.int64)
         self._titled[entities] = passages[first]
+
+    def to_arrays(self) -> Arrays:
+        """What was counted, for `from_arrays`."""
+        return {"display.tagged": self._tagged, "display.titled": self._titled}
+
+    @classmethod
+    def from_arrays(cls, corpus: Corpus, keys: Sequence[str], arrays: Arrays) -> "DisplayNames":
+        """The names that gave these arrays, of the same corpus and keys."""
+        self = cls.__new__(cls)
+        self._keys, self._titles, self._surfaces = keys, corpus.titles, corpus.entities.names
+        self._tagged, self._titled = arrays["display.tagged"], arrays["display.titled"]
+        return self
 
     def of(self, entity: int) -> str:
         """One entity: as most often tagged, else as its first title, else its key."""

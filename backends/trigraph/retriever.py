@@ -166,14 +166,13 @@ class TriGraphRetriever:
         corpus: Corpus,
         settings: TriGraphSettings,
         lexical: LexicalScores | None = None,
-        after: "TriGraphRetriever | None" = None,
+        graph: TriGraph | None = None,
     ) -> None:
-        """Build the graph of a corpus.
+        """Rank the passages of a corpus.
 
         Args:
             lexical: (n,) BM25 scores of a query; needed when a lexical weight is not 0.
-            after: The retriever of the version that the corpus was read after, with the same
-                settings. Building takes less time then; what is built is the same.
+            graph: Of the same corpus and settings; None to build it.
 
         Raises:
             ValueError: It is needed and missing: leaving BM25 out unasked would go unnoticed.
@@ -185,9 +184,7 @@ class TriGraphRetriever:
             )
         self.settings = settings
         self.corpus = corpus
-        self.graph: TriGraph = assemble(
-            corpus, settings.assembly, (after.corpus, after.graph) if after else None
-        )
+        self.graph = assemble(corpus, settings.assembly) if graph is None else graph
         self.finder = SeedFinder(self.graph, corpus, settings.seeds)
         self.lexical = lexical
         self._whole = self._filtered(None)

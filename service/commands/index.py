@@ -129,7 +129,11 @@ def ingest_files(
         target = wye.create(folder_of(settings), settings=settings)
     bar = Bar(lambda: sum(stream.expected for stream in streams))
     with target, _announcing_stops():
-        return target.add(chain([first], passages), progress=bar)
+        report = target.add(chain([first], passages), progress=bar)
+        if not report.interrupted:
+            with messages().status("Keeping what is derived"):
+                target.keep_derived()
+        return report
 
 
 @contextmanager

@@ -1,11 +1,15 @@
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+import backends.store.index
 import backends.words
+from backends.lexical import LexicalSettings
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus
@@ -118,6 +122,140 @@ def test_a_version_made_after_another_ranks_as_one_made_from_nothing(
         with index.writer() as writer:
             writer.delete([f"p{10 + step}"])
         index.refresh()
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of what is derived are kept of the smallest index."""
+    monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
+
+
+def answers(snapshot: Snapshot) -> list[object]:
+    """All that the arms say to some questions, to the last bit."""
+    vectors = HASHES.encode_surfaces(PEOPLE)
+    questions = [Query(f"Who met {n}?", v) for n, v in zip(PEOPLE, vectors, strict=True)]
+    graph = snapshot.graph.batch(questions)
+    places = range(len(questions))
+    walks = graph.search(places, 5)
+    found: list[object] = [snapshot.retriever(arm).search(questions, 5) for arm in ARMS]
+    found += [graph.seeds(place) for place in places]
+    found += [graph.explain(place, walks[place]) for place in places]
+    found += [graph.names_in(place, snapshot.corpus.ids) for place in places]
+    found += [snapshot.words_in(query.text, snapshot.corpus.ids[:5]) for query in questions]
+    found += [snapshot.corpus.passages(snapshot.corpus.ids), [*snapshot.corpus.iter_texts()]]
+    found += [[*snapshot.corpus.iter_sentence_texts()], snapshot.graph.graph.display_names.all()]
+    return found
+
+
+def files_in(folder: Path) -> list[Path]:
+    return sorted((folder / "derived").rglob("*.arrays"))
+
+
+def test_what_is_mapped_answers_as_what_was_built(
+    tmp_path: Path, kept: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = twenty(tmp_path, random.Random(3))
+    built = answers(Snapshot(index, Settings()))
+    files = files_in(tmp_path)
+    assert [file.name.partition("-")[0] for file in files] == [
+        "graph",
+        "lexical",
+        "passages.arrays",
+    ]
+    times = [file.stat().st_mtime_ns for file in files]
+    mapped = Snapshot(index, Settings())
+    assert not mapped.corpus.vectors.flags.writeable
+    assert answers(mapped) == built
+    assert [file.stat().st_mtime_ns for file in files] == times
+    for file in files:
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-100] + bytes(100))
+        assert answers(Snapshot(index, Settings())) == built
+        assert file.read_bytes() == whole
+    assert caplog.text.count("derived again") == len(files)
+
+
+def test_other_settings_have_files_of_their_own(tmp_path: Path, kept: None) -> None:
+    index = twenty(tmp_path, random.Random(3))
+    plain, weighted = Settings(), Settings(lexical=LexicalSettings(k1=2.0))
+    expected = answers(Snapshot(index, weighted))
+    assert answers(Snapshot(index, plain)) != expected
+    assert len(files_in(tmp_path)) == 4  # the graph is the same
+    assert answers(Snapshot(index, weighted)) == expected
+
+
+def test_a_small_change_is_taken_up_from_the_files_of_the_version_before(
+    tmp_path: Path, kept: None
+) -> None:
+    chance = random.Random(4)
+    index = twenty(tmp_path, chance)
+    answers(Snapshot(index, Settings()))
+    before = files_in(tmp_path)
+    ingest(index, [passage(99, chance), replace(passage(3, chance), title="Grace")], HASHES)
+    index.refresh()
+    after = Snapshot(index, Settings())
+    assert after.corpus.changed.tolist() == after.corpus.rows(["p3", "p99"])
+    found = answers(after)
+    assert files_in(tmp_path) == before
+    shutil.rmtree(tmp_path / "derived")
+    assert answers(Snapshot(index, Settings())) == found
+
+
+def test_most_passages_being_new_all_is_kept_anew(tmp_path: Path, kept: None) -> None:
+    chance = random.Random(5)
+    index = twenty(tmp_path, chance)
+    first = answers(Snapshot(index, Settings()))
+    before = files_in(tmp_path)
+    ingest(index, [passage(number, chance) for number in range(100, 130)], HASHES)
+    index.refresh()
+    found = answers(Snapshot(index, Settings()))
+    assert found != first
+    assert {*files_in(tmp_path)}.isdisjoint(before)
+    assert len(files_in(tmp_path)) == len(before)
+    assert answers(Snapshot(index, Settings())) == found
+
+
+def test_a_version_that_others_kept_files_of_is_mapped_by_who_follows(
+    tmp_path: Path, kept: None
+) -> None:
+    chance = random.Random(6)
+    index = twenty(tmp_path, chance)
+    before = Snapshot(index, Settings())
+    answers(before)
+    shutil.rmtree(tmp_path / "derived")
+    ingest(index, [passage(99, chance)], HASHES)
+    index.refresh()
+    expected = answers(Snapshot(index, Settings()))
+    later = Snapshot(index, Settings(), before)
+    assert not later.corpus.vectors.flags.writeable
+    assert answers(later) == expected
+    for file in files_in(tmp_path):
+        if "passages" not in file.name:
+            file.unlink()
+    assert answers(Snapshot(index, Settings(), before)) == expected
+
+
+def test_files_go_with_their_version(tmp_path: Path, kept: None) -> None:
+    chance = random.Random(8)
+    index = twenty(tmp_path, chance)
+    answers(Snapshot(index, Settings()))
+    with index.writer() as writer:
+        writer.delete(["p1"])
+        writer.compact()
+        assert files_in(tmp_path)
+        writer.compact(keep=timedelta(0))
+    assert not files_in(tmp_path)
+
+
+def test_nothing_is_kept_of_a_small_index_nor_of_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = twenty(tmp_path, random.Random(9))
+    answers(Snapshot(index, Settings()))
+    monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
+    index.fault = "It is damaged."
+    answers(Snapshot(index, Settings()))
+    assert not files_in(tmp_path)
 
 
 def test_only_what_changed_is_read_again(tmp_path: Path) -> None:

@@ -1,0 +1,276 @@
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import backends.store.derived
+from backends.store.derived import (
+    FOLDER,
+    MANIFEST,
+    Arrays,
+    DerivedFiles,
+    drop_derived,
+    pack_strings,
+    unpack_strings,
+)
+from backends.words import Strings
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """Settings of a part."""
+
+    k1: float = 0.9
+    words: tuple[str, ...] = ("a", "the")
+
+
+def files(index: Path, version: int = 3, **pins: str) -> DerivedFiles:
+    return DerivedFiles(index, version, {MANIFEST: f"m{version}", "encoder": "E"} | pins)
+
+
+def some_arrays(seed: int = 0) -> Arrays:
+    chance = np.random.default_rng(seed)
+    return {
+        "vectors": chance.normal(size=(7, 3)).astype(np.float32),
+        "halves": chance.normal(size=(5, 2)).astype(np.float16),
+        "rows": chance.integers(0, 99, 11).astype(np.int32),
+        "flags": np.array([True, False, True]),
+        "nothing": np.empty((0, 4), np.int64),
+        "shape": np.array([3, 4]),
+    }
+
+
+def same(one: Arrays | None, other: Arrays) -> bool:
+    return (
+        one is not None
+        and one.keys() == other.keys()
+        and all(
+            one[name].dtype == array.dtype and np.array_equal(one[name], array)
+            for name, array in other.items()
+        )
+    )
+
+
+def file_of(index: Path) -> Path:
+    (found,) = (index / FOLDER).rglob("*.arrays")
+    return found
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    files(tmp_path).write("part", some_arrays())
+    found = files(tmp_path).read("part")
+    assert found is not None
+    assert same(found, some_arrays())
+    assert not any(array.flags.writeable for array in found.values())
+
+
+@pytest.mark.parametrize(
+    "strings",
+    [
+        [],
+        [""],
+        ["one", "", "zwölf", "\N{EARTH GLOBE EUROPE-AFRICA}"],
+        Strings(pa.array(["a", "bc", "def", "g"])[1:3]),
+        Strings(pa.array(["a", "bc"], pa.large_string())),
+        Strings(pa.array(["a", "bc", "d"], pa.large_string())[1:]),
+    ],
+)
+def test_strings_are_as_they_were(tmp_path: Path, strings: Strings | list[str]) -> None:
+    files(tmp_path).write("part", pack_strings("names", strings))
+    found = files(tmp_path).read("part")
+    assert found is not None
+    again = unpack_strings("names", found)
+    assert [*again] == [*strings]
+    again.array.validate(full=True)
+    if isinstance(strings, Strings):
+        assert again.array.type == strings.array.type
+
+
+def test_only_files_of_the_very_same_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(tmp_path).write("part", some_arrays(), Weighing())
+    assert files(tmp_path).read("part", Weighing()) is not None
+    assert files(tmp_path).read("part") is None
+    assert files(tmp_path).read("part", Weighing(k1=1.2)) is None
+    assert files(tmp_path).read("other", Weighing()) is None
+    assert files(tmp_path, 4).read("part", Weighing()) is None
+    assert files(tmp_path, encoder="F").read("part", Weighing()) is None
+    assert files(tmp_path, manifest="another").read("part", Weighing()) is None
+    monkeypatch.setattr(backends.store.derived, "LAYOUT", -1)
+    assert files(tmp_path).read("part", Weighing()) is None
+
+
+def test_a_file_under_another_name_is_not_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files(tmp_path, 3).write("part", some_arrays())
+    path = file_of(tmp_path)
+    later = files(tmp_path, 4)
+    later.folder.mkdir()
+    path.rename(later.folder / path.name)
+    assert later.read("part") is None
+    assert "about something else" in caplog.text
+
+
+def test_a_file_that_is_cut_short_anywhere_is_not_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files(tmp_path).write("part", some_arrays())
+    path = file_of(tmp_path)
+    whole = path.read_bytes()
+    for length in [*range(0, len(whole), 37), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        assert files(tmp_path).read("part") is None
+    assert "derived again" in caplog.text
+    path.write_bytes(whole + b"\0")
+    assert files(tmp_path).read("part") is None
+
+
+def test_no_changed_byte_is_believed(tmp_path: Path) -> None:
+    files(tmp_path).write("part", some_arrays())
+    path = file_of(tmp_path)
+    whole = path.read_bytes()
+    refused = 0
+    for place in random.Random(7).sample(range(len(whole)), 400):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << (place % 8)
+        path.write_bytes(changed)
+        found = files(tmp_path).read("part")
+        refused += found is None
+        assert found is None or same(found, some_arrays())  # between two arrays is nothing
+    assert refused > 200
+
+
+@pytest.mark.parametrize("what", ["folder", "nothing", "noise"])
+def test_what_is_no_such_file_is_not_read(tmp_path: Path, what: str) -> None:
+    files(tmp_path).write("part", some_arrays())
+    path = file_of(tmp_path)
+    path.unlink()
+    match what:
+        case "folder":
+            path.mkdir()
+        case "nothing":
+            path.touch()
+        case "noise":
+            path.write_bytes(random.Random(1).randbytes(5_000))
+    assert files(tmp_path).read("part") is None
+
+
+def test_where_nothing_can_be_written_nothing_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FOLDER).write_text("in the way")
+    with caplog.at_level(logging.INFO):
+        files(tmp_path).write("part", some_arrays())
+    assert "not kept" in caplog.text
+    assert files(tmp_path).read("part") is None
+
+
+def test_what_is_not_worth_it_is_not_written(tmp_path: Path) -> None:
+    DerivedFiles(tmp_path, 1, {}, is_kept=False).write("part", some_arrays())
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_later_version_takes_the_place_of_earlier_ones(tmp_path: Path) -> None:
+    for version in (8, 9, 10, 9):
+        files(tmp_path, version).write("part", some_arrays(version))
+    assert same(files(tmp_path, 10).read("part"), some_arrays(10))
+    assert same(files(tmp_path, 9).read("part"), some_arrays(9))
+    assert files(tmp_path, 8).read("part") is None
+
+
+def test_the_last_version_with_the_same_pins_is_the_earlier_one(tmp_path: Path) -> None:
+    assert files(tmp_path, 9).earlier("part") is None
+    files(tmp_path, 7).write("part", some_arrays(7))
+    files(tmp_path, 8).write("other", some_arrays(8))
+    # What was there of version 7 is gone then.
+    assert files(tmp_path, 9).earlier("part") is None
+    files(tmp_path, 8).write("part", some_arrays(8))
+    found = files(tmp_path, 9).earlier("part")
+    assert found is not None
+    assert (found.version, found.folder) == (8, files(tmp_path, 8).folder)
+    assert same(found.read("part"), some_arrays(8))
+    assert files(tmp_path, 9, encoder="F").earlier("part") is None
+    assert files(tmp_path, 8).earlier("part") is None
+    assert files(tmp_path, 7).earlier("part") is None
+    file = files(tmp_path, 8).folder / "part.arrays"
+    file.write_bytes(file.read_bytes()[:100])
+    assert files(tmp_path, 9).earlier("part") is None
+
+
+def test_dropping_leaves_what_is_kept(tmp_path: Path) -> None:
+    drop_derived(tmp_path, {1})
+    files(tmp_path, 3).write("part", some_arrays())
+    files(tmp_path, 2).write("part", some_arrays())
+    unfinished = files(tmp_path, 3).folder / ".part.arrays.1.ab"
+    unfinished.touch()
+    drop_derived(tmp_path, {3})
+    assert files(tmp_path, 3).read("part") is not None
+    assert not unfinished.exists()
+    assert not files(tmp_path, 2).folder.exists()
+
+
+def in_a_process(index: Path, code: str) -> "subprocess.Popen[str]":
+    head = """
+    import os, signal, sys
+    from pathlib import Path
+    from tests.backends.store.test_derived import files, same, some_arrays
+    index = Path(sys.argv[1])
+    """
+    script = textwrap.dedent(head) + textwrap.dedent(code)
+    command = [sys.executable, "-c", script, str(index)]
+    return subprocess.Popen(command, cwd=ROOT, text=True)
+
+
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_writer_that_is_killed_leaves_nothing_that_is_read(tmp_path: Path, moment: str) -> None:
+    die = "os.kill(os.getpid(), signal.SIGKILL)"
+    patch = {"fsync": "os.fsync", "replace": "Path.replace"}[moment]
+    killed = in_a_process(
+        tmp_path,
+        f"{patch} = lambda *_: {die}\nfiles(index).write('part', some_arrays())",
+    )
+    assert killed.wait() == -signal.SIGKILL
+    assert [*files(tmp_path).folder.iterdir()]
+    assert files(tmp_path).read("part") is None
+    files(tmp_path).write("part", some_arrays())
+    assert same(files(tmp_path).read("part"), some_arrays())
+    drop_derived(tmp_path, {3})
+    assert [path.name for path in files(tmp_path).folder.iterdir()] == ["part.arrays"]
+
+
+def test_processes_that_write_at_once_do_not_disturb_readers(tmp_path: Path) -> None:
+    write = "for _ in range(40): files(index).write('part', some_arrays())"
+    writers = [in_a_process(tmp_path, write) for _ in range(2)]
+    found = []
+    while any(writer.poll() is None for writer in writers):
+        found.append(files(tmp_path).read("part"))
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert all(one is None or same(one, some_arrays()) for one in found)
+    assert same(files(tmp_path).read("part"), some_arrays())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_place_to_read_from_is_enough(tmp_path: Path) -> None:
+    files(tmp_path).write("part", some_arrays())
+    for folder in (files(tmp_path).folder, tmp_path / FOLDER, tmp_path):
+        folder.chmod(0o500)
+    try:
+        files(tmp_path).write("other", some_arrays())
+        assert files(tmp_path).read("other") is None
+        assert same(files(tmp_path).read("part"), some_arrays())
+    finally:
+        for folder in (tmp_path, tmp_path / FOLDER, files(tmp_path).folder):
+            folder.chmod(0o700)
