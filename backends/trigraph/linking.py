@@ -331,6 +331,7 @@ class NameTrie:
         trie = cls.__new__(cls)
         trie._words = words
         trie._edges, trie._ends, trie._first = (arrays[f"trie.{name}"] for name in _TRIE_ARRAYS)
+        trie._views = trie._edges.data, trie._ends.data
         return trie
 
     def find(self, tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[Link]:
