@@ -3,6 +3,7 @@
 
 VENV ?= .venv
 STANZA ?= .venv-stanza
+CLIENT ?= .venv-client
 PYTHON ?= python3
 WORKERS ?= 2
 BENCH ?=
@@ -11,16 +12,16 @@ bin := $(VENV)/bin
 stamp := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install docs format check audit test test-all test-stanza bench demo clean
+.PHONY: help install docs format check audit test test-all test-stanza test-client bench demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 install: $(stamp) ## Create the environment, with the pinned versions of constraints.txt
 
-$(stamp): pyproject.toml constraints.txt
+$(stamp): pyproject.toml constraints.txt client/pyproject.toml
 	test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
-	$(bin)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(bin)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e ./client
 	@touch $@
 
 format: $(stamp) ## Rewrite the code as `make check` wants it
@@ -51,6 +52,11 @@ test-stanza: ## The constituency decoder beside Stanza's own parser, in an envir
 	test -x $(STANZA)/bin/python || $(PYTHON) -m venv $(STANZA)
 	$(STANZA)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,stanza]'
 	$(STANZA)/bin/python -m pytest tests/featurizer/constituency tests/training/constituency
+
+test-client: $(stamp) ## The retrievers for LangChain, LlamaIndex and Haystack, in an environment with those
+	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
+	$(CLIENT)/bin/python -m pip install --quiet --disable-pip-version-check -e './client[test]'
+	cd client && WYE=$(abspath $(bin)/wye) $(abspath $(CLIENT)/bin/python) -m pytest
 
 bench: $(stamp) ## The benchmarks; BENCH="name --option" for one of them
 	$(bin)/python -m benchmarks $(BENCH)

@@ -27,7 +27,7 @@ settings.load_profile("wye")
 @pytest.fixture(autouse=True)
 def own_log() -> Iterator[None]:
     """Whoever configures the log in a test writes to that test's output, and to no later one's."""
-    loggers = [logging.getLogger(name) for name in ("wye", "uvicorn")]
+    loggers = [logging.getLogger(name) for name in ("wye", "uvicorn", "mcp")]
     before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
     yield
     for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):

@@ -115,7 +115,9 @@ def test_programs_take_no_others(
 
 @pytest.mark.parametrize("command", of("pip"), ids=lambda command: command.text)
 def test_extras_exist(command: Command) -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = re.findall(r"wye\[(\w+)\]", command.text)
-    assert named
-    assert {*named} <= {*extras["optional-dependencies"]}
+    found = re.search(r"(wye|\./client)(?:\[([\w-]+)\])?(?=['\s]|$)", command.text)
+    assert found
+    package, extra = found.groups()
+    folder = ROOT if package == "wye" else ROOT / "client"
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert extra in {*project["optional-dependencies"], None}

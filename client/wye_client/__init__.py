@@ -1,0 +1,36 @@
+"""Asks a server of Wye.
+
+>>> from wye_client import Client
+>>> with Client("http://127.0.0.1:8000") as wye:  # doctest: +SKIP
+...     found = wye.search("Who designed the Iron Bridge?", k=3)
+...     print(found.route, [passage.title for passage in found.passages])
+
+`AsyncClient` has the same methods, to be awaited. The modules `wye_client.langchain`,
+`wye_client.llama_index` and `wye_client.haystack` are retrievers for those frameworks.
+"""
+
+from wye_client.client import (
+    Answer,
+    AsyncClient,
+    Client,
+    Decision,
+    Document,
+    Found,
+    Passage,
+    SearchOptions,
+    Written,
+    WyeError,
+)
+
+__all__ = [
+    "Answer",
+    "AsyncClient",
+    "Client",
+    "Decision",
+    "Document",
+    "Found",
+    "Passage",
+    "SearchOptions",
+    "Written",
+    "WyeError",
+]

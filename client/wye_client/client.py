@@ -1,0 +1,493 @@
+"""A client of the HTTP API, synchronous and asynchronous."""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from types import TracebackType
+from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
+from urllib.parse import quote
+
+import httpx2
+
+T = TypeVar("T")
+
+_BUSY = (429, 503)
+_LONGEST_WAIT = 10.0
+_FIRST_WAIT = 0.2
+_GLANCE = 0.5
+
+
+class WyeError(Exception):
+    """A request that failed; the message says what is wrong and what to do.
+
+    Attributes:
+        status: Of the reply; 0 where there was none.
+        request_id: To find it in the server's log; "" where there was no reply.
+    """
+
+    def __init__(self, message: str, status: int = 0, request_id: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.request_id = request_id
+
+
+class SearchOptions(TypedDict, total=False):
+    """How to search; what is left out is as the server has it.
+
+    Attributes:
+        route: "auto", "dense", "lexical", "hybrid", "graph", "fusion" or "steps".
+        k: Passages wanted.
+        filter: By metadata, such as {"type": "gte", "key": "year", "value": 1850}.
+        collection: By name; the server's first without it.
+        min_relevance: Leave out passages that are less likely to be relevant, 0 to 1.
+        max_latency_ms: Most time for an answer, where the router chooses.
+        point: Operating point of the router: "quality", "balanced" or "fast".
+        deadline_ms: Time for finding passages, after which the reply is an error.
+        explain: Whether to say why the route was taken.
+    """
+
+    route: str
+    k: int
+    filter: Mapping[str, Any] | None
+    collection: str | None
+    min_relevance: float
+    max_latency_ms: float | None
+    point: str
+    deadline_ms: int | None
+    explain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage that was found.
+
+    Attributes:
+        rank: 1 for the best.
+        score: Higher is better; comparable within one reply only.
+        relevance: Probability that it is relevant, 0 to 1; None where none is known.
+        document: Id of the document that it is a part of.
+    """
+
+    id: str
+    rank: int
+    score: float
+    title: str
+    text: str
+    metadata: Mapping[str, Any]
+    document: str
+    relevance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which route a question takes, and why.
+
+    Attributes:
+        route: That is taken.
+        reason: "score", "forced", "budget: …", "unfamiliar: …" or "degraded: …".
+        score: Complexity from 0 to 1; None when nothing was scored.
+        summary: Why, in a sentence or two; "" unless asked for.
+    """
+
+    route: str
+    reason: str
+    score: float | None
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Passages for a question.
+
+    Attributes:
+        passages: Best first.
+        answerability: Probability that the collection has an answer; None where none is known.
+        degraded: Why this is not what was asked for; "" when it is.
+        raw: The whole reply, with arms, times and explanations.
+    """
+
+    question: str
+    passages: tuple[Passage, ...]
+    decision: Decision
+    answerability: float | None
+    degraded: str
+    request_id: str
+    raw: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def route(self) -> str:
+        """That answered."""
+        return self.decision.route
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer and where it comes from.
+
+    Attributes:
+        text: Numbers in square brackets name passages of `found`, from 1.
+        citations: Each passage that the text names: index, id, title, document.
+        generator: Name of the language model, or "extractive".
+        note: Why the answer is not a language model's; "" when it is.
+    """
+
+    text: str
+    citations: tuple[Mapping[str, Any], ...]
+    generator: str
+    note: str
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text to be found; another one of the same id replaces it."""
+
+    id: str
+    text: str
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of documents, in passages.
+
+    Attributes:
+        version: Of the index, that has them.
+    """
+
+    added: int
+    updated: int
+    unchanged: int
+    removed: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Call(Generic[T]):
+    """One request, and what its reply means."""
+
+    method: str
+    path: str
+    read: Callable[[Any], T]
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Calls:
+    """What both clients can ask."""
+
+    def __init__(self, url: str, key: str | None, timeout: float, retries: int) -> None:
+        key = os.environ.get("WYE_KEY") if key is None else key
+        self._retries = retries
+        self._options: dict[str, Any] = {
+            "base_url": url,
+            "headers": {"authorization": f"Bearer {key}"} if key else {},
+            "timeout": timeout,
+        }
+        self._url = url
+
+    @staticmethod
+    def _search(question: str, options: SearchOptions) -> _Call[Found]:
+        return _Call("POST", "/v1/retrieve", _found, {"question": question, **options})
+
+    @staticmethod
+    def _answer(question: str, options: SearchOptions) -> _Call[Answer]:
+        return _Call("POST", "/v1/answer", _answer, {"question": question, **options})
+
+    @staticmethod
+    def _decide(question: str, collection: str | None) -> _Call[Decision]:
+        body = {"question": question, "collection": collection, "explain": True}
+        return _Call("POST", "/v1/route", lambda reply: _decision(reply["route"]), body)
+
+    @staticmethod
+    def _collections() -> _Call[list[str]]:
+        return _Call(
+            "GET", "/v1/vector_stores", lambda reply: [each["id"] for each in reply["data"]]
+        )
+
+    @staticmethod
+    def _read(document: str, collection: str | None) -> _Call[Document]:
+        path = f"/v1/documents/{quote(document, safe='')}"
+        return _Call("GET", path, _document, query=_of(collection))
+
+    @staticmethod
+    def _add(documents: Iterable[Document], collection: str | None) -> _Call[Any]:
+        values = [asdict(document) for document in documents]
+        body = {"documents": values, "collection": collection}
+        return _Call("POST", "/v1/documents", lambda reply: reply, body)
+
+    @staticmethod
+    def _job(name: str) -> _Call[Any]:
+        return _Call("GET", f"/v1/jobs/{name}", lambda reply: reply)
+
+    @staticmethod
+    def _delete(documents: Sequence[str], collection: str | None) -> _Call[int]:
+        body = {"documents": list(documents), "collection": collection}
+        return _Call("POST", "/v1/documents/delete", lambda reply: int(reply["deleted"]), body)
+
+    def _wait(self, attempt: int, reply: httpx2.Response | None) -> float | None:
+        """Seconds until another try; None where there is to be none."""
+        if attempt >= self._retries or (reply is not None and reply.status_code not in _BUSY):
+            return None
+        asked = reply.headers.get("retry-after", "") if reply is not None else ""
+        least = float(asked) if asked.isdigit() else _FIRST_WAIT * 2**attempt
+        # Not all at once: clients that were refused together come back apart.
+        return None if least > _LONGEST_WAIT else least * (1 + random.random() / 2)
+
+    def _unreachable(self, error: Exception) -> WyeError:
+        return WyeError(f"{self._url} cannot be reached ({error or type(error).__name__}).")
+
+
+class Client(_Calls):
+    """Asks a server; any number of threads may share one.
+
+    Refusals because of load, and connections that fail, are tried again after a while: all
+    requests are such that sending one twice does no harm.
+    """
+
+    def __init__(
+        self, url: str, key: str | None = None, *, timeout: float = 30.0, retries: int = 2
+    ) -> None:
+        """Ask the server at `url`.
+
+        Args:
+            url: Such as "http://127.0.0.1:8000".
+            key: An API key; WYE_KEY of the environment without it.
+            timeout: Longest silence in seconds.
+            retries: Further tries.
+        """
+        super().__init__(url, key, timeout, retries)
+        self._http = httpx2.Client(**self._options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._http.close()
+
+    def search(self, question: str, **options: Unpack[SearchOptions]) -> Found:
+        """Passages for a question.
+
+        Raises:
+            WyeError: As every method here.
+        """
+        return self._send(self._search(question, options))
+
+    def answer(self, question: str, **options: Unpack[SearchOptions]) -> Answer:
+        """An answer from passages, with citations."""
+        return self._send(self._answer(question, options))
+
+    def route(self, question: str, *, collection: str | None = None) -> Decision:
+        """Which route a question would take."""
+        return self._send(self._decide(question, collection))
+
+    def collections(self) -> list[str]:
+        """Names of the collections that the key may see; the first is the default."""
+        return self._send(self._collections())
+
+    def document(self, id: str, *, collection: str | None = None) -> Document:  # noqa: A002
+        """A document as it is stored, its passages with empty lines between them."""
+        return self._send(self._read(id, collection))
+
+    def add(self, documents: Iterable[Document], *, collection: str | None = None) -> Written:
+        """Store documents, and wait until they are written."""
+        reply = self._send(self._add(documents, collection))
+        while (written := _written(reply)) is None:
+            time.sleep(_GLANCE)
+            reply = self._send(self._job(reply["id"]))
+        return written
+
+    def delete(self, documents: Sequence[str], *, collection: str | None = None) -> int:
+        """Delete documents by id, with all their passages; says how many passages that were."""
+        return self._send(self._delete(documents, collection))
+
+    def _send(self, call: _Call[T]) -> T:
+        attempt = 0
+        while True:
+            try:
+                reply = self._http.request(
+                    call.method, call.path, json=call.body, params=call.query
+                )
+            except httpx2.TransportError as error:
+                wait = self._wait(attempt, None)
+                if wait is None:
+                    raise self._unreachable(error) from error
+            else:
+                wait = self._wait(attempt, reply)
+                if wait is None:
+                    return _understood(reply, call)
+            attempt += 1
+            time.sleep(wait)
+
+
+class AsyncClient(_Calls):
+    """The same, to be awaited."""
+
+    def __init__(
+        self, url: str, key: str | None = None, *, timeout: float = 30.0, retries: int = 2
+    ) -> None:
+        """Ask the server at `url`; arguments as of `Client`."""
+        super().__init__(url, key, timeout, retries)
+        self._http = httpx2.AsyncClient(**self._options)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._http.aclose()
+
+    async def search(self, question: str, **options: Unpack[SearchOptions]) -> Found:
+        """Passages for a question.
+
+        Raises:
+            WyeError: As every method here.
+        """
+        return await self._send(self._search(question, options))
+
+    async def answer(self, question: str, **options: Unpack[SearchOptions]) -> Answer:
+        """An answer from passages, with citations."""
+        return await self._send(self._answer(question, options))
+
+    async def route(self, question: str, *, collection: str | None = None) -> Decision:
+        """Which route a question would take."""
+        return await self._send(self._decide(question, collection))
+
+    async def collections(self) -> list[str]:
+        """Names of the collections that the key may see; the first is the default."""
+        return await self._send(self._collections())
+
+    async def document(self, id: str, *, collection: str | None = None) -> Document:  # noqa: A002
+        """A document as it is stored, its passages with empty lines between them."""
+        return await self._send(self._read(id, collection))
+
+    async def add(self, documents: Iterable[Document], *, collection: str | None = None) -> Written:
+        """Store documents, and wait until they are written."""
+        reply = await self._send(self._add(documents, collection))
+        while (written := _written(reply)) is None:
+            await asyncio.sleep(_GLANCE)
+            reply = await self._send(self._job(reply["id"]))
+        return written
+
+    async def delete(self, documents: Sequence[str], *, collection: str | None = None) -> int:
+        """Delete documents by id, with all their passages; says how many passages that were."""
+        return await self._send(self._delete(documents, collection))
+
+    async def _send(self, call: _Call[T]) -> T:
+        attempt = 0
+        while True:
+            try:
+                reply = await self._http.request(
+                    call.method, call.path, json=call.body, params=call.query
+                )
+            except httpx2.TransportError as error:
+                wait = self._wait(attempt, None)
+                if wait is None:
+                    raise self._unreachable(error) from error
+            else:
+                wait = self._wait(attempt, reply)
+                if wait is None:
+                    return _understood(reply, call)
+            attempt += 1
+            await asyncio.sleep(wait)
+
+
+def _understood(reply: httpx2.Response, call: _Call[T]) -> T:
+    request_id = reply.headers.get("x-request-id", "")
+    if reply.is_error:
+        try:
+            said = str(reply.json()["detail"])
+        except (ValueError, KeyError, TypeError):
+            said = f"The server replied {reply.status_code}."
+        raise WyeError(said, reply.status_code, request_id)
+    try:
+        return call.read(reply.json())
+    except (ValueError, KeyError, TypeError) as error:
+        raise WyeError(
+            f"{reply.url} gave a reply that is not one of Wye ({error!r}); is the address right?",
+            reply.status_code,
+            request_id,
+        ) from error
+
+
+def _of(collection: str | None) -> Mapping[str, str]:
+    return {} if collection is None else {"collection": collection}
+
+
+def _decision(value: Mapping[str, Any]) -> Decision:
+    return Decision(value["path"], value["reason"], value.get("score"), value.get("summary", ""))
+
+
+def _found(reply: Mapping[str, Any]) -> Found:
+    return Found(
+        question=reply["question"],
+        passages=tuple(
+            Passage(
+                id=each["id"],
+                rank=each["rank"],
+                score=each["score"],
+                title=each["title"],
+                text=each["text"],
+                metadata=each["metadata"],
+                document=each["document"],
+                relevance=each.get("relevance"),
+            )
+            for each in reply["passages"]
+        ),
+        decision=_decision(reply["route"]),
+        answerability=reply.get("answerability"),
+        degraded=reply["degraded"],
+        request_id=reply["request_id"],
+        raw=reply,
+    )
+
+
+def _answer(reply: Mapping[str, Any]) -> Answer:
+    return Answer(
+        text=reply["answer"],
+        citations=tuple(reply["citations"]),
+        generator=reply["generator"],
+        note=reply["note"],
+        found=_found(reply["retrieval"]),
+    )
+
+
+def _document(reply: Mapping[str, Any]) -> Document:
+    text = "\n\n".join(passage["text"] for passage in reply["passages"])
+    return Document(reply["id"], text, reply["title"], reply["metadata"])
+
+
+def _written(reply: Mapping[str, Any]) -> Written | None:
+    """What a reply or a job says was written; None while the job goes on."""
+    if (state := reply.get("state", "done")) != "done":
+        if state in ("failed", "cancelled"):
+            raise WyeError(f"The job {reply['id']} {state}. {reply.get('error', '')}".strip())
+        return None
+    return Written(
+        added=reply["added"],
+        updated=reply["updated"],
+        unchanged=reply["unchanged"],
+        removed=reply["removed"],
+        version=reply["index_version"],
+    )

@@ -1,0 +1,91 @@
+"""A retriever for LangChain; needs the extra `langchain`."""
+
+from functools import cached_property
+from typing import Any, cast
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, Field, SecretStr
+
+from wye_client.client import AsyncClient, Client, Found, SearchOptions
+
+
+class WyeRetriever(BaseRetriever):
+    """Finds passages with a server of Wye.
+
+    Each document carries its metadata and, under `wye`, its score, relevance and rank, the route
+    and the answerability.
+
+    Attributes:
+        url: Of the server.
+        key: An API key; WYE_KEY of the environment without it.
+        k: Passages wanted.
+        options: How to search, as of `SearchOptions`; `invoke` takes them for one question.
+        timeout: Longest silence in seconds.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    url: str
+    key: SecretStr | None = Field(default=None, repr=False)
+    k: int = 5
+    options: dict[str, Any] = Field(default_factory=dict)
+    timeout: float = 30.0
+
+    @cached_property
+    def _client(self) -> Client:
+        return Client(self.url, self._secret, timeout=self.timeout)
+
+    @property
+    def _secret(self) -> str | None:
+        return None if self.key is None else self.key.get_secret_value()
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - as LangChain calls it
+        **given: Any,  # noqa: ANN401
+    ) -> list[Document]:
+        return _documents(self._client.search(query, **self._wanted(given)))
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - as LangChain calls it
+        **given: Any,  # noqa: ANN401
+    ) -> list[Document]:
+        # One to a call: its connections belong to the event loop that asks.
+        async with AsyncClient(self.url, self._secret, timeout=self.timeout) as client:
+            return _documents(await client.search(query, **self._wanted(given)))
+
+    def _wanted(self, given: dict[str, Any]) -> SearchOptions:
+        return cast("SearchOptions", {"k": self.k, **self.options, **given})
+
+
+def _documents(found: Found) -> list[Document]:
+    return [
+        Document(
+            id=passage.id,
+            page_content=passage.text,
+            metadata={
+                **passage.metadata,
+                "title": passage.title,
+                "document": passage.document,
+                "wye": {
+                    "rank": passage.rank,
+                    "score": passage.score,
+                    "relevance": passage.relevance,
+                    "route": found.route,
+                    "answerability": found.answerability,
+                    "degraded": found.degraded,
+                },
+            },
+        )
+        for passage in found.passages
+    ]

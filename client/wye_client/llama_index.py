@@ -1,0 +1,109 @@
+"""A retriever for LlamaIndex; needs the extra `llama-index`."""
+
+from typing import Any, Unpack
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.vector_stores import FilterCondition, MetadataFilter, MetadataFilters
+
+from wye_client.client import AsyncClient, Client, Found, SearchOptions
+
+_OPERATORS = {
+    "==": "eq",
+    "!=": "ne",
+    ">": "gt",
+    ">=": "gte",
+    "<": "lt",
+    "<=": "lte",
+    "in": "in",
+    "nin": "nin",
+}
+
+
+class WyeRetriever(BaseRetriever):
+    """Finds passages with a server of Wye.
+
+    A node's score is its relevance from 0 to 1, where the server knows it, else its score.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        filters: MetadataFilters | None = None,
+        timeout: float = 30.0,
+        **options: Unpack[SearchOptions],
+    ) -> None:
+        """Ask the server at `url`.
+
+        Args:
+            key: An API key; WYE_KEY of the environment without it.
+            filters: By metadata.
+            timeout: Longest silence in seconds.
+            options: How to search.
+
+        Raises:
+            ValueError: A filter that the server cannot hold to.
+        """
+        self._where = (url, key, timeout)
+        self._options = options
+        if filters is not None:
+            self._options["filter"] = wye_filter(filters)
+        self._client = Client(url, key, timeout=timeout)
+        super().__init__()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return _nodes(self._client.search(query_bundle.query_str, **self._options))
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        url, key, timeout = self._where
+        # One to a call: its connections belong to the event loop that asks.
+        async with AsyncClient(url, key, timeout=timeout) as client:
+            return _nodes(await client.search(query_bundle.query_str, **self._options))
+
+
+def wye_filter(filters: MetadataFilters) -> dict[str, Any]:
+    """LlamaIndex's filters as Wye's.
+
+    Raises:
+        ValueError: One that has no equal; it is not left out, which would let more through.
+    """
+    if filters.condition not in (FilterCondition.AND, FilterCondition.OR, None):
+        raise ValueError(f"Wye has no filter '{filters.condition.value}'; say it with != or nin.")
+    parts = [
+        wye_filter(part) if isinstance(part, MetadataFilters) else _comparison(part)
+        for part in filters.filters
+    ]
+    joined = FilterCondition.AND if filters.condition is None else filters.condition
+    return parts[0] if len(parts) == 1 else {"type": joined.value, "filters": parts}
+
+
+def _comparison(part: MetadataFilter) -> dict[str, Any]:
+    name = part.operator.value
+    if name not in _OPERATORS:
+        raise ValueError(
+            f"Wye has no filter '{name}' (of '{part.key}'); it has {', '.join(_OPERATORS)}."
+        )
+    return {"type": _OPERATORS[name], "key": part.key, "value": part.value}
+
+
+def _nodes(found: Found) -> list[NodeWithScore]:
+    return [
+        NodeWithScore(
+            node=TextNode(
+                id_=passage.id,
+                text=passage.text,
+                metadata={
+                    **passage.metadata,
+                    "title": passage.title,
+                    "document": passage.document,
+                    "wye_route": found.route,
+                },
+                excluded_embed_metadata_keys=["wye_route"],
+                excluded_llm_metadata_keys=["wye_route"],
+            ),
+            score=passage.score if passage.relevance is None else passage.relevance,
+        )
+        for passage in found.passages
+    ]

@@ -1,0 +1,189 @@
+"""The client beside a server of a real index, and beside servers that misbehave."""
+
+import asyncio
+import inspect
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from wye_client import AsyncClient, Client, Document, Written, WyeError
+
+from backends.store.ingest import ingest
+from backends.types import Passage
+from router.session import Session
+from service.app import build
+from service.http.keys import Scope, new_key
+from service.settings import DocumentSettings, ServeSettings, ServiceSettings
+from tests.live import listening
+
+BRIDGES = (
+    Passage("mostar", "Stari Most", "The Old Bridge spans the Neretva in Mostar.", {"n": -2}),
+    Passage("tower", "Tower Bridge", "Tower Bridge crosses the Thames in London.", {"n": -1}),
+)
+QUESTION = "Which bridge is in Mostar?"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, fake_models: None) -> Path:
+    with closing(Session.create(ServiceSettings(), tmp_path / "index")) as target:
+        ingest(target.index, BRIDGES, target.analyser)
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def secret() -> tuple[str, str]:
+    made, key = new_key("ada", [Scope.WRITE])
+    return made, str(key)
+
+
+@pytest.fixture
+def url(folder: Path, secret: tuple[str, str]) -> Iterator[str]:
+    settings = ServiceSettings(
+        serve=ServeSettings(keys=(secret[1],), refresh_seconds=0.05),
+        documents=DocumentSettings(direct_passages=2),
+    )
+    with listening(build(settings, {"default": partial(Session.open, settings, folder)})) as url:
+        yield url
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    def methods(kind: type) -> dict[str, str]:
+        found = inspect.getmembers(kind, inspect.isfunction)
+        return {n: str(inspect.signature(each)) for n, each in found if not n.startswith("_")}
+
+    assert methods(Client) == methods(AsyncClient)
+
+
+def test_documents_go_there_and_are_found(url: str, secret: tuple[str, str]) -> None:
+    with Client(url, secret[0]) as wye:
+        assert wye.collections() == ["default"]
+        found = wye.search(QUESTION, route="dense", k=2)
+        assert (found.route, found.decision.reason) == ("dense", "forced")
+        assert [passage.rank for passage in found.passages] == [1, 2]
+        assert found.raw["index"]["collection"] == "default"
+        documents = [Document(f"d/{n} #", f"The bridge {n}.", "B", {"n": n}) for n in range(5)]
+        written = wye.add(documents)
+        assert written == Written(5, 0, 0, 0, written.version), "as a job, since they are many"
+        assert wye.add(documents[:1]).unchanged == 1
+        assert wye.document("d/3 #") == documents[3]
+        answer = wye.answer("Which bridge 3?", route="lexical", k=1)
+        assert answer.generator == "extractive"
+        assert answer.found.passages[0].metadata == {"n": 3}
+        kept = wye.search("bridge", route="lexical", filter={"type": "gte", "key": "n", "value": 3})
+        assert {passage.metadata["n"] for passage in kept.passages} == {3, 4}
+        assert wye.delete(["d/3 #", "d/4 #"]) == 2
+        with pytest.raises(WyeError, match="no document 'd/3 #'") as error:
+            wye.document("d/3 #")
+        assert error.value.status == 404
+        assert error.value.request_id
+
+
+def test_the_other_one_gives_the_same(url: str, secret: tuple[str, str]) -> None:
+    async def asked() -> None:
+        async with AsyncClient(url, secret[0]) as wye:
+            found = await wye.search(QUESTION, route="lexical")
+            assert found.passages == there.passages
+            assert await wye.collections() == ["default"]
+            assert await wye.add([Document("a", "A."), Document("b", "B."), Document("c", "C.")])
+            assert (await wye.document("a")).text == "A."
+            assert await wye.delete(["a", "b", "c"]) == 3
+            assert (await wye.answer(QUESTION, route="dense")).text
+            with pytest.raises(WyeError, match="at least 1 character"):
+                await wye.search("")
+
+    with Client(url, secret[0]) as wye:
+        there = wye.search(QUESTION, route="lexical")
+    asyncio.run(asked())
+
+
+def test_a_key_comes_from_the_environment(
+    url: str, secret: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(url) as wye, pytest.raises(WyeError, match="API key") as error:
+        wye.search(QUESTION)
+    assert error.value.status == 401
+    monkeypatch.setenv("WYE_KEY", secret[0])
+    with Client(url) as wye:
+        assert wye.collections() == ["default"]
+
+
+Replies = list[tuple[int, dict[str, str], str]]
+Server = Callable[[Replies], str]
+
+
+@pytest.fixture
+def scripted() -> Iterator[Server]:
+    """Addresses of servers that give some replies in turn."""
+    servers = []
+
+    def start(replies: Replies) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                status, headers, body = replies.pop(0)
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+FOUND = {
+    "request_id": "r",
+    "question": "x",
+    "passages": [],
+    "route": {"path": "dense", "reason": "forced", "new": 1},
+    "degraded": "",
+    "of a later version": True,
+}
+
+
+def test_who_is_refused_comes_again(scripted: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    busy = (503, {"retry-after": "3"}, '{"detail": "Busy."}')
+    replies: Replies = [busy, (429, {}, "{}"), (200, {}, json.dumps(FOUND))]
+    with Client(scripted(replies)) as wye:
+        assert wye.search("x").route == "dense"
+    assert 3 <= waits[0] <= 4.5
+    assert 0 < waits[1] < 1
+    with Client(scripted([busy] * 3)) as wye, pytest.raises(WyeError, match=r"Busy\.") as error:
+        wye.search("x")
+    assert error.value.status == 503
+    long = (503, {"retry-after": "600"}, '{"detail": "Not today."}')
+    with Client(scripted([long])) as wye, pytest.raises(WyeError, match="Not today"):
+        wye.search("x")
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", "null", '{"passages": 3}', '"x"'])
+def test_what_is_not_wye_is_told(scripted: Server, body: str) -> None:
+    url = scripted([(200, {}, body), (500, {}, body)])
+    with Client(url) as wye:
+        with pytest.raises(WyeError, match="not one of Wye"):
+            wye.search("x")
+        with pytest.raises(WyeError, match="The server replied 500"):
+            wye.search("x")
+
+
+def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    with Client("http://127.0.0.1:1") as wye, pytest.raises(WyeError, match="cannot be reached"):
+        wye.search("x")
