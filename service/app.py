@@ -33,6 +33,7 @@ from service.logs import configure
 from service.routes import (
     answer,
     chat,
+    connectors,
     documents,
     feedback,
     health,
@@ -54,6 +55,7 @@ ROUTERS = (
     answer.router,
     chat.router,
     vector_stores.router,
+    connectors.router,
     documents.router,
     jobs.router,
     feedback.router,

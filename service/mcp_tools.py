@@ -23,6 +23,7 @@ from starlette.types import ASGIApp
 from backends.documents import is_part_id
 from router.types import Route
 from service.http import keys
+from service.http.replies import link_of
 
 LONGEST_DOCUMENT = 100_000
 """Characters of a document that `fetch` returns; a language model reads no more of it."""
@@ -199,7 +200,7 @@ class Tools:
                 id=reply["id"],
                 title=reply["title"],
                 text=text[:LONGEST_DOCUMENT],
-                url=_url(reply["metadata"], reply["id"]),
+                url=link_of(reply["metadata"], reply["id"]),
                 metadata=reply["metadata"],
                 cut=len(text) > LONGEST_DOCUMENT,
             )
@@ -294,7 +295,7 @@ def found(reply: Mapping[str, Any]) -> Found:
             FoundPassage(
                 id=passage["id"],
                 title=passage["title"],
-                url=_url(passage["metadata"], passage["document"]),
+                url=link_of(passage["metadata"], passage["document"]),
                 text=passage["text"],
                 score=passage["score"],
                 relevance=passage["relevance"],
@@ -308,14 +309,6 @@ def found(reply: Mapping[str, Any]) -> Found:
         degraded=reply["degraded"],
         request_id=reply["request_id"],
     )
-
-
-def _url(metadata: Mapping[str, Any], document: str) -> str:
-    """Where people find a document."""
-    given = metadata.get("url")
-    if isinstance(given, str) and given.startswith(("https://", "http://")):
-        return given
-    return f"wye:{quote(document, safe='')}"
 
 
 def _said(reply: httpx2.Response) -> str:

@@ -38,6 +38,7 @@ TAGS = [
     {"name": "retrieval", "description": "Passages for questions."},
     {"name": "answers", "description": "Answers with citations, as one reply or as they come."},
     {"name": "openai", "description": "What clients of OpenAI's API know how to use."},
+    {"name": "connectors", "description": "In the form in which other programs ask."},
     {
         "name": "documents",
         "description": (

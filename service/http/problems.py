@@ -67,6 +67,9 @@ _OPENAI_TYPES: Mapping[int, str] = {
     429: "rate_limit_error",
     **dict.fromkeys((500, 502, 503, 504), "server_error"),
 }
+# Where Dify asks, and what it has for errors: no key, a wrong one, no such knowledge.
+DIFY = "/v1/dify/"
+_DIFY_CODES: Mapping[int, int] = {401: 1002, 403: 1002, 404: 2001}
 
 
 class Problem(ServiceError):  # noqa: N818 - the word of RFC 9457
@@ -163,9 +166,13 @@ def answer(error: Exception, scope: Scope) -> Response:
     if problem.slug == "internal":
         LOG.error("internal", exc_info=error, extra={"request_id": request_id})
     scope[NOTED_PROBLEM] = problem.slug
-    return JSONResponse(
-        problem.body(request_id), problem.status, headers=problem.headers, media_type=MEDIA_TYPE
-    )
+    body = problem.body(request_id)
+    if scope.get("path", "").startswith(DIFY):
+        body |= {
+            "error_code": _DIFY_CODES.get(problem.status, problem.status),
+            "error_msg": problem.detail,
+        }
+    return JSONResponse(body, problem.status, headers=problem.headers, media_type=MEDIA_TYPE)
 
 
 async def _handle(request: Request, error: Exception) -> Response:

@@ -51,6 +51,10 @@ Ask = Callable[..., Response]
 ACCEPTED = {"accept": "application/json, text/event-stream"}
 
 
+def dify(query: object) -> dict[str, Any]:
+    return {"knowledge_id": "a", "query": query, "retrieval_setting": {"top_k": 50}}
+
+
 def tool(name: str, **arguments: object) -> dict[str, Any]:
     """A call of a tool, as a message of the Model Context Protocol."""
     params = {"name": name, "arguments": arguments}
@@ -153,6 +157,8 @@ READS: list[tuple[str, str, Any]] = [
     ("POST", "/mcp", tool("fetch", id="hush1-a")),
     ("POST", "/mcp", tool("fetch", id="hush1-hushb")),
     ("POST", "/mcp", tool("collections")),
+    ("POST", "/v1/dify/retrieval", dify(QUESTION["question"])),
+    ("POST", "/v1/open-webui/search", {"query": QUESTION["question"], "count": 50}),
 ]
 
 

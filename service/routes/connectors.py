@@ -1,0 +1,81 @@
+"""Addresses in the form that other programs ask in."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from service.http.auth import READ
+from service.http.replies import headers, link_of, retrieve_reply
+from service.schemas.common import DEFAULT_ROUTE, CollectionName
+from service.schemas.connectors import (
+    DifyRecord,
+    DifyReply,
+    DifyRequest,
+    WebSearchRequest,
+    WebSearchResult,
+)
+from service.search import SearchParams
+from service.service import Served
+
+router = APIRouter(prefix="/v1", tags=["connectors"], dependencies=READ)
+
+
+@router.post("/dify/retrieval", summary="Dify's external knowledge", operation_id="dify_retrieval")
+async def dify(
+    wanted: DifyRequest, request: Request, response: Response, service: Served
+) -> DifyReply:
+    """Passages as records; the endpoint to name in Dify ends with `/v1/dify`.
+
+    `score_threshold` goes by relevance, so it means the same for every question; where none is
+    known, one above 0 is refused.
+    """
+    filter_ = wanted.filter()
+    name = service.collection(wanted.knowledge_id).name
+    if not wanted.query.strip():
+        return DifyReply(records=[])
+    setting = wanted.retrieval_setting
+    params = SearchParams(
+        name, DEFAULT_ROUTE, setting.top_k, filter_, min_relevance=setting.score_threshold
+    )
+    (result,) = await service.search(request, params, [wanted.query], None)
+    reply = retrieve_reply(result)
+    response.headers.update(headers(reply))
+    best = max((passage.score for passage in reply.passages), default=0.0)
+    return DifyReply(
+        records=[
+            DifyRecord(
+                content=passage.text,
+                score=(passage.score / best if best > 0 else 0.0)
+                if passage.relevance is None
+                else passage.relevance,
+                title=passage.title,
+                metadata={**passage.metadata, "document_id": passage.document},
+            )
+            for passage in reply.passages
+        ]
+    )
+
+
+@router.post(
+    "/open-webui/search", summary="Open WebUI's external search", operation_id="web_search"
+)
+async def web_search(
+    wanted: WebSearchRequest,
+    request: Request,
+    response: Response,
+    service: Served,
+    collection: Annotated[CollectionName, Query()] = None,
+) -> list[WebSearchResult]:
+    """Passages as results of a search engine; have Open WebUI bypass its web loader."""
+    params = SearchParams(service.collection(collection).name, DEFAULT_ROUTE, wanted.count)
+    (result,) = await service.search(request, params, [wanted.query], None)
+    reply = retrieve_reply(result)
+    response.headers.update(headers(reply))
+    return [
+        WebSearchResult(
+            link=link_of(passage.metadata, passage.document),
+            title=passage.title or passage.document,
+            snippet=passage.text,
+        )
+        for passage in reply.passages
+    ]
