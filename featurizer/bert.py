@@ -6,11 +6,12 @@ so that what no text asks for takes no memory; the graph has the layers.
 """
 
 import json
+import logging
 import mmap
 import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -26,12 +27,17 @@ from featurizer.types import Float32, Span
 if TYPE_CHECKING:
     from openvino import Model, Node
 
+log = logging.getLogger(__name__)
+
 Tensors = Mapping[str, Float32]
 
 POOLINGS = ("mean", "cls")
 # What OpenVINO prepares for a shape takes milliseconds once, and more than a megabyte for good. So
 # texts are padded to a multiple of so many tokens: that makes 32 shapes instead of 256.
 MULTIPLE = 8
+# Texts of one padded length are computed in one go: the weights are read once for all of them. So
+# many tokens at once, padding included, gain all there is to gain.
+TOKENS_AT_ONCE = 128
 # After so many texts, pages of the file that they read are given back; those that are read again
 # come from the system's cache. The whole file would be in memory after a few thousand.
 TEXTS_BETWEEN = 16
@@ -97,6 +103,8 @@ class Bert:
         )
         self._requests = threading.local()
         self._mapped, self._texts = mapped, count(1)
+        self._threads = threads
+        self._same: dict[tuple[int, ...], bool] = {}
         # A first text has the layers packed in memory of their own.
         self.run([0])
         self._give_back()
@@ -116,23 +124,71 @@ class Bert:
 
     def run(self, ids: list[int]) -> tuple[Float32, Float32]:
         """The vector (d,) of a text, not of unit length yet, and its t tokens' states (t, d)."""
+        return self._run([ids])[0]
+
+    def together(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Places of texts with so many tokens, in groups for `run_together`, the longest first."""
+        of_size: dict[int, list[int]] = {}
+        for place, length in enumerate(lengths):
+            of_size.setdefault(_padded(length), []).append(place)
+        groups = []
+        # No thread is left without work for the sake of larger groups.
+        share = -(-len(lengths) // self._threads)
+        for size, places in sorted(of_size.items(), reverse=True):
+            # Powers of two: a shape costs something, see `MULTIPLE`.
+            most = max(1, min(TOKENS_AT_ONCE // size, share))
+            start = 0
+            while start < len(places):
+                end = start + (1 << min(most, len(places) - start).bit_length() - 1)
+                groups.append(places[start:end])
+                start = end
+        return groups
+
+    def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
+        """What `run` gives for each text of a group, to the last bit.
+
+        That holds where a row of a product is summed in an order that does not depend on how many
+        rows there are. Nobody promises it for all processors, so the first group of each shape is
+        computed in both ways, and if they differ, texts of that shape go one by one.
+        """
+        shape = len(texts), _padded(len(texts[0]))
+        if len(texts) == 1 or not self._same.get(shape, True):
+            return [self.run(ids) for ids in texts]
+        found = self._run(texts)
+        if shape not in self._same:
+            alone = [self.run(ids) for ids in texts]
+            pairs = zip(found, alone, strict=True)
+            self._same[shape] = all(np.array_equal(one[1], other[1]) for one, other in pairs)
+            if not self._same[shape]:
+                log.info("Texts of %d tokens are encoded one by one on this processor.", shape[1])
+            return alone
+        return found
+
+    def _run(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
+        """The same for texts of one padded length."""
         request = getattr(self._requests, "own", None)
         if request is None:
             request = self._requests.own = self._compiled.create_infer_request()
-        size = len(ids)
-        rows = np.zeros((1, -(-size // MULTIPLE) * MULTIPLE, self.dimension), np.float32)
-        rows[0, :size] = self._words[ids] + self._places[:size]
-        mask = np.zeros((1, 1, 1, rows.shape[1]), np.float32)
-        mask[..., size:] = np.finfo(np.float32).min
-        if next(self._texts) % TEXTS_BETWEEN == 0:
-            self._give_back()
-        states: Float32 = request.infer({0: rows, 1: mask}, share_inputs=True)[0][0, :size]
-        return states[0] if self.pooling == "cls" else states.mean(axis=0), states
+        rows = np.zeros((len(texts), _padded(len(texts[0])), self.dimension), np.float32)
+        mask = np.zeros((len(texts), 1, 1, rows.shape[1]), np.float32)
+        for place, ids in enumerate(texts):
+            rows[place, : len(ids)] = self._words[ids] + self._places[: len(ids)]
+            mask[place, ..., len(ids) :] = np.finfo(np.float32).min
+            if next(self._texts) % TEXTS_BETWEEN == 0:
+                self._give_back()
+        states = request.infer({0: rows, 1: mask}, share_inputs=True)[0]
+        every = [own[: len(ids)] for own, ids in zip(states, texts, strict=True)]
+        cls = self.pooling == "cls"
+        return [(own[0] if cls else own.mean(axis=0), own) for own in every]
 
     def _give_back(self) -> None:
         """Pages of the file, which come back if needed."""
         if hasattr(self._mapped, "madvise"):
             self._mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _padded(tokens: int) -> int:
+    return -(-tokens // MULTIPLE) * MULTIPLE
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -206,7 +262,7 @@ def _tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
 
 
 def _graph(openvino: ModuleType, tensors: Tensors, config: Mapping[str, Any]) -> "Model":
-    """From rows of embeddings (1, t, d) and what is added to their attention to states (1, t, d).
+    """From rows of embeddings (b, t, d) and what is added to their attention to states (b, t, d).
 
     As in arXiv 1810.04805; nobody pays attention to padding.
     """
@@ -231,8 +287,8 @@ def _graph(openvino: ModuleType, tensors: Tensors, config: Mapping[str, Any]) ->
         apart = ops.reshape(x, shape(0, 0, heads, width // heads), True)
         return ops.transpose(apart, shape(0, 2, 1, 3))
 
-    rows = ops.parameter([1, -1, width], np.float32)
-    mask = ops.parameter([1, 1, 1, -1], np.float32)
+    rows = ops.parameter([-1, -1, width], np.float32)
+    mask = ops.parameter([-1, 1, 1, -1], np.float32)
     x = norm(rows, "embeddings.LayerNorm")
     for number in range(config["num_hidden_layers"]):
         layer = f"encoder.layer.{number}"

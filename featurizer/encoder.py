@@ -1,14 +1,14 @@
 """Texts to unit vectors, such that a text's vector never depends on what it was encoded with.
 
-That holds bit for bit, for each text is computed by itself, on one thread; several are computed
-side by side. So an index does not depend on the order of its files, and a question asked
-alone ranks exactly as it does in a batch.
+That holds bit for bit: a text is computed on one thread, and with others only where that was seen
+to change nothing (`bert.Bert.run_together`). So an index does not depend on the order of its files,
+and a question asked alone ranks exactly as it does in a batch.
 """
 
 import hashlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +75,15 @@ class Transformer(Protocol):
         """Ids and spans of a text's tokens; see `bert.Bert.tokens`."""
         ...
 
-    def run(self, ids: list[int]) -> tuple[Float32, Float32]:
-        """A text's vector (d,), of any length, and its tokens' states (t, d)."""
+    def together(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Places of texts with so many tokens, each in one group for `run_together`."""
+        ...
+
+    def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
+        """Of each text of a group its vector (d,), of any length, and its tokens' states (t, d).
+
+        They are the same to the last bit in any group.
+        """
         ...
 
 
@@ -152,30 +159,33 @@ class Encoder:
         """
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         parts = [np.zeros((len(s), self.dimension), np.float32) for s in spans]
-
-        def work(row: int) -> None:
-            ids, offsets = self._model.tokens(texts[row])
-            vectors[row], states = self._model.run(ids)
+        for row, vector, states, offsets in self._run(texts):
+            vectors[row] = vector
             if spans[row]:
                 parts[row][:] = pool_spans(states, offsets, spans[row])
-
-        # A question alone need not wait until another thread has woken up.
-        run = self._workers.map if len(texts) > 1 else map
-        # Consuming the iterator re-raises what a worker raised.
-        for _ in run(work, range(len(texts))):
-            pass
         return unit(vectors), parts
 
     def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
         """The vectors of `encode`, with the states of the tokens."""
+        found = {
+            row: EncodedText(texts[row], unit(vector[None])[0], states, tuple(offsets))
+            for row, vector, states, offsets in self._run(texts)
+        }
+        return [found[row] for row in range(len(texts))]
 
-        def work(text: str) -> EncodedText:
-            ids, offsets = self._model.tokens(text)
-            vector, states = self._model.run(ids)
-            return EncodedText(text, unit(vector[None])[0], states, tuple(offsets))
+    def _run(self, texts: Sequence[str]) -> Iterator[tuple[int, Float32, Float32, list[Span]]]:
+        """Row, vector, states and spans of each text, in any order."""
+        tokens = [self._model.tokens(text) for text in texts]
+        groups = self._model.together([len(ids) for ids, _ in tokens])
+
+        def work(rows: Sequence[int]) -> list[tuple[Float32, Float32]]:
+            return self._model.run_together([tokens[row][0] for row in rows])
 
         # A text alone need not wait until another thread has woken up.
-        return list((self._workers.map if len(texts) > 1 else map)(work, texts))
+        run = self._workers.map if len(groups) > 1 else map
+        for rows, found in zip(groups, run(work, groups), strict=True):
+            for row, (vector, states) in zip(rows, found, strict=True):
+                yield row, vector, states, tokens[row][1]
 
     def encode_in_steps(
         self, texts: Sequence[str], spans: Sequence[Sequence[Span]], tokens: int
@@ -328,7 +338,13 @@ class _ByPyTorch:
         )
         return found["input_ids"], found["offset_mapping"]
 
-    def run(self, ids: list[int]) -> tuple[Float32, Float32]:
+    def together(self, lengths: Sequence[int]) -> list[list[int]]:
+        return [[place] for place in range(len(lengths))]
+
+    def run_together(self, texts: Sequence[list[int]]) -> list[tuple[Float32, Float32]]:
+        return [self._run(ids) for ids in texts]
+
+    def _run(self, ids: list[int]) -> tuple[Float32, Float32]:
         row = self._torch.tensor([ids])
         features = {"input_ids": row, "attention_mask": self._torch.ones_like(row)}
         with self._torch.inference_mode():

@@ -97,6 +97,64 @@ def test_tokens_are_those_of_transformers(
     )
 
 
+def test_groups_hold_every_text_once_with_others_of_its_padded_length(bert: Bert) -> None:
+    lengths = [3, 17, 8, 1, 250, 9, 16, 5, 7, 60, 8, 251, 8, 8]
+    groups = bert.together(lengths)
+    assert sorted(place for group in groups for place in group) == [*range(len(lengths))]
+    sizes = [{-(-lengths[place] // 8) for place in group} for group in groups]
+    assert all(len(own) == 1 for own in sizes)
+    assert [len(group) for group in groups] == [1, 1, 1, 1, 2, 8]
+    assert bert.together([]) == []
+
+
+def test_no_thread_is_left_without_work_for_the_sake_of_larger_groups() -> None:
+    bert = Bert(MODEL, 2, exact=True)
+    assert [[len(group) for group in bert.together([8] * count)] for count in (1, 2, 5, 32)] == [
+        [1],
+        [1, 1],
+        [2, 2, 1],
+        [16, 16],
+    ]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_states_are_the_same_to_the_last_bit_alone_and_in_every_group(exact: bool) -> None:
+    bert = Bert(MODEL, 1, exact=exact)
+    source = np.random.default_rng(0)
+    for size in (8, 16, 24, 40, 64):
+        for count in (1, 2, 4, 8, 16):
+            lengths = source.integers(size - 7, size, size=3 * count, endpoint=True)
+            texts = [source.integers(1000, 30_000, size=length).tolist() for length in lengths]
+            alone = [bert.run(ids) for ids in texts]
+            for start in range(0, len(texts), count):
+                found = bert.run_together(texts[start : start + count])
+                for one, other in zip(found, alone[start:], strict=False):
+                    assert np.array_equal(one[0], other[0])
+                    assert np.array_equal(one[1], other[1])
+            assert count == 1 or bert._same[count, size], "computed one by one"
+
+
+def test_texts_go_one_by_one_where_a_group_is_summed_otherwise(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    bert = Bert(MODEL, 1, exact=True)
+    right, calls = bert._run, []
+
+    def otherwise(texts: list[list[int]]) -> object:
+        calls.append(len(texts))
+        return [(v, s + (len(texts) > 1) * np.float32(1e-6)) for v, s in right(texts)]
+
+    monkeypatch.setattr(bert, "_run", otherwise)
+    texts = [[101, 2054, 102], [101, 102]]
+    for expected in ([2, 1, 1], [1, 1]):
+        calls.clear()
+        for found, ids in zip(bert.run_together(texts), texts, strict=True):
+            assert np.array_equal(found[1], right([ids])[0][1])
+        assert calls == expected
+    assert "one by one" in caplog.text
+
+
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the kernel tells no sizes")
 def test_pages_of_its_file_are_given_back_and_states_stay(
     bert: Bert, monkeypatch: pytest.MonkeyPatch
