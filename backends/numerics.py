@@ -4,6 +4,7 @@ Passages are held in id order, so a smaller row is a smaller id, and "ties by id
 """
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -142,11 +143,10 @@ def make_ranking(
         rows: (m,) best first.
         scores: (m,) of those rows.
     """
-    pairs = zip(rows.tolist(), scores.tolist(), strict=True)
-    hits = tuple(
-        RankedHit(ids[row], score, rank) for rank, (row, score) in enumerate(pairs, start=1)
-    )
-    return Ranking(retriever, hits, candidates, degraded)
+    found = [ids[row] for row in rows.tolist()]
+    fields = zip(found, scores.tolist(), range(1, len(found) + 1), repeat(()), strict=False)
+    hits = map(tuple.__new__, repeat(RankedHit), fields)
+    return Ranking(retriever, tuple(hits), candidates, degraded)
 
 
 # Inner products with one question's vector, the same to the last bit whatever is computed beside.

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from backends.types import Float64, Int64, Ranking
+from backends.types import Float64, Int64, Ranking, Source
 from router.errors import FusionError, SettingsError
 from router.query_performance import log_share, signals
 from router.scorer import sigmoid
-from router.types import ARMS, ArmResults, FusedHit, Route, Source
+from router.types import ARMS, ArmResults, FusedHit, Route
 
 GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = ("seed_title_uniqueness", "graph_margin_5")
 """What a `GraphWeightModel` weighs, in order; more of either never speaks against the graph."""

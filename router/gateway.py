@@ -17,7 +17,7 @@ from router.fusion import FusionSettings, fuse_all, lists_of
 from router.model import RoutingModel
 from router.query_performance import without_corpus
 from router.reading import QuestionReading
-from router.relevance import FIRST, Judged, RelevanceModel, likely
+from router.relevance import FIRST, Asked, Judged, RelevanceModel, likely
 from router.step_search import StepSearch
 from router.steps import InnerResult, Passages, PlannedQuestion, Stepped, StepSettings, step_through
 from router.types import ARMS, Decision, Reply, Route, TimedArmResults
@@ -308,17 +308,10 @@ class Gateway:
         if self._relevance is None:
             return [Judged()] * len(stepped)
         with batch.stage("relevance", range(len(stepped))):
-            return [
-                self._relevance.judge(
-                    question,
-                    route,
-                    one.ranking,
-                    arms.texts([hit.id for hit in one.ranking.hits]),
-                )
-                for question, route, one in zip(
-                    batch.reading.questions, chosen, stepped, strict=True
-                )
-            ]
+            rankings = [one.ranking for one in stepped]
+            texts = [arms.texts([hit.id for hit in ranking.hits]) for ranking in rankings]
+            asked = map(Asked, batch.reading.questions, chosen, rankings, texts)
+            return self._relevance.judge([*asked])
 
     def _rankings(
         self, batch: Batch, chosen: Sequence[Route], scores: Sequence[float | None], k: int

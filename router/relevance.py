@@ -118,24 +118,42 @@ class RelevanceModel:
     passages: Mapping[Route, CurveSum]
     answers: Mapping[Route, CurveSum]
 
-    def judge(
-        self, question: str, route: Route, ranking: Ranking, texts: Sequence[tuple[str, str]]
-    ) -> Judged:
-        """Probabilities for the first hits of a ranking.
+    def judge(self, asked: Sequence["Asked"]) -> list[Judged]:
+        """Probabilities for the first hits of rankings, each the same with others and alone.
 
         Args:
-            route: That made it.
-            ranking: At least `FIRST` hits, where there are so many.
-            texts: Title and text of each hit.
+            asked: Each with at least `FIRST` hits, where there are so many.
         """
-        hits = ranking.hits
-        if not hits:
-            return Judged()
-        known, scores = scores_of(route, ranking, self.depth)
-        found = Evidence(question, scores, texts)
-        relevance = self.passages[known](found.passages)
-        answer = self.answers[known](found.answer[None, :])
-        return Judged(tuple(relevance.tolist()), float(answer[0]))
+        found: dict[int, tuple[Route, Evidence]] = {}
+        for place, one in enumerate(asked):
+            if one.ranking.hits:
+                known, scores = scores_of(one.route, one.ranking, self.depth)
+                found[place] = known, Evidence(one.question, scores, one.texts)
+        judged = [Judged()] * len(asked)
+        for route in {known for known, _ in found.values()}:
+            own = {place: of for place, (known, of) in found.items() if known == route}
+            relevance = self.passages[route](np.concatenate([of.passages for of in own.values()]))
+            answers = self.answers[route](np.stack([of.answer for of in own.values()]))
+            end = 0
+            for (place, of), answer in zip(own.items(), answers.tolist(), strict=True):
+                begin, end = end, end + len(of.passages)
+                judged[place] = Judged(tuple(relevance[begin:end].tolist()), answer)
+        return judged
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A ranking that is to be judged.
+
+    Attributes:
+        route: That made it.
+        texts: Title and text of each hit.
+    """
+
+    question: str
+    route: Route
+    ranking: Ranking
+    texts: Sequence[tuple[str, str]]
 
 
 def likely(
@@ -146,7 +164,7 @@ def likely(
         whole = len(ranking.hits) <= k
         return ranking if whole else replace(ranking, hits=ranking.hits[:k]), relevance[:k]
     kept = [(h, own) for h, own in zip(ranking.hits, relevance, strict=True) if own >= least][:k]
-    hits = tuple(replace(hit, rank=rank) for rank, (hit, _) in enumerate(kept, start=1))
+    hits = tuple(hit._replace(rank=rank) for rank, (hit, _) in enumerate(kept, start=1))
     return replace(ranking, hits=hits), tuple(own for _, own in kept)
 
 

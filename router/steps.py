@@ -17,11 +17,11 @@ from typing import Protocol
 import numpy as np
 
 from backends.store.snapshot import Corpus
-from backends.types import Float32, RankedHit, Ranking
+from backends.types import Float32, RankedHit, Ranking, Source
 from featurizer.plan import Plan, Step, filled, put_in
 from featurizer.types import Span
 from router.step_names import fits, plain_words
-from router.types import Candidate, ChainStep, FusedHit, Route, Source
+from router.types import Candidate, ChainStep, FusedHit, Route
 
 OUT_OF_TIME = "steps: out of time, not all were taken"
 _LONGEST_NAME = 80

@@ -49,32 +49,10 @@ ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)
 """The single arms."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Source:
-    """Why one list put a passage into a fused ranking.
-
-    Attributes:
-        retriever: Name of the arm.
-        rank: 1-based, in that arm's list.
-        score: The arm's own.
-        share: What the list added to the fused score, such as w / (rrf_k + rank).
-    """
-
-    retriever: str
-    rank: int
-    score: float
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
 class FusedHit(RankedHit):
-    """A hit of a fused ranking; its score is the sum of its sources' shares.
+    """A hit of a fused ranking; its score is the sum of its sources' shares."""
 
-    Attributes:
-        sources: The lists that held the passage, by name of the arm.
-    """
-
-    sources: tuple[Source, ...] = ()
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """The lexical arm, against the BM25 formula over dictionaries."""
 
+import re
+import unicodedata
 from collections import Counter
 from math import log
 
@@ -158,6 +160,18 @@ def test_a_corpus_without_a_term(texts: list[str]) -> None:
 )
 def test_terms(written: str, expected: list[str]) -> None:
     assert terms(written) == expected
+
+
+FOLDED = "aEsSxZ09 '\u2019-_.ßſİıΣσςéÉ\u0301\u0327\u0345ﬁ北かカﾞ\uac00\u212bᏸꭰǅ½"
+
+
+@given(st.text(st.sampled_from(FOLDED), max_size=30) | st.text(max_size=30))
+def test_words_are_those_of_the_whole_text_folded_at_once(text: str) -> None:
+    folded = unicodedata.normalize("NFKD", text).casefold()
+    plain = "".join(one for one in folded if not unicodedata.combining(one))
+    plain = re.sub(r"(?<=\w)['\u2019]s\b", "", plain)
+    unspaced = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    assert terms(text, "none") == re.findall(rf"[{unspaced}]|[^\W_{unspaced}]+", plain)
 
 
 def test_stopwords_are_compared_before_stemming() -> None:

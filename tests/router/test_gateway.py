@@ -259,7 +259,7 @@ class Sure(FakeArm):
             ranking
             if query.text == "sure"
             else replace(
-                ranking, hits=tuple(replace(hit, score=hit.score / 2) for hit in ranking.hits)
+                ranking, hits=tuple(hit._replace(score=hit.score / 2) for hit in ranking.hits)
             )
             for query, ranking in zip(queries, found, strict=True)
         ]

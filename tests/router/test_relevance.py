@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.lexical import content_terms
-from backends.types import RankedHit, Ranking
+from backends.types import RankedHit, Ranking, Source
 from router.errors import ModelFileError
 from router.relevance import (
     ANSWER_EVIDENCE,
     FIRST,
     PASSAGE_EVIDENCE,
     RELEVANCE,
+    Asked,
     Curve,
     CurveSum,
     Evidence,
+    Judged,
     RelevanceModel,
     likely,
     load_relevance,
@@ -28,7 +31,7 @@ from router.relevance import (
     scores_of,
 )
 from router.settings import MODELS, RELEVANCE_MODEL
-from router.types import FusedHit, Route, Source
+from router.types import FusedHit, Route
 
 ROUTES = [route for route in Route if route != Route.AUTO]
 TEXTS = st.text(st.sampled_from("aegilnorsty 's\u2019-éß北.,"), max_size=40)
@@ -88,13 +91,17 @@ def test_unknown_evidence_adds_what_is_said_of_it() -> None:
 
 def test_a_question_is_judged_the_same_whatever_else_is_asked_for() -> None:
     texts = [("Bridge", "A bridge over a river."), ("Sea", "Salt water.")] * 3
-    whole = model().judge(
-        "Which bridge?", Route.DENSE, ranking(0.9, 0.8, 0.7, 0.6, 0.5, 0.4), texts
-    )
-    first = model().judge("Which bridge?", Route.DENSE, ranking(0.9, 0.8, 0.7, 0.6, 0.5), texts[:5])
+    all_six = Asked("Which bridge?", Route.DENSE, ranking(0.9, 0.8, 0.7, 0.6, 0.5, 0.4), texts)
+    five = Asked("Which bridge?", Route.DENSE, ranking(0.9, 0.8, 0.7, 0.6, 0.5), texts[:5])
+    none = Asked("Which?", Route.DENSE, ranking(), [])
+    sea = Asked("Which sea?", Route.LEXICAL, ranking(7.0, 6.0), texts[:2])
+    whole, first, nothing, other = model().judge([all_six, five, none, sea])
     assert whole.relevance[:5] == first.relevance
     assert whole.answerability == first.answerability
-    assert model().judge("Which?", Route.DENSE, ranking(), []).answerability is None
+    assert nothing == Judged()
+    for one, found in ((all_six, whole), (sea, other)):
+        assert model().judge([one]) == [found]
+    assert other != model().judge([replace(sea, question="Which bridge?")])[0]
 
 
 def test_lists_that_were_not_cut_off_are_judged_by_their_cosines() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.types import Float32, RankedHit, Ranking
+from backends.types import Float32, RankedHit, Ranking, Source
 from featurizer.plan import Plan, Step
 from router.steps import (
     OUT_OF_TIME,
@@ -20,7 +20,7 @@ from router.steps import (
     SubQuestion,
     step_through,
 )
-from router.types import FusedHit, Source
+from router.types import FusedHit
 
 NESTED = "Who leads the country where the composer of Finlandia was born?"
 COMPARED = "Which film is older, Alpha or Omega?"

@@ -18,7 +18,7 @@ from backends.filters import Columns, parse_filter
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
-from backends.types import Passage, RankedHit, Ranking
+from backends.types import Passage, RankedHit, Ranking, Source
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import Analyser
 from router.errors import ModelFileError
@@ -36,7 +36,6 @@ from router.types import (
     FusedHit,
     Reply,
     Route,
-    Source,
     Thresholds,
 )
 
