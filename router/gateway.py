@@ -282,22 +282,28 @@ class Gateway:
         questions, places = batch.reading.questions, range(len(batch.reading.questions))
         batch.prepare(places, lists, tokens=True)
         batch.reading.encode()
-        results = batch.results(lists, places, depth)
-        with batch.stage("fusing", places):
-            rankings = fuse_all(results, self._fusion, [None] * len(places), depth)
-        bases = [
-            InnerResult(ranking, result.query.vector)
-            for ranking, result in zip(rankings, results, strict=True)
-        ]
         short = [p for p in places if token_count(questions[p]) <= LONGEST_STEPPED]
         with batch.stage("steps", places):
-            plans = dict(zip(short, self._plans(batch.reading, short), strict=True))
+            made = dict(zip(short, self._plans(batch.reading, short), strict=True))
+        plans = [made.get(place, Plan()) for place in places]
+        results = batch.results(lists, places, depth)
+        with batch.stage("fusing", places):
+            rankings = [
+                fuse_all([result], self._fusion, [None], depth if plan.steps or plan.open else k)[0]
+                for result, plan in zip(results, plans, strict=True)
+            ]
         planned = [
-            PlannedQuestion(questions[place], plans.get(place, Plan()), bases[place])
-            for place in places
+            PlannedQuestion(question, plan, InnerResult(ranking, result.query.vector))
+            for question, plan, ranking, result in zip(
+                questions, plans, rankings, results, strict=True
+            )
         ]
         encoded = dict(zip(questions, batch.reading.encoded, strict=True))
-        search = StepSearch(arms, filter_, self._reader, self._fusion, encoded, self.steps.depth)
+        found = {
+            question: [hit.id for hit in ranking.hits]
+            for question, ranking in zip(questions, rankings, strict=True)
+        }
+        search = StepSearch(arms, filter_, self._reader, self._fusion, encoded, found, self.steps)
         with batch.stage("steps", places):
             return step_through(planned, search, arms.passages, k, self.steps, is_late=is_late)
 

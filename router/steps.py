@@ -10,14 +10,14 @@ question stays first.
 All searches of a level go together, for all questions of a batch.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
 from backends.store.snapshot import Corpus
-from backends.types import Float32, RankedHit, Ranking, Source
+from backends.types import Float32, Mask, RankedHit, Ranking, Source
 from featurizer.plan import Plan, Step, filled, put_in
 from featurizer.types import Span
 from router.step_names import fits, plain_words
@@ -40,11 +40,13 @@ class StepSettings:
         candidates: Kept of one search.
         beam: Ways to fill the phrases that are followed.
         searches: Most for one question, beside the one for the whole.
+        encoded: Names for a phrase, the surest, whose vectors are put in its place.
         depth: Hits of each list of such a search.
         typed: Whether dates and quantities are candidates only where a phrase may ask for them.
         title: What a title counts as a candidate, beside 1 for a name in a sentence.
         sharpness: Exponent of the confidence in a way, 0 where all count the same.
-        weight: Of the best score of a passage for the question with names put in.
+        joint_weight: Of a passage's score for the question with all names in their places.
+        weight: Of its best score by the text arms for the question with one name in each place.
         phrase_weight: Of the same for the phrases by themselves.
         open_weight: Of a passage's score for a question with names behind it.
     """
@@ -55,11 +57,13 @@ class StepSettings:
     candidates: int = 8
     beam: int = 8
     searches: int = 24
+    encoded: int = 3
     depth: int = 20
     typed: bool = True
     title: float = 0.8
     sharpness: float = 0.2
-    weight: float = 0.7
+    joint_weight: float = 0.8
+    weight: float = 0.8
     phrase_weight: float = 0.3
     open_weight: float = 0.5
 
@@ -114,6 +118,8 @@ class SubQuestion:
         span: Of it, that is searched for.
         puts: What stands in whose place, in order.
         found: Whether that are names which were found, and not words of the question.
+        listed: Whether all names that were found for a place stand there, with commas between.
+        walks: Whether the graph is asked too, beside the text arms.
         confidence: In these names.
     """
 
@@ -121,6 +127,8 @@ class SubQuestion:
     span: Span
     puts: tuple[tuple[Span, str], ...] = ()
     found: bool = True
+    listed: bool = False
+    walks: bool = True
     confidence: float = field(default=1.0, compare=False)
 
     @property
@@ -145,6 +153,10 @@ class Passages(Protocol):
 
     def sentence(self, row: int) -> str:
         """Text of a sentence."""
+        ...
+
+    def mask(self, ids: Iterable[str]) -> Mask:
+        """(n,) which of all passages these are."""
         ...
 
 
@@ -173,6 +185,12 @@ class CorpusPassages:
         """See `Passages.sentence`."""
         return self._corpus.sentence_texts([row])[0]
 
+    def mask(self, ids: Iterable[str]) -> Mask:
+        """See `Passages.mask`."""
+        found = np.zeros(len(self._corpus), bool)
+        found[self._corpus.rows([*ids])] = True
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class _Way:
@@ -194,7 +212,8 @@ class _Course:
     ways: list[_Way] = field(default_factory=lambda: [_Way({}, 1.0)])
     asked: dict[SubQuestion, None] = field(default_factory=dict)
     filled: dict[SubQuestion, float] = field(default_factory=dict)
-    names: dict[SubQuestion, Mapping[Step, str]] = field(default_factory=dict)
+    joined: dict[SubQuestion, None] = field(default_factory=dict)
+    names: dict[SubQuestion, Collection[tuple[Step, str]]] = field(default_factory=dict)
     chain: list[tuple[Step, ChainStep]] = field(default_factory=list)
     late: bool = False
 
@@ -217,9 +236,9 @@ class _Course:
         if names:
             end = len(self.question)
             behind = " " + ", ".join(one.name for one in names)
-            asked = SubQuestion(self.question, self.whole, (((end, end), behind),))
+            asked = SubQuestion(self.question, self.whole, (((end, end), behind),), listed=True)
             step = Step(self.whole, "open", "free")
-            self._fill(asked)
+            self.joined[asked] = None
             used = tuple(replace(one, put_in=True) for one in names)
             self.chain.append((step, ChainStep(self.question, self.question, 1, used, "free")))
 
@@ -240,15 +259,13 @@ class _Course:
         levels = self.levels()
         steps = levels[level] if level < len(levels) else []
         anything = [self._resolve(step, found) for step in steps]
-        for way in self.ways:
-            if way.names:
-                self._fill(self._with(way, self.whole))
+        self._join()
         return (any(anything) or not steps) and level + 1 < len(levels)
 
     def last(self) -> list[SubQuestion]:
         """The questions with names put in, the surest first, as far as searches are left."""
-        surest = sorted(self.filled, key=lambda one: (-self.filled[one], one.text))
-        return self._within(surest, self.settings.searches)
+        surest = sorted(self.filled, key=lambda one: -self.filled[one])
+        return self._within([*self.joined, *surest], self.settings.searches)
 
     def stepped(self, found: Mapping[SubQuestion, InnerResult], k: int) -> Stepped:
         """The ranking by all that was found."""
@@ -258,9 +275,14 @@ class _Course:
         most = max(self.filled.values(), default=1.0) or 1.0
         best: dict[str, tuple[float, RankedHit]] = {}
         added: dict[str, float] = {}
-        phrases = [one for one in self.asked if one not in self.filled]
-        of_filled = settings.open_weight if self.plan.open else settings.weight
-        for asked, weight in ((self.filled, of_filled), (phrases, settings.phrase_weight)):
+        asked_last = {**self.filled, **self.joined}
+        phrases = [one for one in self.asked if one not in asked_last]
+        of_joined = settings.open_weight if self.plan.open else settings.joint_weight
+        for asked, weight in (
+            (self.joined, of_joined),
+            (self.filled, settings.weight),
+            (phrases, settings.phrase_weight),
+        ):
             own: dict[str, tuple[float, RankedHit]] = {}
             for one in asked:
                 if one in found and one in self.asked:
@@ -307,7 +329,7 @@ class _Course:
 
     def _told(self) -> tuple[ChainStep, ...]:
         """The chain, with the names that were searched with marked."""
-        used = {pair for one in self.asked for pair in self.names.get(one, {}).items()}
+        used = {pair for one in self.asked for pair in self.names.get(one, ())}
         return tuple(
             replace(
                 told,
@@ -334,9 +356,27 @@ class _Course:
     def _with(self, way: _Way, span: Span) -> SubQuestion:
         """The question or a phrase, with the names of a way."""
         puts = put_in(way.names, span)
-        asked = SubQuestion(self.question, span, puts, confidence=way.confidence)
-        self.names.setdefault(asked, way.names)
+        walks = span != self.whole
+        asked = SubQuestion(self.question, span, puts, walks=walks, confidence=way.confidence)
+        self.names.setdefault(asked, way.names.items())
         return asked
+
+    def _join(self) -> None:
+        """Have the question asked with the names of each way, and with those of all ways."""
+        names: dict[Step, dict[str, None]] = {}
+        for way in self.ways:
+            if way.names:
+                self._fill(self._with(way, self.whole))
+            for step, name in way.names.items():
+                names.setdefault(step, {})[name] = None
+        if names:
+            puts = put_in({step: ", ".join(own) for step, own in names.items()}, self.whole)
+            asked = SubQuestion(self.question, self.whole, puts, listed=True)
+            self.joined[asked] = None
+            places = {place for place, _ in puts}
+            self.names[asked] = {
+                (step, name) for step, own in names.items() if step.span in places for name in own
+            }
 
     def _fill(self, asked: SubQuestion) -> None:
         """Keep a question with names put in, to be asked in the end."""
@@ -346,7 +386,10 @@ class _Course:
         """The question about one of what is compared, or about a name in its place."""
         beside = self.parts[0].span[0], self.parts[-1].span[1]
         words = self.question[slice(*part.span)] if name is None else name
-        return SubQuestion(self.question, self.whole, ((beside, words),), name is not None)
+        found = name is not None
+        return SubQuestion(
+            self.question, self.whole, ((beside, words),), found=found, walks=not found
+        )
 
     def _compare(self, part: Step, found: Mapping[SubQuestion, InnerResult]) -> None:
         asked = self._alone(part)
@@ -357,7 +400,7 @@ class _Course:
         for name in names:
             again = self._alone(part, name.name)
             self._fill(again)
-            self.names[again] = {**self.names.get(again, {}), part: name.name}
+            self.names[again] = {*self.names.get(again, ()), (part, name.name)}
         phrase = self.question[slice(*part.span)]
         link = ChainStep(phrase, asked.text, part.level, tuple(names), part.wanted)
         self.chain.append((part, link))
@@ -455,7 +498,7 @@ def step_through(
         level += 1
     unfinished = list(going)
     if is_late():
-        unfinished += [course for course in courses.values() if course.filled]
+        unfinished += [course for course in courses.values() if course.filled or course.joined]
     else:
         ask(one for course in courses.values() for one in course.last())
     for course in unfinished:

@@ -1,6 +1,6 @@
 """One version of an index, the models and a router, without any of them: what the gateway needs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
 import numpy as np
@@ -92,12 +92,18 @@ class FakeGraphBatch:
 class FakePassages:
     """Passages that name themselves: p0 has the title "Name a", and no sentences."""
 
+    def __init__(self, count: int) -> None:
+        self._count = count
+
     def names(self, id_: str, vector: Float32, sentences: int) -> list[tuple[str, int]]:
         del vector, sentences
         return [(f"Name {chr(ord('a') + int(id_[1:]))}", -1)]
 
     def sentence(self, row: int) -> str:
         raise NotImplementedError
+
+    def mask(self, ids: Iterable[str]) -> Mask:
+        return np.isin(np.arange(self._count), [int(id_[1:]) for id_ in ids])
 
 
 class FakeArms:
@@ -126,7 +132,7 @@ class FakeArms:
 
     @property
     def passages(self) -> "FakePassages":
-        return FakePassages()
+        return FakePassages(self._count)
 
     @property
     def asked(self) -> list[tuple[str, int, int]]:

@@ -334,10 +334,15 @@ def test_steps_search_for_phrases_and_names_under_the_filter(
     (nested,) = gateway(arms).search(["who that"], Route.STEPS, 2, keep)
     (plain,) = gateway(arms).search(["who"], Route.STEPS, 2, keep)
     asked = [texts for name, texts, _ in arms.log if name == Route.DENSE]
-    assert asked == [["who that"], ["that"], ["who Name b", "who Name d"], ["who"]]
+    assert asked == [
+        ["who that"],
+        ["that"],
+        ["who Name b, Name d", "who Name b", "who Name d"],
+        ["who"],
+    ]
     (step,) = nested.chain
     assert [one.name for one in step.candidates] == ["Name b", "Name d"]
-    assert nested.searches == 3
+    assert nested.searches == 4
     assert nested.ranking.retriever == Route.STEPS
     assert {hit.id for hit in nested.ranking.hits} <= {"p1", "p2", "p3"}
     assert plain.chain == ()
@@ -356,7 +361,7 @@ def test_what_is_long_is_not_taken_apart(arms: FakeArms, monkeypatch: pytest.Mon
     _planned(monkeypatch)
     long = " ".join(["who", *["that"] * LONGEST_STEPPED])
     replies = gateway(arms).search([long, "who that"], Route.STEPS, 2)
-    assert [reply.searches for reply in replies] == [0, 3]
+    assert [reply.searches for reply in replies] == [0, 4]
     (fused,) = gateway(arms).search([long], Route.FUSION, 2)
     assert replies[0].ranking == fused.ranking
 

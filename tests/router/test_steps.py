@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.types import Float32, RankedHit, Ranking, Source
+from backends.types import Float32, Mask, RankedHit, Ranking, Source
 from featurizer.plan import Plan, Step
 from router.steps import (
     OUT_OF_TIME,
@@ -56,6 +56,7 @@ class MadeUp:
     Attributes:
         known: Texts with the passages that they find instead, best first.
         asked: Batches of texts.
+        walked: Whether the graph was to be asked about each.
     """
 
     def __init__(
@@ -63,11 +64,13 @@ class MadeUp:
     ) -> None:
         self.known = known or {}
         self.asked: list[list[str]] = []
+        self.walked: list[list[bool]] = []
         self._allowed = sorted(allowed)
 
     def __call__(self, asked: Sequence[SubQuestion]) -> list[InnerResult]:
         texts = [one.text for one in asked]
         self.asked.append(texts)
+        self.walked.append([one.walks for one in asked])
         return [self.find(text) for text in texts]
 
     def find(self, text: str) -> InnerResult:
@@ -100,6 +103,9 @@ class Names:
     def sentence(self, row: int) -> str:
         raise NotImplementedError
 
+    def mask(self, ids: Iterable[str]) -> Mask:
+        raise NotImplementedError
+
 
 def _answer(
     questions: Sequence[str],
@@ -110,6 +116,12 @@ def _answer(
 ) -> list[Stepped]:
     planned = [PlannedQuestion(text, PLANS[text], search.find(text)) for text in questions]
     return step_through(planned, search, names or Names(), k, settings or StepSettings())
+
+
+def _asked(search: MadeUp) -> list[tuple[str, bool]]:
+    """Each text, and whether the graph was to be asked about it."""
+    levels = zip(search.asked, search.walked, strict=True)
+    return [pair for texts, walks in levels for pair in zip(texts, walks, strict=True)]
 
 
 def test_names_take_the_place_of_phrases_from_the_inside_out() -> None:
@@ -125,9 +137,15 @@ def test_names_take_the_place_of_phrases_from_the_inside_out() -> None:
     assert search.asked == [
         ["the composer of Finlandia"],
         ["the country where Sibelius was born"],
-        ["Who leads the country where Sibelius was born?", "Who leads Finland?"],
+        [
+            "Who leads the country where Sibelius was born?",
+            "Who leads Finland?",
+            "Who leads the country where Sibelius was born?",
+            "Who leads Finland?",
+        ],
     ]
-    assert found.searches == 4
+    assert search.walked == [[True], [True], [True, True, False, False]]
+    assert found.searches == 6
     assert [(step.phrase, step.asked, step.level) for step in found.chain] == [
         ("the composer of Finlandia", "the composer of Finlandia", 1),
         (
@@ -159,7 +177,12 @@ def test_scores_add_up_as_in_the_obvious_sum() -> None:
     (found,) = _answer([NESTED], search, k=40, settings=settings)
     phrases = [text for texts in search.asked[:-1] for text in texts]
     expected = {hit.id: hit.score for hit in search.find(NESTED).ranking.hits}
-    for texts, weight in ((search.asked[-1], settings.weight), (phrases, settings.phrase_weight)):
+    walked = search.walked[-1].count(True)
+    for texts, weight in (
+        (search.asked[-1][:walked], settings.joint_weight),
+        (search.asked[-1][walked:], settings.weight),
+        (phrases, settings.phrase_weight),
+    ):
         best: dict[str, float] = {}
         for text in texts:
             for hit in search.find(text).ranking.hits:
@@ -200,8 +223,8 @@ def test_searches_of_a_level_go_together_and_none_twice() -> None:
     search = MadeUp()
     _answer([NESTED, COMPARED, NESTED, PLAIN], search)
     assert len(search.asked) == 3
-    texts = [text for asked in search.asked for text in asked]
-    assert len(texts) == len(set(texts))
+    asked = _asked(search)
+    assert len(asked) == len(set(asked))
 
 
 @given(st.sets(st.integers(0, 39), min_size=1))
@@ -268,7 +291,9 @@ def test_hostile_names_are_words_to_search_for_or_nothing(one: list[str], two: l
         search = MadeUp()
         (found,) = _answer([question], search, names)
         assert all(text.strip() for texts in search.asked for text in texts)
-        assert max(len(text) for texts in search.asked for text in texts) <= len(question) + 160
+        for text, walks in _asked(search):
+            names_put_in = 8 if walks else 2
+            assert len(text) <= len(question) + names_put_in * 82
         kept = [candidate.name for step in found.chain for candidate in step.candidates]
         assert all(name == " ".join(name.split()) and len(name) <= 80 for name in kept)
 
@@ -362,7 +387,7 @@ def test_dates_stand_for_dates_alone() -> None:
             [PlannedQuestion(NESTED, plan, search.find(NESTED))], search, names, 3, StepSettings()
         )
         assert [one.name for one in found.chain[0].candidates] == [expected]
-        assert search.asked[-1] == [NESTED.replace(COMPOSER_PHRASE, expected)]
+        assert search.asked[-1] == [NESTED.replace(COMPOSER_PHRASE, expected)] * 2
 
 
 def test_hits_of_an_unfused_route_have_no_other_source() -> None:
