@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from backends.files import canonical_json
 from backends.lexical import content_terms, forms, words
+from backends.numerics import logistic
 from backends.types import Float64, RankedHit, Ranking
 from router.errors import ModelFileError
 from router.settings import Settings
@@ -84,7 +84,7 @@ class CurveSum:
         logits = np.full(len(evidence), self.bias)
         for curve, column in zip(self.curves.values(), evidence.T, strict=True):
             logits += curve(column)
-        found: Float64 = expit(logits)
+        found: Float64 = logistic(logits)
         return found
 
 

@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
+from backends.numerics import logistic
 from backends.types import Float64, Mask
 from router.errors import FeatureError
 
@@ -567,7 +567,7 @@ def _parts(members: Sequence[Member]) -> tuple[Stack | Linear | Trees, ...]:
 
 def to_scores(logits: Float64) -> Float64:
     """1 / (1 + exp(-logit)), elementwise."""
-    scores: Float64 = expit(logits)
+    scores: Float64 = logistic(logits)
     return scores
 
 

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -70,11 +69,12 @@ TyperArgument.display_type_rich = _nothing  # type: ignore[method-assign]
 TyperOption._get_number_range_help_str = _nothing  # type: ignore[method-assign]
 
 
-def build() -> tuple[typer.Typer, Errors]:
+def build(arguments: Sequence[str] = ()) -> tuple[typer.Typer, Errors]:
     """The commands, and the errors that are the user's to put right.
 
     Further commands come from the entry points of the group "wye.commands": functions that are
-    given the app and something to make progress bars with, and return their base error.
+    given the app and something to make progress bars with, and return their base error. To look
+    for them takes a tenth of a second, so they are left out where the arguments name another one.
     """
     app = typer.Typer(
         help="One endpoint for mixed-difficulty questions over a text corpus.",
@@ -88,8 +88,12 @@ def build() -> tuple[typer.Typer, Errors]:
         app.command(epilog=f"Example: {example}")(command)
     app.add_typer(keys, name="keys")
     errors: list[type[Exception]] = [BackendError, FeaturizerError, RouterError, ServiceError]
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        errors.append(point.load()(app, Bar))
+    own = {*(command.__name__ for command in COMMANDS), "keys"}
+    if next((word for word in arguments if not word.startswith("-")), "") not in own:
+        from importlib.metadata import entry_points  # noqa: PLC0415
+
+        for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+            errors.append(point.load()(app, Bar))
     return app, tuple(errors)
 
 
@@ -100,7 +104,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         Exit code: 0 for success, 2 for a mistake of the user, 130 after Ctrl-C, otherwise what
         the command says.
     """
-    app, errors = build()
+    app, errors = build(sys.argv[1:] if arguments is None else arguments)
     try:
         app(arguments, prog_name="wye")
     except errors as error:
@@ -126,6 +130,8 @@ def main() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # noqa: PLC0415
+
         typer.echo(version("wye"))
         raise typer.Exit
 

@@ -9,12 +9,15 @@ compared with the question.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from backends.numerics import spans
 from backends.types import Float32, Float64, Int32, Int64
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Similarity = Callable[[Int64], Float32]
 
@@ -70,7 +73,7 @@ class MentionGraph:
     entities: Int32
 
     @classmethod
-    def of(cls, mentions: sparse.csr_array) -> "MentionGraph":
+    def of(cls, mentions: "sparse.csr_array") -> "MentionGraph":
         """From M, (s, e): whether sentence i mentions entity j."""
         by_entity = mentions.T.tocsr()
         by_entity.sort_indices()

@@ -7,11 +7,10 @@ only where they are consecutive chunks of one document.
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from backends.numerics import distinct, without
 from backends.store.derived import Arrays, pack_strings, unpack_strings
@@ -27,6 +26,9 @@ from backends.trigraph.linking import (
 )
 from backends.types import Int32, Int64, Mask
 from backends.words import Strings
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 # A noun phrase ties passages together when it recurs, and says nothing when it is everywhere.
 MIN_PHRASE_PASSAGES = 2
@@ -73,9 +75,9 @@ class TriGraph:
 
     keys: Strings
     is_phrase: Mask
-    counts: sparse.csc_array
+    counts: "sparse.csc_array"
     mentions: MentionGraph
-    titled: sparse.csr_array
+    titled: "sparse.csr_array"
     names: NameTrie
     display_names: DisplayNames
     name_words: NameWords
@@ -105,6 +107,8 @@ class TriGraph:
     @classmethod
     def from_arrays(cls, corpus: Corpus, arrays: Arrays) -> "TriGraph":
         """The graph that gave these arrays, of the same corpus."""
+        from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+
         keys, normalised = unpack_strings("keys", arrays), NormalisedCorpus.from_arrays(arrays)
 
         def parts(name: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -264,15 +268,19 @@ def _pairs(entries: Int64, size: int) -> Int64:
     return distinct(entries[0] * size + entries[1])
 
 
-def _matrix(pairs: Int64, rows: int, size: int) -> sparse.csr_array:
+def _matrix(pairs: Int64, rows: int, size: int) -> "sparse.csr_array":
+    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+
     where = ((pairs // max(size, 1)).astype(np.int32), (pairs % max(size, 1)).astype(np.int32))
     return sparse.csr_array((np.ones(len(pairs), np.float32), where), shape=(rows, size))
 
 
 def _counts(
     corpus: Corpus, numbers: _Numbers, tagged: Int64, found_pairs: Int64, size: int
-) -> sparse.csc_array:
+) -> "sparse.csc_array":
     """C: tagged mentions, the title once, and one for each sentence in which a name was found."""
+    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+
     owner = corpus.sentence_passage.astype(np.int64)
     rows = [owner[tagged[0]], numbers.title_passage, owner[found_pairs // max(size, 1)]]
     columns = [tagged[1], numbers.title_entity, found_pairs % max(size, 1)]
@@ -283,8 +291,10 @@ def _counts(
     return counts
 
 
-def _with_chunk_edges(corpus: Corpus, counts: sparse.csc_array) -> sparse.csc_array:
+def _with_chunk_edges(corpus: Corpus, counts: "sparse.csc_array") -> "sparse.csc_array":
     """A further column for each pair of consecutive chunks of one document."""
+    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+
     if not corpus.chunks.any():
         return counts
     order = sorted(range(len(corpus)), key=lambda i: (corpus.documents[i], corpus.chunks[i]))
@@ -300,7 +310,9 @@ def _with_chunk_edges(corpus: Corpus, counts: sparse.csc_array) -> sparse.csc_ar
     return sparse.csc_array(sparse.hstack([counts, chunk_edges], format="csc"))
 
 
-def _titled(corpus: Corpus, numbers: _Numbers, size: int) -> sparse.csr_array:
+def _titled(corpus: Corpus, numbers: _Numbers, size: int) -> "sparse.csr_array":
+    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+
     ones = np.ones(len(numbers.title_entity), bool)
     where = (numbers.title_entity.astype(np.int32), numbers.title_passage.astype(np.int32))
     titled = sparse.csr_array((ones, where), shape=(size, len(corpus)))

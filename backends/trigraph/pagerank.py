@@ -18,13 +18,16 @@ and all take as many steps.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from backends.numerics import spans, sums
 from backends.types import Float64, Int32, Int64
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Masses = tuple[Int64, Float64]
 """Some entities, each at most once, and the mass of each."""
@@ -50,10 +53,10 @@ class Walk:
         returned: (n, 1) share of a passage's mass that its own entities give back in two steps.
     """
 
-    from_entities: sparse.csc_array
+    from_entities: "sparse.csc_array"
     shared: Int32
-    kernel: sparse.csr_array
-    transposed: sparse.csc_array
+    kernel: "sparse.csr_array"
+    transposed: "sparse.csc_array"
     root: Float64
     shared_root: Float64
     returned: Float64
@@ -79,7 +82,7 @@ class Walk:
         return moved
 
 
-def share_of_mentions(counts: sparse.csc_array) -> sparse.csc_array:
+def share_of_mentions(counts: "sparse.csc_array") -> "sparse.csc_array":
     """Edge weights: an entity's share of all mentions in the passage (LinearRAG, section 3.1).
 
     Args:
@@ -94,13 +97,15 @@ def share_of_mentions(counts: sparse.csc_array) -> sparse.csc_array:
     return _of_same_edges(counts, shares)
 
 
-def walk_on(weights: sparse.csc_array) -> Walk:
+def walk_on(weights: "sparse.csc_array") -> Walk:
     """The random walk on an undirected bipartite graph.
 
     Args:
         weights: (n, e) edge weights, above 0, each edge once. A node without edges keeps nothing:
             mass that would move on from it is lost, as from a dangling node without teleport.
     """
+    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+
     passage, degree = weights.indices, np.diff(weights.indptr)
     entity = np.repeat(np.arange(len(degree), dtype=np.int64), degree)
     by_passage = sums(passage, weights.data, weights.shape[0])
@@ -124,7 +129,7 @@ def walk_on(weights: sparse.csc_array) -> Walk:
     )
 
 
-def restrict(counts: sparse.csc_array, allowed: NDArray[np.bool_]) -> sparse.csc_array:
+def restrict(counts: "sparse.csc_array", allowed: NDArray[np.bool_]) -> "sparse.csc_array":
     """Counts without those of passages that are not allowed.
 
     Args:
@@ -134,8 +139,10 @@ def restrict(counts: sparse.csc_array, allowed: NDArray[np.bool_]) -> sparse.csc
     return with_edges(counts, allowed[counts.indices])
 
 
-def with_edges(weights: sparse.csc_array, kept: NDArray[np.bool_]) -> sparse.csc_array:
+def with_edges(weights: "sparse.csc_array", kept: NDArray[np.bool_]) -> "sparse.csc_array":
     """Some of the edges, by a mask over those that are stored; the shape stays."""
+    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+
     starts = np.concatenate([[0], np.cumsum(kept)])[weights.indptr].astype(np.int32)
     return sparse.csc_array((weights.data[kept], weights.indices[kept], starts), weights.shape)
 
@@ -213,7 +220,7 @@ def _chebyshev(walk: Walk, source: Float64, coefficients: Sequence[float]) -> Fl
     return last
 
 
-def spread(from_entities: sparse.csc_array, entities: Int32 | Int64, mass: Float64) -> Float64:
+def spread(from_entities: "sparse.csc_array", entities: Int32 | Int64, mass: Float64) -> Float64:
     """(n,) what passages get from (a,) mass on some entities; of each in the order given."""
     starts = from_entities.indptr
     edges = spans(starts, entities)
@@ -226,5 +233,7 @@ def reciprocal(values: Float64) -> Float64:
     return np.divide(1.0, values, out=np.zeros(values.shape), where=values > 0)
 
 
-def _of_same_edges(weights: sparse.csc_array, data: Float64) -> sparse.csc_array:
+def _of_same_edges(weights: "sparse.csc_array", data: Float64) -> "sparse.csc_array":
+    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+
     return sparse.csc_array((data, weights.indices, weights.indptr), shape=weights.shape)

@@ -6,12 +6,11 @@ what each step found, so a ranking explains itself from the very numbers that ma
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy import sparse
 
 from backends.coverage import NameCoverage, bits
 from backends.numerics import (
@@ -45,6 +44,9 @@ from backends.trigraph.pagerank import (
 from backends.trigraph.push import LocalWalk, local_walk
 from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
 from backends.types import Float32, Float64, Int32, Mask, Query, Ranking
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 T = TypeVar("T")
 LexicalScores = Callable[[Query], Float32]
@@ -135,9 +137,9 @@ class FilteredGraph:
 
     walk: Walk
     pushed: LocalWalk | None
-    counts: sparse.csc_array
+    counts: "sparse.csc_array"
     passages_of: Int32
-    titled: sparse.csr_array
+    titled: "sparse.csr_array"
     allowed: Mask | None
 
 
@@ -218,6 +220,8 @@ class TriGraphRetriever:
     def _filtered(self, allowed: Mask | None) -> FilteredGraph:
         counts, titled = self.graph.counts, self.graph.titled
         if allowed is not None:
+            from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+
             counts = self._counts_of(allowed)
             titled = sparse.csr_array(restrict(titled.T, allowed).T)
         walk = walk_on(share_of_mentions(counts))
@@ -229,7 +233,7 @@ class TriGraphRetriever:
             return len(self.corpus) >= self.settings.local_from
         return self.settings.walk == "local"
 
-    def _counts_of(self, allowed: Mask) -> sparse.csc_array:
+    def _counts_of(self, allowed: Mask) -> "sparse.csc_array":
         """C without the passages that are not allowed, and without chunk edges that lack an end."""
         counts = restrict(self.graph.counts, allowed)
         ends = np.diff(counts.indptr)
@@ -479,7 +483,7 @@ class TriGraphBatch:
         return activation.weight if self._settings.summed else activation.value
 
 
-def _column(matrix: sparse.csc_array | sparse.csr_array, entity: int) -> Int32:
+def _column(matrix: "sparse.csc_array | sparse.csr_array", entity: int) -> Int32:
     """Passages of an entity, in a matrix whose compressed axis is that of entities."""
     found: Int32 = matrix.indices[matrix.indptr[entity] : matrix.indptr[entity + 1]]
     return found

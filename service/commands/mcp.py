@@ -1,6 +1,5 @@
 """`wye mcp`: tools for an agent that starts it."""
 
-import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +31,8 @@ def mcp(
     """Give an agent tools to search with, by the Model Context Protocol on standard input."""
     if url is not None and index is not None:
         raise ServiceError("Give --url or --index, not both: one server has one place to ask.")
+    import asyncio
+
     asyncio.run(_of_server(url) if url else _of_index(index))
 
 
@@ -54,6 +55,8 @@ async def _of_server(url: str) -> None:
 
 
 async def _of_index(index: Path | None) -> None:
+    import asyncio
+
     from backends.store.index import PassageStore
     from service.app import build
     from service.mcp_tools import inside, run_stdio
