@@ -1,5 +1,6 @@
 """`wye search`: ask an index."""
 
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Annotated
 
@@ -22,12 +23,25 @@ from service.terminal import messages, output, say
 
 LOADING_SECONDS = 1.0
 """From here on it is worth saying what took so long."""
+LOADED_ONCE = "; `wye serve` loads the models once, and --url asks it"
 
 
 def search(
     question: QuestionArgument,
     *,
     index: IndexOption = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="A running `wye serve` to ask, with the API key in WYE_KEY, if it has any. "
+            "Nothing is loaded here then, and --json prints its replies.",
+            show_default=False,
+        ),
+    ] = None,
+    collection: Annotated[
+        str | None,
+        typer.Option(help="Of that server; its only one by default.", show_default=False),
+    ] = None,
     route: RouteOption = "auto",
     k: Annotated[int, typer.Option("-k", "--top-k", help="Passages to show.")] = 5,
     filter: FilterOption = None,  # noqa: A002 - the option's name
@@ -44,6 +58,21 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find passages for a question."""
+    if url is not None:
+        if index is not None:
+            raise ServiceError("Give --url or --index, not both: a question has one place to go.")
+        params = {
+            "route": route,
+            "k": k,
+            "filter": parse_filter_option(filter),
+            "max_latency_ms": max_latency_ms,
+            "min_relevance": min_relevance,
+            "point": point,
+            "explain": explain,
+            "collection": collection,
+        }
+        _ask_server(url, questions_of(question), params, as_json=as_json)
+        return
     import wye
     from router.gateway import EMPTY_INDEX
     from service.render import hits_json, show_hits
@@ -79,5 +108,20 @@ def search(
         show_hits(console, hits, explain=explain)
     taken = perf_counter() - started
     loading = taken - sum(sum(hits.seconds.values()) for hits in found)
-    hint = "; `wye serve` loads the models once" if loading > LOADING_SECONDS else ""
+    hint = LOADED_ONCE if loading > LOADING_SECONDS else ""
     say(f"{taken:.1f} s in all{hint}.")
+
+
+def _ask_server(
+    url: str, questions: Sequence[str], params: Mapping[str, object], *, as_json: bool
+) -> None:
+    from backends.files import rounded_json
+    from service.remote import retrieve, show
+
+    replies = retrieve(url, questions, params)
+    if as_json:
+        typer.echo(rounded_json(replies))
+        return
+    console = output()
+    for reply in replies:
+        show(console, reply)

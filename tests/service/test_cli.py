@@ -163,7 +163,9 @@ def test_every_route_answers_and_says_when_nothing_passes_the_filter(
     asked = ("search", "What did Babbage build?", "--index", index, "--route", route)
     code, out, err = wye(*asked)
     assert (code, "Babbage built engines." in out) == (0, True)
-    assert re.fullmatch(r"\d+\.\d s in all(; `wye serve` loads the models once)?\.\n", err)
+    assert re.fullmatch(
+        r"\d+\.\d s in all(; `wye serve` loads the models once, and --url asks it)?\.\n", err
+    )
     code, out, _ = wye(*asked, "--filter", '{"type": "eq", "key": "year", "value": 1}')
     assert (code, "nothing found" in out) == (0, True)
 
