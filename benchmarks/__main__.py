@@ -34,6 +34,7 @@ OTHERS = (
     "plain_dense",
     "reload_latency",
     "soak",
+    "start",
     "steps",
 )
 
