@@ -39,6 +39,7 @@ from service.routes import (
     health,
     jobs,
     metrics,
+    responses,
     retrieve,
     stats,
     vector_stores,
@@ -54,6 +55,7 @@ ROUTERS = (
     retrieve.router,
     answer.router,
     chat.router,
+    responses.router,
     vector_stores.router,
     connectors.router,
     documents.router,
@@ -202,6 +204,8 @@ class _Files(StaticFiles):
         # An address that exists, asked with a method that it does not take, ends up here too.
         if any(route.matches(scope)[0] == Match.PARTIAL for route in self._routes):
             raise HTTPException(405)
+        if scope["method"] not in ("GET", "HEAD"):
+            raise HTTPException(404)
         reply = await super().get_response(path, scope)
         reply.headers.setdefault("cache-control", "no-cache")
         return reply

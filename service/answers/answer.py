@@ -1,7 +1,7 @@
 """An answer while it comes, and which passages its parts name."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from service.errors import ServiceError
@@ -69,21 +69,29 @@ class GeneratedAnswer:
         return "".join(self.pieces)
 
     @property
+    def marks(self) -> list[tuple[int, list[int]]]:
+        """Where in the text passages are named, and by which numbers."""
+        return [(start, numbers) for start, _, numbers in self._marks(self.text)]
+
+    @property
     def segments(self) -> list[Segment]:
         """The text cut behind the numbers of passages in it; what is no passage's stays text."""
         found: list[Segment] = []
         text, end = self.text, 0
-        for mark in _CITATION.finditer(text):
-            numbers = [int(number) for number in mark[1].split(",")]
-            if not all(1 <= number <= self.shown for number in numbers):
-                continue
-            before = text[end : mark.start()]
+        for start, stop, numbers in self._marks(text):
+            before = text[end:start]
             if found and not before:
                 found[-1].passages.extend(numbers)
             else:
                 found.append(Segment(text=before, passages=numbers))
-            end = mark.end()
+            end = stop
         return [*found, Segment(text=text[end:])] if text[end:] else found
+
+    def _marks(self, text: str) -> Iterator[tuple[int, int, list[int]]]:
+        for mark in _CITATION.finditer(text):
+            numbers = [int(number) for number in mark[1].split(",")]
+            if all(1 <= number <= self.shown for number in numbers):
+                yield mark.start(), mark.end(), numbers
 
     def cited(self, passages: Sequence[PassageValue]) -> list[tuple[int, PassageValue]]:
         """Passages that it names with their numbers, in order of first mention."""

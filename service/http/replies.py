@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from fastapi.sse import EventSourceResponse
 
-from backends.types import Ranking
+from backends.types import Metadata, Ranking
 from router.policy import FORCED
 from router.types import Decision, FusedHit, Route
 from service.answers.answer import GeneratedAnswer
@@ -146,6 +146,17 @@ def answer_value(answer: GeneratedAnswer, passages: Sequence[PassageValue]) -> A
         finish_reason="error" if answer.error else answer.finish_reason,
         usage=answer.usage,
     )
+
+
+def flat(metadata: Metadata) -> dict[str, str | float | bool]:
+    """Metadata as OpenAI has attributes: a list stands there as text, with commas."""
+    found: dict[str, str | float | bool] = {}
+    for key, value in metadata.items():
+        if isinstance(value, str | int | float | bool):
+            found[key] = value
+        elif value is not None:
+            found[key] = ", ".join(str(part) for part in value)
+    return found
 
 
 def link_of(metadata: Mapping[str, Any], document: str) -> str:

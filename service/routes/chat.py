@@ -1,5 +1,6 @@
 """OpenAI's models and chat completions."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from service.answers.generate import AnswerParams
 from service.http.auth import READ
 from service.http.problems import Problem, request_id_of
 from service.http.replies import event_stream, headers, retrieve_reply
-from service.schemas.chat import ChatMessage, ChatRequest
+from service.schemas.chat import ChatRequest
 from service.schemas.common import LONGEST_QUESTION
 from service.schemas.retrieve import RetrieveReply
 from service.search import SearchParams
@@ -22,7 +23,7 @@ from service.service import Served, Service
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=READ)
 
 PREFIX = "wye-"
-_SYSTEM = ("system", "developer")
+SYSTEM = ("system", "developer")
 _TURNS = ("user", "assistant")
 
 
@@ -35,7 +36,7 @@ async def models(service: Served) -> dict[str, Any]:
 @router.get("/models/{model}", summary="Describe a model", operation_id="retrieve_model")
 async def model_by_name(model: str, service: Served) -> dict[str, Any]:
     """One of the models."""
-    _route_of(service, model)
+    route_of(service, model)
     return _model(service, model)
 
 
@@ -74,13 +75,13 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     print(reply.choices[0].message.content)
     ```
     """
-    route, collection = _route_of(service, asked.model)
-    turns = _turns(asked.messages)
+    route, collection = route_of(service, asked.model)
+    turns = turns_of([(m.role, m.text) for m in asked.messages], "body.messages")
     answering = AnswerParams(
         turns[-1].content,
         (),
         collection,
-        system=[m.text for m in asked.messages if m.role in _SYSTEM and m.text],
+        system=[m.text for m in asked.messages if m.role in SYSTEM and m.text],
         history=turns[:-1],
         options=asked.sampling(),
         is_chore=is_chore(turns),
@@ -119,22 +120,26 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     return JSONResponse(completion.whole(generated), headers=told)
 
 
-def _turns(messages: list[ChatMessage]) -> list[Message]:
+def turns_of(messages: Sequence[tuple[str, str]], place: str) -> list[Message]:
     """What user and assistant said, up to the user's last word.
+
+    Args:
+        messages: Role and text of each.
+        place: Of them in the request.
 
     Raises:
         Problem: No user says anything.
     """
-    places = [n for n, m in enumerate(messages) if m.role == "user" and m.text.strip()]
+    places = [n for n, (role, text) in enumerate(messages) if role == "user" and text.strip()]
     if not places:
         raise Problem(
             422,
             "no-question",
             "No message of the role user has any text; the last one that does is the question.",
-            errors=[{"at": "body.messages", "says": "A user message with text is needed."}],
+            errors=[{"at": place, "says": "A user message with text is needed."}],
         )
-    said = [m for m in messages[: places[-1] + 1] if m.role in _TURNS and m.text]
-    return [Message(m.role, m.text) for m in said]
+    said = messages[: places[-1] + 1]
+    return [Message(role, text) for role, text in said if role in _TURNS and text]
 
 
 def _names(service: Service) -> list[str]:
@@ -147,7 +152,7 @@ def _names(service: Service) -> list[str]:
     ]
 
 
-def _route_of(service: Service, model: str) -> tuple[Route, str]:
+def route_of(service: Service, model: str) -> tuple[Route, str]:
     """Route and collection of a model.
 
     Raises:

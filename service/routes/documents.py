@@ -162,7 +162,7 @@ async def delete_many(wanted: DeleteRequest, service: Served) -> DeletedReply:
     one of them, it is refused with 409.
     """
     removal = Removal(tuple(wanted.ids), tuple(wanted.documents), wanted.filter)
-    return await _delete(service, wanted.collection, removal, dry_run=wanted.dry_run)
+    return await delete_from(service, wanted.collection, removal, dry_run=wanted.dry_run)
 
 
 @router.put(
@@ -194,18 +194,7 @@ async def put(
 )
 async def get(document: Id, service: Served, collection: Named = None) -> DocumentReply:
     """A document with its passages, as the newest version has it."""
-    target = service.collection(collection)
-    folder = target.session.folder
-    fixed = ASKING.get().within(None)
-    found = await service.writers[target.name].off_loop(
-        lambda: read_document(folder, document, fixed)
-    )
-    if found is None:
-        raise Problem(
-            404,
-            "no-such-document",
-            f"There is no document '{document:.80}' in '{target.name}'; /v1/documents lists them.",
-        )
+    found = await read_from(service, collection, document)
     return DocumentReply(
         id=found.id,
         title=found.title,
@@ -226,12 +215,34 @@ async def delete(document: Id, service: Served, collection: Named = None) -> Del
     When the reply comes, no question that this process is asked from then on finds it; with
     `everywhere` true, none that any process of the index is asked.
     """
-    return await _delete(service, collection, Removal(documents=(document,)), dry_run=False)
+    return await delete_from(service, collection, Removal(documents=(document,)), dry_run=False)
 
 
-async def _delete(
+async def read_from(service: Service, collection: str | None, document: str) -> StoredDocument:
+    """A document of a collection that whoever asks may see.
+
+    Raises:
+        Problem: 404.
+    """
+    target = service.collection(collection)
+    folder = target.session.folder
+    fixed = ASKING.get().within(None)
+    found = await service.writers[target.name].off_loop(
+        lambda: read_document(folder, document, fixed)
+    )
+    if found is None:
+        raise Problem(
+            404,
+            "no-such-document",
+            f"There is no document '{document:.80}' in '{target.name}'; /v1/documents lists them.",
+        )
+    return found
+
+
+async def delete_from(
     service: Service, collection: str | None, removal: Removal, *, dry_run: bool
 ) -> DeletedReply:
+    """Delete what is named from a collection, or say what that would be."""
     target = service.collection(collection)
     writer = service.writers[target.name]
     ids, version = await (writer.matching(removal) if dry_run else writer.delete(removal))

@@ -3,22 +3,28 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
-from backends.store.documents import Removal
-from backends.types import Metadata, Ranking
+from backends.store.documents import Removal, StoredDocument, list_documents
+from backends.types import Ranking
 from router.fusion import fuse
 from router.session import Session
 from router.types import Route
 from service.collections import Collection
-from service.http.auth import READ
+from service.http.auth import READ, WRITE
 from service.http.keys import ASKING
-from service.http.replies import headers, retrieve_reply
+from service.http.replies import flat, headers, retrieve_reply
+from service.routes.documents import delete_from, read_from
 from service.schemas.common import DEFAULT_ROUTE, ROUTES
+from service.schemas.documents import DocumentId
 from service.schemas.retrieve import PassageValue, RetrieveReply
 from service.schemas.vector_stores import (
     FileCounts,
     Store,
+    StoreFile,
+    StoreFileContent,
+    StoreFileDeleted,
+    StoreFileList,
     StoreList,
     StorePage,
     StoreResult,
@@ -31,6 +37,7 @@ from service.service import Served, Service
 router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=READ)
 
 StoreId = Annotated[str, Path(max_length=64, description="Name of a collection.")]
+FileId = Annotated[DocumentId, Path()]
 
 
 @router.get("", summary="List collections", operation_id="list_vector_stores")
@@ -78,6 +85,72 @@ async def search(
     )
 
 
+@router.get("/{store}/files", summary="List documents as files", operation_id="list_store_files")
+async def files(
+    store: StoreId,
+    service: Served,
+    after: Annotated[str, Query(max_length=512)] = "",
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> StoreFileList:
+    """Documents of a collection, ascending by id; `/v1/documents` takes new ones."""
+    target = service.collection(store)
+    folder = target.session.folder
+    fixed = ASKING.get().within(None)
+    page = await service.writers[target.name].off_loop(
+        lambda: list_documents(folder, after, limit, "", fixed)
+    )
+    data = [_file(service, target.name, document) for document in page.documents]
+    ids = [one.id for one in data]
+    return StoreFileList(
+        data=data,
+        has_more=page.more,
+        first_id=ids[0] if ids else None,
+        last_id=ids[-1] if ids else None,
+    )
+
+
+@router.get(
+    "/{store}/files/{document:path}/content",
+    summary="Text of a file",
+    operation_id="get_file_content",
+)
+async def content(store: StoreId, document: FileId, service: Served) -> StoreFileContent:
+    """The passages of a document, in order."""
+    found = await read_from(service, store, document)
+    return StoreFileContent(data=[StoreText(text=passage.text) for passage in found.passages])
+
+
+@router.get(
+    "/{store}/files/{document:path}", summary="Describe a file", operation_id="get_store_file"
+)
+async def file_by_id(store: StoreId, document: FileId, service: Served) -> StoreFile:
+    """One document."""
+    found = await read_from(service, store, document)
+    return _file(service, service.collection(store).name, found)
+
+
+@router.delete(
+    "/{store}/files/{document:path}",
+    summary="Delete a file",
+    operation_id="delete_store_file",
+    dependencies=WRITE,
+)
+async def delete_file(store: StoreId, document: FileId, service: Served) -> StoreFileDeleted:
+    """Deletes a document with all its passages."""
+    done = await delete_from(service, store, Removal(documents=(document,)), dry_run=False)
+    return StoreFileDeleted(id=document, deleted=done.deleted > 0)
+
+
+def _file(service: Service, store: str, document: StoredDocument) -> StoreFile:
+    return StoreFile(
+        id=document.id,
+        created_at=service.started,
+        usage_bytes=sum(len(passage.text.encode()) for passage in document.passages),
+        vector_store_id=store,
+        attributes=flat(document.passages[0].metadata),
+    )
+
+
 def _merged(
     replies: Sequence[RetrieveReply], rankings: Sequence[Ranking], most: int
 ) -> list[PassageValue]:
@@ -97,21 +170,11 @@ def _result(passage: PassageValue) -> StoreResult:
         file_id=passage.document,
         filename=passage.title or passage.document,
         score=passage.score,
-        attributes=_attributes(passage.metadata),
+        attributes=flat(passage.metadata),
         content=[StoreText(text=passage.text)],
         passage_id=passage.id,
         sources=[source.model_dump() for source in passage.sources],
     )
-
-
-def _attributes(metadata: Metadata) -> dict[str, str | float | bool]:
-    flat: dict[str, str | float | bool] = {}
-    for key, value in metadata.items():
-        if isinstance(value, str | int | float | bool):
-            flat[key] = value
-        elif value is not None:
-            flat[key] = ", ".join(str(part) for part in value)
-    return flat
 
 
 async def _store(service: Service, collection: Collection) -> Store:

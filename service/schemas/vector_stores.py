@@ -128,3 +128,43 @@ class StoreList(BaseModel):
     has_more: bool = False
     first_id: str
     last_id: str
+
+
+class StoreFile(BaseModel):
+    """A document."""
+
+    id: str
+    object: Literal["vector_store.file"] = "vector_store.file"
+    status: Literal["completed"] = "completed"
+    created_at: int = Field(description="When this server began to serve it.")
+    usage_bytes: int = Field(description="Of its text.")
+    vector_store_id: str
+    attributes: dict[str, str | float | bool]
+    last_error: None = None
+
+
+class StoreFileList(BaseModel):
+    """Some documents, ascending by id."""
+
+    object: Literal["list"] = "list"
+    data: list[StoreFile]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+class StoreFileContent(BaseModel):
+    """Passages of a document; always one page."""
+
+    object: Literal["vector_store.file_content.page"] = "vector_store.file_content.page"
+    data: list[StoreText]
+    has_more: bool = False
+    next_page: str | None = None
+
+
+class StoreFileDeleted(BaseModel):
+    """What became of a deletion."""
+
+    id: str
+    object: Literal["vector_store.file.deleted"] = "vector_store.file.deleted"
+    deleted: bool = Field(description="Whether there was one.")

@@ -157,6 +157,10 @@ READS: list[tuple[str, str, Any]] = [
     ("POST", "/mcp", tool("fetch", id="hush1-a")),
     ("POST", "/mcp", tool("fetch", id="hush1-hushb")),
     ("POST", "/mcp", tool("collections")),
+    ("POST", "/v1/responses", {"model": "wye-fusion", "input": "Which bridge of Mostar?"}),
+    ("GET", "/v1/vector_stores/a/files?limit=100", None),
+    ("GET", "/v1/vector_stores/a/files/open0-a", None),
+    ("GET", "/v1/vector_stores/a/files/open0-a/content", None),
     ("POST", "/v1/dify/retrieval", dify(QUESTION["question"])),
     ("POST", "/v1/open-webui/search", {"query": QUESTION["question"], "count": 50}),
 ]

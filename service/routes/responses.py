@@ -1,0 +1,111 @@
+"""OpenAI's responses, with its file search over collections."""
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import JSONResponse
+
+from service.answers.chat import broken_off
+from service.answers.generate import AnswerParams
+from service.answers.responses import ResponseWriter
+from service.http.auth import READ
+from service.http.problems import Problem, request_id_of
+from service.http.replies import event_stream, headers, retrieve_reply
+from service.routes.chat import SYSTEM, route_of, turns_of
+from service.schemas.common import LONGEST_QUESTION
+from service.schemas.responses import SEARCH, InputItem, ResponseRequest, Tool
+from service.search import SearchParams
+from service.service import Served
+
+router = APIRouter(prefix="/v1/responses", tags=["openai"], dependencies=READ)
+
+
+@router.post(
+    "",
+    summary="Answer with citations",
+    operation_id="create_response",
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def create(asked: ResponseRequest, request: Request, service: Served) -> Response:
+    """Searches a collection and answers from its passages, in OpenAI's protocol of responses.
+
+    The last message of the user is what is searched for. The tool `file_search` says where, how
+    many passages and by which filter; without it, the collection of the model is searched.
+    `score_threshold` goes by relevance. Numbers in square brackets are the citations of
+    `annotations`, each at its `index` in the text. Other tools, and `previous_response_id`, are
+    refused: nothing is kept here.
+
+    ```python
+    from openai import OpenAI
+
+    client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")
+    reply = client.responses.create(
+        model="wye-auto",
+        input="Which river does the Old Bridge cross?",
+        tools=[{"type": "file_search", "vector_store_ids": ["default"]}],
+    )
+    print(reply.output_text)
+    ```
+    """
+    route, collection = route_of(service, asked.model)
+    tool = _search_of(asked)
+    if tool is not None and tool.vector_store_ids:
+        collection = service.collection(tool.vector_store_ids[0]).name
+    text = asked.input
+    items = [InputItem(role="user", content=text)] if isinstance(text, str) else text
+    turns = turns_of([(item.role or "", item.text) for item in items], "body.input")
+    question = turns[-1].content.strip()[-LONGEST_QUESTION:]
+    own, k, filter_, least = asked.wye, asked.wye.k, asked.wye.filter, asked.wye.min_relevance
+    if tool is not None:
+        k = tool.max_num_results or k
+        filter_ = tool.filters if filter_ is None else filter_
+        threshold = tool.ranking_options.score_threshold if tool.ranking_options else None
+        least = max(least, threshold or 0.0)
+    params = SearchParams(
+        collection, route, k, filter_, own.explain, own.max_latency_ms, least, point=own.point
+    )
+    (result,) = await service.search(request, params, [question], own.deadline_ms)
+    retrieval = retrieve_reply(result)
+    system = [asked.instructions] if asked.instructions else []
+    answering = AnswerParams(
+        question,
+        retrieval.passages,
+        collection,
+        system=[*system, *(item.text for item in items if item.role in SYSTEM and item.text)],
+        history=turns[:-1],
+        options=asked.sampling(),
+        answerability=retrieval.answerability,
+        abstain_below=own.abstain_below,
+    )
+    writer = ResponseWriter(request_id_of(request.scope), asked, answering, retrieval)
+    if asked.stream:
+        return event_stream(writer.events(service.generator), headers(retrieval))
+    generated = await service.generator.complete(answering)
+    if generated.error:
+        raise broken_off(generated)
+    return JSONResponse(writer.whole(generated), headers=headers(retrieval))
+
+
+def _search_of(asked: ResponseRequest) -> Tool | None:
+    """The search that is asked for.
+
+    Raises:
+        Problem: 422 for what is not offered.
+    """
+    if asked.previous_response_id is not None:
+        raise _refused("previous_response_id", "nothing is kept here; send the turns as `input`.")
+    found = None
+    for tool in asked.tools:
+        if tool.type != SEARCH:
+            raise _refused("tools", f"the tool '{tool.type:.40}' is not offered; {SEARCH} is.")
+        if found is not None or len(tool.vector_store_ids) > 1:
+            raise _refused("tools", "one collection is searched at a time.")
+        found = tool
+    return found
+
+
+def _refused(at: str, says: str) -> Problem:
+    return Problem(
+        422,
+        "not-offered",
+        f"body.{at}: {says[0].upper()}{says[1:]}",
+        errors=[{"at": f"body.{at}", "says": says}],
+    )

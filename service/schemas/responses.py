@@ -1,0 +1,122 @@
+"""The part of OpenAI's responses that is spoken here."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
+
+from service.schemas.chat import LONGEST_MESSAGE, MOST_MESSAGES, MOST_TOKENS, WyeOptions
+from service.schemas.common import Exact, Filter
+from service.schemas.vector_stores import RankingOptions
+
+MOST_TOOLS = 16
+SEARCH = "file_search"
+RESULTS = "file_search_call.results"
+"""What `include` names for the passages to be told."""
+
+_ASKED: dict[str, JsonValue] = {
+    "model": "wye-auto",
+    "input": "Which river does the Old Bridge of Mostar cross?",
+}
+
+
+class InputPart(BaseModel):
+    """A piece of a message; only text is read."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Annotated[str, Field(max_length=64)]
+    text: Annotated[str | None, Field(max_length=LONGEST_MESSAGE)] = None
+
+
+class InputItem(BaseModel):
+    """A message; an item of another type is passed over."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Annotated[str | None, Field(max_length=64)] = None
+    role: Literal["user", "assistant", "system", "developer"] | None = None
+    content: (
+        Annotated[str, Field(max_length=LONGEST_MESSAGE)]
+        | Annotated[list[InputPart], Field(max_length=64)]
+        | None
+    ) = None
+
+    @property
+    def text(self) -> str:
+        """Its text, the parts of one joined."""
+        if isinstance(self.content, list):
+            return "\n".join(part.text for part in self.content if part.text)
+        return self.content or ""
+
+
+class Tool(BaseModel):
+    """A tool; `file_search` is what there is."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Annotated[str, Field(max_length=64)] = SEARCH
+    vector_store_ids: Annotated[list[str], Field(max_length=MOST_TOOLS)] = Field(
+        default_factory=list, description="One: the name of a collection."
+    )
+    max_num_results: Annotated[int | None, Field(ge=1, le=50), Exact] = None
+    filters: Filter = None
+    ranking_options: RankingOptions | None = None
+
+
+class ResponseRequest(BaseModel):
+    """A question. Fields of OpenAI's that are not listed are accepted and change nothing."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        allow_inf_nan=False,
+        json_schema_extra={
+            "examples": [
+                _ASKED,
+                {
+                    **_ASKED,
+                    "tools": [
+                        {
+                            "type": SEARCH,
+                            "vector_store_ids": ["default"],
+                            "max_num_results": 3,
+                            "filters": {"type": "lt", "key": "year", "value": 1900},
+                        }
+                    ],
+                    "include": [RESULTS],
+                },
+            ]
+        },
+    )
+
+    model: Annotated[
+        str,
+        Field(
+            max_length=200,
+            description="`wye-` and a route; for a collection but the first also `:` and its name.",
+        ),
+    ]
+    input: (
+        Annotated[str, Field(min_length=1, max_length=LONGEST_MESSAGE)]
+        | Annotated[list[InputItem], Field(min_length=1, max_length=MOST_MESSAGES)]
+    )
+    instructions: Annotated[str | None, Field(max_length=LONGEST_MESSAGE)] = None
+    tools: Annotated[list[Tool], Field(max_length=MOST_TOOLS)] = Field(default_factory=list)
+    include: Annotated[list[str] | None, Field(max_length=MOST_TOOLS)] = None
+    stream: StrictBool | None = False
+    previous_response_id: str | None = Field(
+        default=None, description="Refused: nothing is kept; send the turns as `input`."
+    )
+    max_output_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS), Exact] = None
+    temperature: Annotated[float | None, Field(ge=0, le=2), Exact] = None
+    top_p: Annotated[float | None, Field(ge=0, le=1), Exact] = None
+    metadata: dict[str, Any] | None = None
+    wye: WyeOptions = Field(default_factory=WyeOptions)
+
+    def sampling(self) -> dict[str, Any]:
+        """What is handed on to a language model."""
+        given = {
+            "max_tokens": self.max_output_tokens,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+        }
+        return {name: value for name, value in given.items() if value is not None}
