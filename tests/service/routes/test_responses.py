@@ -20,7 +20,7 @@ def official(client: TestClient) -> OpenAI:
 
 
 def search(**options: Any) -> Any:  # noqa: ANN401 - a tool
-    return {"type": "file_search", "vector_store_ids": ["default"], **options}
+    return {"type": "file_search", "vector_store_ids": ["default"]} | options
 
 
 def test_a_response_cites_what_it_found(client: TestClient, library: Library) -> None:
@@ -56,7 +56,7 @@ def test_without_the_tool_the_models_collection_is_searched(serve: Serve) -> Non
     assert (len(main.batches), len(other.batches)) == (0, 1)
     assert reply.output[0].results is None  # type: ignore[union-attr]
     client.responses.create(
-        model="wye-dense", input=QUESTION, tools=[{**search(), "vector_store_ids": ["other"]}]
+        model="wye-dense", input=QUESTION, tools=[search(vector_store_ids=["other"])]
     )
     assert (len(main.batches), len(other.batches)) == (0, 2)
 
