@@ -291,6 +291,9 @@ class Service:
                 "wye.degraded": result.degraded,
                 **({"wye.score": float(score)} if score is not None else {}),
             },
+            collection=params.collection,
+            question=reply.question,
+            found=[(hit.id, hit.score) for hit in reply.ranking.hits],
         )
         self.log(
             RETRIEVAL,

@@ -1,7 +1,9 @@
 """OpenTelemetry spans: one for each request (FastAPI's own), one for each of its stages."""
 
+import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import time_ns
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 NAME = "wye"
+
+# How whoever runs a server asks for OpenTelemetry's conventions of generative AI, which may change
+# yet, and for what users send to be in the spans.
+_OPT_IN = ("OTEL_SEMCONV_STABILITY_OPT_IN", "gen_ai_latest_experimental")
+_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 def provider(kind: Literal["off", "otlp", "console"]) -> trace.TracerProvider:
@@ -38,8 +45,15 @@ def record_retrieval(
     seconds: Mapping[str, float],
     total: float,
     attributes: Mapping[str, str | float],
+    *,
+    collection: str,
+    question: str,
+    found: Sequence[tuple[str, float]],
 ) -> None:
     """Record a retrieval that has just ended, as a child of the current span.
+
+    Where the environment asks for it, it is also a retrieval by the conventions of generative AI,
+    with the question and the passages (id and score) if it asks for content, too.
 
     Its stages stand one after another. They are a question's shares of its batch's time, so they
     fill the span only for a question that was alone. `total` are seconds from queueing to the end.
@@ -48,7 +62,15 @@ def record_retrieval(
         return
     end = time_ns()
     start = end - round(total * 1e9)
-    span: Span = tracer.start_span("wye.retrieve", start_time=start, attributes=dict(attributes))
+    name, told = "wye.retrieve", dict(attributes)
+    if _OPT_IN[1] in os.environ.get(_OPT_IN[0], "").split(","):
+        name = f"retrieval {collection}"
+        told |= {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": collection}
+        if os.environ.get(_CAPTURE, "").lower() in ("true", "span_only", "span_and_event"):
+            documents = [{"id": id_, "score": score} for id_, score in found]
+            told["gen_ai.retrieval.query.text"] = question
+            told["gen_ai.retrieval.documents"] = json.dumps(documents)
+    span: Span = tracer.start_span(name, start_time=start, attributes=told)
     context = trace.set_span_in_context(span)
     at = start
     for stage, spent in seconds.items():

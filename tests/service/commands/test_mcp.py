@@ -1,7 +1,9 @@
 """`wye mcp`: an agent starts it and talks over its standard input and output."""
 
+import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from mcp import Client
@@ -9,8 +11,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from service.app import build
 from service.cli import run
+from service.commands.index import BadLines, ingest_files
 from service.http.keys import Scope, new_key
-from service.settings import ServeSettings, ServiceSettings
+from service.settings import ServeSettings, ServiceSettings, load_settings
 from tests.live import WYE, listening
 from tests.service.fakes import Library
 
@@ -35,6 +38,32 @@ async def test_it_asks_a_running_server_with_the_key_of_the_environment() -> Non
             refused = await client.call_tool("search", {"query": "Which bridge is in Mostar?"})
             assert refused.is_error
             assert "API key is unknown" in refused.content[0].text  # type: ignore[union-attr]
+
+
+@pytest.mark.anyio
+async def test_it_opens_an_index_and_the_agent_has_it_to_itself(tmp_path: Path) -> None:
+    text = "Charles Babbage designed the Analytical Engine."
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text(json.dumps({"_id": "babbage", "title": "Babbage", "text": text}))
+    index = tmp_path / "index"
+    ingest_files(load_settings(index=index), [corpus], BadLines(strict=True))
+    started = StdioServerParameters(
+        command=sys.executable,
+        args=["-c", WYE, "mcp", "--index", str(index)],
+        # Keys are for those who come over a network.
+        env={**os.environ, "WYE_SERVE__KEYS_FILE": str(tmp_path / "none.txt")},
+    )
+    async with Client(stdio_client(started)) as client:
+        asked = {"query": "Who designed the engine?", "k": 1}
+        found = await client.call_tool("search", asked)
+        assert not found.is_error, found.content
+        assert found.structured_content
+        assert [each["text"] for each in found.structured_content["results"]] == [text]
+        new = {"documents": [{"id": "ada", "text": "Ada Lovelace wrote of the engine."}]}
+        assert not (await client.call_tool("add_documents", new)).is_error
+        read = await client.call_tool("fetch", {"id": "ada"})
+        assert read.structured_content
+        assert read.structured_content["text"] == "Ada Lovelace wrote of the engine."
 
 
 @pytest.mark.parametrize(
