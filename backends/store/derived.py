@@ -202,7 +202,11 @@ def _mapped(path: Path, about: object) -> Arrays:
         raise ValueError("it is about something else")
     if len(mapped) != start + stated["bytes"]:
         raise ValueError("it is cut short")
-    return dict(_arrays(mapped, start, stated["arrays"]))
+    arrays = dict(_arrays(mapped, start, stated["arrays"]))
+    if hasattr(mapped, "madvise"):
+        # All of it was read for the checksums; what nobody asks for need not stay in memory.
+        mapped.madvise(mmap.MADV_DONTNEED)
+    return arrays
 
 
 def _header(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
