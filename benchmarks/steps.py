@@ -1,8 +1,9 @@
 """Questions taken apart by their syntax, beside fusion: quality by hops, searches, milliseconds.
 
 Hops are the passages that answer a question. A star marks a paired difference to fusion whose 95 %
-bootstrap interval excludes 0. Milliseconds are a question's share of a batch of 32; in the table by
-levels each question is asked alone, by both routes one after the other, and the median is told.
+bootstrap interval excludes 0. Milliseconds in a batch are a question's share of 32 of the same
+hops; alone they are medians over questions that both routes answer one after the other, of the
+fastest of three times. Ratios are of processor time.
 A question's kinds are those of its plan's steps; some have several. With --ablation, parts of the
 steps are left out or changed, one at a time. Rivals: Clue-RAG's query updating, and plans that a
 language model makes, where --plans-url names an endpoint.
@@ -37,6 +38,8 @@ DEPTH = 10
 QUALITY = ("R@5", ALL_EVIDENCE)
 ABLATION: Mapping[str, StepSettings] = {
     "steps": StepSettings(),
+    "one walk with all names, without single ones": StepSettings(weight=0.0),
+    "single names, without one walk with all": StepSettings(joint_weight=0.0),
     "one level": StepSettings(levels=1),
     "three levels": StepSettings(levels=3),
     "dates for all types": StepSettings(typed=False),
@@ -45,12 +48,14 @@ ABLATION: Mapping[str, StepSettings] = {
     "nearest sentence": StepSettings(sentences=1),
     "first passage": StepSettings(passages=1),
     "nothing for open questions": StepSettings(open_weight=0.0),
+    "one name encoded": StepSettings(encoded=1),
+    "all names encoded": StepSettings(encoded=8),
     "lists 100 deep": StepSettings(depth=100),
     "4 candidates, beam of 4": StepSettings(candidates=4, beam=4),
     "at most 12 searches": StepSettings(searches=12),
     "phrases do not count": StepSettings(phrase_weight=0.0),
-    "weight .4": StepSettings(weight=0.4),
-    "weight 1": StepSettings(weight=1.0),
+    "weights .5": StepSettings(weight=0.5, joint_weight=0.5),
+    "weights 1.1": StepSettings(weight=1.1, joint_weight=1.1),
 }
 
 
@@ -75,19 +80,17 @@ def run(given: argparse.Namespace) -> None:
             f"{len(dataset.questions)} questions",
         )
         ask(session, dataset, Route.STEPS)  # so that neither has to wait for models and arms
-        fused, fusion_ms = ask(session, dataset, Route.FUSION)
-        stepped, steps_ms = ask(session, dataset, Route.STEPS)
+        fused = ask(session, dataset, Route.FUSION)[0]
+        stepped = ask(session, dataset, Route.STEPS)[0]
         baseline = quality(dataset, fused)
         print_hops(dataset, baseline, quality(dataset, stepped), given.seed)
         print()
         print_kinds(session, dataset, baseline, quality(dataset, stepped), given.seed)
         print()
-        table = Table(["", "ms", "CPU ms", "searches", "taken apart"], width=10)
-        for name, replies, ms in (("fusion", fused, fusion_ms), ("steps", stepped, steps_ms)):
-            planned = np.array([reply.searches > 0 for reply in replies])
-            table.row(name, *ms, searches(replies), float(planned.mean()))
+        alone = np.array([time_alone(session, question.text) for question in dataset.questions])
+        print_time_by_hops(session, dataset, alone, stepped)
         print()
-        print_alone(session, dataset)
+        print_time_by_levels(alone, stepped)
         if given.ablation:
             print()
             print_ablation(session, dataset, baseline, given)
@@ -146,14 +149,18 @@ def searches(replies: Sequence[Reply]) -> float:
 
 def print_hops(dataset: Dataset, fused: Float64, stepped: Float64, seed: int) -> None:
     """Quality of both by hops."""
+    _print_groups("hops", by_hops(dataset), fused, stepped, seed)
+
+
+def by_hops(dataset: Dataset) -> dict[str, NDArray[np.bool_]]:
+    """(n,) masks of the questions with so many hops, and of all."""
     hops = np.array(
         [
             sum(value > 0 for value in dataset.judgements[question.id].values())
             for question in dataset.questions
         ]
     )
-    groups = {str(n): hops == n for n in np.unique(hops)}
-    _print_groups("hops", groups | {"all": hops > 0}, fused, stepped, seed)
+    return {str(n): hops == n for n in np.unique(hops)} | {"all": hops > 0}
 
 
 def print_kinds(
@@ -188,33 +195,54 @@ def _print_groups(
         table.row(name, str(own.sum()), *cells)
 
 
-def print_alone(session: Session, dataset: Dataset) -> None:
-    """Median times of questions asked one by one, by the levels of their plans."""
-    spent = []
-    for question in dataset.questions:
-        own: list[float] = []
-        for route in (Route.FUSION, Route.STEPS):
+def time_alone(session: Session, question: str) -> list[float]:
+    """Milliseconds and processor milliseconds by fusion, then by steps; the fastest of three."""
+    times: dict[Route, list[tuple[float, float]]] = {Route.FUSION: [], Route.STEPS: []}
+    for _ in range(3):
+        for route, own in times.items():
             start, cpu = perf_counter(), process_time()
-            (reply,) = session.gateway.search([question.text], route, DEPTH)
-            own += [1e3 * (perf_counter() - start), 1e3 * (process_time() - cpu)]
-        levels = max((step.level for step in reply.chain), default=0)
-        spent.append([levels, reply.searches, *own])
-    found = np.array(spent)
+            session.gateway.search([question], route, DEPTH)
+            own.append((1e3 * (perf_counter() - start), 1e3 * (process_time() - cpu)))
+    return [min(column) for own in times.values() for column in zip(*own, strict=True)]
+
+
+def print_time_by_hops(
+    session: Session, dataset: Dataset, alone: Float64, stepped: Sequence[Reply]
+) -> None:
+    """Searches and milliseconds by hops, alone and in batches."""
+    columns = [f"{what} {way}" for way in ("fusion", "steps") for what in ("ms", "CPU ms")]
+    names = [f"{how}: {name}" for how in ("alone", "batch") for name in (*columns, "CPU ratio")]
+    table = Table(["hops", "questions", "taken apart", "searches", *names], width=6)
+    for name, own in by_hops(dataset).items():
+        places = np.flatnonzero(own).tolist()
+        part = replace(dataset, questions=tuple(dataset.questions[place] for place in places))
+        replies = [stepped[place] for place in places]
+        apart = float(np.mean([reply.searches > 0 for reply in replies]))
+        cells = [apart, searches(replies)]
+        batched = [ask(session, part, route)[1] for route in (Route.FUSION, Route.STEPS)]
+        for times in (np.median(alone[own], axis=0).tolist(), [*batched[0], *batched[1]]):
+            cells += [*times, times[3] / times[1]]
+        table.row(name, str(len(places)), *cells)
+
+
+def print_time_by_levels(alone: Float64, stepped: Sequence[Reply]) -> None:
+    """Milliseconds of questions asked one by one, by the levels of their plans."""
+    levels = np.array([max((s.level for s in reply.chain), default=0) for reply in stepped])
     columns = [f"{what} {way}" for way in ("fusion", "steps") for what in ("ms", "CPU ms")]
     table = Table(["levels", "questions", "searches", *columns, "ratio", "CPU ratio"], width=6)
-    for levels in np.unique(found[:, 0]):
-        part = found[found[:, 0] == levels]
-        times = np.median(part[:, 2:], axis=0)
+    for level in np.unique(levels):
+        places = np.flatnonzero(levels == level).tolist()
+        times = np.median(alone[places], axis=0).tolist()
+        cells = (searches([stepped[place] for place in places]), *times)
         ratios = times[2] / times[0], times[3] / times[1]
-        cells = (float(part[:, 1].mean()), *times.tolist(), *map(float, ratios))
-        table.row(f"{levels:.0f}", str(len(part)), *cells)
+        table.row(f"{level}", str(len(places)), *cells, *ratios)
 
 
 def print_ablation(
     session: Session, dataset: Dataset, fused: Float64, given: argparse.Namespace
 ) -> None:
     """Quality and searches with parts of the steps left out or changed, and those of rivals."""
-    table = Table(["variant", *(name.rjust(22) for name in QUALITY), "searches"], width=26)
+    table = Table(["variant", *(name.rjust(22) for name in QUALITY), "searches"], width=44)
 
     def row(name: str, replies: Sequence[Reply]) -> None:
         values = quality(dataset, replies)

@@ -58,7 +58,9 @@ def fuse(
     return _added_up([(one, w / (rrf_k + np.arange(1.0, len(one.hits) + 1))) for one, w in kept], k)
 
 
-def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: int) -> Ranking:
+def combine_scores(
+    rankings: Sequence[Ranking], weights: Sequence[float], *, k: int, sources: bool = True
+) -> Ranking:
     """Fuse rankings of one question: score(p) = Σ_i w_i · (v_i(p) - f_i).
 
     v_i is the arm's score on its scale: cosine, BM25 / best, ln(mass / best), since the walk's mass
@@ -70,6 +72,9 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
     As with `fuse`, the order of the rankings changes no bit, and ties break by id.
 
     Source: Bruch, Gai and Ingber (TOIS 2023) on convex combinations of normalised scores.
+
+    Args:
+        sources: Whether hits tell which list gave them what, which takes half of the time.
 
     Returns:
         A ranking named "fusion" of `FusedHit`s. It is degraded when every list in it is.
@@ -83,7 +88,7 @@ def combine_scores(rankings: Sequence[Ranking], weights: Sequence[float], *, k: 
         values = scaled(ranking)
         floor = _floor(ranking, values)
         parts.append((ranking, weight * (values - floor)))
-    return _added_up(parts, k)
+    return _added_up(parts, k, sources=sources)
 
 
 def score_weights(
@@ -137,7 +142,7 @@ def _floor(ranking: Ranking, values: Float64) -> float:
     return 0.0 if whole and ranking.retriever == Route.LEXICAL else float(values[-1])
 
 
-def _added_up(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
+def _added_up(parts: Sequence[tuple[Ranking, Float64]], k: int, *, sources: bool = True) -> Ranking:
     """Order passages by the sum of what each list adds to them, equal sums by id.
 
     Args:
@@ -164,7 +169,12 @@ def _added_up(parts: Sequence[tuple[Ranking, Float64]], k: int) -> Ranking:
     return Ranking(
         retriever="fusion",
         hits=tuple(
-            FusedHit(id_, -lower, rank, _sources(parts, shares[:, column], ranks[:, column]))
+            FusedHit(
+                id_,
+                -lower,
+                rank,
+                _sources(parts, shares[:, column], ranks[:, column]) if sources else (),
+            )
             for rank, (lower, id_, column) in enumerate(scored[:k], start=1)
         ),
         candidates=max(ranking.candidates for ranking, _ in parts),
@@ -384,13 +394,19 @@ def stages_of(route: Route) -> tuple[str, ...]:
 
 
 def fuse_all(
-    results: Sequence[ArmResults], settings: FusionSettings, scores: Sequence[float | None], k: int
+    results: Sequence[ArmResults],
+    settings: FusionSettings,
+    scores: Sequence[float | None],
+    k: int,
+    *,
+    sources: bool = True,
 ) -> list[Ranking]:
     """One ranking for each question, by the method of the settings.
 
     Args:
         results: Of the arms that `FusionSettings.arms` names, of which more may be there.
         scores: s of each question; None where nothing scored it.
+        sources: Whether hits have to tell which list gave them what.
 
     Raises:
         FusionError: Every list weighs 0.
@@ -401,12 +417,17 @@ def fuse_all(
         weights = graph_weights(results, settings.graph_weight).tolist()
     else:
         weights = [settings.s if score is None else score for score in scores]
-    return [_by_score(one, settings, t, k) for one, t in zip(results, weights, strict=True)]
+    return [
+        _by_score(one, settings, t, k, sources=sources)
+        for one, t in zip(results, weights, strict=True)
+    ]
 
 
-def fuse_text(results: Sequence[ArmResults], settings: FusionSettings, k: int) -> list[Ranking]:
+def fuse_text(
+    results: Sequence[ArmResults], settings: FusionSettings, k: int, *, sources: bool = True
+) -> list[Ranking]:
     """The text arms without the graph: dense and lexical scores, added up."""
-    return [_by_score(one, settings, 0.0, k) for one in results]
+    return [_by_score(one, settings, 0.0, k, sources=sources) for one in results]
 
 
 def _by_rank(results: ArmResults, settings: FusionSettings, score: float | None, k: int) -> Ranking:
@@ -417,10 +438,11 @@ def _by_rank(results: ArmResults, settings: FusionSettings, score: float | None,
 
 
 def _by_score(
-    results: ArmResults, settings: FusionSettings, graph_weight: float, k: int
+    results: ArmResults, settings: FusionSettings, graph_weight: float, k: int, *, sources: bool
 ) -> Ranking:
     weights = score_weights(
         graph_weight, lexical_share=settings.lexical_share, graph_scale=settings.graph_scale
     )
     lists = results.rankings
-    return combine_scores(list(lists.values()), [weights[Route(arm)] for arm in lists], k=k)
+    of_lists = [weights[Route(arm)] for arm in lists]
+    return combine_scores(list(lists.values()), of_lists, k=k, sources=sources)

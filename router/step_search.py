@@ -74,7 +74,8 @@ class StepSearch:
         reading = QuestionReading.known(queries, self.analyser)
         batch = Batch(self.arms, reading, self.filter, lists, self.fusion)
         results = batch.results(lists, places, self.settings.depth)
-        return fuse_all(results, self.fusion, [None] * len(queries), self.settings.depth)
+        unscored = [None] * len(queries)
+        return fuse_all(results, self.fusion, unscored, self.settings.depth, sources=False)
 
     def _rerank(self, question: str, queries: Sequence[Query]) -> list[Ranking]:
         """By the text arms, among what the whole question has and what has the words of any."""
@@ -89,6 +90,7 @@ class StepSearch:
             ],
             self.fusion,
             self.settings.depth,
+            sources=False,
         )
 
     def _vector(self, asked: SubQuestion) -> Float32:

@@ -365,11 +365,11 @@ class _Course:
         """Have the question asked with the names of each way, and with those of all ways."""
         names: dict[Step, dict[str, None]] = {}
         for way in self.ways:
-            if way.names:
+            if way.names and self.settings.weight:
                 self._fill(self._with(way, self.whole))
             for step, name in way.names.items():
                 names.setdefault(step, {})[name] = None
-        if names:
+        if names and self.settings.joint_weight:
             puts = put_in({step: ", ".join(own) for step, own in names.items()}, self.whole)
             asked = SubQuestion(self.question, self.whole, puts, listed=True)
             self.joined[asked] = None
