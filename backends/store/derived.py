@@ -117,6 +117,7 @@ class DerivedFiles:
         except OSError as error:
             log.info("%s is not kept for the next start: %s.", path, error)
         else:
+            _drop_unfinished(self.folder, path.name)  # of who was killed, or is late
             self._drop_older()
 
     def _drop_older(self) -> None:
@@ -146,9 +147,13 @@ def drop_derived(index: Path, kept: Collection[int]) -> None:
     for folder in (index / FOLDER).glob("*"):
         if _version_of(folder) not in kept:
             shutil.rmtree(folder, ignore_errors=True)
-        for unfinished in folder.glob(".*"):
-            with suppress(OSError):
-                unfinished.unlink()
+        _drop_unfinished(folder)
+
+
+def _drop_unfinished(folder: Path, name: str = "") -> None:
+    for unfinished in folder.glob(f".{name}*"):
+        with suppress(OSError):
+            unfinished.unlink()
 
 
 def pack_strings(name: str, strings: Iterable[str]) -> Arrays:

@@ -1,3 +1,4 @@
+import hashlib
 import random
 import shutil
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ import pytest
 import backends.store.index
 import backends.words
 from backends.lexical import LexicalSettings
+from backends.store.derived import LAYOUT
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus
@@ -173,6 +175,25 @@ def test_what_is_mapped_answers_as_what_was_built(
         assert answers(Snapshot(index, Settings())) == built
         assert file.read_bytes() == whole
     assert caplog.text.count("derived again") == len(files)
+
+
+LAYOUTS = {1: "a0bbb732e7727fa21cfaa24e538d94d7"}
+"""Digest of what is kept of an index, by the layout; another digest needs another layout."""
+
+
+def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, kept: None) -> None:
+    index, settings = twenty(tmp_path, random.Random(3)), Settings()
+    answers(Snapshot(index, settings))
+    parts = {"passages": None, "lexical": settings.lexical, "graph": settings.graph.assembly}
+    digest = hashlib.blake2b(digest_size=16)
+    for part, own in parts.items():
+        arrays = index.derived.read(part, own)
+        assert arrays
+        for name, array in sorted(arrays.items()):
+            # The last bit of a weight may depend on the processor.
+            content = b"" if array.dtype.kind == "f" else array.tobytes()
+            digest.update(f"{part} {name} {array.dtype.str} {array.shape}".encode() + content)
+    assert digest.hexdigest() == LAYOUTS[LAYOUT]
 
 
 def test_other_settings_have_files_of_their_own(tmp_path: Path, kept: None) -> None:

@@ -247,7 +247,6 @@ def test_a_writer_that_is_killed_leaves_nothing_that_is_read(tmp_path: Path, mom
     assert files(tmp_path).read("part") is None
     files(tmp_path).write("part", some_arrays())
     assert same(files(tmp_path).read("part"), some_arrays())
-    drop_derived(tmp_path, {3})
     assert [path.name for path in files(tmp_path).folder.iterdir()] == ["part.arrays"]
 
 
