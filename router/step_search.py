@@ -176,6 +176,8 @@ class _Listed:
     """A question with lists of names in places.
 
     Attributes:
+        question: With its own words there.
+        text: With the lists.
         names: Place, name, and where that is in the text.
         longer: Place, and by how much its list is longer.
     """

@@ -40,7 +40,7 @@ class StepSettings:
         candidates: Kept of one search.
         beam: Ways to fill the phrases that are followed.
         searches: Most for one question, beside the one for the whole.
-        encoded: Names for a phrase, the surest, whose vectors are put in its place.
+        encoded: Names for a phrase, the surest, whose vectors are put in its place; at least 1.
         depth: Hits of each list of such a search.
         typed: Whether dates and quantities are candidates only where a phrase may ask for them.
         title: What a title counts as a candidate, beside 1 for a name in a sentence.
