@@ -17,7 +17,13 @@ from dataclasses import replace
 import numpy as np
 
 from featurizer.constituency.checkpoint import UNKNOWN, Checkpoint, Lstm
-from featurizer.constituency.transitions import CLOSE, SHIFT, ParserState, best_move
+from featurizer.constituency.transitions import (
+    CLOSE,
+    SHIFT,
+    ParserState,
+    Transition,
+    best_move,
+)
 from featurizer.constituency.tree import Tree
 from featurizer.errors import ParseError
 from featurizer.threads import OneThread
@@ -98,11 +104,63 @@ class Decoder:
         with self._one_thread():
             for begin in range(0, len(order), SIDE_BY_SIDE):
                 places = order[begin : begin + SIDE_BY_SIDE]
+                if len(places) == 1:
+                    trees[places[0]] = self._derive_alone(sentences[places[0]])
+                    continue
                 derived = self._derive([sentences[place] for place in places])
                 for place, one in zip(places, derived, strict=True):
-                    (last,) = self._derive([sentences[place]]) if one.is_close else [one]
-                    trees[place] = last.tree
+                    words = sentences[place]
+                    trees[place] = self._derive_alone(words) if one.is_close else one.tree
         return trees
+
+    def _derive_alone(self, words: Words) -> Tree | None:
+        """The tree of one sentence, by few operations on vectors that are used again.
+
+        What they are is said in `_derive`, which does the same for several.
+        """
+        model, nonlinear, split = self.model, self._nonlinear, self._taken.size
+        vectors, gates, shares = self._read([words])
+        moves, known = model.transitions, len(model.transitions)
+        state = ParserState(words, model.roots, model.unary_limit)
+        one = Derivation(state, known, (len(words) + 2) * self.steps_a_word, self._shift)
+        first_gates, own_gates = gates[:, : 4 * split], gates[:, 4 * split :]
+        now, hidden = np.empty(gates.shape[1], np.float32), self._start[0][0].copy()
+        taken, own = now[: 4 * split], now[4 * split :]
+        enter, forget, leave, new = (now[gate::4] for gate in range(4))
+        first_hidden, own_hidden = hidden[:split], hidden[split:]
+        cell = self._start[1][0]
+        first_weights, own_weights = self._taken.recurrent, self._stack.recurrent
+        scale, shift, state_part = self._units.scale, self._units.shift, self._state_part
+        (compose, compose_bias), later = model.compose, model.output[1:]
+        while one.goes_on(moves, model.roots):
+            place = one.word if one.move == self._shift else one.move
+            np.add(first_gates[place], first_hidden.dot(first_weights), out=taken)
+            if one.move == self._close:
+                children, below, product = one.close()
+                vector = nonlinear(children.dot(compose) + compose_bias)
+                np.add(own_gates[place], vector.dot(self._stack.inputs), out=own)
+                cell[split:] = below
+            else:
+                vector, below, product = vectors[place], cell[split:], own_hidden.dot(own_weights)
+                own[:] = own_gates[place]
+                state.apply(moves[one.move])
+            own += product
+            one.items.append((vector, below, product))
+            np.tanh(now, out=now)
+            now *= scale
+            now += shift
+            cell = forget * cell
+            enter *= new
+            cell += enter
+            np.tanh(cell, out=hidden)
+            hidden *= leave
+            scores = nonlinear(hidden).dot(state_part)
+            scores += shares[one.word - known]
+            for weights, bias in later:
+                scores = nonlinear(scores).dot(weights)
+                scores += bias
+            one.move = best_move(state, moves, scores, int(scores.argmax()))
+        return one.tree
 
     def _derive(self, sentences: Sequence[Words]) -> "list[Derivation]":
         """The derivations of sentences of words, none longer than the one before."""
@@ -123,9 +181,8 @@ class Decoder:
             rows = pushes + closes
             if not rows:
                 return everyone
-            if len(live) > 1:
-                live = [live[row] for row in rows]
-                hidden, cell = hidden.take(rows, axis=0), cell.take(rows, axis=0)
+            live = [live[row] for row in rows]
+            hidden, cell = hidden.take(rows, axis=0), cell.take(rows, axis=0)
             places = [one.word if one.move == self._shift else one.move for one in live]
             now = gates.take(places, axis=0)
             pushed = [vectors[place] for place in places[: len(pushes)]]
@@ -136,7 +193,7 @@ class Decoder:
             for weights, bias in model.output[1:]:
                 scores = np.dot(nonlinear(scores), weights)
                 scores += bias
-            self._choose(live, scores, len(everyone) == 1)
+            self._choose(live, scores)
 
     def _sort(self, live: "Sequence[Derivation]") -> tuple[list[int], list[int]]:
         """Rows of those that put something on the stack, and of those that close a phrase.
@@ -146,20 +203,8 @@ class Decoder:
         pushes: list[int] = []
         closes: list[int] = []
         for row, one in enumerate(live):
-            one.steps -= 1
-            # The last step is for the end of the root.
-            if one.move < 0 or one.steps <= 0:
-                continue
-            transition = self.model.transitions[one.move]
-            if one.move == self._close:
-                closes.append(row)
-            elif transition.labels and transition.labels[0] in self.model.roots:
-                # Nothing but its end can follow.
-                one.state.apply(transition)
-                one.state.apply(CLOSE)
-                one.tree = one.state.tree
-            else:
-                pushes.append(row)
+            if one.goes_on(self.model.transitions, self.model.roots):
+                (closes if one.move == self._close else pushes).append(row)
         return pushes, closes
 
     def _apply(
@@ -187,22 +232,19 @@ class Decoder:
                 one.items.append((vector, below[row], products[row]))
         if closing := live[end:]:
             children, cells, products = map(
-                _rows, zip(*[one.close() for one in closing], strict=True)
+                np.array, zip(*[one.close() for one in closing], strict=True)
             )
             weights, bias = self.model.compose
             phrases = self._nonlinear(np.dot(children, weights) + bias)
-            own[end:] += _times(phrases, self._stack.inputs) + products
+            own[end:] += np.dot(phrases, self._stack.inputs) + products
             below[end:] = cells
             for row, one in enumerate(closing):
                 one.items.append((phrases[row], cells[row], products[row]))
 
-    def _choose(self, live: "Sequence[Derivation]", scores: Float32, alone: bool) -> None:
+    def _choose(self, live: "Sequence[Derivation]", scores: Float32) -> None:
         """Set each one's next move: -1 in a dead end, or if what is beside it might decide it."""
         transitions = self.model.transitions
         best = scores.argmax(axis=1).tolist()
-        if alone:
-            live[0].move = best_move(live[0].state, transitions, scores[0], best[0])
-            return
         highest = np.partition(scores, -2, axis=1)
         gaps = (highest[:, -1] - highest[:, -2]).tolist()
         for one, move, gap in zip(live, best, gaps, strict=True):
@@ -269,6 +311,21 @@ class Derivation:
     def word(self) -> int:
         """The row of the next word, or of the boundary after the last one."""
         return self._first + self.state.position
+
+    def goes_on(self, moves: Sequence[Transition], roots: frozenset[str]) -> bool:
+        """Count a step, and whether there is a next transition that needs the LSTMs."""
+        self.steps -= 1
+        # The last step is for the end of the root.
+        if self.move < 0 or self.steps <= 0:
+            return False
+        transition = moves[self.move]
+        if not transition.labels or transition.labels[0] not in roots:
+            return True
+        # Nothing but its end can follow.
+        self.state.apply(transition)
+        self.state.apply(CLOSE)
+        self.tree = self.state.tree
+        return False
 
     def close(self) -> Item:
         """Take a phrase's children from the stack; their maximum, with what is below the first."""
@@ -357,7 +414,7 @@ class LstmUnits:
 
     def __init__(self, size: int) -> None:
         """Of h units."""
-        self._scale, self._shift = np.tile(_SCALE, (1, size)), np.tile(_SHIFT, (1, size))
+        self.scale, self.shift = np.tile(_SCALE, size), np.tile(_SHIFT, size)
 
     def start(self, gates: Float32) -> tuple[Float32, Float32]:
         """Hidden state and cell after a first input; see `advance`."""
@@ -371,8 +428,8 @@ class LstmUnits:
             cell: (..., h).
         """
         np.tanh(gates, out=gates)
-        gates *= self._scale
-        gates += self._shift
+        gates *= self.scale
+        gates += self.shift
         cell = gates[..., 1::4] * cell
         cell += gates[..., ::4] * gates[..., 3::4]
         hidden = np.tanh(cell)
@@ -382,20 +439,6 @@ class LstmUnits:
 
 def _beside(first: Float32, second: Float32) -> Float32:
     return np.concatenate([first, second], axis=1)
-
-
-def _times(rows: Float32, matrix: Float32) -> Float32:
-    """The product of (b, x) rows with many zeros and an (x, y) matrix."""
-    if len(rows) == 1:
-        # Only the rows of the matrix are read that the zeros leave.
-        places = rows[0].nonzero()[0]
-        rows, matrix = rows.take(places, axis=1), matrix.take(places, axis=0)
-    product: Float32 = np.dot(rows, matrix)
-    return product
-
-
-def _rows(vectors: Sequence[Float32]) -> Float32:
-    return vectors[0][None] if len(vectors) == 1 else np.array(vectors)
 
 
 def _relu(values: Float32) -> Float32:
