@@ -240,6 +240,8 @@ def _outcome(decision: Decision, names: str) -> str:
     """
     if decision.score is None:
         return decision.reason
+    if decision.route == Route.STEPS:
+        return "it is asked in steps, since some of what it names has no passage of its own yet"
     if decision.reason != SCORE:
         return f"{decision.route} is taken ({decision.reason})"
     pushes = _pushes(decision.contributions, {**GROUPS, "names": names or GROUPS["names"]})

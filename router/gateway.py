@@ -15,6 +15,7 @@ from router.errors import ModelFileError, QuestionError
 from router.explain import summary
 from router.fusion import FusionSettings, fuse_all, lists_of
 from router.model import RoutingModel
+from router.policy import PLAN
 from router.query_performance import without_corpus
 from router.reading import QuestionReading
 from router.relevance import FIRST, Asked, Judged, RelevanceModel, likely
@@ -29,6 +30,7 @@ NO_RELEVANCE = (
     "No relevance is known here, since it was fitted for other models or other settings of the "
     "arms; leave min_relevance out."
 )
+_NO_PLAN = Plan()
 _UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
 
 
@@ -131,7 +133,8 @@ class Gateway:
             return max_latency_ms is not None and spent > max_latency_ms
 
         for part in in_parts(questions, len(arms)):
-            reading = QuestionReading(part, self._reader, states=route == Route.STEPS)
+            states = route == Route.STEPS or (route == Route.AUTO and self._takes_steps(point))
+            reading = QuestionReading(part, self._reader, states=states)
             decisions: list[Decision] = []
             if route == Route.AUTO:
                 batch = Batch(arms, reading, filter, self._fusion.arms(), self._fusion)
@@ -144,13 +147,15 @@ class Gateway:
             chosen = [decision.route for decision in decisions] or [route] * len(part)
             scores = [decision.score for decision in decisions] or [None] * len(part)
             wanted = max(k, FIRST) if self._relevance else k
-            if route == Route.STEPS:
-                stepped = self._take_steps(arms, batch, filter, wanted, is_late)
-                if explain:
-                    with batch.stage("explaining", range(len(part))):
-                        stepped = [_with_sentences(one, arms.passages) for one in stepped]
-            else:
-                stepped = list(map(Stepped, self._rankings(batch, chosen, scores, wanted)))
+            apart = [place for place, own in enumerate(chosen) if own == Route.STEPS]
+            found = {
+                place: Stepped(ranking)
+                for place, ranking in self._rankings(batch, chosen, scores, wanted).items()
+            } | self._take_steps(arms, batch, filter, apart, wanted, is_late=is_late)
+            if explain:
+                with batch.stage("explaining", apart):
+                    found |= {p: _with_sentences(found[p], arms.passages) for p in apart}
+            stepped = [found[place] for place in range(len(part))]
             judged = self._judge(arms, batch, chosen, stepped)
             rankings, relevance = zip(
                 *(
@@ -241,10 +246,10 @@ class Gateway:
             batch = Batch(arms, reading, filter, ARMS, self._fusion)
             reading.parse(places, tokens=True)  # once, for mentions and for plans
             reading.encode()
-            stepped = self._take_steps(arms, batch, filter, depth, lambda: False)
+            stepped = self._take_steps(arms, batch, filter, places, depth)
             coverage = batch.coverage(places)
             results = list(map(with_coverage, batch.results(ARMS, places, depth), coverage))
-            steps = [one.ranking if one.searches else None for one in stepped]
+            steps = [stepped[p].ranking if stepped[p].searches else None for p in places]
             found += map(TimedArmResults, results, reading.seconds, steps)
         return found
 
@@ -258,6 +263,7 @@ class Gateway:
             max_latency_ms=max_latency_ms,
             explain=explain,
         )
+        decisions = self._planned(batch, decisions)
         if not explain:
             return decisions
         places = range(len(decisions))
@@ -268,24 +274,48 @@ class Gateway:
             for place, decision in enumerate(decisions)
         ]
 
+    def _takes_steps(self, point: str) -> bool:
+        """Whether the router may send questions on the route of steps."""
+        return self._model().at(point).policy.thresholds.steps > 0
+
+    def _planned(self, batch: Batch, decisions: Sequence[Decision]) -> list[Decision]:
+        """The same with steps for questions that may take them and have a plan."""
+        asked = [place for place, one in enumerate(decisions) if one.planned]
+        plans = self._plans_of(batch, asked)
+        apart = {place for place, plan in plans.items() if plan.steps or plan.open}
+        return [
+            replace(one, route=Route.STEPS, reason=PLAN) if place in apart else one
+            for place, one in enumerate(decisions)
+        ]
+
+    def _plans_of(self, batch: Batch, places: Sequence[int]) -> dict[int, Plan]:
+        """Plans of some of the questions, without those that are too long to be taken apart."""
+        texts = batch.reading.questions
+        short = [place for place in places if token_count(texts[place]) <= LONGEST_STEPPED]
+        batch.prepare(short, (), tokens=True)
+        with batch.stage("steps", short):
+            return dict(zip(short, self._plans(batch.reading, short), strict=True))
+
     def _take_steps(
         self,
         arms: Arms,
         batch: Batch,
         filter_: object | None,
+        places: Sequence[int],
         k: int,
-        is_late: Callable[[], bool],
-    ) -> list[Stepped]:
-        """An answer for each question by fusion, and by fusion for its parts."""
+        *,
+        is_late: Callable[[], bool] = lambda: False,
+    ) -> dict[int, Stepped]:
+        """An answer for some of the questions by fusion, and by fusion for their parts."""
+        if not places:
+            return {}
         lists = lists_of(Route.STEPS, self._fusion)
         depth = max(k, self._fusion.depth)
-        questions, places = batch.reading.questions, range(len(batch.reading.questions))
+        questions = [batch.reading.questions[place] for place in places]
         batch.prepare(places, lists, tokens=True)
         batch.reading.encode()
-        short = [p for p in places if token_count(questions[p]) <= LONGEST_STEPPED]
-        with batch.stage("steps", places):
-            made = dict(zip(short, self._plans(batch.reading, short), strict=True))
-        plans = [made.get(place, Plan()) for place in places]
+        made = self._plans_of(batch, places)
+        plans = [made.get(place, _NO_PLAN) for place in places]
         results = batch.results(lists, places, depth)
         with batch.stage("fusing", places):
             rankings = [
@@ -298,14 +328,15 @@ class Gateway:
                 questions, plans, rankings, results, strict=True
             )
         ]
-        encoded = dict(zip(questions, batch.reading.encoded, strict=True))
+        encoded = dict(zip(batch.reading.questions, batch.reading.encoded, strict=True))
         found = {
             question: [hit.id for hit in ranking.hits]
             for question, ranking in zip(questions, rankings, strict=True)
         }
         search = StepSearch(arms, filter_, self._reader, self._fusion, encoded, found, self.steps)
         with batch.stage("steps", places):
-            return step_through(planned, search, arms.passages, k, self.steps, is_late=is_late)
+            stepped = step_through(planned, search, arms.passages, k, self.steps, is_late=is_late)
+        return dict(zip(places, stepped, strict=True))
 
     def _judge(
         self, arms: Arms, batch: Batch, chosen: Sequence[Route], stepped: Sequence[Stepped]
@@ -321,11 +352,12 @@ class Gateway:
 
     def _rankings(
         self, batch: Batch, chosen: Sequence[Route], scores: Sequence[float | None], k: int
-    ) -> list[Ranking]:
-        """One ranking for each question; those with the same route are worked on together."""
+    ) -> dict[int, Ranking]:
+        """A ranking for each question but those of steps; equal routes are worked on together."""
         found: dict[int, Ranking] = {}
-        arms = {route: lists_of(route, self._fusion) for route in Route if route in chosen}
-        walks = [place for place, route in enumerate(chosen) if Route.GRAPH in arms[route]]
+        taken = {*chosen} - {Route.STEPS}
+        arms = {route: lists_of(route, self._fusion) for route in Route if route in taken}
+        walks = [place for place, route in enumerate(chosen) if Route.GRAPH in arms.get(route, ())]
         if walks:
             batch.prepare(walks, (Route.GRAPH,))
         for route, lists in arms.items():
@@ -341,7 +373,7 @@ class Gateway:
                     known = [scores[place] for place in places]
                     rankings = fuse_all(results, self._fusion, known, k)
             found.update(zip(places, rankings, strict=True))
-        return [found[place] for place in range(len(chosen))]
+        return found
 
 
 def _with_sentences(stepped: Stepped, passages: Passages) -> Stepped:

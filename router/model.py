@@ -8,10 +8,20 @@ import numpy as np
 
 from backends.types import Float64
 from router.explain import Explainer, contributions, nearest_change
-from router.policy import SCORE, UNFAMILIAR, Budget, Choice, Policy, decide
-from router.query_performance import asks_corpus
+from router.policy import (
+    SCORE,
+    UNFAMILIAR,
+    Budget,
+    Choice,
+    Policy,
+    decide,
+    may_take_steps,
+)
+from router.query_performance import NAMED, NAMES, asks_corpus
 from router.scorer import UNKNOWN, Scorer, to_scores
 from router.types import Decision, Route
+
+_NAMED = NAMES.index(NAMED)
 
 
 class RoutingModel:
@@ -111,6 +121,8 @@ class RoutingModel:
                 choice.reason,
                 self.name,
                 simple=policy.simple,
+                planned=thresholds.steps > 0
+                and may_take_steps(choice, features[row, _NAMED], thresholds, budget),
             )
             if explain and known[row]:
                 attribution = self._explainer.attribute(inputs[row], logit)

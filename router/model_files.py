@@ -253,9 +253,10 @@ def _policy_text(policy: Policy, notes: Mapping[str, Any]) -> bytes:
             **({"router": policy.router} if policy.router else {}),
             "low": policy.thresholds.low,
             "high": policy.thresholds.high,
+            "steps": policy.thresholds.steps,
             "simple": str(policy.simple),
             "latency_ms": {str(route): ms for route, ms in policy.latency_ms.items()},
-            "points": {name: [one.low, one.high] for name, one in policy.points.items()},
+            "points": {name: [one.low, one.high, one.steps] for name, one in policy.points.items()},
             "notes": notes,
         }
     )
@@ -266,7 +267,9 @@ def _parse_policy(data: bytes, path: Path) -> Policy:
     try:
         points = content.get("points", {})
         return Policy(
-            Thresholds(float(content["low"]), float(content["high"])),
+            Thresholds(
+                float(content["low"]), float(content["high"]), float(content.get("steps", 0))
+            ),
             Route(content["simple"]),
             {Route(name): float(ms) for name, ms in content["latency_ms"].items()},
             str(content.get("router") or ""),

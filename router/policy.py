@@ -1,5 +1,6 @@
 """From a score to a route: two thresholds, and what a caller may ask for instead. Pure."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from router.types import Route, Thresholds
 
 SCORE = "score"
 FORCED = "forced"
+PLAN = "plan: it can be taken apart, and not all of its names head the first passages"
 UNFAMILIAR = "unfamiliar: unlike the questions that the router learned from"
 
 
@@ -72,7 +74,7 @@ class Choice:
     """A route and why.
 
     Attributes:
-        reason: "score", "forced", "unfamiliar: …" or "budget: …" in words.
+        reason: "score", "plan: …", "forced", "unfamiliar: …" or "budget: …" in words.
     """
 
     route: Route
@@ -112,6 +114,26 @@ def decide(
         return Choice(order[place], SCORE)
     upwards = score >= (thresholds.low + thresholds.high) / 2
     return _within(budget, order, place, upwards=upwards)
+
+
+def may_take_steps(
+    choice: Choice, named: float, thresholds: Thresholds, budget: Budget | None = None
+) -> bool:
+    """Whether a question takes the route of steps instead, if it has a plan.
+
+    Where the text arms found a passage about everything that the question names, there is little
+    left to resolve. Plans are known of questions that are parsed, so the simple route has none.
+
+    Args:
+        choice: By the score.
+        named: Share of the question's known names that are titles of the first passages; NaN
+            where nobody looked.
+        budget: Steps are not taken where nobody knows what they take.
+    """
+    if choice.reason != SCORE or choice.route not in {Route.FUSION, Route.GRAPH}:
+        return False
+    fits = budget is None or budget.estimates.get(Route.STEPS, math.inf) <= budget.max_latency_ms
+    return fits and named < thresholds.steps
 
 
 def bands(scores: Float64, thresholds: Thresholds) -> Int64:

@@ -55,6 +55,8 @@ AGREEMENT_SIGNALS = (
     "graph_best_in_lexical",
     "dense_best_in_graph",
 )
+NAMED = "names_title_5"
+"""Share of the names of a question that head the first passages: what is left to resolve."""
 CHEAP_SIGNALS = SEED_SIGNALS + DENSE_SIGNALS + TEXT_SIGNALS
 """No graph is walked for these."""
 STAGE_1 = DENSE_SIGNALS + TEXT_SIGNALS

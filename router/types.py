@@ -138,10 +138,13 @@ class Thresholds:
     Attributes:
         low: τ_L; a score up to it takes the simple route.
         high: τ_H; a score from it on takes the graph route. 0 <= low <= high <= 1.
+        steps: A question above `low` that has a plan goes in steps where a smaller share of the
+            names in it head the first passages than this, from 0 (never) to 1 (not all do).
     """
 
     low: float
     high: float
+    steps: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high <= 1:
@@ -149,6 +152,8 @@ class Thresholds:
                 f"The thresholds are {self.low} and {self.high}; "
                 "use numbers with 0 <= low <= high <= 1."
             )
+        if not 0 <= self.steps <= 1:
+            raise PolicyError(f"The threshold of steps is {self.steps}; use a number from 0 to 1.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +246,7 @@ class Decision:
         simple: The route of scores up to the low threshold; None when nothing was scored.
         summary: Why, in a sentence or two; empty unless asked for.
         plan: What could be asked one after another; without steps unless asked for.
+        planned: Whether it is taken in steps where it has a plan; see `Thresholds.steps`.
     """
 
     route: Route
@@ -255,3 +261,4 @@ class Decision:
     simple: Route | None = None
     summary: str = ""
     plan: Plan = field(default_factory=Plan)
+    planned: bool = False

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from router.query_performance import CHEAP_SIGNALS
 from training.evaluation.compare import AUTO, QUALITY
-from training.markdown import code, fill, gain_spread, share, spread, table
+from training.markdown import code, fill, gain_spread, percent, share, spread, table
 from training.report import CROSSFIT, Report, gap
 
 MEASURED = (QUALITY, "R@5", "Success@1")
@@ -48,12 +48,22 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
         sees=_sees(report.selection.names),
         members=f", mean of {report.members}" if report.members > 1 else "",
         features=len(report.selection.names),
+        steps=_steps(report.policy.thresholds.steps),
         evaluation=_evaluation(report),
         calibration=share(report.calibration[CROSSFIT].ece_mass),
         command=code(report.command),
         data=_data(report, provenance),
         transfer=_transfer(report),
         disagreements=sum(one.disagreements for one in learned_from),
+    )
+
+
+def _steps(threshold: float) -> str:
+    if not threshold:
+        return "no question"
+    return (
+        "above the lower score, questions with a plan of whose names less than "
+        f"{percent(threshold)} head the first passages"
     )
 
 

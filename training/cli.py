@@ -11,6 +11,7 @@ from training.errors import EvaluationError, FitError, TrainingError
 from training.tune_cli import (
     CACHE,
     LATENCY_WEIGHT,
+    STEPS_WEIGHT,
     LatencyOption,
     QualityOption,
     ShareOption,
@@ -217,6 +218,14 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             ),
         ] = True,
         latency_weight: WeightOption = LATENCY_WEIGHT,
+        steps_weight: Annotated[
+            float,
+            typer.Option(
+                min=0,
+                help="The same for a millisecond that steps take longer than fusion; it decides "
+                "which questions with a plan go in steps.",
+            ),
+        ] = STEPS_WEIGHT,
         max_latency_ms: LatencyOption = None,
         max_graph_share: ShareOption = None,
         cache: Annotated[Path, typer.Option(help="Replays and features, used again.")] = CACHE,
@@ -244,7 +253,9 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             among=columns_named(features),
             unfamiliar=UNFAMILIAR,
             simple=None if simple is None else simple_route(simple),
-            goal=ThresholdObjective(latency_weight, max_latency_ms, None, max_graph_share),
+            goal=ThresholdObjective(
+                latency_weight, max_latency_ms, None, max_graph_share, steps_weight
+            ),
             fusion=settings.fusion,
             elsewhere=elsewhere,
             seed=seed,

@@ -209,7 +209,7 @@ def make_report(
         scores={**report.scores, TEST: histogram(test.scores, test.labels)},
         stages_ms=stage_latency(held_out.questions),
         evaluation=evaluation,
-        parts={n: summarise(test, rows, policy.thresholds) for n, rows in parts(test).items()},
+        parts={n: summarise(test, rows) for n, rows in parts(test).items()},
         transfer={name: summarise(found) for name, found in held_out.transfer.items()},
         untried=held_out.untried,
         near_duplicates=len(held_out.duplicates),
@@ -314,6 +314,7 @@ def as_markdown(report: Report) -> str:
             ],
         ),
         aim=_aim(choices),
+        steps=_steps(policy.thresholds),
         plateau=percent(report.solutions[policy.simple].plateau),
         errors=f"{choices.errors:g} standard error{'s' if choices.errors > 1 else ''}",
         taken=_CAUTIOUS if choices.elsewhere else "the middle of these",
@@ -431,6 +432,15 @@ def _thresholds(report: Report) -> str:
     return table((*header, "simple", "fusion", "graph"), rows)
 
 
+def _steps(pair: Thresholds) -> str:
+    if not pair.steps:
+        return ""
+    return (
+        " Of the latter two, questions that have a plan go in steps where less than "
+        f"{percent(pair.steps)} of their names head the first passages."
+    )
+
+
 def _times(cell: Interval) -> str:
     mean, low, high = map(milliseconds, (cell.mean, cell.low, cell.high))
     return f"{mean} [{low} {high}]"
@@ -474,7 +484,7 @@ def overall_markdown(found: Summary, *, narrow: bool = False) -> str:
             _systems(found, narrow=narrow),
             "### Latency and routes",
             table(
-                ("system", *_MS, "simple", "fusion", "graph"),
+                ("system", *_MS, "simple", "fusion", "graph", "steps"),
                 [
                     (name, *map(milliseconds, times), *map(percent, found.shares[name]))
                     for name, times in found.latency_ms.items()
@@ -528,7 +538,8 @@ def verdict(report: Report) -> Verdict | None:
         says += f" The median question takes {auto_ms:.1f} ms instead of {rival_ms:.1f}."
     if not better:
         says += f" Do not use this router; take {rival.removeprefix('always ')} instead."
-    routes_taken = dict(zip(routes(report.policy.simple), found.shares[AUTO], strict=True))
+    order = (*routes(report.policy.simple), Route.STEPS)
+    routes_taken = dict(zip(order, found.shares[AUTO], strict=True))
     if constant := [str(route) for route, taken in routes_taken.items() if taken == 1]:
         says += f" It sends every question to {constant[0]}, for which nobody needs a router."
     return Verdict(better, says)
@@ -544,8 +555,8 @@ def headline(found: Summary) -> str:
         said += "."
     said += f" {gap(found)}"
     if AUTO in found.shares:
-        simple, fusion, graph = map(percent, found.shares[AUTO])
-        said += f" Routes: {simple} simple, {fusion} fusion, {graph} graph."
+        simple, fusion, graph, steps = map(percent, found.shares[AUTO])
+        said += f" Routes: {simple} simple, {fusion} fusion, {graph} graph, {steps} steps."
     return said
 
 

@@ -25,6 +25,7 @@ LatencyOption = Annotated[
     typer.Option(help="Highest mean latency, in milliseconds.", show_default=False),
 ]
 LATENCY_WEIGHT = 0.003
+STEPS_WEIGHT = 0.0002
 WeightOption = Annotated[
     float,
     typer.Option(

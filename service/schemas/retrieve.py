@@ -94,8 +94,9 @@ class RouteValue(BaseModel):
     asked: Route = Field(description="That was asked for.")
     reason: str = Field(
         description=(
-            "`score` when the score decided, `forced` when the request did, `budget: …` when a "
-            "limit on time or cost did, `degraded: …` when something failed or was late."
+            "`score` when the score decided, `plan: …` when the question can be taken apart, "
+            "`forced` when the request did, `budget: …` when a limit on time or cost did, "
+            "`degraded: …` when something failed or was late."
         )
     )
     score: float | None = Field(
@@ -108,8 +109,9 @@ class RouteValue(BaseModel):
     thresholds: dict[str, float] | None = Field(
         default=None,
         description=(
-            "Up to `low` a question takes the simple route, from `high` on the graph. They are "
-            "the collection's, as they were when the question was scored."
+            "Up to `low` a question takes the simple route, from `high` on the graph; above `low` "
+            "one with a plan goes in steps where a smaller share of its names than `steps` head "
+            "the first passages. They are the collection's, as they were when it was scored."
         ),
     )
     model: str = Field(default="", description="Name and version of the router's model.")

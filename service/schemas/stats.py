@@ -25,8 +25,8 @@ class ScoresValue(BaseModel):
     scores: list[float] = Field(description="Of the answers remembered, oldest first.")
     thresholds: dict[str, float] | None = Field(
         description=(
-            "`low` and `high`, as they are now: a thresholds file that is replaced counts from "
-            "then on. Null without a router."
+            "`low`, `high` and `steps`, as they are now: a thresholds file that is replaced counts "
+            "from then on. Null without a router."
         )
     )
     simple: Route | None = Field(description="The route of scores up to `low`.")

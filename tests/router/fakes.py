@@ -14,7 +14,7 @@ from featurizer.constituency.tree import Tree
 from featurizer.encoder import EncodedText, pool_spans
 from featurizer.types import Parse, Span, Syntax, T, Token
 from router.model import RoutingModel
-from router.policy import decide
+from router.policy import Policy, decide
 from router.query_performance import NAMES, asks_corpus
 from router.types import Decision, Route, Thresholds
 
@@ -197,8 +197,9 @@ def _tokens(text: str) -> tuple[Token, ...]:
 class ByLength(RoutingModel):
     """Sends questions of up to three letters a word to dense, of five and more to graph."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: float = 0.0) -> None:
         self.seen: list[Float64] = []
+        self.policy = Policy(Thresholds(0.4, 0.6, steps))
 
     @property
     def asks_corpus(self) -> bool:
@@ -219,9 +220,12 @@ class ByLength(RoutingModel):
         del forced
         self.seen.append(features)
         scores = self.score(features)
-        borders = Thresholds(0.4, 0.6)
+        borders = self.policy.thresholds
         reason = f"{max_latency_ms} {explain}"
-        return [Decision(decide(s, borders).route, s, 0.0, borders, reason) for s in scores]
+        return [
+            Decision(route, s, 0.0, borders, reason, planned=borders.steps > 0 and s > borders.low)
+            for s, route in ((s, decide(s, borders).route) for s in scores)
+        ]
 
     def score(self, features: Float64) -> list[float]:
         return [min(own / 8, 1.0) for own in column(features, "word_length_mean")]

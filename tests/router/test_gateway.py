@@ -349,6 +349,23 @@ def test_steps_search_for_phrases_and_names_under_the_filter(
     assert "steps" in nested.seconds
 
 
+def test_what_the_router_takes_apart_is_answered_as_steps_are_where_there_is_a_plan(
+    arms: FakeArms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _planned(monkeypatch)
+    questions = ["one two", "four four", "four", "eleven eleven"]
+    routed = Gateway(lambda: arms, FakeAnalyser, FusionSettings(), lambda: ByLength(steps=0.5))
+    replies = routed.search(questions, Route.AUTO, 2)
+    assert [reply.route for reply in replies] == ["dense", "steps", "fusion", "steps"]
+    assert replies[1].decision is not None
+    assert replies[1].decision.reason.startswith("plan: ")
+    stepped = routed.search(questions, Route.STEPS, 2)
+    for place in (1, 3):
+        assert replies[place].ranking == stepped[place].ranking
+        assert replies[place].chain == stepped[place].chain != ()
+    assert routed.decide(questions) == [reply.decision for reply in replies]
+
+
 def test_steps_stop_when_time_is_up(arms: FakeArms, monkeypatch: pytest.MonkeyPatch) -> None:
     _planned(monkeypatch)
     (reply,) = gateway(arms).search(["who that"], Route.STEPS, 2, max_latency_ms=1e-9)

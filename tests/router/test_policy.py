@@ -1,11 +1,22 @@
 import itertools
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import PolicyError
-from router.policy import Budget, Choice, Policy, decide, routes
+from router.policy import (
+    FORCED,
+    SCORE,
+    UNFAMILIAR,
+    Budget,
+    Choice,
+    Policy,
+    decide,
+    may_take_steps,
+    routes,
+)
 from router.types import Route, Thresholds
 
 unit = st.floats(0, 1)
@@ -138,3 +149,35 @@ def test_operating_points_have_thresholds_of_their_own() -> None:
         policy.at("slow")
     with pytest.raises(PolicyError, match="has none; `wye train` solves some"):
         Policy(fast).at("fast")
+
+
+@pytest.mark.parametrize(
+    ("route", "reason", "named", "limit", "takes"),
+    [
+        (Route.FUSION, SCORE, 0.5, None, True),
+        (Route.GRAPH, SCORE, 0.0, None, True),
+        (Route.DENSE, SCORE, 0.0, None, False),  # not parsed
+        (Route.FUSION, SCORE, 0.7, None, False),  # the border belongs to what is found
+        (Route.FUSION, SCORE, math.nan, None, False),  # nobody looked
+        (Route.FUSION, UNFAMILIAR, 0.0, None, False),
+        (Route.GRAPH, FORCED, 0.0, None, False),
+        (Route.FUSION, SCORE, 0.0, 50.0, True),
+        (Route.FUSION, SCORE, 0.0, 49.0, False),
+    ],
+)
+def test_steps_are_for_what_is_parsed_and_not_all_found(
+    route: Route, reason: str, named: float, limit: float | None, takes: bool
+) -> None:
+    budget = None if limit is None else Budget(limit, {Route.STEPS: 50.0})
+    found = may_take_steps(Choice(route, reason), named, Thresholds(0.3, 0.7, 0.7), budget)
+    assert found is takes
+
+
+def test_no_steps_where_nobody_knows_how_long_they_take() -> None:
+    choice, unknown = Choice(Route.FUSION, SCORE), Budget(1e6, {})
+    assert not may_take_steps(choice, 0.0, Thresholds(0.3, 0.7, 1.0), unknown)
+
+
+def test_a_threshold_of_steps_that_is_none_is_refused() -> None:
+    with pytest.raises(PolicyError, match="threshold of steps"):
+        Thresholds(0.1, 0.2, 1.5)

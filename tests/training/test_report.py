@@ -65,7 +65,7 @@ def test_a_verdict_is_about_what_is_simpler(report: Report, gained: Interval, sa
 
 def test_a_router_that_always_says_the_same_is_told(report: Report, unjudged: Report) -> None:
     assert report.evaluation is not None
-    shares = {**report.evaluation.shares, "auto": (0.0, 0.0, 1.0)}
+    shares = {**report.evaluation.shares, "auto": (0.0, 0.0, 1.0, 0.0)}
     found = verdict(replace(report, evaluation=replace(report.evaluation, shares=shares)))
     assert found is not None
     assert "It sends every question to graph, for which nobody needs a router." in found.says

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.types import Float32, Float64, Ranking
+from backends.types import Float32, Float64, Int64, Mask, Ranking
 from featurizer.analyser import AnalyserSettings
 from router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
-from router.query_performance import with_corpus
-from router.types import Route
+from router.policy import bands
+from router.query_performance import NAMED, NAMES, with_corpus
+from router.types import Route, Thresholds
 from training.data.feature_cache import cached_features
 from training.data.replay import Replay
 from training.errors import TrainingError
@@ -166,6 +167,32 @@ class EvaluationSet:
             [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in questions]
         )
 
+    @property
+    def planned(self) -> Mask:
+        """(n,) which questions were taken apart."""
+        questions = [one for replay in self.replays for one in replay.questions]
+        return np.array([one.steps is not None for one in questions], np.bool_)
+
+    def apart(self, steps: float) -> Mask:
+        """(n,) which questions go in steps where their score is above the low threshold.
+
+        Args:
+            steps: See `router.types.Thresholds`.
+        """
+        if not steps:
+            return np.zeros(len(self), np.bool_)
+        return self.planned & (self.features[:, NAMES.index(NAMED)] < steps)
+
+    def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
+        """(n,) of the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps.
+
+        Args:
+            scores: (n,) of the router.
+        """
+        found = bands(scores, thresholds)
+        found[(found > 0) & self.apart(thresholds.steps)] = 3
+        return found
+
     def always(self, route: Route, fusion: FusionSettings, measure: str) -> Outcome:
         """What taking one route for every question gives, whatever a router takes.
 
@@ -178,14 +205,23 @@ class EvaluationSet:
         return of_other(quality, self.latency_ms(route))
 
     def median_latency_ms(self, simple: Route) -> dict[Route, float]:
-        """Median milliseconds of the three routes, as replayed one question at a time."""
-        return {
-            route: round(float(np.median(self.latency_ms(route))), 2)
-            for route in (simple, Route.FUSION, Route.GRAPH)
-        }
+        """Median milliseconds of the routes, as replayed one question at a time.
+
+        That of steps is over questions with a plan; without any there is none.
+        """
+        times = {route: self.latency_ms(route) for route in (simple, Route.FUSION, Route.GRAPH)}
+        planned = self.latency_ms(Route.STEPS)[self.planned]
+        if len(planned):
+            times[Route.STEPS] = planned
+        return {route: round(float(np.median(ms)), 2) for route, ms in times.items()}
 
     def outcomes(
-        self, scores: Float64, simple: Route, fusion: FusionSettings, measure: str
+        self,
+        scores: Float64,
+        simple: Route,
+        fusion: FusionSettings,
+        measure: str,
+        steps: float = 0.0,
     ) -> RouteOutcomes:
         """What the three routes are worth, so that thresholds can be solved.
 
@@ -194,6 +230,8 @@ class EvaluationSet:
             simple: What the simple route is.
             fusion: What fusion does.
             measure: One of `training.evaluation.measures.MEASURES`.
+            steps: See `router.types.Thresholds`; steps stand for fusion and for the graph where
+                they would be taken instead.
         """
         column = MEASURES.index(measure)
         routes = (simple, Route.FUSION, Route.GRAPH)
@@ -201,7 +239,13 @@ class EvaluationSet:
             self.measured(self.rankings(route, fusion, scores))[:, column] for route in routes
         ]
         latency = [self.latency_ms(route) for route in routes]
-        return RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
+        found = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
+        apart = self.apart(steps)
+        if apart.any():
+            taken = self.measured(self.rankings(Route.STEPS, fusion))[:, column]
+            found.quality[apart, 1:] = taken[apart, None]
+            found.latency_ms[apart, 1:] = self.latency_ms(Route.STEPS)[apart, None]
+        return found
 
 
 def texts_of(replays: Sequence[Replay]) -> list[str]:

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from backends.types import Float64, Int64, Mask
 from router.fusion import FusionSettings
 from router.policy import Policy, bands, routes
-from router.types import Route, Thresholds
+from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.evaluation.bootstrap import Interval
 from training.evaluation.compare import (
@@ -30,8 +30,8 @@ COLUMNS: tuple[str, ...] = (*MEASURES, ANSWERED)
 """What is measured of every system."""
 PAPER = "paper wRRF"
 DRAWS = 200
-Shares = tuple[float, float, float]
-"""Of the simple, fusion and graph route."""
+Shares = tuple[float, float, float, float]
+"""Of the simple, fusion and graph route, and of steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class SystemOutcomes:
     Attributes:
         values: (n, m) every measure, columns as in `COLUMNS`.
         latency_ms: (n,) of the stages that it runs.
-        shares: Of the routes that it takes; 0 each for steps, which is none of them.
+        shares: Of the routes that it takes.
     """
 
     values: Float64
@@ -67,6 +67,7 @@ class HeldOutOutcomes:
         origins: (n,) replay of each question.
         scores: (n,) of the router.
         labels: (n,) 1, 0, or -1 where the arms agree, by the success that it was trained for.
+        codes: (n,) of the route that auto takes.
     """
 
     systems: Mapping[str, SystemOutcomes]
@@ -74,6 +75,7 @@ class HeldOutOutcomes:
     origins: NDArray[np.str_]
     scores: Float64
     labels: Int64
+    codes: Int64
 
 
 @dataclass(frozen=True)
@@ -122,12 +124,13 @@ def run_systems(
     }
 
     def choices(scores: Float64) -> list[SystemOutcomes]:
-        """The simple route, fusion and the graph, which a router with these scores takes."""
+        """The routes that a router with these scores takes, by their codes."""
         fused = _one_route(questions, Route.FUSION, fusion, scores)
-        return [always[simple], fused, always[Route.GRAPH]]
+        return [always[simple], fused, always[Route.GRAPH], always[Route.STEPS]]
 
     own = choices(router.scores)
-    auto = _mixed(own, bands(router.scores, router.policy.thresholds))
+    taken = questions.codes(router.scores, router.policy.thresholds)
+    auto = _mixed(own, taken)
     quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in own], axis=1)
     paper = replace(fusion, method="rrf", lists=(Route.DENSE, Route.GRAPH), rrf_k=60.0)
     systems = {f"always {route}": one for route, one in always.items()}
@@ -135,16 +138,19 @@ def run_systems(
         unread = questions.latency_ms(route, routed=False)
         systems[f"always {route}"] = replace(one, latency_ms=unread)
     systems[PAPER] = _one_route(questions, Route.FUSION, paper, router.scores)
-    systems[RANDOM] = _random([always[route] for route in routes(simple)], auto.shares, seed)
+    systems[RANDOM] = _random(
+        [always[route] for route in (*routes(simple), Route.STEPS)], auto.shares, seed
+    )
     for name, baseline in baselines.items():
         codes = bands(baseline.scores, baseline.policy.thresholds)
         systems[name] = _mixed(choices(baseline.scores), codes)
     for point, thresholds in router.policy.points.items():
         if thresholds != router.policy.thresholds:
-            systems[f"{AUTO} {point}"] = _mixed(own, bands(router.scores, thresholds))
+            systems[f"{AUTO} {point}"] = _mixed(own, questions.codes(router.scores, thresholds))
     systems[AUTO] = auto
     systems[ORACLE] = _mixed(own, quality.argmax(axis=1))
-    return HeldOutOutcomes(systems, questions.groups, questions.origins, router.scores, labels)
+    groups, origins = questions.groups, questions.origins
+    return HeldOutOutcomes(systems, groups, origins, router.scores, labels, taken)
 
 
 def _one_route(
@@ -153,9 +159,8 @@ def _one_route(
     rankings = questions.rankings(route, fusion, scores)
     answered = questions.answered(rankings, 5)
     values = np.concatenate([questions.measured(rankings), answered[:, None]], axis=1)
-    code = {Route.FUSION: 1, Route.GRAPH: 2}.get(route, 0)
-    taken = _shares(np.full(len(questions), code))
-    shares = (0.0, 0.0, 0.0) if route == Route.STEPS else taken
+    code = {Route.FUSION: 1, Route.GRAPH: 2, Route.STEPS: 3}.get(route, 0)
+    shares = _shares(np.full(len(questions), code))
     return SystemOutcomes(values, questions.latency_ms(route), shares)
 
 
@@ -170,16 +175,16 @@ def _mixed(choices: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
 def _random(choices: Sequence[SystemOutcomes], shares: Shares, seed: int) -> SystemOutcomes:
     """Routes drawn at the router's rates: the mean of many draws of each question's route."""
     count = len(choices[0].values)
-    draws = np.random.default_rng(seed).choice(3, size=(DRAWS, count), p=shares)
-    rates = np.stack([(draws == code).mean(axis=0) for code in range(3)])
+    draws = np.random.default_rng(seed).choice(4, size=(DRAWS, count), p=shares)
+    rates = np.stack([(draws == code).mean(axis=0) for code in range(4)])
     values = sum(rate[:, None] * one.values for rate, one in zip(rates, choices, strict=True))
     latency = sum(rate * one.latency_ms for rate, one in zip(rates, choices, strict=True))
     return SystemOutcomes(np.asarray(values), np.asarray(latency), shares)
 
 
 def _shares(codes: Int64) -> Shares:
-    simple, fused, graph = (np.bincount(codes, minlength=3) / len(codes)).tolist()
-    return simple, fused, graph
+    simple, fused, graph, steps = (np.bincount(codes, minlength=4) / len(codes)).tolist()
+    return simple, fused, graph, steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +218,6 @@ class Summary:
 def summarise(
     outcomes: HeldOutOutcomes,
     rows: Mask | None = None,
-    thresholds: Thresholds | None = None,
     *,
     seed: int = 0,
 ) -> Summary:
@@ -222,7 +226,6 @@ def summarise(
     Args:
         outcomes: Of every system.
         rows: (n,) which questions; None for all.
-        thresholds: Of the router, for its shares on some questions; None to leave these out.
         seed: Of the bootstrap.
 
     Raises:
@@ -238,8 +241,7 @@ def summarise(
     logits = np.log(scores) - np.log1p(-scores)
     both = len(np.unique(labels)) == 2
     shares = {name: one.shares for name, one in systems.items()} if chosen.all() else {}
-    if not shares and thresholds is not None:
-        shares = {AUTO: _shares(bands(outcomes.scores[chosen], thresholds))}
+    shares = shares or {AUTO: _shares(outcomes.codes[chosen])}
     return Summary(
         questions=int(chosen.sum()),
         disagreements=len(labels),
@@ -254,11 +256,8 @@ def summarise(
 
 
 def _gap_closed(values: Mapping[str, Float64]) -> dict[str, float]:
-    """Measure -> share of the way that the router goes from the best fixed route to the oracle.
-
-    Steps are none of the routes that it chooses among.
-    """
-    arms = [f"always {route}" for route in (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION)]
+    """Measure -> share of the way that the router goes from the best fixed route to the oracle."""
+    arms = [f"always {route}" for route in (*SIMPLE_ROUTES, Route.GRAPH, Route.FUSION, Route.STEPS)]
     auto, oracle = (values[name].mean(axis=0) for name in (AUTO, ORACLE))
     fixed = np.max([values[name].mean(axis=0) for name in arms], axis=0)
     return {

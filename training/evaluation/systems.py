@@ -76,7 +76,8 @@ def choose_routes(
     """
     # No route can answer a question without a word.
     questions = [question for question in dataset.questions if question.text.strip()]
-    order = routes(policy.simple)
+    stepping = [Route.STEPS] if policy.thresholds.steps else []
+    order = (*routes(policy.simple), *stepping)
     learned = baselines() if {*names} & {*BASELINES} else {}
     found = {}
     for name in names:

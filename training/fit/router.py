@@ -10,9 +10,9 @@ from backends.types import Float64, Int64, Mask
 from featurizer.registry import FEATURE_NAMES
 from router.fusion import FusionSettings
 from router.policy import Policy
-from router.query_performance import STAGE_1
+from router.query_performance import NAMED, STAGE_1
 from router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
-from router.types import Route
+from router.types import Route, Thresholds
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Pool
 from training.data.respell import respell
@@ -29,8 +29,9 @@ from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Trained, train
 from training.judge import JUDGED
 from training.labels import CHOICES
-from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, scores_of
-from training.thresholds.solve import Solution, solve, solve_points, standard_errors
+from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, outcome, scores_of
+from training.thresholds.solve import POINTS, Solution, solve, solve_points, standard_errors
+from training.thresholds.steps import solve_steps
 from training.thresholds.sweep import CUTS
 
 UNFAMILIAR = 0.01
@@ -251,6 +252,28 @@ def fit(
         most=CUTS,
         cautious=choices.elsewhere,
     )
+    scores = scores_of(logits)
+
+    def with_steps(pair: Thresholds, by: float) -> Thresholds:
+        weight = by * choices.goal.steps_weight
+        steps = solve_steps(
+            questions,
+            scores,
+            pair.low,
+            weight,
+            fusion=choices.fusion,
+            measure=choices.quality,
+        )
+        return replace(pair, steps=steps)
+
+    if NAMED in trained.scorer.names:  # without it nobody knows what is left to resolve
+        points = {name: with_steps(pair, POINTS[name]) for name, pair in points.items()}
+        thresholds = with_steps(solutions[route].thresholds, 1.0)
+        outcomes[route] = _outcomes(
+            questions, logits, unseen, route, choices, steps=thresholds.steps
+        )
+        taken = outcome(outcomes[route], thresholds)
+        solutions[route] = replace(solutions[route], thresholds=thresholds, outcome=taken)
     policy = Policy(
         solutions[route].thresholds,
         route,
@@ -266,15 +289,18 @@ def _outcomes(
     unseen: Unseen | None,
     simple: Route,
     choices: Choices,
+    *,
+    steps: float = 0.0,
 ) -> RouteOutcomes:
     """Every question as it is met at home, and once more as it is met elsewhere."""
     fusion, quality = choices.fusion, choices.quality
-    home = questions.outcomes(scores_of(logits), simple, fusion, quality)
+    home = questions.outcomes(scores_of(logits), simple, fusion, quality, steps)
     if unseen is None or not len(unseen.rows):
         return home
     rows = np.zeros(len(questions), np.bool_)
     rows[unseen.rows] = True
-    away = questions.only(rows).outcomes(scores_of(unseen.logits), simple, fusion, quality)
+    scores = scores_of(unseen.logits)
+    away = questions.only(rows).outcomes(scores, simple, fusion, quality, steps)
     return RouteOutcomes(
         np.concatenate([home.scores, away.scores]),
         np.concatenate([home.quality, away.quality]),

@@ -72,16 +72,21 @@ class ThresholdObjective:
             questions take longer.
         max_graph_share: Highest share of questions for which the graph arm runs, if there is a
             bound; it runs for fusion too.
+        steps_weight: Quality given up for a millisecond that steps take longer than fusion; 0 or
+            more. It is a weight of its own, since few questions go in steps.
     """
 
     latency_weight: float = 0.0
     max_mean_ms: float | None = None
     max_p95_ms: float | None = None
     max_graph_share: float | None = None
+    steps_weight: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.latency_weight >= 0:
             raise FitError(f"The weight of latency is {self.latency_weight}; give 0 or more.")
+        if not self.steps_weight >= 0:
+            raise FitError(f"The weight of steps' time is {self.steps_weight}; give 0 or more.")
         if self.max_graph_share is not None and not 0 <= self.max_graph_share <= 1:
             raise FitError(f"A graph share of {self.max_graph_share} is none from 0 to 1.")
 

@@ -133,10 +133,11 @@ class Tuning:
 
     @cached_property
     def outcomes(self) -> RouteOutcomes:
-        """Every question with the outcome of every route."""
+        """Every question with the outcome of every route, and steps where they are taken."""
         scores = scores_of(self.model.scorer.logits(self.evaluation_set.features))
         simple = self.model.policy.simple
-        return self.evaluation_set.outcomes(scores, simple, self.fusion, self.measure)
+        steps = self.model.policy.thresholds.steps
+        return self.evaluation_set.outcomes(scores, simple, self.fusion, self.measure, steps)
 
     @cached_property
     def labels(self) -> Int64:
@@ -172,9 +173,11 @@ class Tuning:
             n: At most so many; questions that lose nothing are left out.
             thresholds: None for the router's own.
         """
-        routes = names(self.model.policy.simple)
+        routes = (*names(self.model.policy.simple), Route.STEPS)
         quality = self.outcomes.quality
-        codes = bands(self.outcomes.scores, thresholds or self.model.policy.thresholds)
+        pair = thresholds or self.model.policy.thresholds
+        codes = bands(self.outcomes.scores, pair)
+        taken = self.evaluation_set.codes(self.outcomes.scores, pair)
         lost = quality.max(axis=1) - quality[np.arange(len(codes)), codes]
         order = np.argsort(-lost, kind="stable")[:n]
         rows = order[lost[order] > 0].tolist()
@@ -185,7 +188,7 @@ class Tuning:
                 text=texts[row],
                 dataset=str(groups[row]),
                 score=float(self.outcomes.scores[row]),
-                route=routes[codes[row]],
+                route=routes[taken[row]],
                 better=routes[int(quality[row].argmax())],
                 lost=float(lost[row]),
                 contributions=decision.contributions,
@@ -285,6 +288,7 @@ def retune(
     own = tuning.model.policy.thresholds
     errors = standard_errors(elsewhere=elsewhere)
     solution = solve(tuning.outcomes, goal, errors=errors, most=CUTS, cautious=elsewhere)
+    solution = replace(solution, thresholds=replace(solution.thresholds, steps=own.steps))
     before = outcome(tuning.outcomes, own)
     stays = keeps(before, goal) and before.objective(goal) >= solution.outcome.objective(goal)
     if stays:
@@ -319,7 +323,12 @@ def retuned_points(
         FitError: No thresholds keep the bounds.
     """
     errors = standard_errors(elsewhere=elsewhere)
-    return solve_points(tuning.outcomes, goal, errors=errors, most=CUTS, cautious=elsewhere)
+    found = solve_points(tuning.outcomes, goal, errors=errors, most=CUTS, cautious=elsewhere)
+    own = tuning.model.policy
+    return {
+        name: replace(pair, steps=own.points.get(name, own.thresholds).steps)
+        for name, pair in found.items()
+    }
 
 
 def show_retuned(console: Console, tuning: Tuning, found: Retuned, *, most: int) -> None:

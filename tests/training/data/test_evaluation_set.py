@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from router.fusion import FusionSettings
-from router.types import Route
+from router.query_performance import NAMED, NAMES
+from router.types import Route, Thresholds
 from tests.training.made import replay_of, replayed
 from training.data.evaluation_set import EvaluationSet
 from training.errors import TrainingError
@@ -95,3 +96,26 @@ def test_steps_are_fusion_where_none_were_taken() -> None:
 def test_features_of_other_questions_do_not_fit(evaluation_set: EvaluationSet) -> None:
     with pytest.raises(TrainingError, match="3 questions and features of 2 do not fit"):
         EvaluationSet(evaluation_set.replays, np.zeros((2, 2)))
+
+
+def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
+    found = {D: "ab", L: "ba", G: "ba"}
+    replay = replay_of(
+        replayed("q1", "c", {**found, Route.STEPS: "c"}),
+        replayed("q2", "c", {**found, Route.STEPS: "c"}),
+        replayed("q3", "c", found),  # has no plan
+        replayed("q4", "c", {**found, Route.STEPS: "c"}),
+    )
+    features = np.zeros((4, len(NAMES)))
+    features[:, NAMES.index(NAMED)] = 0.5, 1.0, 0.0, 0.0
+    asked = EvaluationSet((replay,), features)
+    scores = np.array([0.4, 0.9, 0.9, 0.1])
+    assert asked.apart(0.0).tolist() == [False] * 4
+    assert asked.apart(0.5).tolist() == [False, False, False, True]
+    assert asked.apart(1.0).tolist() == [True, False, False, True]
+    assert asked.codes(scores, Thresholds(0.2, 0.8, 1.0)).tolist() == [3, 2, 2, 0]
+    outcomes = asked.outcomes(scores, D, FUSION, "nDCG@10", 1.0)
+    assert outcomes.quality.tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0], [0, 1, 1]]
+    longer = outcomes.latency_ms - asked.outcomes(scores, D, FUSION, "nDCG@10").latency_ms
+    assert longer[:, 1].tolist() == pytest.approx([30, 0, 0, 30])
+    assert asked.median_latency_ms(D)[Route.STEPS] == pytest.approx(42)

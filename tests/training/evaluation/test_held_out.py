@@ -23,7 +23,6 @@ from training.evaluation.held_out import (
     run_systems,
     summarise,
 )
-from training.fit.router import Fitted
 
 if TYPE_CHECKING:
     pass
@@ -72,9 +71,12 @@ def test_chance_takes_every_route_as_often_as_the_router(evaluation_set: Evaluat
     auto, random = found.systems[AUTO], found.systems[RANDOM]
     codes = bands(SCORES, POLICY.thresholds)
     assert random.shares == auto.shares
-    assert auto.shares == tuple((np.bincount(codes, minlength=3) / 40).tolist())
+    assert auto.shares == tuple((np.bincount(codes, minlength=4) / 40).tolist())
     means = np.stack(
-        [found.systems[f"always {r}"].values.mean(axis=0) for r in (L, Route.FUSION, G)]
+        [
+            found.systems[f"always {r}"].values.mean(axis=0)
+            for r in (L, Route.FUSION, G, Route.STEPS)
+        ]
     )
     np.testing.assert_allclose(random.values.mean(axis=0), auto.shares @ means, atol=0.02)
 
@@ -88,8 +90,8 @@ def test_the_router_is_worth_what_its_routes_are(evaluation_set: EvaluationSet) 
         assert auto.values[row].tolist() == one.values[row].tolist()
         # Always lexical reads no question, and is faster; the router has to.
         assert auto.latency_ms[row] == evaluation_set.latency_ms(route)[row]
-    assert [*found.systems["always dense"].shares] == [1, 0, 0]
-    assert [*found.systems["always steps"].shares] == [0, 0, 0]
+    assert [*found.systems["always dense"].shares] == [1, 0, 0, 0]
+    assert [*found.systems["always steps"].shares] == [0, 0, 0, 1]
 
 
 def test_the_gap_is_that_between_the_best_fixed_route_and_the_oracle(
@@ -97,7 +99,7 @@ def test_the_gap_is_that_between_the_best_fixed_route_and_the_oracle(
 ) -> None:
     found = outcomes_of(evaluation_set)
     mean = {name: one.values[:, QUALITY].mean() for name, one in found.systems.items()}
-    routes = ("dense", "lexical", "hybrid", "graph", "fusion")
+    routes = ("dense", "lexical", "hybrid", "graph", "fusion", "steps")
     best = max((f"always {route}" for route in routes), key=lambda name: mean[name])
     fixed = mean[best]
     assert summarise(found).gap_closed["nDCG@10"] == pytest.approx(
@@ -140,14 +142,10 @@ def test_a_summary_has_every_system_measure_and_question(
             assert behind == pytest.approx((auto - own).tolist())
 
 
-def test_shares_of_some_questions_need_thresholds(
-    held_out: HeldOutEvaluation, fitted: Fitted
-) -> None:
+def test_shares_of_some_questions_are_the_routers_alone(held_out: HeldOutEvaluation) -> None:
     outcomes = held_out.outcomes
     assert summarise(outcomes).shares[AUTO] == outcomes.systems[AUTO].shares
-    rows = outcomes.groups == "other"
-    assert summarise(outcomes, rows).shares == {}
-    shares = summarise(outcomes, rows, fitted.policy.thresholds).shares
+    shares = summarise(outcomes, outcomes.groups == "other").shares
     assert list(shares) == [AUTO]
     assert math.fsum(shares[AUTO]) == pytest.approx(1)
 

@@ -1,0 +1,64 @@
+"""The threshold of steps against a search that asks every question by itself."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.fusion import FusionSettings
+from router.query_performance import NAMED, NAMES
+from router.types import Route
+from tests.training.made import replay_of, replayed
+from training.data.evaluation_set import EvaluationSet
+from training.thresholds.steps import PLACES, solve_steps
+
+D, L, G, S = Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.STEPS
+WORSE, SAME, BETTER = (
+    {D: "c", L: "c", G: "c", S: "ab"},
+    {D: "ab"},
+    {D: "ab", L: "a", G: "b", S: "c"},
+)
+
+
+def asked(found: Sequence[tuple[dict[Route, str], float]]) -> EvaluationSet:
+    """Questions from what each arm found and how many of their names are found; `c` is gold."""
+    features = np.zeros((len(found), len(NAMES)))
+    features[:, NAMES.index(NAMED)] = [named for _, named in found]
+    questions = [replayed(f"q{place}", "c", one) for place, (one, _) in enumerate(found)]
+    return EvaluationSet((replay_of(*questions),), features)
+
+
+def solved(found: EvaluationSet, weight: float, low: float = 0.2, score: float = 0.5) -> float:
+    scores = np.full(len(found), score)
+    return solve_steps(found, scores, low, weight, fusion=FusionSettings(), measure="nDCG@10")
+
+
+def test_what_gains_is_taken_and_what_loses_is_not() -> None:
+    found = asked([(BETTER, 0.3), (WORSE, 0.6), (SAME, 0.0)])
+    assert solved(found, 0.0) == 0.4
+    assert solved(found, 1.0) == 0.0  # a question is not worth 30
+    assert solved(found, 0.0, score=0.2) == 0.0  # below the low threshold nothing is parsed
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([WORSE, SAME, BETTER]), st.sampled_from([0.0, 0.3, 0.5, 0.9])),
+        min_size=1,
+        max_size=6,
+    ),
+    st.sampled_from([0.0, 0.01, 0.02]),
+)
+def test_no_other_place_is_worth_more(
+    questions: list[tuple[dict[Route, str], float]], weight: float
+) -> None:
+    gain = {id(WORSE): -1.0, id(SAME): 0.0, id(BETTER): 1.0}
+
+    def worth(place: float) -> float:
+        return sum(
+            gain[id(one)] - 30 * weight for one, named in questions if S in one and named < place
+        )
+
+    found = solved(asked(questions), weight)
+    assert worth(found) == pytest.approx(max(map(worth, PLACES)))
