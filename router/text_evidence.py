@@ -113,6 +113,10 @@ _NAMES = {
 TEXT_MEANINGS: Mapping[str, str] = {**_LISTS, **_WORDS, **_QUESTION, **_NAMES}
 """Of each signal, in order."""
 TEXT_SIGNALS = tuple(TEXT_MEANINGS)
+LIST_SIGNALS = frozenset(_LISTS)
+"""Those that are about the lists of the text arms."""
+WORD_SIGNALS = frozenset(_WORDS)
+"""Those that are about the question's words in the first passages."""
 NAME_SIGNALS = frozenset(_NAMES)
 """Those that are about names."""
 QUESTION_SIGNALS = frozenset(_QUESTION)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from router.query_performance import CHEAP_SIGNALS
 from training.evaluation.compare import AUTO, QUALITY
 from training.markdown import code, fill, gain_spread, percent, share, spread, table
-from training.report import CROSSFIT, Report, gap
+from training.report import CROSSFIT, Report, gap, probes_markdown
 
 MEASURED = (QUALITY, "R@5", "Success@1")
 
@@ -51,6 +51,7 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
         steps=_steps(report.policy.thresholds.steps),
         evaluation=_evaluation(report),
         calibration=share(report.calibration[CROSSFIT].ece_mass),
+        probes=probes_markdown(report.probes),
         command=code(report.command),
         data=_data(report, provenance),
         transfer=_transfer(report),

@@ -1,7 +1,7 @@
 """The report of a training run: all its numbers, as Markdown with plots, as one page, as JSON."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from backends.files import plain
 from backends.types import Float64, Int64
 from router.explain import Explainer
 from router.policy import Policy, routes
+from router.query_performance import NAMES
 from router.scorer import Scorer, to_scores
 from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
@@ -27,6 +28,7 @@ from training.evaluation.held_out import HeldOutEvaluation, Summary, parts, summ
 from training.evaluation.measures import write_json
 from training.fit.calibration import Reliability, reliability
 from training.fit.crossfit import ScorerComparison
+from training.fit.probes import Probe, ablation, learning_curve, probe
 from training.fit.recipe import RouterRecipe
 from training.fit.router import Choices, Fitted
 from training.fit.trainer import Selection
@@ -113,6 +115,9 @@ class Report:
         evaluation: On the test splits; None where there are none.
         parts: The same by replay, and by dataset within it.
         transfer: Dataset -> the same, with a router that learned from the others.
+        probes: How well scorers do that learned otherwise, each on questions that it has not seen:
+            as this one did, without the dataset of each question, without some columns, and from
+            fewer questions.
         untried: Dataset -> why the others teach nothing that could be tried on it.
         near_duplicates: Test questions that a training question nearly repeats.
     """
@@ -141,6 +146,7 @@ class Report:
     evaluation: Summary | None = None
     parts: Mapping[str, Summary] = field(default_factory=dict)
     transfer: Mapping[str, Summary] = field(default_factory=dict)
+    probes: tuple[Probe, ...] = ()
     untried: Mapping[str, str] = field(default_factory=dict)
     near_duplicates: int = 0
 
@@ -196,6 +202,7 @@ def make_report(
         | {str(Route.STEPS): questions.always(Route.STEPS, choices.fusion, choices.quality)},
         front=front(outcomes, choices.goal),
         stages_ms=stage_latency(questions),
+        probes=tuple(_probed(fitted, logits, labels)),
     )
     if held_out is None:
         return report
@@ -214,6 +221,17 @@ def make_report(
         untried=held_out.untried,
         near_duplicates=len(held_out.duplicates),
     )
+
+
+def _probed(fitted: Fitted, logits: Float64, labels: Int64) -> Iterator[Probe]:
+    pool, recipe = fitted.pool, fitted.trained.recipe
+    yield probe("as it is", labels, logits, pool.groups)
+    if fitted.unseen is not None:
+        away = np.full(len(labels), np.nan)
+        away[fitted.unseen.rows] = fitted.unseen.logits
+        yield probe("without the question's dataset", labels, away, pool.groups)
+    yield from ablation(pool, NAMES, recipe, seed=fitted.choices.seed)
+    yield from learning_curve(pool, NAMES, recipe, seed=fitted.choices.seed)
 
 
 def count_questions(questions: EvaluationSet, labels: Int64) -> tuple[QuestionCounts, ...]:
@@ -338,6 +356,7 @@ def as_markdown(report: Report) -> str:
             ("stage", *_MS),
             [(n, *(f"{value:.2f}" for value in times)) for n, times in report.stages_ms.items()],
         ),
+        probes=probes_markdown(report.probes),
         transfer=_transfer(report),
         command=code(report.command),
         versions=table(("part", "version"), list(report.versions.items()), words=2),
@@ -454,6 +473,22 @@ def _front(found: Front, quality: str) -> str:
         shares = map(share, (found.quality[at], pair.low, pair.high))
         rows.append((milliseconds(found.mean_ms[at]), *shares))
     return table(("mean ms", quality, "low", "high"), rows)
+
+
+def probes_markdown(found: Sequence[Probe]) -> str:
+    """A row for each probe, a column for each dataset."""
+    datasets = list(dict.fromkeys(name for one in found for name in one.within))
+    return table(
+        ("AUC of a scorer", "all", "mean within", *datasets),
+        [
+            (
+                one.name,
+                *map(share, (one.auc, one.mean_within)),
+                *(share(one.within[name]) if name in one.within else "-" for name in datasets),
+            )
+            for one in found
+        ],
+    )
 
 
 def _evaluation(report: Report) -> str:

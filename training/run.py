@@ -16,7 +16,8 @@ from featurizer.constituency.parser import open_syntax_parser
 from featurizer.stopwatch import Stopwatch
 from router.model_files import TrainedRouter, save_router
 from router.policy import Policy, bands
-from router.query_performance import NAMES, schema_id, stages
+from router.query_performance import NAMES, STAGE_1, schema_id, stages
+from router.scorer import columns_of
 from router.settings import Settings
 from router.types import Route
 from training.card import card
@@ -206,6 +207,7 @@ class TrainingRun:
             policy,
             fusion=self._choices.fusion,
             quality=self._choices.quality,
+            columns=columns_of(STAGE_1, NAMES),
         )
         return {name: bands(one.scores, one.policy.thresholds) for name, one in found.items()}
 
@@ -269,6 +271,7 @@ class TrainingRun:
                 fitted.policy,
                 fusion=choices.fusion,
                 quality=choices.quality,
+                columns=fitted.scorer.columns,
                 goal=choices.goal,
             ),
             seed=choices.seed,

@@ -157,6 +157,9 @@ class Fitted:
         logits: (n,) of the questions, cross-fitted.
         policy: Simple route, thresholds and latencies.
         solutions: Thresholds by simple route.
+        pool: The questions as the scorer learned from them.
+        unseen: The same scored by routers that have not seen their dataset; None if none were
+            fitted.
         outcomes: By simple route, of the questions with cross-fitted scores; where the thresholds
             have to hold elsewhere, followed by those that routers scored which have not seen their
             dataset.
@@ -170,6 +173,8 @@ class Fitted:
     policy: Policy
     solutions: dict[Route, Solution]
     outcomes: dict[Route, RouteOutcomes]
+    pool: Pool
+    unseen: Unseen | None = None
 
     @property
     def scorer(self) -> Scorer:
@@ -280,7 +285,18 @@ def fit(
         questions.median_latency_ms(route),
         points=points,
     )
-    return Fitted(choices, training, trained, comparison, logits, policy, solutions, outcomes)
+    return Fitted(
+        choices,
+        training,
+        trained,
+        comparison,
+        logits,
+        policy,
+        solutions,
+        outcomes,
+        pool,
+        unseen,
+    )
 
 
 def _outcomes(

@@ -136,7 +136,7 @@ class LogReplay:
             raise LogError(
                 f"'{text}' are no thresholds; give a file, or two numbers such as 0.3,0.8."
             ) from None
-        return replace(self.now, thresholds=Thresholds(low, high))
+        return replace(self.now, thresholds=Thresholds(low, high, self.now.thresholds.steps))
 
     def notes(self) -> dict[str, Any]:
         """Where thresholds come from, for their file; no question is in it."""
@@ -185,7 +185,11 @@ def decide_again(requests: Requests, policy: Policy) -> Codes:
         PolicyError: A request has a budget, and the policy knows no latencies.
     """
     order = np.array([ROUTES.index(route) for route in routes(policy.simple)], np.int8)
-    codes = order[bands(requests.scores, policy.thresholds)]
+    places = bands(requests.scores, policy.thresholds)
+    codes = order[places]
+    if policy.thresholds.steps:  # whether others have a plan, no log says
+        steps = ROUTES.index(Route.STEPS)
+        codes[(places > 0) & (requests.routes == steps)] = steps
     for row in np.flatnonzero(~np.isnan(requests.budgets)).tolist():
         budget = Budget(float(requests.budgets[row]), policy.latency_ms)
         score = float(requests.scores[row])
@@ -273,7 +277,7 @@ def within_bounds(requests: Requests, now: Policy, goal: ThresholdObjective) -> 
     found = solve(outcomes, goal, errors=0, most=CUTS, cautious=True).thresholds
     # Cuts lie between some of the scores; where a threshold need not move, it does not.
     tried = [
-        replace(now, thresholds=Thresholds(low, high))
+        replace(now, thresholds=Thresholds(low, high, now.thresholds.steps))
         for low, high in (
             (now.thresholds.low, found.high),
             (found.low, now.thresholds.high),

@@ -27,7 +27,7 @@ def questions(
     words = ["what is the height of number", "who is the director of film"]
     texts = [f"{words[label]} {generator.integers(1000)}" for label in labels.tolist()]
     vectors = generator.normal(size=(count, 8)) + 2 * labels[:, None] * np.eye(8)[0]
-    return BaselineQuestions(texts, vectors.astype(np.float32)), labels
+    return BaselineQuestions(texts, vectors.astype(np.float32), vectors), labels
 
 
 @pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES.keys())
@@ -81,9 +81,15 @@ def test_a_rival_is_scored_by_one_that_has_not_seen_a_question(
     monkeypatch.setattr("training.fit.baselines.BASELINES", {"by heart": remembering})
     labels = np.where(np.arange(40) % 5 == 0, -1, np.arange(40) % 2)
     asked = known.only(np.arange(40) < 6)
-    found = fit_baselines(known, labels, asked, POLICY, fusion=FusionSettings(), quality="nDCG@10")[
-        "by heart"
-    ]
+    found = fit_baselines(
+        known,
+        labels,
+        asked,
+        POLICY,
+        fusion=FusionSettings(),
+        quality="nDCG@10",
+        columns=np.arange(1),
+    )["by heart"]
     *folds, last = seen
     assert len(folds) == 5
     assert all(not learned & held for learned, held in folds)

@@ -112,13 +112,13 @@ def test_feedback_stands_for_judgements(tune: Wye, tmp_path: Path, log: Path) ->
 
     policy = read_policy(out)
     assert 0.05 < policy.thresholds.low <= policy.thresholds.high < 0.27
-    assert {*policy.latency_ms} == {Route.LEXICAL, Route.FUSION, Route.GRAPH}
+    assert {*policy.latency_ms} == {Route.LEXICAL, Route.FUSION, Route.GRAPH, Route.STEPS}
     text = out.read_text(encoding="utf-8")
     notes = json.loads(text)["notes"]
     assert notes["from"].startswith("feedback in a request log: partial")
     assert notes["log"]["questions with marked passages"] == n
     assert notes["questions"] == n
-    assert notes["instead_of"] == {"low": 0.4, "high": 0.6}
+    assert notes["instead_of"] == {"low": 0.4, "high": 0.6, "steps": 0.0}
     assert notes["replays"] == ["log-default, dev"]
     assert notes["interval of the change in quality"][0] > 0
     assert "Where did" not in text

@@ -314,7 +314,7 @@ def test_a_thresholds_file_says_what_log_it_comes_from_and_no_question(
         "index versions": [3, 3],
     }
     assert notes["requests that change route"] == 2
-    assert notes["instead_of"] == {"low": 0.5, "high": 0.6}
+    assert notes["instead_of"] == {"low": 0.5, "high": 0.6, "steps": 0.0}
     assert notes["max_graph_share"] == 0.3
     assert notes["expected mean_ms"] == pytest.approx(0.7 * 10 + 0.3 * 30)
     assert "question 1?" not in path.read_text(encoding="utf-8")

@@ -1,0 +1,103 @@
+"""A scorer for one's own questions that starts from another one: corrected as far as they say.
+
+Some fifty judged questions teach next to nothing from nothing. A scorer that learned from thousands
+knows most of what there is to know; what it misses here is a correction of its logit,
+
+    logit = logit of the other + w · x + c,
+
+with x its z-scores and a penalty on (w, c) that only many questions overcome. How strong it is,
+cross-validation says; where no correction is surely better than none, none is made.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from backends.types import Float64, Int64, Mask
+from router.scorer import Linear, Scorer
+from training.data.examples import Pool
+from training.errors import FitError
+from training.fit.calibration import losses
+from training.fit.crossfit import divide
+
+STRENGTHS = (1000.0, 300.0, 100.0, 30.0)
+"""Penalties on the correction, from the strongest; beyond them is none."""
+LEAST = 30
+"""Fewer labelled questions than this correct nothing."""
+_FOLDS = 5
+
+
+def correct(prior: Scorer, pool: Pool, rows: Mask, *, seed: int = 0) -> Scorer:
+    """The scorer with a correction, or as it was where nothing better is known.
+
+    Of penalties within one standard error of the best, the strongest counts, no correction among
+    them.
+
+    Args:
+        prior: Trained on other questions.
+        pool: One's own questions.
+        rows: (n,) which of them to learn from; those without a label are passed over.
+        seed: Of the folds.
+    """
+    known = rows & (pool.labels >= 0)
+    if known.sum() < LEAST or len(np.unique(pool.labels[known])) < 2:
+        return prior
+    inputs, logits = prior.inputs(pool.features[known]), prior.logits(pool.features[known])
+    labels = pool.labels[known]
+    fold = divide(pool, _FOLDS, seed)[known]
+    tried = [losses(logits, labels)]
+    for strength in STRENGTHS:
+        held_out = np.empty(len(labels))
+        for held in range(_FOLDS):
+            learn, asked = fold != held, fold == held
+            weights = _fit(inputs[learn], logits[learn], labels[learn], strength)
+            held_out[asked] = logits[asked] + _added(inputs[asked], weights)
+        tried.append(losses(held_out, labels))
+    best = tried[int(np.argmin([one.mean() for one in tried]))]
+    strengths = (math.inf, *STRENGTHS)
+    strength = next(
+        own
+        for own, one in zip(strengths, tried, strict=True)
+        if (one - best).mean() <= (one - best).std(ddof=1) / math.sqrt(len(best))
+    )
+    if strength == math.inf:
+        return prior
+    return _with(prior, _fit(inputs, logits, labels, strength))
+
+
+def _fit(inputs: Float64, offsets: Float64, labels: Int64, strength: float) -> Float64:
+    """(d + 1,) w and c: regularised logistic regression beside offsets."""
+
+    def loss(weights: Float64) -> tuple[float, Float64]:
+        logits = offsets + _added(inputs, weights)
+        error = expit(logits) - labels
+        value = np.logaddexp(0, logits).sum() - (labels * logits).sum()
+        slope = np.append(error @ inputs, error.sum()) + strength * weights
+        return float(value + strength / 2 * weights @ weights), slope
+
+    found = minimize(loss, np.zeros(inputs.shape[1] + 1), jac=True, method="L-BFGS-B")
+    if not found.success:
+        raise FitError(f"The correction of the router's logit is not found: {found.message}.")
+    weights: Float64 = found.x
+    return weights
+
+
+def _added(inputs: Float64, weights: Float64) -> Float64:
+    result: Float64 = inputs @ weights[:-1] + weights[-1]
+    return result
+
+
+def _with(prior: Scorer, weights: Float64) -> Scorer:
+    """The mean over members is divided by the temperature, and so the other way round."""
+    count = len(prior.members)
+    scale = prior.temperature * count
+    line = Linear({"head.weight": scale * weights[None, :-1], "head.bias": np.zeros(1)})
+    return replace(
+        prior,
+        members=(*prior.members, line),
+        temperature=scale / (count + 1),
+        bias=prior.bias + float(weights[-1]),
+    )

@@ -1,0 +1,119 @@
+"""What a scorer owes to what: columns left out or alone, fewer questions, one dataset at a time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from backends.types import Float64, Int64, Mask
+from featurizer.registry import FEATURE_NAMES
+from router.query_performance import DENSE_SIGNALS, SEED_SIGNALS
+from router.text_evidence import LIST_SIGNALS, NAME_SIGNALS, QUESTION_SIGNALS, WORD_SIGNALS
+from training.data.examples import Pool
+from training.errors import FitError
+from training.fit.crossfit import crossfit, divide
+from training.fit.recipe import RouterRecipe
+from training.fit.trainer import train
+
+GROUPS: Mapping[str, frozenset[str]] = {
+    "lists": LIST_SIGNALS | {*DENSE_SIGNALS},
+    "words": WORD_SIGNALS,
+    "names": NAME_SIGNALS,
+    "the question's own words": QUESTION_SIGNALS,
+    "seeds": frozenset(SEED_SIGNALS),
+    "syntax": frozenset(FEATURE_NAMES),
+}
+"""Columns by what they are about."""
+SIZES = (50, 100, 200, 400, 800, 1600)
+"""Questions to learn from, of the learning curve."""
+_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How well a scorer that learned otherwise tells questions apart that it has not seen.
+
+    Attributes:
+        name: What is different.
+        auc: Over all labelled questions.
+        within: Dataset -> the same; without those on which one label stands alone.
+    """
+
+    name: str
+    auc: float
+    within: Mapping[str, float]
+
+    @property
+    def mean_within(self) -> float:
+        """Mean over datasets, which telling datasets apart adds nothing to; NaN without any."""
+        return float(np.mean([*self.within.values()])) if self.within else float("nan")
+
+
+def probe(name: str, labels: Int64, logits: Float64, groups: NDArray[np.str_]) -> Probe:
+    """Areas under the ROC curve of some logits, (n,); NaN are left out, as are labels of -1."""
+    known = (labels >= 0) & ~np.isnan(logits)
+    parts = {group: known & (groups == group) for group in np.unique(groups[known]).tolist()}
+    within = {group: _auc(labels, logits, rows) for group, rows in parts.items()}
+    mixed = {group: auc for group, auc in within.items() if not np.isnan(auc)}
+    return Probe(name, _auc(labels, logits, known), mixed)
+
+
+def _auc(labels: Int64, logits: Float64, rows: Mask) -> float:
+    both = len(np.unique(labels[rows])) == 2
+    return float(roc_auc_score(labels[rows], logits[rows])) if both else float("nan")
+
+
+def ablation(
+    pool: Pool, names: Sequence[str], recipe: RouterRecipe, *, seed: int = 0
+) -> Iterator[Probe]:
+    """Cross-fitted scorers without a group of columns, and with syntax alone or beside the rest.
+
+    Args:
+        pool: Questions of train and dev.
+        names: Of the columns.
+        recipe: Of the scorer that is probed.
+    """
+    own = frozenset(names if recipe.among is None else recipe.among)
+    syntax = GROUPS["syntax"] & frozenset(names)
+    tried = {f"without {name}": own - group for name, group in GROUPS.items() if group & own}
+    tried |= {"with syntax too": own | syntax, "syntax alone": syntax}
+    for name, among in tried.items():
+        if not among or among == own:
+            continue
+        other = replace(recipe, among=tuple(one for one in names if one in among))
+        try:
+            logits = crossfit(pool, names, other, seed=seed)
+        except FitError:  # nothing in these columns varies
+            continue
+        yield probe(name, pool.labels, logits, pool.groups)
+
+
+def learning_curve(
+    pool: Pool, names: Sequence[str], recipe: RouterRecipe, *, seed: int = 0
+) -> Iterator[Probe]:
+    """Scorers that learned from the first so many questions, in an order drawn once.
+
+    All are asked the same questions, a fifth of them. Sizes from which nothing can be learned, for
+    want of a label, are left out.
+
+    Args:
+        pool: Questions of train and dev.
+        names: Of the columns.
+        recipe: Of the scorer that is probed.
+    """
+    fold = divide(pool, _FOLDS, seed)
+    held = fold == 0
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(~held))
+    for size in (*(size for size in SIZES if size < len(order)), len(order)):
+        rows = np.zeros(len(held), np.bool_)
+        rows[order[:size]] = True
+        dev = rows & (fold == 1)
+        try:
+            found = train(pool.examples(rows & ~dev), pool.examples(dev), names, recipe).scorer
+        except FitError:
+            continue
+        logits = np.full(len(held), np.nan)
+        logits[held] = found.logits(pool.features[held])
+        yield probe(f"{size} questions", pool.labels, logits, pool.groups)
