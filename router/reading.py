@@ -33,13 +33,19 @@ class QuestionReading:
     """
 
     def __init__(
-        self, questions: Sequence[str], analyser: Callable[[], Analyser], *, states: bool = False
+        self,
+        questions: Sequence[str],
+        analyser: Callable[[], Analyser],
+        *,
+        states: bool = False,
+        clock: Callable[[], float] = perf_counter,
     ) -> None:
         """Read nothing yet.
 
         Args:
             analyser: Not asked for where words are enough.
             states: Whether the states of tokens are kept, which vectors of phrases are made of.
+            clock: Seconds that stages are measured in.
         """
         nothing = np.zeros(0, np.float32)
         self.questions = questions
@@ -47,6 +53,7 @@ class QuestionReading:
         self.seconds: list[dict[str, float]] = [{} for _ in questions]
         self.encoded: list[EncodedText] = []
         self._states = states
+        self._clock = clock
         self._analyser = analyser
         self._parses: dict[int, Parse] = {}
         self._mentioned: set[int] = set()
@@ -181,9 +188,9 @@ class QuestionReading:
     @contextmanager
     def stage(self, name: str, places: Sequence[int]) -> Iterator[None]:
         """Count the time of what runs inside, shared equally by these questions."""
-        start = perf_counter()
+        start = self._clock()
         yield
-        share = (perf_counter() - start) / max(len(places), 1)
+        share = (self._clock() - start) / max(len(places), 1)
         for place in places:
             own = self.seconds[place]
             own[name] = own.get(name, 0.0) + share

@@ -179,7 +179,7 @@ class TimedArmResults:
 
     Attributes:
         results: Of every arm.
-        seconds: Wall time by stage.
+        seconds: Processor time by stage.
         steps: Of the route of steps, where there was something to take apart; elsewhere it gives
             what fusion does.
     """

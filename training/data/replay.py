@@ -60,7 +60,7 @@ class Replayed:
         gold: Passage id -> relevance; above 0 is relevant.
         answered: Arm -> (hits,) whether the passage at each rank contains an answer; of steps too,
             where they are.
-        seconds: Wall time by stage (parsing, encoding, each arm, trees, steps).
+        seconds: Processor time by stage (parsing, encoding, each arm, trees, steps).
         steps: What the route of steps gives; None where there was nothing to take apart, so that
             it gives what fusion does.
     """
@@ -154,7 +154,7 @@ class TrainingReplay(Replay):
             )
 
 
-SCHEMA = "3"
+SCHEMA = "4"
 """Grows whenever a column, or what one means, changes."""
 _META = b"wye.replay"
 

@@ -59,7 +59,7 @@ class RouterRecipe:
     criterion: str = "nll"
     strengths: tuple[float, ...] = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
     l1_ratio: float = 0.5
-    trees: int = 200
+    trees: int = 100
     leaves: int = 128
     leaf: int = 5
     tried: float = 0.3
