@@ -203,6 +203,14 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 "graph alone succeeds.",
             ),
         ] = False,
+        start_from: Annotated[
+            str,
+            typer.Option(
+                help="A router to start from, such as router-en/v1: its scorer is corrected as far "
+                "as the questions say, its thresholds are kept. For few questions, from 50 on.",
+                show_default=False,
+            ),
+        ] = "",
         simple: Annotated[
             str | None,
             typer.Option(
@@ -242,7 +250,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from training.judge import JudgeSettings
         from training.markdown import show
         from training.report import overall_markdown, verdict
-        from training.run import TrainingRun
+        from training.run import TrainingRun, open_start
         from training.thresholds.outcomes import ThresholdObjective
 
         settings = load_settings(index=index)
@@ -266,7 +274,8 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         judge = None
         if judge_url:
             judge = JudgeSettings(judge_url, judge_model, os.environ.get("JUDGE_API_KEY", ""))
-        run = TrainingRun(settings, sources, choices, cache, progress, judge=judge)
+        start = open_start(settings, start_from) if start_from else None
+        run = TrainingRun(settings, sources, choices, cache, progress, judge=judge, start=start)
         fitted = run.learn(lambda text: typer.echo(text, err=True))
         for warning in fitted.training.warnings:
             typer.echo(f"Warning: {warning}", err=True)

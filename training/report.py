@@ -230,6 +230,8 @@ def _probed(fitted: Fitted, logits: Float64, labels: Int64) -> Iterator[Probe]:
         away = np.full(len(labels), np.nan)
         away[fitted.unseen.rows] = fitted.unseen.logits
         yield probe("without the question's dataset", labels, away, pool.groups)
+    if fitted.choices.start:  # from nothing, few questions teach nothing that these would tell of
+        return
     yield from ablation(pool, NAMES, recipe, seed=fitted.choices.seed)
     yield from learning_curve(pool, NAMES, recipe, seed=fitted.choices.seed)
 
@@ -333,6 +335,7 @@ def as_markdown(report: Report) -> str:
         ),
         aim=_aim(choices),
         steps=_steps(policy.thresholds),
+        started=_started(choices),
         plateau=percent(report.solutions[policy.simple].plateau),
         errors=f"{choices.errors:g} standard error{'s' if choices.errors > 1 else ''}",
         taken=_CAUTIOUS if choices.elsewhere else "the middle of these",
@@ -449,6 +452,15 @@ def _thresholds(report: Report) -> str:
         rows.append(row(f"{route}, best pair", found.best, found.best_outcome))
     header = ("simple route", "low", "high", report.choices.quality, "mean ms", "p95 ms")
     return table((*header, "simple", "fusion", "graph"), rows)
+
+
+def _started(choices: Choices) -> str:
+    if not choices.start:
+        return ""
+    return (
+        f"It starts from {escape(choices.start)}, whose scorer it corrects as far as these "
+        "questions say, and whose thresholds it keeps. What is told of thresholds is of those."
+    )
 
 
 def _steps(pair: Thresholds) -> str:

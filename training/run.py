@@ -14,7 +14,8 @@ from backends.progress import Progress
 from backends.types import Int64, Mask
 from featurizer.constituency.parser import open_syntax_parser
 from featurizer.stopwatch import Stopwatch
-from router.model_files import TrainedRouter, save_router
+from router.model import RoutingModel
+from router.model_files import TrainedRouter, load_router, save_router
 from router.policy import Policy, bands
 from router.query_performance import NAMES, STAGE_1, schema_id, stages
 from router.scorer import columns_of
@@ -34,7 +35,7 @@ from training.evaluation.held_out import (
     run_systems,
 )
 from training.fit.baselines import fit_baselines
-from training.fit.router import Choices, Fitted, TrainingSet, fit
+from training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from
 from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
 from training.labels import (
     ENOUGH,
@@ -64,6 +65,7 @@ class TrainingRun:
         progress: Callable[[], Progress],
         *,
         judge: JudgeSettings | None = None,
+        start: RoutingModel | None = None,
     ) -> None:
         """Nothing is read yet.
 
@@ -74,6 +76,7 @@ class TrainingRun:
             cache: Folder of replays and features, which later runs use again.
             progress: Makes what long work is shown with.
             judge: Who reads, where success is "judge".
+            start: Router to start from, for few questions; None to start from nothing.
 
         Raises:
             FitError: Success is to be judged, and there is no judge.
@@ -88,6 +91,9 @@ class TrainingRun:
         self._cache = cache
         self._progress = progress
         self._replays = Replays(settings, cache / "replays", progress)
+        self._start = start
+        if start is not None:
+            self._simple = start.policy.simple
         self._reader: LlmJudge | None = None
         if choices.success == JUDGED:
             if judge is None:
@@ -122,6 +128,8 @@ class TrainingRun:
         )
         training = self._training_set(say)
         with self.clock.stage("training"):
+            if self._start is not None:
+                return fit_from(self._start, training, self._choices)
             try:
                 return fit(training, NAMES, self._choices, self._progress())
             except FitError as error:  # what is doubtful about the questions may be the reason
@@ -286,7 +294,7 @@ class TrainingRun:
         datasets = sorted(set(questions.groups.tolist()))
         found: dict[str, HeldOutOutcomes] = {}
         untried: dict[str, str] = {}
-        for dataset in datasets if len(datasets) > 1 else []:
+        for dataset in datasets if len(datasets) > 1 and self._start is None else []:
             others = [name for name in datasets if name != dataset]
             rows = np.isin(training.questions.groups, others)
             if not rows.any():
@@ -307,6 +315,19 @@ class TrainingRun:
             for route in (self._simple, Route.GRAPH)
         )
         return simple, graph
+
+
+def open_start(settings: Settings, name: str) -> RoutingModel:
+    """The router that another one is to start from.
+
+    Args:
+        name: "name/version", or a version's folder.
+
+    Raises:
+        ModelFileError: There is none, or it was trained on other features.
+    """
+    folder = replace(settings.router, model=name).folder()
+    return load_router(folder, schema_id=schema_of(settings), names=NAMES)
 
 
 def schema_of(settings: Settings) -> str:

@@ -24,8 +24,8 @@ LatencyOption = Annotated[
     float | None,
     typer.Option(help="Highest mean latency, in milliseconds.", show_default=False),
 ]
-LATENCY_WEIGHT = 0.003
-STEPS_WEIGHT = 0.0002
+LATENCY_WEIGHT = 0.006
+STEPS_WEIGHT = 0.0009
 WeightOption = Annotated[
     float,
     typer.Option(

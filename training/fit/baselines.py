@@ -118,8 +118,7 @@ def boosting(questions: BaselineQuestions, labels: Int64) -> Scores:
     _require_both(labels)
     model = HistGradientBoostingClassifier(
         max_iter=60,
-        max_leaf_nodes=8,
-        min_samples_leaf=5,
+        max_leaf_nodes=4,
         class_weight="balanced",
         random_state=0,
     ).fit(questions.columns, labels)

@@ -68,6 +68,16 @@ def correct(prior: Scorer, pool: Pool, rows: Mask, *, seed: int = 0) -> Scorer:
     return _with(prior, _fit(inputs, logits, labels, strength))
 
 
+def crossfit_correction(prior: Scorer, pool: Pool, *, seed: int = 0) -> Float64:
+    """(n,) logits of each question, of a correction that has not seen it."""
+    fold = divide(pool, _FOLDS, seed)
+    logits = np.empty(len(pool.labels))
+    for held in range(_FOLDS):
+        rows = fold == held
+        logits[rows] = correct(prior, pool, ~rows, seed=seed).logits(pool.features[rows])
+    return logits
+
+
 def _fit(inputs: Float64, offsets: Float64, labels: Int64, strength: float) -> Float64:
     """(d + 1,) w and c: regularised logistic regression beside offsets."""
 

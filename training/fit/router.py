@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
 from backends.progress import Progress
 from backends.types import Float64, Int64, Mask
 from featurizer.registry import FEATURE_NAMES
 from router.fusion import FusionSettings
-from router.policy import Policy
+from router.model import RoutingModel
+from router.policy import Policy, bands
 from router.query_performance import NAMED, STAGE_1
 from router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
 from router.types import Route, Thresholds
@@ -17,7 +19,9 @@ from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
 from training.data.examples import Pool
 from training.data.respell import respell
 from training.errors import FitError
+from training.evaluation.bootstrap import interval, resampled_means
 from training.evaluation.measures import MEASURES
+from training.fit.calibration import reliability
 from training.fit.crossfit import (
     ScorerComparison,
     Unseen,
@@ -25,14 +29,15 @@ from training.fit.crossfit import (
     crossfit,
     leave_datasets_out,
 )
+from training.fit.prior import correct, crossfit_correction
 from training.fit.recipe import RouterRecipe
-from training.fit.trainer import Trained, train
+from training.fit.trainer import Selection, Trained, train
 from training.judge import JUDGED
 from training.labels import CHOICES
 from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, outcome, scores_of
 from training.thresholds.solve import POINTS, Solution, solve, solve_points, standard_errors
 from training.thresholds.steps import solve_steps
-from training.thresholds.sweep import CUTS
+from training.thresholds.sweep import CUTS, objective
 
 UNFAMILIAR = 0.01
 """Share of dev questions that may count as unlike all of training."""
@@ -67,6 +72,7 @@ class Choices:
         fusion: What fusion does.
         elsewhere: Whether the thresholds have to hold for questions unlike all of these as well.
         seed: Of folds and bootstrap.
+        start: Name of the router that this one starts from; "" where it starts from nothing.
     """
 
     success: str = "all-gold@5"
@@ -80,6 +86,7 @@ class Choices:
     fusion: FusionSettings = field(default_factory=FusionSettings)
     elsewhere: bool = True
     seed: int = 0
+    start: str = ""
 
     @property
     def errors(self) -> float:
@@ -211,9 +218,7 @@ def fit(
         FitError: A fold in which one arm always wins, or bounds that nothing keeps.
     """
     questions, labels = training.questions, training.labels
-    groups, seed = questions.groups, choices.seed
-    keys = np.array([respell(text) for text in questions.texts], dtype=np.str_)
-    pool = Pool(questions.features, labels, groups, keys, training.stakes)
+    groups, seed, pool = questions.groups, choices.seed, _pool(training)
     kinds = (
         [Linear.kind, AttentionMlp.kind, Trees.kind] if choices.kind == "auto" else [choices.kind]
     )
@@ -297,6 +302,73 @@ def fit(
         pool,
         unseen,
     )
+
+
+def fit_from(prior: RoutingModel, training: TrainingSet, choices: Choices) -> Fitted:
+    """A router for few questions: another one, corrected as far as they say, with its thresholds.
+
+    Args:
+        prior: Where it starts; thresholds and simple route stay.
+        training: One's own questions.
+        choices: What is asked for; of the scorer, nothing.
+
+    Raises:
+        FitError: The questions say nothing surely that the other router does not know, or with the
+            correction answers are worse.
+    """
+    questions, policy, seed = training.questions, prior.policy, choices.seed
+    pool = _pool(training)
+    rows = np.ones(len(questions), np.bool_)
+    scorer = correct(prior.scorer, pool, rows, seed=seed)
+    kept = f"Keep {prior.name}, or give more questions."
+    if scorer is prior.scorer:
+        raise FitError(
+            f"These {len(questions)} questions say nothing surely that {prior.name} does not "
+            f"know. {kept}"
+        )
+    logits = crossfit_correction(prior.scorer, pool, seed=seed)
+    steps = policy.thresholds.steps
+    now, then = (
+        questions.outcomes(scores_of(own), policy.simple, choices.fusion, choices.quality, steps)
+        for own in (logits, prior.scorer.logits(questions.features))
+    )
+    pairs = [(one, bands(one.scores, policy.thresholds)) for one in (now, then)]
+    mine, others = (
+        objective(one, choices.goal)[np.arange(len(codes)), codes] for one, codes in pairs
+    )
+    gained = interval(mine - others, resampled_means((mine - others)[:, None], seed=seed)[:, 0])
+    if gained.high < 0:
+        raise FitError(
+            f"Corrected by these questions, {prior.name} answers worse: {gained.mean:+.4f} "
+            f"[{gained.low:+.4f} {gained.high:+.4f}]. {kept}"
+        )
+    known = pool.labels >= 0
+    names = scorer.names
+    selection = Selection(np.asarray(scorer.columns), names, np.zeros(len(names)), (), {})
+    recipe = RouterRecipe(kind=prior.scorer.members[0].kind, among=names)
+    found = reliability(logits[known], pool.labels[known])
+    auc = float(roc_auc_score(pool.labels[known], logits[known]))
+    trained = Trained(scorer, recipe, selection, auc, found)
+    taken = outcome(now, policy.thresholds)
+    solution = Solution(policy.thresholds, taken, policy.thresholds, taken, 0.0)
+    own = replace(policy, latency_ms=questions.median_latency_ms(policy.simple), router="")
+    return Fitted(
+        replace(choices, start=prior.name, simple=policy.simple),
+        training,
+        trained,
+        None,
+        logits,
+        own,
+        {policy.simple: solution},
+        {policy.simple: now},
+        pool,
+    )
+
+
+def _pool(training: TrainingSet) -> Pool:
+    questions = training.questions
+    keys = np.array([respell(text) for text in questions.texts], dtype=np.str_)
+    return Pool(questions.features, training.labels, questions.groups, keys, training.stakes)
 
 
 def _outcomes(

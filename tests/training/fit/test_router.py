@@ -1,8 +1,11 @@
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
+from router.model import RoutingModel
 from router.scorer import Linear
 from router.types import Route
 from tests.training.made import replay_of, replayed
@@ -12,7 +15,7 @@ from training.data.respell import respell
 from training.errors import FitError
 from training.fit.crossfit import crossfit, leave_datasets_out
 from training.fit.recipe import RouterRecipe
-from training.fit.router import Choices, TrainingSet, fit
+from training.fit.router import Choices, TrainingSet, fit, fit_from
 from training.thresholds.outcomes import ThresholdObjective, outcome, scores_of
 
 if TYPE_CHECKING:
@@ -114,3 +117,27 @@ def test_scores_are_never_quite_0_or_1() -> None:
 def test_choices_that_are_none(choice: dict[str, str], says: str) -> None:
     with pytest.raises(FitError, match=says):
         Choices(**choice)  # type: ignore[arg-type]
+
+
+def test_one_that_starts_from_another_keeps_its_thresholds_and_knows_better(
+    training: TrainingSet,
+) -> None:
+    # The other one learned where the second column decides, and not the first.
+    turned = EvaluationSet(training.questions.replays, training.questions.features[:, [1, 0, 2]])
+    else_ = fit(replace(training, questions=turned), NAMES, Choices(kind="linear", simple=D))
+    prior = RoutingModel("other/v1", else_.scorer, else_.policy, None)
+    found = fit_from(prior, training, Choices())
+    assert found.policy.thresholds == prior.policy.thresholds
+    assert (found.choices.start, found.choices.simple) == ("other/v1", D)
+    assert found.scorer.members[0] == prior.scorer.members[0]
+    known = training.labels >= 0
+    others = prior.scorer.logits(training.questions.features)
+    before = roc_auc_score(training.labels[known], others[known])
+    assert found.trained.dev_auc > before + 0.05
+
+
+def test_a_router_that_knows_all_that_the_questions_say_is_kept(training: TrainingSet) -> None:
+    taught = fit(training, NAMES, Choices(kind="linear", simple=D))
+    prior = RoutingModel("other/v1", taught.scorer, taught.policy, None)
+    with pytest.raises(FitError, match=r"say nothing surely that other/v1 does not know. Keep"):
+        fit_from(prior, training, Choices())
