@@ -24,7 +24,7 @@ LatencyOption = Annotated[
     float | None,
     typer.Option(help="Highest mean latency, in milliseconds.", show_default=False),
 ]
-LATENCY_WEIGHT = 0.006
+LATENCY_WEIGHT = 0.007
 STEPS_WEIGHT = 0.0009
 WeightOption = Annotated[
     float,
