@@ -133,11 +133,11 @@ class Gateway:
             return max_latency_ms is not None and spent > max_latency_ms
 
         for part in in_parts(questions, len(arms)):
-            states = route == Route.STEPS or (route == Route.AUTO and self._takes_steps(point))
-            reading = QuestionReading(part, self._reader, states=states)
+            reading = QuestionReading(part, self._reader, states=route == Route.STEPS)
             decisions: list[Decision] = []
             if route == Route.AUTO:
                 batch = Batch(arms, reading, filter, self._fusion.arms(), self._fusion)
+                reading.states = self._takes_steps(point)
                 decisions = self._decide(
                     batch, max_latency_ms=max_latency_ms, explain=explain, point=point
                 )

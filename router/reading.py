@@ -27,6 +27,8 @@ class QuestionReading:
     Attributes:
         questions: As asked.
         queries: The same for the arms; vector and mentions are empty until they are known.
+        states: Whether the states of tokens are kept, which vectors of phrases are made of; may be
+            set until it is encoded.
         encoded: The same with the states of their tokens, if those were asked for, once encoded.
         seconds: Of each question, wall time by stage. What another thread did meanwhile is not
             counted, but for the wait until it was done.
@@ -52,7 +54,7 @@ class QuestionReading:
         self.queries = [Query(text, nothing) for text in questions]
         self.seconds: list[dict[str, float]] = [{} for _ in questions]
         self.encoded: list[EncodedText] = []
-        self._states = states
+        self.states = states
         self._clock = clock
         self._analyser = analyser
         self._parses: dict[int, Parse] = {}
@@ -100,7 +102,7 @@ class QuestionReading:
         self._encoding = analyser.beside(work)
 
     def _vectors(self, analyser: Analyser) -> Float32:
-        if not self._states:
+        if not self.states:
             return analyser.encode_questions(self.questions)
         self.encoded = analyser.encode_with_states(self.questions)
         return np.array([one.vector for one in self.encoded])

@@ -38,8 +38,8 @@ _THREADS = 4
 _STALLED_SECONDS = 10.0
 REMEMBERED = 1000
 """Answers that `/v1/stats` is about; older ones are forgotten."""
-STEPS_WEIGHT = 20
-"""Of a token of a question that is taken apart, so that few of them go into one batch."""
+WEIGHTS = {Route.STEPS: 20, Route.AUTO: 3}
+"""Of a token of a question that is taken apart, or may be, so that few of them go into a batch."""
 
 
 class Service:
@@ -234,7 +234,7 @@ class Service:
         self, request: Request, params: SearchParams | RouteParams, question: str, seconds: float
     ) -> SearchResult | Decision:
         key = key_of(request.scope)
-        is_stepped = isinstance(params, SearchParams) and params.route == Route.STEPS
+        weight = WEIGHTS.get(params.route, 1) if isinstance(params, SearchParams) else 1
         started = perf_counter()
         self.metrics.queue_depth.set(self.batcher.depth + 1)
         try:
@@ -243,7 +243,7 @@ class Service:
                 QueuedQuestion(question, request_id_of(request.scope)),
                 seconds,
                 owner="" if key is None else key.name,
-                weight=token_count(question) * (STEPS_WEIGHT if is_stepped else 1),
+                weight=token_count(question) * weight,
             )
         finally:
             self.metrics.queue_depth.set(self.batcher.depth)

@@ -9,8 +9,7 @@ import typer
 
 from service.commands.options import IndexOption, folder_of
 from service.errors import ServiceError
-
-KEY = "WYE_KEY"
+from service.remote import KEY
 
 _PATIENCE = 0.05  # seconds
 _TIMEOUT = 120.0

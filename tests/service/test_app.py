@@ -103,8 +103,8 @@ def test_alike_questions_take_the_routes_of_their_collections(client: TestClient
     assert a["score"] == b["score"] > c["score"]
     assert (a["model"], b["model"], c["model"]) == ("handmade/v1", "handmade/v1", "handmade/v2")
     assert (a["thresholds"], b["thresholds"]) == (
-        {"low": 0.4, "high": 0.6},
-        {"low": 1.0, "high": 1.0},
+        {"low": 0.4, "high": 0.6, "steps": 0.0},
+        {"low": 1.0, "high": 1.0, "steps": 0.0},
     )
     for name, taken in zip("abc", (a, b, c), strict=True):
         body = {"question": QUESTION, "collection": name}
@@ -120,7 +120,7 @@ def test_thresholds_that_are_replaced_are_followed_where_they_are_used(
     assert route_in(client, "b")["path"] == "lexical"
     save_policy(tmp_path / "b.json", Policy(Thresholds(0.0, 1.0), router="handmade/v1"), {})
     until(lambda: route_in(client, "b")["path"] == "fusion")
-    assert route_in(client, "b")["thresholds"] == {"low": 0.0, "high": 1.0}
+    assert route_in(client, "b")["thresholds"] == {"low": 0.0, "high": 1.0, "steps": 0.0}
     assert route_in(client, "a")["path"] == "graph"
     (tmp_path / "b.json").unlink()
     error = until(lambda: client.get("/health").json()["collections"][1].get("error"))
@@ -128,7 +128,7 @@ def test_thresholds_that_are_replaced_are_followed_where_they_are_used(
     ready = client.get("/ready")
     assert (ready.status_code, ready.json()["collections"][1]["error"]) == (200, error)
     own = client.get("/v1/stats").json()["collections"][1]
-    assert (own["error"], own["thresholds"]) == (error, {"low": 0.0, "high": 1.0})
+    assert (own["error"], own["thresholds"]) == (error, {"low": 0.0, "high": 1.0, "steps": 0.0})
     assert route_in(client, "b")["path"] == "fusion"
 
 

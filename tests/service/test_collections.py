@@ -65,13 +65,13 @@ def test_a_version_that_cannot_be_opened_leaves_the_one_there_is(
 def test_thresholds_that_were_replaced_are_those_of_later_questions(
     library: Library, collection: Collection
 ) -> None:
-    assert collection.facts()["thresholds"] == {"low": 0.4, "high": 0.7}
+    assert collection.facts()["thresholds"] == {"low": 0.4, "high": 0.7, "steps": 0.0}
     assert not collection.renew()
     batch = collection.session
     library.with_thresholds = Thresholds(0.0, 0.1)
     assert collection.renew()
     assert collection.facts()["router"] == "words/v1"
-    assert collection.facts()["thresholds"] == {"low": 0.0, "high": 0.1}
+    assert collection.facts()["thresholds"] == {"low": 0.0, "high": 0.1, "steps": 0.0}
     later = collection.session
     for session, route in ((batch, Route.DENSE), (later, Route.GRAPH)):
         (reply,) = session.gateway.search(["What river?"], Route.AUTO, 1)

@@ -172,7 +172,10 @@ def test_collections_with_thresholds_of_their_own(tmp_path: Path, start: Start) 
     while (route := routes()[1])["path"] != "fusion":
         assert time.monotonic() < give_up
         time.sleep(0.02)
-    assert (route["thresholds"], route["score"]) == ({"low": 0.0, "high": 1.0}, second["score"])
+    assert (route["thresholds"], route["score"]) == (
+        {"low": 0.0, "high": 1.0, "steps": 0.0},
+        second["score"],
+    )
 
     save_policy(bold, Policy(Thresholds(0.0, 0.0), router="another/v1"), {})
     while "error" not in (facts := server.client.get("/ready").json()["collections"][1]):

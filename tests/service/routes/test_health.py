@@ -32,7 +32,7 @@ def test_it_is_healthy_before_it_is_ready(serve: Serve, library: Library) -> Non
                 "index_version": 1,
                 "passages": 3,
                 "router": "words/v1",
-                "thresholds": {"low": 0.4, "high": 0.7},
+                "thresholds": {"low": 0.4, "high": 0.7, "steps": 0.0},
             }
         ],
     }

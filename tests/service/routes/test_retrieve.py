@@ -231,7 +231,7 @@ def test_the_router_chooses_and_says_why(client: TestClient) -> None:
         "score": 1.0,
         "summary": "How it is built speaks for the graph.",
         "simple": "dense",
-        "thresholds": {"low": 0.4, "high": 0.7},
+        "thresholds": {"low": 0.4, "high": 0.7, "steps": 0.0},
         "model": "words/v1",
         "contributions": [
             {"name": "(average question)", "logit": 0.5, "value": None},

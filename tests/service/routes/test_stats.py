@@ -49,7 +49,7 @@ def test_before_the_first_question_there_is_nothing(client: TestClient) -> None:
             "router": "words/v1",
             "routes": {},
             "scores": [],
-            "thresholds": {"low": 0.4, "high": 0.7},
+            "thresholds": {"low": 0.4, "high": 0.7, "steps": 0.0},
             "simple": "dense",
             "latency_ms": {},
             "error": "",
@@ -95,8 +95,8 @@ def test_each_collection_tells_of_its_own(serve: Serve) -> None:
     assert [*found["careful"]["routes"]] == ["dense"]
     assert {route: own["count"] for route, own in found["bold"]["routes"].items()} == {"graph": 2}
     assert found["bold"]["routes"]["graph"]["share"] == 1.0
-    assert found["careful"]["thresholds"] == {"low": 0.4, "high": 0.7}
-    assert found["bold"]["thresholds"] == {"low": 0.0, "high": 0.1}
+    assert found["careful"]["thresholds"] == {"low": 0.4, "high": 0.7, "steps": 0.0}
+    assert found["bold"]["thresholds"] == {"low": 0.0, "high": 0.1, "steps": 0.0}
 
 
 def test_questions_are_told_where_they_are_logged(
