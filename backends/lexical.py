@@ -77,7 +77,7 @@ class LexicalSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class TermWeights:
     """What each term adds to the score of each passage that has it.
 
     Attributes:
@@ -139,7 +139,7 @@ class LexicalRetriever:
         self._columns[occurring] = np.arange(len(occurring), dtype=np.int32)
         terms = self._columns[self._terms]
         weights = bm25(terms, self._lengths, len(occurring), k1=self.settings.k1, b=self.settings.b)
-        self._weights = Weights(weights.indptr, weights.indices, weights.data)
+        self._weights = TermWeights(weights.indptr, weights.indices, weights.data)
 
     @classmethod
     def from_arrays(
@@ -153,7 +153,7 @@ class LexicalRetriever:
         self._words = Words(unpack_strings("words", arrays))
         self._terms, self._lengths = arrays["terms"], arrays["lengths"]
         self._columns = arrays["columns"]
-        self._weights = Weights(*(arrays[name] for name in _WEIGHTS))
+        self._weights = TermWeights(*(arrays[name] for name in _WEIGHTS))
         return self
 
     def to_arrays(self) -> Arrays:

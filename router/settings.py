@@ -213,8 +213,8 @@ def load(model: type[S], **overrides: Any) -> S:  # noqa: ANN401 - as many types
         raise SettingsError(" ".join(_sentence(fault) for fault in error.errors())) from None
 
 
-OTHERS = ("WYE_KEY",)
-"""Variables with our prefix that are no settings: the API key for a server that is asked."""
+KEY = "WYE_KEY"
+"""Variable with the API key for a server that is asked; no setting, though it has our prefix."""
 
 
 def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None) -> None:
@@ -234,7 +234,7 @@ def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None)
     )
     for given in sorted(os.environ if environment is None else environment):
         name = given.upper()
-        if not name.startswith(PREFIX) or name in known or name in OTHERS:
+        if not name.startswith(PREFIX) or name in known or name == KEY:
             continue
         if name in model.retired:
             raise SettingsError(f"{given} is no setting any more. {model.retired[name]}")

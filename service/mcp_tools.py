@@ -47,7 +47,7 @@ Only = Annotated[
 ]
 
 
-class FoundPassage(BaseModel):
+class ToolHit(BaseModel):
     """A passage that was found.
 
     Attributes:
@@ -64,7 +64,7 @@ class FoundPassage(BaseModel):
     metadata: dict[str, Any]
 
 
-class Found(BaseModel):
+class ToolHits(BaseModel):
     """Passages for a question, best first.
 
     Attributes:
@@ -73,7 +73,7 @@ class Found(BaseModel):
         degraded: Why this is not what was asked for; empty when it is.
     """
 
-    results: list[FoundPassage]
+    results: list[ToolHit]
     route: str
     reason: str
     answerability: float | None
@@ -172,7 +172,7 @@ class Tools:
             route: Way = Route.AUTO,
             filter: Only = None,  # noqa: A002 - the word of the API
             min_relevance: Annotated[float, Field(ge=0, le=1)] = 0.0,
-        ) -> Found:
+        ) -> ToolHits:
             """Find passages for a question."""
             body = {
                 "question": query,
@@ -288,11 +288,11 @@ async def run_stdio(client: httpx2.AsyncClient) -> None:
     await Tools(client).server().run_stdio_async()
 
 
-def found(reply: Mapping[str, Any]) -> Found:
+def found(reply: Mapping[str, Any]) -> ToolHits:
     """A reply of `/v1/retrieve`, cut down to what an agent reads."""
-    return Found(
+    return ToolHits(
         results=[
-            FoundPassage(
+            ToolHit(
                 id=passage["id"],
                 title=passage["title"],
                 url=link_of(passage["metadata"], passage["document"]),

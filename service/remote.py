@@ -12,10 +12,9 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from router.settings import KEY
 from service.errors import ServiceError
 
-KEY = "WYE_KEY"
-"""Environment variable with the API key of the server."""
 _TIMEOUT = 120.0
 _EXCERPT = 240
 _INDENT = 14

@@ -14,6 +14,19 @@ import httpx2
 
 T = TypeVar("T")
 
+COMPARISONS: Mapping[str, str] = {
+    "==": "eq",
+    "!=": "ne",
+    ">": "gt",
+    ">=": "gte",
+    "<": "lt",
+    "<=": "lte",
+    "in": "in",
+    "nin": "nin",
+    "not in": "nin",
+}
+"""Of LlamaIndex and Haystack, with Wye's."""
+
 _BUSY = (429, 503)
 _LONGEST_WAIT = 10.0
 _FIRST_WAIT = 0.2
@@ -61,7 +74,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class Hit:
     """A passage that was found.
 
     Attributes:
@@ -99,7 +112,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Hits:
     """Passages for a question.
 
     Attributes:
@@ -110,7 +123,7 @@ class Found:
     """
 
     question: str
-    passages: tuple[Passage, ...]
+    passages: tuple[Hit, ...]
     decision: Decision
     answerability: float | None
     degraded: str
@@ -138,7 +151,7 @@ class Answer:
     citations: tuple[Mapping[str, Any], ...]
     generator: str
     note: str
-    found: Found
+    found: Hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +204,7 @@ class _Calls:
         self._url = url
 
     @staticmethod
-    def _search(question: str, options: SearchOptions) -> _Call[Found]:
+    def _search(question: str, options: SearchOptions) -> _Call[Hits]:
         return _Call("POST", "/v1/retrieve", _found, {"question": question, **options})
 
     @staticmethod
@@ -278,7 +291,7 @@ class Client(_Calls):
         """Close its connections."""
         self._http.close()
 
-    def search(self, question: str, **options: Unpack[SearchOptions]) -> Found:
+    def search(self, question: str, **options: Unpack[SearchOptions]) -> Hits:
         """Passages for a question.
 
         Raises:
@@ -358,7 +371,7 @@ class AsyncClient(_Calls):
         """Close its connections."""
         await self._http.aclose()
 
-    async def search(self, question: str, **options: Unpack[SearchOptions]) -> Found:
+    async def search(self, question: str, **options: Unpack[SearchOptions]) -> Hits:
         """Passages for a question.
 
         Raises:
@@ -439,11 +452,11 @@ def _decision(value: Mapping[str, Any]) -> Decision:
     return Decision(value["path"], value["reason"], value.get("score"), value.get("summary", ""))
 
 
-def _found(reply: Mapping[str, Any]) -> Found:
-    return Found(
+def _found(reply: Mapping[str, Any]) -> Hits:
+    return Hits(
         question=reply["question"],
         passages=tuple(
-            Passage(
+            Hit(
                 id=each["id"],
                 rank=each["rank"],
                 score=each["score"],

@@ -6,18 +6,7 @@ from typing import Any, Self
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.utils import Secret, deserialize_secrets_inplace
 
-from wye_client.client import AsyncClient, Client, Found, SearchOptions
-
-_OPERATORS = {
-    "==": "eq",
-    "!=": "ne",
-    ">": "gt",
-    ">=": "gte",
-    "<": "lt",
-    "<=": "lte",
-    "in": "in",
-    "not in": "nin",
-}
+from wye_client.client import COMPARISONS, AsyncClient, Client, Hits, SearchOptions
 
 
 @component
@@ -115,13 +104,13 @@ def wye_filter(filters: Mapping[str, Any]) -> dict[str, Any]:
     if name in ("AND", "OR"):
         parts = [wye_filter(part) for part in filters["conditions"]]
         return {"type": name.lower(), "filters": parts}
-    if name not in _OPERATORS:
-        raise ValueError(f"Wye has no filter '{name}'; it has AND, OR, {', '.join(_OPERATORS)}.")
+    if name not in COMPARISONS:
+        raise ValueError(f"Wye has no filter '{name}'; it has AND, OR, {', '.join(COMPARISONS)}.")
     key = str(filters["field"]).removeprefix("meta.")
-    return {"type": _OPERATORS[name], "key": key, "value": filters["value"]}
+    return {"type": COMPARISONS[name], "key": key, "value": filters["value"]}
 
 
-def _documents(found: Found) -> dict[str, list[Document]]:
+def _documents(found: Hits) -> dict[str, list[Document]]:
     documents = [
         Document(
             id=passage.id,

@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict, Field, SecretStr
 
-from wye_client.client import AsyncClient, Client, Found, SearchOptions
+from wye_client.client import AsyncClient, Client, Hits, SearchOptions
 
 
 class WyeRetriever(BaseRetriever):
@@ -68,7 +68,7 @@ class WyeRetriever(BaseRetriever):
         return cast("SearchOptions", {"k": self.k, **self.options, **given})
 
 
-def _documents(found: Found) -> list[Document]:
+def _documents(found: Hits) -> list[Document]:
     return [
         Document(
             id=passage.id,

@@ -6,18 +6,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores import FilterCondition, MetadataFilter, MetadataFilters
 
-from wye_client.client import AsyncClient, Client, Found, SearchOptions
-
-_OPERATORS = {
-    "==": "eq",
-    "!=": "ne",
-    ">": "gt",
-    ">=": "gte",
-    "<": "lt",
-    "<=": "lte",
-    "in": "in",
-    "nin": "nin",
-}
+from wye_client.client import COMPARISONS, AsyncClient, Client, Hits, SearchOptions
 
 
 class WyeRetriever(BaseRetriever):
@@ -81,14 +70,14 @@ def wye_filter(filters: MetadataFilters) -> dict[str, Any]:
 
 def _comparison(part: MetadataFilter) -> dict[str, Any]:
     name = part.operator.value
-    if name not in _OPERATORS:
+    if name not in COMPARISONS:
         raise ValueError(
-            f"Wye has no filter '{name}' (of '{part.key}'); it has {', '.join(_OPERATORS)}."
+            f"Wye has no filter '{name}' (of '{part.key}'); it has {', '.join(COMPARISONS)}."
         )
-    return {"type": _OPERATORS[name], "key": part.key, "value": part.value}
+    return {"type": COMPARISONS[name], "key": part.key, "value": part.value}
 
 
-def _nodes(found: Found) -> list[NodeWithScore]:
+def _nodes(found: Hits) -> list[NodeWithScore]:
     return [
         NodeWithScore(
             node=TextNode(

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from router.settings import KEY
 from service.commands.options import IndexOption, folder_of
 from service.errors import ServiceError
-from service.remote import KEY
 
 _PATIENCE = 0.05  # seconds
 _TIMEOUT = 120.0

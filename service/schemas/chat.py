@@ -57,9 +57,14 @@ class ChatMessage(BaseModel):
     @property
     def text(self) -> str:
         """Its text, the parts of one joined."""
-        if isinstance(self.content, list):
-            return "\n".join(part.text for part in self.content if part.text)
-        return self.content or ""
+        return text_of(self.content)
+
+
+def text_of(content: str | list[ContentPart] | None) -> str:
+    """The text of a message's content."""
+    if isinstance(content, list):
+        return "\n".join(part.text for part in content if part.text)
+    return content or ""
 
 
 class StreamOptions(BaseModel):

@@ -4,7 +4,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
-from service.schemas.chat import LONGEST_MESSAGE, MOST_MESSAGES, MOST_TOKENS, WyeOptions
+from service.schemas.chat import (
+    LONGEST_MESSAGE,
+    MOST_MESSAGES,
+    MOST_TOKENS,
+    ContentPart,
+    WyeOptions,
+    text_of,
+)
 from service.schemas.common import Exact, Filter
 from service.schemas.vector_stores import RankingOptions
 
@@ -19,15 +26,6 @@ _ASKED: dict[str, JsonValue] = {
 }
 
 
-class InputPart(BaseModel):
-    """A piece of a message; only text is read."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: Annotated[str, Field(max_length=64)]
-    text: Annotated[str | None, Field(max_length=LONGEST_MESSAGE)] = None
-
-
 class InputItem(BaseModel):
     """A message; an item of another type is passed over."""
 
@@ -37,16 +35,14 @@ class InputItem(BaseModel):
     role: Literal["user", "assistant", "system", "developer"] | None = None
     content: (
         Annotated[str, Field(max_length=LONGEST_MESSAGE)]
-        | Annotated[list[InputPart], Field(max_length=64)]
+        | Annotated[list[ContentPart], Field(max_length=64)]
         | None
     ) = None
 
     @property
     def text(self) -> str:
         """Its text, the parts of one joined."""
-        if isinstance(self.content, list):
-            return "\n".join(part.text for part in self.content if part.text)
-        return self.content or ""
+        return text_of(self.content)
 
 
 class Tool(BaseModel):
