@@ -9,6 +9,7 @@ import math
 import re
 import unicodedata
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -214,6 +215,25 @@ class LexicalRetriever:
                 own = slice(starts[column], starts[column + 1])
                 np.add.at(scores, weights.passages[own], weights.values[own])
         return scores
+
+    def score_texts(self, question: str, texts: Iterable[str]) -> Float32:
+        """(n,) BM25 of n texts that need not be in the index, as if they were.
+
+        Document frequencies and the mean length are those of the corpus, which stays as it is; a
+        term that it lacks is its rarest.
+        """
+        k1, b = self.settings.k1, self.settings.b
+        mean = float(self._lengths.mean()) if len(self._lengths) else 0.0
+        asked = terms(question, self.settings.stemmer, self._stopwords)
+        idf = {term: self._idf(self._words.find(term)) for term in asked}
+        scores = []
+        for text in texts:
+            own = Counter(terms(text, self.settings.stemmer, self._stopwords))
+            norm = k1 * ((1 - b) + b * own.total() / (mean or 1.0))
+            scores.append(
+                math.fsum(idf[term] * own[term] / (norm + own[term]) for term in asked if own[term])
+            )
+        return np.array(scores, np.float32)
 
     def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
         """At most k passages by one question's (n,) `scores`.

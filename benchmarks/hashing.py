@@ -131,6 +131,10 @@ class FakeAnalyser:
         """The same."""
         return self._hash.encode_surfaces_in_steps(surfaces)
 
+    def encode_passages_in_steps(self, passages: Sequence[Passage]) -> Steps[Float32]:
+        """(n, d) unit vectors of passages, as an index has them."""
+        return self._hash.encode_surfaces_in_steps([f"{p.title}\n{p.text}" for p in passages])
+
     def encode_questions(self, texts: Sequence[str]) -> Float32:
         """(n, d) unit vectors, in order."""
         return self.encode_surfaces(texts)

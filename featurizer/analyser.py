@@ -186,6 +186,15 @@ class Analyser:
         none: list[list[Span]] = [[]] * len(surfaces)
         return (yield from self.encoder.encode_in_steps(surfaces, none, STEP_TOKENS))[0]
 
+    def encode_passages_in_steps(self, passages: Sequence[TitledText]) -> Steps[Float32]:
+        """(n, d) unit vectors of passages as an index has them, with pauses; nothing is parsed."""
+        prefix = self.settings.encoder.passage_prefix
+        texts = [
+            prefix + (f"{title}\n" if title else "") + text[: self._page]
+            for title, text in self._items(passages)
+        ]
+        return (yield from self.encoder.encode_in_steps(texts, [()] * len(texts), STEP_TOKENS))[0]
+
     def encode_questions(self, texts: Sequence[str]) -> Float32:
         """(n, d) unit vectors of questions, in order."""
         prefix = self.settings.encoder.question_prefix

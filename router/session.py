@@ -28,6 +28,7 @@ from router.model_files import load_router, read_policy
 from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.relevance import RelevanceModel, fingerprint, load_relevance
+from router.rerank import Reranker
 from router.settings import MODELS, RELEVANCE_MODEL, RoutingSettings, Settings
 from router.steps import CorpusPassages
 from router.types import Decision, Route
@@ -403,6 +404,12 @@ class Session:
             model=lambda: self.router,
             relevance=self.relevance,
         )
+
+    @property
+    def reranker(self) -> Reranker:
+        """What ranks texts that are not in the index, by the version in view."""
+        lexical, fusion = self.snapshot.lexical, self.settings.fusion
+        return Reranker(self.analyser, lexical, fusion, self.relevance)
 
     @property
     def relevance(self) -> RelevanceModel | None:

@@ -39,6 +39,7 @@ from service.routes import (
     health,
     jobs,
     metrics,
+    rerank,
     responses,
     retrieve,
     stats,
@@ -58,6 +59,7 @@ ROUTERS = (
     responses.router,
     vector_stores.router,
     connectors.router,
+    rerank.router,
     documents.router,
     jobs.router,
     feedback.router,
@@ -139,6 +141,7 @@ def build(
     )
     app.state.service = service
     app.state.models = models
+    app.state.rerank_places = rerank.RerankPlaces()
     problems.install(app)
     describe(app, [DocumentsRequest])
     for router in ROUTERS:

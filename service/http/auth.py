@@ -12,7 +12,7 @@ from service.http.problems import Problem, key_of
 from service.settings import ServeSettings, is_loopback
 
 # What needs a key where there are keys. Health, the OpenAPI schema and the console's files do not.
-PROTECTED = ("/v1/", "/metrics", "/mcp")
+PROTECTED = ("/v1/", "/v2/", "/metrics", "/mcp")
 
 _NOBODY = Key("", frozenset(), "")
 _CHALLENGE = {"www-authenticate": "Bearer"}

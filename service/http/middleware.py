@@ -250,7 +250,7 @@ class _Visit:
                 await asyncio.sleep(seconds)
             self._seconds = perf_counter() - self._started
             given = {name for name, _ in message["headers"]}
-            own = _SAFETY_V1 if self._scope["path"].startswith("/v1/") else _SAFETY
+            own = _SAFETY_V1 if self._scope["path"].startswith(("/v1/", "/v2/")) else _SAFETY
             message["headers"] = [
                 *message["headers"],
                 (_REQUEST_ID, self.request_id.encode()),

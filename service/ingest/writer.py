@@ -368,7 +368,7 @@ class InterleavedAnalyser:
         missing = [passage for passage in passages if passage.id not in self._found]
         for start in range(0, len(missing), _TOGETHER):
             part = missing[start : start + _TOGETHER]
-            analysed = await self._slices(self._analyser.analyse_in_steps(part))
+            analysed = await self.take(self._analyser.analyse_in_steps(part))
             self._found.update(zip((passage.id for passage in part), analysed, strict=True))
 
     def analyse(self, passages: Sequence[Passage]) -> list[AnalysedPassage]:
@@ -388,7 +388,7 @@ class InterleavedAnalyser:
         Raises:
             StoppedError: It is to end.
         """
-        slices = self._slices(self._analyser.encode_surfaces_in_steps(surfaces))
+        slices = self.take(self._analyser.encode_surfaces_in_steps(surfaces))
         return asyncio.run_coroutine_threadsafe(slices, self._loop).result()
 
     def check(self) -> None:
@@ -396,12 +396,16 @@ class InterleavedAnalyser:
         if self._is_stopped():
             raise StoppedError
 
-    async def _slices(self, steps: Steps[T]) -> T:
-        """Take steps to their end, some at a time."""
+    async def take(self, steps: Steps[T], seconds: float = _SLICE_SECONDS) -> T:
+        """Take steps of the models' work to their end, as many at a time as begin in `seconds`.
+
+        Raises:
+            StoppedError: It is to end.
+        """
         ended: list[T] = []
 
         def go_on() -> None:
-            until = perf_counter() + _SLICE_SECONDS
+            until = perf_counter() + seconds
             try:
                 next(steps)
                 while perf_counter() < until:

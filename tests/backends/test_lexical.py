@@ -78,6 +78,8 @@ def test_values_order_and_filters_equal_the_formula(
     assert fast.dtype == np.float32
     np.testing.assert_allclose(fast, expected, rtol=1e-5, atol=1e-6)
     assert not retriever.score(ask("")).any()
+    given_as_texts = retriever.score_texts(question, texts)
+    np.testing.assert_allclose(given_as_texts, expected, rtol=1e-5, atol=1e-6)
 
     allowed = np.random.default_rng(seed).random(n) < 0.6
     for mask in (None, allowed):
@@ -100,6 +102,15 @@ def test_any_text_can_be_indexed_and_asked(one: str, other: str) -> None:
     ranking = retriever.search([ask(one)], 2)[0]
     shared = set(retriever.score(ask(one)).nonzero()[0].tolist())
     assert {int(hit.id[1:]) for hit in ranking.hits} == shared
+
+
+def test_texts_that_are_not_in_the_corpus_are_weighed_by_it() -> None:
+    retriever = LexicalRetriever(ids_of(3), ["ada engine", "ada mill", "ada"])
+    rare, common, new, none = retriever.score_texts(
+        "ada mill store", ["mill", "ada", "store", "rain"]
+    )
+    assert new > rare > common > none == 0
+    assert LexicalRetriever([], []).score_texts("ada", ["ada", "rain"])[0] > 0
 
 
 @pytest.fixture

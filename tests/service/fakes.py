@@ -15,16 +15,19 @@ from typing import Any, cast
 from starlette.testclient import TestClient
 
 from backends.filters import Columns, parse_filter
+from backends.lexical import LexicalRetriever
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.trigraph.explanation import BridgeNote, EntityNote, Explanation, PassageNote, SeedNote
 from backends.types import Passage, RankedHit, Ranking, Source
-from benchmarks.hashing import HashAnalyser
-from featurizer.analyser import Analyser
+from benchmarks.hashing import FakeAnalyser, HashAnalyser
+from featurizer.analyser import Analyser, AnalyserSettings
 from router.errors import ModelFileError
+from router.fusion import FusionSettings
 from router.gateway import Gateway
 from router.policy import Policy
 from router.relevance import likely
+from router.rerank import Reranker
 from router.session import Session
 from router.types import (
     BASELINE,
@@ -126,6 +129,13 @@ class Library(Session, Gateway):
     @property
     def gateway(self) -> "Library":
         return self
+
+    @property
+    def reranker(self) -> Reranker:
+        texts = [f"{passage.title}\n{passage.text}" for passage in self._passages.values()]
+        lexical = LexicalRetriever([*self._passages], texts)
+        analyser = cast("Analyser", FakeAnalyser(AnalyserSettings()))
+        return Reranker(analyser, lexical, FusionSettings(), None)
 
     @property
     def count(self) -> int:

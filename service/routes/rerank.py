@@ -1,0 +1,157 @@
+"""Texts that a client has found elsewhere, put in order."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from backends.types import Passage
+from router.rerank import RankedText, Reranker
+from router.types import Route
+from service.batching import unless_gone
+from service.http.auth import READ
+from service.http.problems import Problem, request_id_of
+from service.ingest.writer import InterleavedAnalyser
+from service.schemas.common import CollectionName
+from service.schemas.rerank import (
+    RerankReply,
+    RerankRequest,
+    RerankResult,
+    RerankText,
+    RerankUsage,
+)
+from service.service import Served, Service, gone
+from service.settings import LONGEST_DEADLINE_MS
+
+MODEL = "wye-hybrid"
+MOST_AT_ONCE = 16
+
+router = APIRouter(tags=["connectors"], dependencies=READ)
+
+
+class RerankPlaces:
+    """How many requests are worked on; each holds its texts in memory meanwhile."""
+
+    def __init__(self) -> None:
+        self._left = MOST_AT_ONCE
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """One of the places.
+
+        Raises:
+            Problem: 503 while there is none.
+        """
+        if not self._left:
+            raise Problem(
+                503,
+                "overloaded",
+                f"{MOST_AT_ONCE} requests to rerank are being worked on, which is as many as may. "
+                "Try again.",
+                retry_after=1,
+            )
+        self._left -= 1
+        try:
+            yield
+        finally:
+            self._left += 1
+
+
+async def _places(request: Request) -> RerankPlaces:
+    places: RerankPlaces = request.app.state.rerank_places
+    return places
+
+
+@router.post(
+    "/v1/rerank",
+    summary="Put texts in order",
+    operation_id="rerank",
+    response_model_exclude_none=True,
+)
+async def rerank(
+    wanted: RerankRequest,
+    request: Request,
+    service: Served,
+    places: Annotated[RerankPlaces, Depends(_places)],
+    collection: Annotated[CollectionName, Query()] = None,
+) -> RerankReply:
+    r"""Ranks given texts as the route `hybrid` would, as Cohere's, Jina's and vLLM's rerankers do.
+
+    The texts need not be in the collection, which says how rare words are. They are encoded
+    between two batches of questions; `deadline_ms` is the time that this may take.
+
+    ```bash
+    curl http://127.0.0.1:8000/v1/rerank -H 'content-type: application/json' \
+      -d '{"query": "Who designed it?", "documents": ["Ada designed it.", "It rained."]}'
+    ```
+    """
+    texts = [RerankText(text=own) if isinstance(own, str) else own for own in wanted.documents]
+    passages = [Passage("-", own.title, own.text) for own in texts]
+    reranker = _reranker(service, collection)
+    most = min(wanted.deadline_ms or service.settings.serve.deadline_ms, LONGEST_DEADLINE_MS)
+    with places.taken():
+        try:
+            async with asyncio.timeout(most / 1000):
+                work = _ranked(service, reranker, wanted.query, passages)
+                ranked = await unless_gone(gone(request), work)
+        except TimeoutError:
+            raise Problem(
+                504,
+                "deadline",
+                f"{len(texts)} texts could not be read within {most} ms. Send fewer, or give more "
+                "time with deadline_ms.",
+                retry_after=1,
+            ) from None
+    words = sum(len(text.split()) for text in (wanted.query, *(own.text for own in texts)))
+    return RerankReply(
+        id=f"rerank-{request_id_of(request.scope)}",
+        model=MODEL,
+        results=[
+            RerankResult(
+                index=one.place,
+                relevance_score=one.relevance,
+                document=texts[one.place] if wanted.return_documents else None,
+            )
+            for one in ranked[: wanted.top_n]
+        ],
+        usage=RerankUsage(prompt_tokens=words, total_tokens=words),
+        calibrated=reranker.relevance is not None,
+    )
+
+
+# Cohere's client of today asks here; what it sends and expects is the same.
+router.add_api_route(
+    "/v2/rerank",
+    rerank,
+    methods=["POST"],
+    include_in_schema=False,
+    response_model_exclude_none=True,
+)
+
+
+def _reranker(service: Service, name: str | None) -> Reranker:
+    """What a collection ranks by.
+
+    Raises:
+        Problem: 404 or 503, or 409 where the installation lacks what it takes.
+    """
+    collection = service.collection(name)
+    session = collection.session
+    if lacking := collection.unavailable.get(Route.HYBRID):
+        raise Problem(
+            409,
+            "no-such-route",
+            f"Route 'hybrid' is not available in '{collection.name}': {lacking}",
+        )
+    return session.reranker
+
+
+async def _ranked(
+    service: Service, reranker: Reranker, question: str, passages: list[Passage]
+) -> list[RankedText]:
+    analyser = InterleavedAnalyser(reranker.analyser, service.batcher, is_stopped=lambda: False)
+    steps = reranker.compare_in_steps(question, passages)
+    cosines = await analyser.take(steps, seconds=0)  # whoever asks a question waits for one step
+    return await asyncio.to_thread(reranker.rank, question, passages, cosines)
