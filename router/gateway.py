@@ -31,6 +31,7 @@ NO_RELEVANCE = (
     "arms; leave min_relevance out."
 )
 _NO_PLAN = Plan()
+_WITH_GRAPH = frozenset({Route.GRAPH, Route.FUSION, Route.STEPS})
 _UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
 
 
@@ -94,6 +95,7 @@ class Gateway:
         min_relevance: float = 0.0,
         explain: bool = False,
         point: str = "",
+        text_only: bool = False,
     ) -> list[Reply]:
         """Answer questions, in order.
 
@@ -108,6 +110,8 @@ class Gateway:
             explain: Whether to say how the router came to its choice, how the graph arm came to
                 its ranking where it is run, and which sentences gave the names of steps.
             point: Operating point of the router, such as "fast"; "" for the thresholds in use.
+            text_only: Whether hybrid answers where the router chooses fusion, the graph or steps,
+                since another graph is asked elsewhere; the decision is told as it was made.
 
         Raises:
             QuestionError: A question is empty, k is below 1, or relevance is asked for where none
@@ -145,6 +149,8 @@ class Gateway:
                 ahead = lists_of(route, self._fusion)
                 batch = Batch(arms, reading, filter, ahead, self._fusion)
             chosen = [decision.route for decision in decisions] or [route] * len(part)
+            if text_only:
+                chosen = [Route.HYBRID if own in _WITH_GRAPH else own for own in chosen]
             scores = [decision.score for decision in decisions] or [None] * len(part)
             wanted = max(k, FIRST) if self._relevance else k
             apart = [place for place, own in enumerate(chosen) if own == Route.STEPS]

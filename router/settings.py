@@ -32,7 +32,7 @@ PREFIX = "WYE_"
 LIST = "docs/reference/settings.md"
 SEPARATOR = "__"
 # Slices of the service, which lies above and checks their names itself.
-ELSEWHERE = ("serve", "generator", "documents")
+ELSEWHERE = ("serve", "generator", "documents", "arms")
 
 _ATTRIBUTE = re.compile(r"^    (\w+): ", re.MULTILINE)
 S = TypeVar("S", bound="Settings")
@@ -238,7 +238,7 @@ def refuse_unknown(model: type[S], environment: Mapping[str, str] | None = None)
             continue
         if name in model.retired:
             raise SettingsError(f"{given} is no setting any more. {model.retired[name]}")
-        if above and name.startswith(above):
+        if above and (name + SEPARATOR).startswith(above):
             continue
         advice = suggestion(name, known) or f" {LIST} lists them all."
         raise SettingsError(f"{given} is set, but there is no such setting.{advice}")

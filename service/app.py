@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from router.session import ModelCache, Session
+from service.arms.file import read_arms
 from service.collections import Collection, index_folders, router_settings
 from service.http import problems
 from service.http.auth import refuse_open_server
@@ -113,6 +114,7 @@ def build(
     ring = KeyRing(serve.keys, serve.keys_file)
     counts = Metrics()
     traces = provider(serve.traces)
+    arms = read_arms(settings.arms, list(openers), serve.deadline_ms / 1000)
     service = Service(
         settings,
         {name: Collection(name, opener) for name, opener in openers.items()},
@@ -120,6 +122,7 @@ def build(
         metrics=counts,
         tracer=traces.get_tracer(NAME),
         loaded=loaded,
+        arms=arms,
     )
     app = FastAPI(
         title="Wye",

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
+from typing import TYPE_CHECKING
 
 from backends.errors import FilterError
 from backends.filters import Fixed
@@ -15,6 +16,9 @@ from router.types import Decision, Reply, Route
 from service.batching import Entry
 from service.collections import Collection
 from service.logs import LOG
+
+if TYPE_CHECKING:
+    from service.arms.gate import RemoteOutcome
 
 # How fast what was learned about a route's speed loses its say, so that a route that was left out
 # for being slow is tried again.
@@ -28,6 +32,8 @@ class SearchParams:
 
     Attributes:
         filter: Metadata filter as parsed JSON.
+        max_cost: Most that calls of remote arms may cost, if it says so.
+        text_only: Whether dense and lexical search stand in for what the graph takes part in.
         canonical: The filter as text. It is this that is compared: to `==`, 1 and true are one.
     """
 
@@ -39,6 +45,8 @@ class SearchParams:
     max_latency_ms: float | None = None
     min_relevance: float = 0.0
     point: str = ""
+    max_cost: float | None = field(default=None, compare=False)
+    text_only: bool = False
     canonical: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,6 +94,7 @@ class SearchResult:
         fallback: Why dense search answered in place of the route that was asked for, or "".
         seconds: By stage, waiting first. Questions of one batch share its time equally.
         total: Seconds from queueing to the answer.
+        remote: What remote arms had to do with it; None where the collection has none.
     """
 
     params: SearchParams
@@ -95,17 +104,19 @@ class SearchResult:
     fallback: str
     seconds: Mapping[str, float]
     total: float = 0.0
+    remote: "RemoteOutcome | None" = None
 
     @property
     def degraded(self) -> str:
         """Why this is not what was asked for, or ""."""
-        return self.fallback or self.reply.ranking.degraded
+        remote = self.remote.degraded if self.remote else ""
+        return self.fallback or remote or self.reply.ranking.degraded
 
     @property
     def degradation(self) -> str:
         """The kind of it: failed, late, arm or ""."""
         if not self.fallback:
-            return "arm" if self.reply.ranking.degraded else ""
+            return "arm" if self.degraded else ""
         return "failed" if " failed (" in self.fallback else "late"
 
 
@@ -214,6 +225,7 @@ class Searcher:
                 min_relevance=params.min_relevance,
                 explain=params.explain,
                 point=params.point,
+                text_only=params.text_only,
             )
             searched = perf_counter()
             shown = [_shown(reply, params) for reply in replies]

@@ -5,6 +5,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from time import perf_counter, time
 from typing import Annotated, Any, TypeVar, cast
 
@@ -16,6 +18,10 @@ from featurizer.spacy_parser import QUESTION_TOKENS, token_count
 from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
+from service.arms import gate
+from service.arms.arm import RemoteArm
+from service.arms.breaker import State
+from service.arms.gate import RemoteOutcome
 from service.batching import Batcher, unless_gone
 from service.collections import Collection
 from service.http.keys import ASKING, KeyRing
@@ -58,10 +64,11 @@ class Service:
         metrics: Metrics,
         tracer: Tracer,
         loaded: Callable[[], None],
+        arms: Mapping[str, Sequence[RemoteArm]] | None = None,
     ) -> None:
         """Wire the parts; `start` loads the models, and calls `loaded` when it is done.
 
-        The first collection is the default.
+        The first collection is the default. `arms` are remote ones, by collection.
         """
         serve = settings.serve
         self.settings = settings
@@ -70,6 +77,7 @@ class Service:
         self.metrics = metrics
         self.tracer = tracer
         self.started = int(time())
+        self.arms = arms or {}
         self.generator = AnswerGenerator(settings.generator, metrics)
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
         self.batcher: Batcher[
@@ -157,6 +165,8 @@ class Service:
         await self.refresher.stop()
         await self.batcher.close()
         await self.generator.close()
+        for arm in chain.from_iterable(self.arms.values()):
+            await arm.close()
         self._threads.shutdown()
         for writer in self.writers.values():
             writer.close()
@@ -185,7 +195,10 @@ class Service:
         key = ASKING.get()
         if key.filter:
             params = replace(params, filter=key.within(params.filter))
-        work = [self._submit(request, params, text, seconds) for text in questions]
+        own = self.arms.get(params.collection)
+        arms = gate.wanted(own, params) if own else []
+        ask = partial(self._with_arms, arms) if arms else self._submit
+        work = [ask(request, params, text, seconds) for text in questions]
         found = await unless_gone(gone(request), _all(work))
         results = cast("list[SearchResult]", found)
         for result in results:
@@ -251,6 +264,23 @@ class Service:
             return replace(result, total=perf_counter() - started)
         return result
 
+    async def _with_arms(
+        self,
+        arms: Sequence[RemoteArm],
+        request: Request,
+        params: SearchParams,
+        question: str,
+        seconds: float,
+    ) -> SearchResult:
+        """The same with remote arms."""
+
+        async def find(params: SearchParams, seconds: float) -> SearchResult:
+            return cast("SearchResult", await self._submit(request, params, question, seconds))
+
+        item = QueuedQuestion(question, request_id_of(request.scope))
+        version = self.collections[params.collection].session.version
+        return await gate.search(arms, params, item, seconds, find, version=version)
+
     def _record(self, result: SearchResult) -> None:
         """Count it, trace it, and write it to the request log."""
         params, reply, metrics = result.params, result.reply, self.metrics
@@ -262,6 +292,8 @@ class Service:
         metrics.batch_size.observe(result.entry.size)
         if score is not None:
             metrics.scores.labels(params.collection).observe(score)
+        if result.remote is not None:
+            self._count_arms(params.collection, result.remote)
         if result.degradation:
             metrics.degraded.labels(params.collection, result.degradation).inc()
         self.answered[params.collection] += 1
@@ -277,6 +309,7 @@ class Service:
                 degraded=result.degradation,
             )
         )
+        remote = result.remote
         record_retrieval(
             self.tracer,
             result.seconds,
@@ -311,8 +344,24 @@ class Service:
                 "index_version": reply.version,
                 "degraded": result.degraded,
                 "seconds": {**result.seconds, "total": result.total},
+                **({} if remote is None else _logged(remote)),
             },
         )
+
+    def _count_arms(self, collection: str, remote: RemoteOutcome) -> None:
+        """Count what remote arms did, and what that cost."""
+        metrics = self.metrics.arms
+        for arm in self.arms[collection]:
+            arm.spent += remote.calls[arm.name].spent if arm.name in remote.calls else 0.0
+            arm.saved += remote.saved_by.get(arm.name, 0.0)
+        for name, call in remote.calls.items():
+            metrics.calls.labels(name, call.outcome).inc()
+            metrics.state.labels(name).set([*State].index(call.state))
+            if call.calls:
+                metrics.seconds.labels(name).observe(call.seconds)
+            metrics.spent.labels(name).inc(call.spent)
+        for name, saved in remote.saved_by.items():
+            metrics.saved.labels(name).inc(saved)
 
     def log(self, kind: str, request_id: str, values: Callable[[], Mapping[str, Any]]) -> bool:
         """Write a line to the request log, if there is one; a disk that refuses costs the line.
@@ -336,6 +385,19 @@ class Service:
                 LOG.info("request log written again", extra=extra)
         self.log_fault = fault
         return not fault
+
+
+def _logged(remote: RemoteOutcome) -> dict[str, object]:
+    """Of remote arms, what a line of the request log has."""
+    return {
+        "arms": {
+            name: {"outcome": call.outcome, "calls": call.calls, "seconds": call.seconds}
+            for name, call in remote.calls.items()
+        },
+        "missing": remote.missing,
+        "spent": remote.spent,
+        "saved": remote.saved,
+    }
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

@@ -186,6 +186,8 @@ class ServiceSettings(Settings):
         serve: How `wye serve` listens.
         generator: What writes answers.
         documents: What may be sent to be indexed.
+        arms: File that declares remote arms, docs/guides/remote-arms.md; `wye serve` takes
+            wye.toml of the working folder where there is one.
     """
 
     retired: ClassVar[Mapping[str, str]] = {
@@ -204,6 +206,7 @@ class ServiceSettings(Settings):
     serve: ServeSettings = Field(default_factory=ServeSettings)
     generator: GeneratorSettings = Field(default_factory=GeneratorSettings)
     documents: DocumentSettings = Field(default_factory=DocumentSettings)
+    arms: Path | None = None
 
 
 def load_settings(**overrides: Any) -> ServiceSettings:  # noqa: ANN401 - as many types as settings

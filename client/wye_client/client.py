@@ -57,6 +57,7 @@ class SearchOptions(TypedDict, total=False):
         collection: By name; the server's first without it.
         min_relevance: Leave out passages that are less likely to be relevant, 0 to 1.
         max_latency_ms: Most time for an answer, where the router chooses.
+        max_cost: Most that calls of remote arms may cost.
         point: Operating point of the router: "quality", "balanced" or "fast".
         deadline_ms: Time for finding passages, after which the reply is an error.
         explain: Whether to say why the route was taken.
@@ -68,6 +69,7 @@ class SearchOptions(TypedDict, total=False):
     collection: str | None
     min_relevance: float
     max_latency_ms: float | None
+    max_cost: float | None
     point: str
     deadline_ms: int | None
     explain: bool

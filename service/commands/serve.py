@@ -48,12 +48,21 @@ def serve(
         int | None,
         typer.Option(min=1, help="Processes that answer. Default: 1.", show_default=False),
     ] = None,
+    arms: Annotated[
+        Path | None,
+        typer.Option(
+            help="File that declares remote arms. Default: WYE_ARMS, or wye.toml where there is "
+            "one.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Answer questions over HTTP: Wye's own API, and OpenAI's."""
     _multiply_on_one_thread()
     _share_arenas()
     from router.session import ModelCache
     from service.app import indexes
+    from service.arms.file import FILE, read_arms
     from service.collections import check_router, router_settings
     from service.doctor import refuse_taken_address
     from service.http.auth import refuse_open_server
@@ -71,7 +80,11 @@ def serve(
         "THRESHOLDS": ",".join(thresholds or ()),
     }
     os.environ.update(_variables(given))
-    settings = load_settings()
+    settings = load_settings(arms=arms)
+    if settings.arms is None and Path(FILE).is_file():
+        settings = load_settings(arms=Path(FILE))
+    if settings.arms is not None:
+        os.environ["WYE_ARMS"] = str(settings.arms)
     wanted = settings.serve
     refuse_open_server(wanted)
     refuse_taken_address(wanted.host, wanted.port)
@@ -81,8 +94,11 @@ def serve(
         opener()  # a missing or foreign index is a mistake to be told now, not in a log
     for name, routing in router_settings(settings, list(collections)).items():
         check_router(name, routing)
+    remote = read_arms(settings.arms, list(collections), wanted.deadline_ms / 1000)
     configure(wanted.logs)
     clear_away(Path(tempfile.gettempdir()))
+    for name, own in remote.items():
+        say(f"Remote arms of {name}: {', '.join(arm.name for arm in own)} ({settings.arms}).")
     say(
         f"Serving {', '.join(collections)} at {_address(wanted.host, wanted.port)}. "
         "It answers when /ready says so."

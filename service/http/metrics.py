@@ -127,6 +127,38 @@ class DocumentMetrics:
             self._jobs.labels(collection, state).set(sum(job.state == state for job in jobs))
 
 
+class ArmMetrics:
+    """What became of calls of remote arms, and what they cost."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = _remembering(Counter, registry)
+        self.calls = counter(
+            "wye_arm_questions",
+            "Questions whose route wanted a remote arm, by what became of that: ok, timeout, "
+            "unreachable, busy, refused, broken, garbled, failed, open (its circuit breaker) or "
+            "budget.",
+            ["arm", "outcome"],
+        )
+        self.seconds = _remembering(Histogram, registry)(
+            "wye_arm_seconds",
+            "From asking a remote arm to its answer or failure, further tries included.",
+            ["arm"],
+            buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+        )
+        self.state = _remembering(Gauge, registry)(
+            "wye_arm_state",
+            "Circuit breaker of a remote arm: 0 closed, 1 open, 2 half-open.",
+            ["arm"],
+            multiprocess_mode="livemax",
+        )
+        self.spent = counter("wye_arm_spent", "What calls of a remote arm cost.", ["arm"])
+        self.saved = counter(
+            "wye_arm_saved",
+            "What calls of a remote arm would have cost that the router did without.",
+            ["arm"],
+        )
+
+
 class Metrics:
     """All metrics of one server; nothing is registered outside of it."""
 
@@ -198,6 +230,7 @@ class Metrics:
             multiprocess_mode="livemin",
         )
         self.documents = DocumentMetrics(own)
+        self.arms = ArmMetrics(own)
 
     def listed(self) -> list[tuple[str, str, str]]:
         """Name, type and meaning of every metric, by name."""

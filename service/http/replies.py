@@ -11,12 +11,15 @@ from backends.types import Metadata, Ranking
 from router.policy import FORCED
 from router.types import Decision, FusedHit, Route
 from service.answers.answer import GeneratedAnswer
+from service.arms.gate import RemoteOutcome
 from service.schemas.answer import AnswerValue, Citation
 from service.schemas.retrieve import (
     ArmHitValue,
     ArmValue,
     IndexValue,
+    MissingArm,
     PassageValue,
+    RemoteValue,
     RetrieveReply,
     RouteValue,
     SourceValue,
@@ -36,7 +39,7 @@ HEADERS = (
 
 def retrieve_reply(result: SearchResult) -> RetrieveReply:
     """One answer in full."""
-    params, reply = result.params, result.reply
+    params, reply, remote = result.params, result.reply, result.remote
     return RetrieveReply(
         request_id=result.entry.item.request_id,
         question=reply.question,
@@ -57,7 +60,8 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
                 hits=_arm_hits(ranking, result) if params.explain else None,
             )
             for name, ranking in reply.arms.items()
-        },
+        }
+        | ({} if remote is None else _remote_arms(result, remote)),
         timings_ms={
             stage: round(1000 * spent, 3)
             for stage, spent in {**result.seconds, "total": result.total}.items()
@@ -65,9 +69,35 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         batch=result.entry.size,
         index=IndexValue(collection=params.collection, version=reply.version),
         degraded=result.degraded,
+        missing=[MissingArm(arm=name, reason=why) for name, why in remote.missing.items()]
+        if remote
+        else None,
+        spent=remote.spent if remote else None,
+        saved=remote.saved if remote else None,
         explanation=reply.explanation,
         steps=reply.chain if params.explain and reply.route == Route.STEPS else None,
     )
+
+
+def _remote_arms(result: SearchResult, remote: RemoteOutcome) -> dict[str, ArmValue]:
+    """Those that the route wanted, whether they answered or not."""
+    arms = {}
+    for name, call in remote.calls.items():
+        ranking = result.reply.arms.get(name, Ranking(name, ()))
+        arms[name] = ArmValue(
+            candidates=ranking.candidates,
+            returned=len(ranking.hits),
+            note=call.note or call.reason,
+            hits=_arm_hits(ranking, result) if result.params.explain else None,
+            remote=RemoteValue(
+                kind=call.kind,
+                state=call.state.value,
+                calls=call.calls,
+                ms=round(1000 * call.seconds, 3),
+                spent=call.spent,
+            ),
+        )
+    return arms
 
 
 def _arm_hits(ranking: Ranking, result: SearchResult) -> list[ArmHitValue]:
@@ -118,7 +148,7 @@ def route_value(
         said = (fallback or f"Route {asked} was asked for.") if explain else ""
         return RouteValue(path=path, asked=asked, reason=fallback or FORCED, summary=said)
     return RouteValue(
-        path=decision.route,
+        path=path,
         asked=asked,
         reason=fallback or decision.reason,
         score=decision.score,

@@ -99,6 +99,7 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
             own.max_latency_ms,
             own.min_relevance,
             point=own.point,
+            max_cost=own.max_cost,
         )
         (result,) = await service.search(request, params, [question], own.deadline_ms)
         retrieval = retrieve_reply(result)

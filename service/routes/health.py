@@ -48,6 +48,9 @@ async def _facts(service: Service) -> dict[str, Any]:
     if key.filter:
         for each in facts["collections"]:
             each.pop("passages", None)
+    arms = [arm for name in service.collections for arm in service.arms.get(name, ())]
+    if arms:
+        facts["arms"] = [arm.facts() for arm in arms]
     if service.ring.fault:
         facts["keys"] = service.ring.fault
     if service.log_fault:

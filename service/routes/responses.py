@@ -60,7 +60,15 @@ async def create(asked: ResponseRequest, request: Request, service: Served) -> R
         threshold = tool.ranking_options.score_threshold if tool.ranking_options else None
         least = max(least, threshold or 0.0)
     params = SearchParams(
-        collection, route, k, filter_, own.explain, own.max_latency_ms, least, point=own.point
+        collection,
+        route,
+        k,
+        filter_,
+        own.explain,
+        own.max_latency_ms,
+        least,
+        point=own.point,
+        max_cost=own.max_cost,
     )
     (result,) = await service.search(request, params, [question], own.deadline_ms)
     retrieval = retrieve_reply(result)

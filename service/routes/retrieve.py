@@ -92,4 +92,5 @@ def search_params(service: Service, wanted: SearchRequest) -> SearchParams:
         wanted.max_latency_ms,
         wanted.min_relevance,
         point=wanted.point,
+        max_cost=wanted.max_cost,
     )

@@ -14,7 +14,13 @@ from service.collections import Collection
 from service.http.auth import READ
 from service.http.keys import Scope
 from service.http.problems import key_of
-from service.schemas.stats import RecentQuestion, RouteTimesValue, ScoresValue, StatsReply
+from service.schemas.stats import (
+    RecentQuestion,
+    RemoteArmValue,
+    RouteTimesValue,
+    ScoresValue,
+    StatsReply,
+)
 from service.service import Served
 
 router = APIRouter(prefix="/v1", tags=["operations"], dependencies=READ)
@@ -37,6 +43,7 @@ async def stats(request: Request, service: Served) -> StatsReply:
     recent = [one for one in service.recent if one.collection in seen]
     key = key_of(request.scope)
     trusted = service.request_log is not None and key is not None and key.may(Scope.ADMIN)
+    arms = [(name, arm) for name in seen for arm in service.arms.get(name, ())]
     return StatsReply(
         worker=os.getpid(),
         workers=service.settings.serve.workers,
@@ -48,6 +55,19 @@ async def stats(request: Request, service: Served) -> StatsReply:
         routes=route_times(recent),
         degraded=Counter(one.degraded for one in recent if one.degraded),
         collections=[_scores(each, recent) for each in seen.values()],
+        remote_arms=[
+            RemoteArmValue(
+                arm=arm.name,
+                collection=name,
+                state=arm.breaker.state.value,
+                usual_ms=arm.usual_ms,
+                spent=arm.spent,
+                saved=arm.saved,
+            )
+            for name, arm in arms
+        ],
+        spent=sum(arm.spent for _, arm in arms),
+        saved=sum(arm.saved for _, arm in arms),
         keys_error=service.ring.fault,
         questions=list(recent[: -QUESTIONS - 1 : -1]) if trusted else None,
     )

@@ -10,6 +10,7 @@ from service.schemas.common import (
     DeadlineMs,
     Exact,
     Filter,
+    MaxCost,
     MaxLatencyMs,
     MinRelevance,
     OperatingPoint,
@@ -80,6 +81,7 @@ class WyeOptions(Strict):
     filter: Filter = None
     explain: StrictBool = False
     max_latency_ms: MaxLatencyMs = None
+    max_cost: MaxCost = None
     min_relevance: MinRelevance = 0.0
     abstain_below: AbstainBelow = ABSTAIN_BELOW
     point: OperatingPoint = ""

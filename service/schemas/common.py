@@ -162,6 +162,17 @@ MaxLatencyMs = Annotated[
 ]
 
 
+MaxCost = Annotated[
+    float | None,
+    Field(
+        ge=0,
+        description=(
+            "Most that calls of remote arms may cost for this question, in the currency of their "
+            "prices; one that costs more is not asked, and `missing` says so."
+        ),
+    ),
+    Exact,
+]
 MinRelevance = Annotated[
     float,
     Field(
@@ -219,5 +230,6 @@ class SearchRequest(Strict):
     )
     min_relevance: MinRelevance = 0.0
     max_latency_ms: MaxLatencyMs = None
+    max_cost: MaxCost = None
     point: OperatingPoint = ""
     deadline_ms: DeadlineMs = None

@@ -1,6 +1,8 @@
 """`/v1/retrieve` and `/v1/route`."""
 
-from typing import Any
+from functools import partial
+from operator import is_
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +20,7 @@ from service.schemas.common import (
     Strict,
 )
 
+_is_none = partial(is_, None)
 _QUESTION = "Into which sea does the river beneath the Old Bridge of Mostar flow?"
 
 
@@ -45,8 +48,8 @@ class SourceValue(BaseModel):
 
     arm: str = Field(
         description=(
-            "dense, lexical or graph; steps for what searches with names put in gave, at the best "
-            "rank in one of them."
+            "dense, lexical or graph, or the name of a remote arm; steps for what searches with "
+            "names put in gave, at the best rank in one of them."
         )
     )
     rank: int = Field(description="In that arm's list, from 1.")
@@ -139,6 +142,28 @@ class ArmHitValue(BaseModel):
     score: float = Field(description="The arm's own; comparable within its list only.")
 
 
+class RemoteValue(BaseModel):
+    """How a remote arm was asked."""
+
+    kind: str = Field(description="Of service that it is, such as `lightrag`.")
+    state: Literal["closed", "open", "half-open"] = Field(
+        description=(
+            "Of its circuit breaker: `open` while it is left alone after failures, `half-open` "
+            "when a single call tries whether it is back."
+        )
+    )
+    calls: int = Field(description="Made for this question, as far as they cost anything.")
+    ms: float = Field(description="That it took, further tries included.")
+    spent: float = Field(description="What its calls cost.")
+
+
+class MissingArm(BaseModel):
+    """A remote arm that the route wanted, and that gave nothing."""
+
+    arm: str
+    reason: str = Field(description="In words; `budget: …` where a limit kept it out.")
+
+
 class ArmValue(BaseModel):
     """What one arm brought in."""
 
@@ -150,6 +175,11 @@ class ArmValue(BaseModel):
     )
     hits: list[ArmHitValue] | None = Field(
         default=None, description="The arm's own first `k`, best first; with `explain` only."
+    )
+    remote: RemoteValue | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        description="How it was asked; left out for an arm of this server.",
     )
 
 
@@ -185,6 +215,22 @@ class RetrieveReply(BaseModel):
     index: IndexValue
     degraded: str = Field(
         default="", description="Why this is not what was asked for; empty when it is."
+    )
+    missing: list[MissingArm] | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        description=(
+            "Remote arms that the route wanted and that gave nothing; left out, as are `spent` and "
+            "`saved`, where the route has no remote arm."
+        ),
+    )
+    spent: float | None = Field(
+        default=None, exclude_if=_is_none, description="What calls of remote arms cost."
+    )
+    saved: float | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        description="What calls would have cost that the router did without.",
     )
     explanation: Explanation | None = Field(
         default=None, description="How the graph arm came to its ranking; with `explain` only."

@@ -1,5 +1,7 @@
 """`/v1/stats`."""
 
+from typing import Literal
+
 from pydantic import BaseModel, Field
 
 from router.types import Route
@@ -41,6 +43,19 @@ class ScoresValue(BaseModel):
     )
 
 
+class RemoteArmValue(BaseModel):
+    """A remote arm, and what it cost."""
+
+    arm: str
+    collection: str
+    state: Literal["closed", "open", "half-open"] = Field(description="Of its circuit breaker.")
+    usual_ms: float = Field(description="Median of its last answers; 0 before the first.")
+    spent: float = Field(description="On its calls, by this worker since it began.")
+    saved: float = Field(
+        description="What calls would have cost that the router did without; likewise."
+    )
+
+
 class RecentQuestion(BaseModel):
     """One of the last questions."""
 
@@ -71,6 +86,11 @@ class StatsReply(BaseModel):
         )
     )
     collections: list[ScoresValue]
+    remote_arms: list[RemoteArmValue] = Field(description="Those of the arms file.")
+    spent: float = Field(description="On calls of remote arms, by this worker since it began.")
+    saved: float = Field(
+        description="What calls of remote arms would have cost that the router did without."
+    )
     keys_error: str = Field(
         description="What is wrong with the keys file, so that some keys open nothing, or empty."
     )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from service.arms.file import FILE
 from service.cli import build, run
 from tests.docs.conftest import ADDRESS, Curl
 from tests.docs.examples import DOCUMENTS, GUIDES, ROOT, Block, Command, blocks
@@ -43,7 +44,9 @@ def test_every_block_of_every_document_is_run() -> None:
     for path in DOCUMENTS:
         found = blocks_of(path)
         if path in GUIDES:
-            other = [one.place for one in found if one.language not in {"console", "python"}]
+            other = [
+                one.place for one in found if one.language not in {"console", "python", "toml"}
+            ]
             assert other == []
         else:
             assert found == [], f"{path} has a block, and nothing runs it."
@@ -81,14 +84,21 @@ def test_the_commands_do_what_is_said(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every block from the first to the last; a server that a block starts serves those below."""
+    """Every block from the first to the last; a server that a block starts serves those below.
+
+    What stands there as TOML is the file of remote arms for the servers below it.
+    """
     monkeypatch.chdir(folder)
     servers: list[Live] = []
+    arms = folder / FILE
     try:
         for block in blocks_of(path):
             if block.language == "python":
                 url = servers[-1].url if ADDRESS in block.text else ""
                 assert python(block, url, folder).strip(), block
+                continue
+            if block.language == "toml":
+                arms.write_text(block.text, encoding="utf-8")
                 continue
             for command in block.commands if runner_of(block) == "here" else ():
                 if command.words[:2] == ["wye", "serve"]:
@@ -101,6 +111,7 @@ def test_the_commands_do_what_is_said(
                     assert is_part_of(" ".join(command.output), printed), (command, printed)
     finally:
         codes = [server.stop() for server in servers]
+        arms.unlink(missing_ok=True)
     assert codes == [0] * len(servers)
 
 

@@ -51,6 +51,7 @@ def serve() -> Iterator[Serve]:
             engines: Mapping[str, Library] | None = None,
             generator: GeneratorSettings | None = None,
             documents: DocumentSettings | None = None,
+            arms: Path | None = None,
             ready: bool = True,
             **options: Any,  # noqa: ANN401
         ) -> TestClient:
@@ -59,6 +60,7 @@ def serve() -> Iterator[Serve]:
                 serve=replace(ServeSettings(refresh_seconds=0.02), **options),
                 generator=generator or GeneratorSettings(),
                 documents=documents or DocumentSettings(),
+                arms=arms,
             )
             app = build(settings, {name: lambda e=e: e for name, e in named.items()})  # type: ignore[misc]
             opened = inside(app) if ready else TestClient(app, base_url="http://localhost")

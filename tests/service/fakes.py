@@ -184,6 +184,7 @@ class Library(Session, Gateway):
         min_relevance: float = 0.0,
         explain: bool = False,
         point: str = "",
+        text_only: bool = False,
     ) -> list[Reply]:
         self.batches.append((route, list(questions)))
         self.allowed_ms.append(max_latency_ms)
@@ -197,7 +198,17 @@ class Library(Session, Gateway):
         if route == Route.AUTO:
             decisions = self.decide(questions, max_latency_ms=max_latency_ms, explain=explain)
             replies = [
-                replace(self._answer(question, decision.route, k, filter), decision=decision)
+                replace(
+                    self._answer(
+                        question,
+                        Route.HYBRID
+                        if text_only and decision.route != Route.DENSE
+                        else decision.route,
+                        k,
+                        filter,
+                    ),
+                    decision=decision,
+                )
                 for question, decision in zip(questions, decisions, strict=True)
             ]
         else:

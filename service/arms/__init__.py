@@ -1,0 +1,1 @@
+"""Remote arms: search services of others that stand beside our own arms."""

@@ -1,0 +1,266 @@
+"""One remote arm: a kind, with the manners of a gateway around it."""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from backends.errors import FilterError
+from backends.filters import Columns, parse_filter
+from router.types import Route
+from service.arms.breaker import Breaker, State
+from service.arms.types import ArmConfig, ArmError, Found, Kind, RemoteHit
+from service.logs import LOG
+
+RESERVE = 0.1
+"""Share of a request's time that no arm is given, to answer without it."""
+MOST_RESERVE = 0.5
+"""Seconds of it, at most."""
+
+_LATELY = 20
+_FIRST_WAIT = 0.05
+_BY_GRAPH = frozenset({Route.AUTO, Route.FUSION, Route.GRAPH, Route.STEPS})
+_BY_LIST = _BY_GRAPH - {Route.GRAPH}
+
+
+@dataclass(frozen=True, slots=True)
+class ArmCall:
+    """What became of asking an arm for one question.
+
+    Attributes:
+        state: Of its breaker afterwards.
+        hits: Best first; none where it failed.
+        reason: Why it gave nothing, for clients; "" where it answered.
+        outcome: A word for metrics: ok, open, budget, timeout and so on.
+        note: What it had to do without, or "".
+        calls: That were made, those that have to be paid for.
+        seconds: From the first to the end.
+        spent: What they cost.
+    """
+
+    name: str
+    kind: str
+    state: State
+    hits: tuple[RemoteHit, ...] = ()
+    reason: str = ""
+    outcome: str = "ok"
+    note: str = ""
+    calls: int = 0
+    seconds: float = 0.0
+    spent: float = 0.0
+
+
+class RemoteArm:
+    """An arm as the file declares it; asked by one event loop.
+
+    Attributes:
+        spent: What its calls cost since this process began.
+        saved: What those would have cost that the router did without.
+    """
+
+    def __init__(self, name: str, kind: Kind[Any], deadline: float) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            deadline: Seconds that a request has where it does not say.
+        """
+        self.name = name
+        self.config: ArmConfig = kind.config
+        self.breaker = Breaker(self.config.open_after, self.config.open_seconds)
+        self._kind = kind
+        self._places = asyncio.Semaphore(self.config.max_concurrency)
+        # A shorter time is the request's own wish: that it ran out tells nothing of the arm.
+        self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
+        self._lately: deque[float] = deque(maxlen=_LATELY)
+        self.spent = 0.0
+        self.saved = 0.0
+
+    @property
+    def takes_graph(self) -> bool:
+        """Whether it takes the graph's place."""
+        return self.config.role == "graph"
+
+    @property
+    def usual_ms(self) -> float:
+        """Median of its last answers; 0 before the first."""
+        return 1000 * median(self._lately) if self._lately else 0.0
+
+    def facts(self) -> Mapping[str, object]:
+        """What `/ready` says of it."""
+        return {
+            "arm": self.name,
+            "kind": self.config.kind,
+            "role": self.config.role,
+            "state": str(self.breaker.state),
+        }
+
+    def suits(self, route: Route) -> bool:
+        """Whether it may be asked for a question that goes this way."""
+        return route in (_BY_GRAPH if self.takes_graph else _BY_LIST)
+
+    def check_filter(self, filter_: object) -> None:
+        """Refuse a filter that it cannot hold to.
+
+        Raises:
+            FilterError: Names the arm, and which routes do without it.
+        """
+        try:
+            self._kind.check_filter(filter_)
+        except FilterError as error:
+            raise FilterError(
+                f"The remote arm '{self.name}' cannot hold to this filter: {error}. Ask the route "
+                "dense, lexical or hybrid, which do without it."
+            ) from None
+
+    def over_budget(self, max_cost: float | None, left_ms: float | None) -> str:
+        """Why a budget does not allow a call, or ""."""
+        price = self.config.price
+        if max_cost is not None and price > max_cost:
+            return f"budget: a call costs {price:g}, more than is left of max_cost"
+        if left_ms is not None and self.usual_ms > left_ms:
+            return (
+                f"budget: it takes about {self.usual_ms:.0f} ms, more than is left of "
+                "max_latency_ms"
+            )
+        return ""
+
+    def closed(self) -> str:
+        """Why its breaker lets no call through, or ""."""
+        if self.breaker.admits():
+            return ""
+        return f"is left alone for a while, after {self.breaker.failures} failures in a row"
+
+    def skipped(self, reason: str, outcome: str) -> ArmCall:
+        """As a call that was not made."""
+        return ArmCall(
+            self.name, self.config.kind, self.breaker.state, reason=reason, outcome=outcome
+        )
+
+    async def search(
+        self,
+        question: str,
+        k: int,
+        filter_: object | None,
+        seconds: float,
+        max_cost: float | None = None,
+    ) -> ArmCall:
+        """Ask it, and say what became of that; whatever happens to it is no error here.
+
+        Args:
+            seconds: That are left for it.
+            max_cost: Most that its calls may cost together.
+        """
+        if reason := self.closed():
+            return self.skipped(reason, "open")
+        seconds = min(seconds, self.config.timeout_ms / 1000)
+        self.breaker.enter()
+        started, calls = perf_counter(), _Calls()
+        reason, outcome, found = "", "ok", Found(())
+        try:
+            async with asyncio.timeout(seconds), self._places:
+                calls.begun = True
+                found = await self._tries(question, k, filter_, calls, max_cost)
+        except TimeoutError:
+            given = f"{1000 * seconds:.0f} ms"
+            if calls.begun:
+                reason, outcome = f"gave no answer within {given}", "timeout"
+            else:
+                reason, outcome = f"had as many calls as it may for {given}", "busy"
+            self._failed(fault=calls.begun and seconds >= self._patience)
+        except ArmError as error:
+            reason, outcome = str(error), error.outcome
+            self._failed(fault=error.fault)
+        except Exception as error:  # noqa: BLE001 - a client library may raise anything
+            reason, outcome = f"failed ({type(error).__name__})", "failed"
+            self._failed(fault=True)
+        else:
+            self.breaker.succeed()
+        finally:
+            self.breaker.leave()
+        spent = perf_counter() - started
+        if reason:
+            extra = {"arm": self.name, "reason": reason, "state": str(self.breaker.state)}
+            LOG.warning("remote arm failed", extra=extra)
+        else:
+            self._lately.append(spent)
+        return ArmCall(
+            self.name,
+            self.config.kind,
+            self.breaker.state,
+            found.hits,
+            reason,
+            outcome,
+            found.note,
+            calls.made,
+            spent,
+            calls.made * self.config.price,
+        )
+
+    async def _tries(
+        self,
+        question: str,
+        k: int,
+        filter_: object | None,
+        calls: "_Calls",
+        max_cost: float | None,
+    ) -> Found:
+        """The first answer of as many tries as are safe and allowed.
+
+        Raises:
+            ArmError: None gave one.
+        """
+        for attempt in range(self.config.retries + 1):
+            calls.made += 1
+            try:
+                found = await self._kind.search(question, k, filter_)
+                return _kept(found, filter_)
+            except ArmError as error:
+                calls.made -= not error.charged
+                cost = (calls.made + 1) * self.config.price
+                too_dear = max_cost is not None and cost > max_cost
+                if not error.retry or attempt == self.config.retries or too_dear:
+                    raise
+                least = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
+            await asyncio.sleep(least * random.uniform(1.0, 1.5))
+        raise ArmError("was not asked")  # pragma: no cover - there is at least one try
+
+    def _failed(self, *, fault: bool) -> None:
+        if fault:
+            self.breaker.fail()
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._kind.close()
+
+
+@dataclass(slots=True)
+class _Calls:
+    """How many calls were made for one question, and whether it got as far as that."""
+
+    made: int = 0
+    begun: bool = False
+
+
+def usable(seconds: float) -> float:
+    """What of a request's time an arm may be given."""
+    return seconds - min(RESERVE * seconds, MOST_RESERVE)
+
+
+def _kept(found: Found, filter_: object | None) -> Found:
+    """The same without what is there twice, and without what a filter keeps out after all."""
+    first: dict[str, RemoteHit] = {}
+    for hit in found.hits:
+        first.setdefault(hit.id, hit)
+    hits = list(first.values())
+    if filter_ is None:
+        return Found(tuple(hits), found.note)
+    mask = parse_filter(filter_).mask(Columns([hit.metadata for hit in hits]))
+    kept = tuple(hit for hit, passes in zip(hits, mask.tolist(), strict=True) if passes)
+    if len(kept) == len(hits):
+        return Found(kept, found.note)
+    lost = f"{len(hits) - len(kept)} of its passages were left out, which the filter keeps out"
+    return Found(kept, "; ".join(filter(None, (found.note, lost))))

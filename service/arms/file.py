@@ -1,0 +1,108 @@
+"""The file that declares remote arms: `wye.toml`."""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from backends.errors import suggestion
+from router.types import Route
+from service.arms.arm import RemoteArm
+from service.arms.registry import KINDS
+from service.errors import ServiceError
+
+FILE = "wye.toml"
+"""Read from the working folder by `wye serve` where no other is named."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_OWN = {*Route, "local"}
+
+
+def read_arms(
+    path: Path | None, collections: Sequence[str], deadline: float
+) -> dict[str, tuple[RemoteArm, ...]]:
+    """The arms of each collection that has any.
+
+    Args:
+        path: Of the file; None where there is none.
+        collections: Their names; the first is the default.
+        deadline: Seconds that a request has where it does not say.
+
+    Raises:
+        ServiceError: Names the file, the table and the key, and what is wrong there.
+    """
+    if path is None:
+        return {}
+    found: dict[str, tuple[RemoteArm, ...]] = {}
+    for name, table in _tables(path).items():
+        where = f"{path}: [arms.{name}]"
+        arm = _arm(name, table, where, deadline)
+        collection = arm.config.collection or collections[0]
+        if collection not in collections:
+            raise ServiceError(
+                f"{where} collection: there is no collection '{collection}'; there is "
+                f"{', '.join(collections)}."
+            )
+        others = found.get(collection, ())
+        if arm.takes_graph and any(other.takes_graph for other in others):
+            raise ServiceError(
+                f"{where} role: another arm takes the graph's place in '{collection}' already; "
+                "make this one a list."
+            )
+        found[collection] = (*others, arm)
+    return found
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    """The tables below `arms`, by name."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ServiceError(f"{path} cannot be read ({error.strerror}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ServiceError(f"{path} is no TOML: {error}.") from None
+    if unknown := next((key for key in content if key != "arms"), ""):
+        raise ServiceError(f"{path}: there is no '{unknown}'; write tables [arms.NAME].")
+    tables = content.get("arms", {})
+    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
+        raise ServiceError(f"{path}: arms: write a table [arms.NAME] for each.")
+    return tables
+
+
+def _arm(name: str, table: dict[str, Any], where: str, deadline: float) -> RemoteArm:
+    if not _NAME.fullmatch(name) or name in _OWN:
+        raise ServiceError(
+            f"{where}: an arm cannot be called '{name}'; use lower-case letters, digits and "
+            "dashes, and no name of a route."
+        )
+    word = table.get("kind")
+    if not isinstance(word, str) or word not in KINDS:
+        meant = suggestion(str(word), KINDS) if word is not None else ""
+        said = f"'{word}' is none" if word is not None else "it is missing"
+        raise ServiceError(f"{where} kind: {said}.{meant} Take one of {', '.join(KINDS)}.")
+    kind = KINDS[word]
+    try:
+        config = kind.Config.model_validate(table)
+    except ValidationError as error:
+        said = " ".join(_said(fault, where, kind.Config.model_fields) for fault in error.errors())
+        raise ServiceError(said) from None
+    try:
+        return RemoteArm(name, kind(config), deadline)
+    except ServiceError as error:
+        raise ServiceError(f"{where} {error}.") from None
+
+
+def _said(fault: Any, where: str, known: Any) -> str:  # noqa: ANN401 - of pydantic
+    """One fault with its place; what stands there is not repeated, since it may be a secret."""
+    key = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        meant = suggestion(key, known) or f" There are {', '.join(known)}."
+        return f"{where} {key}: there is no such key.{meant}"
+    if fault["type"] == "missing":
+        return f"{where} {key}: it is missing."
+    said = str(fault["msg"]).removeprefix("Value error, ")
+    said = said if not key else f"{key}: {said[:1].lower()}{said[1:]}"
+    return f"{where} {said}."

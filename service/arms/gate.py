@@ -1,0 +1,302 @@
+"""Whether remote arms are asked for a question, and what the answer is with and without them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import monotonic, perf_counter
+
+from backends.types import Passage, Ranking
+from router.types import Reply, Route
+from service.arms.arm import ArmCall, RemoteArm, usable
+from service.arms.fusion import named, together
+from service.batching import Entry
+from service.http.problems import Problem
+from service.search import QueuedQuestion, SearchParams, SearchResult
+
+COSTLY = frozenset({Route.FUSION, Route.GRAPH, Route.STEPS})
+"""Routes that a remote arm takes part in; the others are done without."""
+_SHALLOWEST = 20
+
+Find = Callable[[SearchParams, float], Awaitable[SearchResult]]
+"""Searches our own arms, in so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOutcome:
+    """What remote arms had to do with an answer.
+
+    Attributes:
+        calls: Those that the question's route wanted, by name, asked or not.
+        saved_by: What those would have cost that the router did without, by name.
+        degraded: Why this is not what was asked for, or "".
+    """
+
+    calls: Mapping[str, ArmCall] = field(default_factory=dict)
+    saved_by: Mapping[str, float] = field(default_factory=dict)
+    degraded: str = ""
+
+    @property
+    def saved(self) -> float:
+        """All of that."""
+        return sum(self.saved_by.values())
+
+    @property
+    def spent(self) -> float:
+        """What the calls cost."""
+        return sum(call.spent for call in self.calls.values())
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Why an arm that was wanted gave nothing, by its name."""
+        return {name: call.reason for name, call in self.calls.items() if call.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question on its way, with what is left to be done for it.
+
+    Attributes:
+        end: When it has to be answered, as `monotonic` has it.
+        usable: When no arm is waited for any more.
+    """
+
+    params: SearchParams
+    item: QueuedQuestion
+    version: int
+    started: float
+    end: float
+    usable: float
+
+    @property
+    def left(self) -> float:
+        """Seconds until it has to be answered."""
+        return self.end - monotonic()
+
+    def left_ms(self) -> float | None:
+        """Of `max_latency_ms`."""
+        most = self.params.max_latency_ms
+        return None if most is None else most - 1000 * (monotonic() - self.started)
+
+
+def wanted(arms: Sequence[RemoteArm], params: SearchParams) -> list[RemoteArm]:
+    """The arms that may be asked for such a question.
+
+    Raises:
+        FilterError: One of them cannot hold to the filter.
+    """
+    found = [arm for arm in arms if arm.suits(params.route)]
+    if params.filter is not None:
+        for arm in found:
+            arm.check_filter(params.filter)
+    return found
+
+
+async def search(
+    arms: Sequence[RemoteArm],
+    params: SearchParams,
+    item: QueuedQuestion,
+    seconds: float,
+    find: Find,
+    *,
+    version: int,
+) -> SearchResult:
+    """Answer a question with remote arms, as far as its route wants them and they answer.
+
+    Args:
+        arms: As `wanted` gave them, at least one.
+        seconds: That the answer may take.
+        find: Searches our own arms.
+        version: Of the index that they search.
+
+    Raises:
+        Problem: Our own arms did not answer.
+    """
+    started, now = perf_counter(), monotonic()
+    asked = _Asked(params, item, version, now, now + seconds, now + usable(seconds))
+    skipped = {arm.name: call for arm in arms if (call := _skipped(arm, asked))}
+    asking = [arm for arm in arms if arm.name not in skipped]
+    if not asking:
+        result, remote = await find(params, seconds), RemoteOutcome()
+    elif params.route == Route.AUTO:
+        result, remote = await _routed(asking, asked, find)
+    else:
+        result, remote = await _forced(asking, asked, find)
+    if _is_costly(params.route, result):
+        remote = replace(remote, calls={**skipped, **remote.calls})
+    remote = replace(remote, degraded=_degraded(remote))
+    return replace(result, params=params, remote=remote, total=perf_counter() - started)
+
+
+def _skipped(arm: RemoteArm, asked: _Asked) -> ArmCall | None:
+    """As a call that is not made, where something speaks against it from the start."""
+    if asked.params.min_relevance > 0:
+        reason = "relevance: nothing is known of that of its passages, and min_relevance is given"
+        return arm.skipped(reason, "budget")
+    if reason := arm.over_budget(asked.params.max_cost, asked.left_ms()):
+        return arm.skipped(reason, "budget")
+    if reason := arm.closed():
+        return arm.skipped(reason, "open")
+    return None
+
+
+async def _routed(
+    arms: Sequence[RemoteArm], asked: _Asked, find: Find
+) -> tuple[SearchResult, RemoteOutcome]:
+    """Decide first, and ask the arms where the router does not do without."""
+    params = asked.params
+    result = await find(_deeper(params, arms), asked.left)
+    if not _is_costly(params.route, result):
+        # Without a decision something failed, and nobody chose to do without.
+        saved = {arm.name: arm.config.price for arm in arms} if result.reply.decision else {}
+        return _cut(result, params.k), RemoteOutcome(saved_by=saved)
+    calls = await _ask(arms, asked)
+    return await _merged(arms, calls, asked, result, find)
+
+
+async def _forced(
+    arms: Sequence[RemoteArm], asked: _Asked, find: Find
+) -> tuple[SearchResult, RemoteOutcome]:
+    """Ask the arms and our own side by side; for the route graph, the one in its place alone."""
+    params = asked.params
+    if params.route == Route.GRAPH:
+        calls = await _ask(arms, asked)
+        (call,) = calls.values()
+        if not call.reason:
+            return _alone(arms[0], call, asked), RemoteOutcome(calls)
+        result = await find(replace(params, route=Route.FUSION), asked.left)
+        return result, RemoteOutcome(calls)
+    asking = asyncio.ensure_future(_ask(arms, asked))
+    try:
+        result = await find(_deeper(params, arms), asked.left)
+        return await _merged(arms, await asking, asked, result, find)
+    finally:
+        asking.cancel()
+
+
+async def _ask(arms: Sequence[RemoteArm], asked: _Asked) -> dict[str, ArmCall]:
+    """Ask all of them at once; what one call costs, the others have less."""
+    params, left = asked.params, asked.params.max_cost
+    asking = []
+    for arm in arms:
+        seconds = asked.usable - monotonic()
+        left_ms = asked.left_ms()
+        if left_ms is not None:
+            seconds = min(seconds, left_ms / 1000)
+        reason = arm.over_budget(left, left_ms)
+        if reason or seconds <= 0:
+            reason = reason or "was not asked: no time was left"
+            asking.append(_at_once(arm.skipped(reason, "budget")))
+            continue
+        depth = max(params.k, arm.config.depth)
+        asking.append(arm.search(asked.item.text, depth, params.filter, seconds, left))
+        left = None if left is None else left - arm.config.price
+    calls = await asyncio.gather(*asking)
+    return {call.name: call for call in calls}
+
+
+async def _at_once(call: ArmCall) -> ArmCall:
+    return call
+
+
+async def _merged(
+    arms: Sequence[RemoteArm],
+    calls: Mapping[str, ArmCall],
+    asked: _Asked,
+    result: SearchResult,
+    find: Find,
+) -> tuple[SearchResult, RemoteOutcome]:
+    """The answer with what came; without the arm in the graph's place, our own graph takes it."""
+    remote = RemoteOutcome(calls)
+    came = [arm for arm in arms if not calls[arm.name].reason]
+    if any(arm.takes_graph for arm in arms) and not any(arm.takes_graph for arm in came):
+        result = await _with_own_graph(result, asked, find)
+    if not came:
+        return _cut(result, asked.params.k), remote
+    own = result.reply
+    lists: list[Ranking] = []
+    passages: dict[str, Passage] = {}
+    for arm in came:
+        ranking, texts = named(arm, calls[arm.name])
+        lists.append(ranking)
+        passages |= texts
+    # What is here as well is told as it is here.
+    passages |= result.passages
+    weights = {arm.name: arm.config.weight for arm in came}
+    fused = together(own.ranking, lists, weights, asked.params.k)
+    reply = replace(
+        own,
+        route=Route.FUSION,
+        ranking=fused,
+        arms={**own.arms, **{one.retriever: one for one in lists}},
+        relevance=(),
+        answerability=None,
+    )
+    return _answer(result, reply, passages, calls), remote
+
+
+async def _with_own_graph(result: SearchResult, asked: _Asked, find: Find) -> SearchResult:
+    """Our own fusion; the text arms' answer, where there is no time for more."""
+    params = replace(asked.params, route=Route.FUSION, k=result.params.k)
+    try:
+        own = await find(params, asked.left)
+    except Problem:
+        return result
+    return replace(own, reply=replace(own.reply, decision=result.reply.decision))
+
+
+def _alone(arm: RemoteArm, call: ArmCall, asked: _Asked) -> SearchResult:
+    """The arm's own list as the answer; nothing was asked here."""
+    ranking, passages = named(arm, call)
+    shown = replace(ranking, hits=ranking.hits[: asked.params.k])
+    now = asked.started
+    entry = Entry(asked.item, asked.end, now, now, 1)
+    reply = Reply(asked.item.text, Route.GRAPH, shown, {arm.name: ranking}, {}, asked.version)
+    result = SearchResult(asked.params, entry, reply, passages, "", {})
+    return _answer(result, reply, passages, {arm.name: call})
+
+
+def _answer(
+    result: SearchResult,
+    reply: Reply,
+    passages: Mapping[str, Passage],
+    calls: Mapping[str, ArmCall],
+) -> SearchResult:
+    seconds = {**result.seconds, **{name: call.seconds for name, call in calls.items()}}
+    return replace(result, reply=reply, passages=passages, seconds=seconds)
+
+
+def _deeper(params: SearchParams, arms: Sequence[RemoteArm]) -> SearchParams:
+    """Our own part of a search that lists are added to."""
+    depth = max(params.k, _SHALLOWEST)
+    if not any(arm.takes_graph for arm in arms):
+        return replace(params, k=depth)
+    if params.route == Route.AUTO:
+        return replace(params, k=depth, text_only=True)
+    return replace(params, k=depth, route=Route.HYBRID)
+
+
+def _is_costly(route: Route, result: SearchResult) -> bool:
+    """Whether a question that asked for a route went a way that remote arms take part in."""
+    decision = result.reply.decision
+    if decision is None:
+        return route in COSTLY
+    # Where nothing was scored there is nothing here, and somebody else may have it.
+    return decision.route in COSTLY or decision.score is None
+
+
+def _cut(result: SearchResult, k: int) -> SearchResult:
+    """The same with k hits."""
+    reply = result.reply
+    ranking: Ranking = replace(reply.ranking, hits=reply.ranking.hits[:k])
+    cut = replace(reply, ranking=ranking, relevance=reply.relevance[:k])
+    return replace(result, reply=cut)
+
+
+def _degraded(remote: RemoteOutcome) -> str:
+    """Which arms failed, in a sentence; one that a limit kept out is only missing."""
+    failed = [
+        f"the arm '{name}' {call.reason}"
+        for name, call in remote.calls.items()
+        if call.reason and call.outcome != "budget"
+    ]
+    return f"degraded: {'; '.join(failed)}; answered without" if failed else ""

@@ -1,0 +1,107 @@
+"""Any search over HTTP, its request a template and its reply described by JSON pointers."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, model_validator
+
+from backends.errors import FilterError
+from service.arms.pointers import MISSING, at, check_pointer, filled, names_in
+from service.arms.types import Found, Garbled, Kind, remote_hit
+from service.arms.web import WebClient, WebConfig
+
+QUESTION, K, FILTER = "{question}", "{k}", "{filter}"
+Pointer = Annotated[str, AfterValidator(check_pointer)]
+
+
+class HttpConfig(WebConfig):
+    """A search over HTTP.
+
+    Attributes:
+        method: "POST" sends the template as JSON, "GET" as parameters.
+        request: Template; "{question}", "{k}" and "{filter}" stand for what is asked.
+        hits: Where the list of hits is in the reply.
+        id: Where its id is in a hit, and so on.
+        text: The passage itself.
+        title: May be empty, as may those below.
+        score: Higher is better; without it the order says all there is.
+        metadata: A flat object; needed for filters.
+    """
+
+    method: Literal["POST", "GET"] = "POST"
+    request: dict[str, Any]
+    hits: Pointer
+    id: Pointer
+    text: Pointer
+    title: Pointer = ""
+    score: Pointer = ""
+    metadata: Pointer = ""
+
+    @model_validator(mode="after")
+    def _asks_the_question(self) -> Self:
+        names = names_in(self.request)
+        if QUESTION not in names:
+            raise ValueError('request: put "{question}" where the question goes')
+        if self.method == "GET" and not all(
+            isinstance(value, str | int | float) for value in self.request.values()
+        ):
+            raise ValueError("request: parameters are single values; take method = POST for more")
+        if FILTER in names and self.method == "GET":
+            raise ValueError('request: "{filter}" is an object; take method = POST for it')
+        if FILTER in names and not self.metadata:
+            raise ValueError(
+                'metadata: say where it is, since request has "{filter}" and what comes back is '
+                "held against it"
+            )
+        return self
+
+
+class HttpKind(Kind[HttpConfig]):
+    """Asks by template, reads by pointers."""
+
+    Config = HttpConfig
+
+    def __init__(self, config: HttpConfig) -> None:
+        super().__init__(config)
+        self._web = WebClient(config)
+        self._filters = FILTER in names_in(config.request)
+
+    def check_filter(self, filter_: object) -> None:
+        """Taken where the template has a place for it."""
+        del filter_
+        if not self._filters:
+            raise FilterError('its request has no place for a filter ("{filter}")')
+
+    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+        """At most k hits."""
+        own = self.config
+        given = {QUESTION: question, K: k, FILTER: MISSING if filter_ is None else filter_}
+        request: Any = filled(own.request, given)
+        if own.method == "GET":
+            reply = await self._web.ask(method="GET", query=request)
+        else:
+            reply = await self._web.ask(body=request)
+        hits = at(reply, own.hits)
+        if not isinstance(hits, list):
+            raise Garbled(f"there is no list at {own.hits or 'its top'}")
+        return Found(
+            tuple(
+                remote_hit(
+                    at(hit, own.id),
+                    at(hit, own.text),
+                    _part(hit, own.title),
+                    _part(hit, own.score),
+                    _part(hit, own.metadata),
+                )
+                for hit in hits[:k]
+            )
+        )
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._web.close()
+
+
+def _part(hit: object, pointer: str) -> object:
+    """What a hit may have and need not."""
+    found = at(hit, pointer) if pointer else None
+    return None if found is MISSING else found

@@ -1,0 +1,59 @@
+"""LightRAG's server: the chunks that its graph comes to, without an answer of its own."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from service.arms.pointers import at
+from service.arms.types import ArmError, Found, Garbled, Kind, RemoteHit, remote_hit
+from service.arms.web import WebClient, WebConfig
+
+_SHORTEST = 3  # characters of a question, which it asks for itself
+
+
+class LightRagConfig(WebConfig):
+    """A LightRAG server; `url` is where it answers.
+
+    Attributes:
+        mode: Of its own search.
+        key_header: As its `LIGHTRAG_API_KEY` is sent.
+    """
+
+    mode: Literal["local", "global", "hybrid", "naive", "mix"] = "mix"
+    key_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")] = "X-API-Key"
+
+
+class LightRagKind(Kind[LightRagConfig]):
+    """Asks `/query/data`, which cannot filter."""
+
+    Config = LightRagConfig
+
+    def __init__(self, config: LightRagConfig) -> None:
+        super().__init__(config)
+        self._web = WebClient(config)
+
+    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+        """At most k chunks, in its order."""
+        del filter_
+        body = {"query": question.ljust(_SHORTEST), "mode": self.config.mode, "chunk_top_k": k}
+        reply = await self._web.ask("/query/data", body)
+        if at(reply, "/status") != "success":
+            if at(reply, "/metadata/failure_reason") == "no_results":
+                return Found(())
+            raise ArmError("says that it failed")
+        chunks = at(reply, "/data/chunks")
+        if not isinstance(chunks, list):
+            raise Garbled("there is no list at /data/chunks")
+        return Found(tuple(_hit(chunk, rank) for rank, chunk in enumerate(chunks[:k], start=1)))
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._web.close()
+
+
+def _hit(chunk: object, rank: int) -> RemoteHit:
+    path = at(chunk, "/file_path")
+    named = path if isinstance(path, str) and path != "unknown_source" else ""
+    title = named.replace("\\", "/").rpartition("/")[2]
+    metadata = {"path": named} if named else {}
+    return remote_hit(at(chunk, "/chunk_id"), at(chunk, "/content"), title, 1 / rank, metadata)

@@ -1,0 +1,166 @@
+"""Requests to one address of the arms file, and to no other."""
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import httpx2
+from pydantic import AfterValidator, Field
+
+from service.arms.types import ArmConfig, ArmError, Garbled, parsed
+from service.errors import ServiceError
+
+LONGEST_REPLY = 8 << 20
+"""Bytes of a reply; one that is longer is no list of passages."""
+_BUSY = (429, 503)
+_DENIED = (401, 403)
+_NOT_THE_QUESTIONS = (*_DENIED, 404, 405, 408)
+
+
+def _an_address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("begin it with http:// or https:// and a host")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("put no credentials into it; name their variable with key_env")
+    if parts.fragment:
+        raise ValueError("take out what follows #")
+    _ = parts.port  # one that is no number is a ValueError of its own
+    return url.rstrip("/")
+
+
+Address = Annotated[str, AfterValidator(_an_address)]
+
+
+class WebConfig(ArmConfig):
+    """An arm that is asked over HTTP.
+
+    Attributes:
+        url: Its address; redirects are not followed.
+        key_env: Name of the environment variable that holds its API key.
+        key_header: That carries the key, after "Bearer" where it is Authorization.
+    """
+
+    url: Address
+    key_env: str = ""
+    key_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")] = "Authorization"
+
+
+def secret_of(variable: str, key: str = "key_env") -> str:
+    """What an environment variable holds; "" where none is named.
+
+    Raises:
+        ServiceError: It is not set, or has what no header can; names the key of the file.
+    """
+    if not variable:
+        return ""
+    value = os.environ.get(variable, "")
+    if not value:
+        raise ServiceError(f"{key} names the variable {variable}, which is not set")
+    if not value.isascii() or not value.isprintable():
+        raise ServiceError(f"{key} names the variable {variable}, which is no text for a header")
+    return value
+
+
+class WebClient:
+    """A pool of connections to one arm."""
+
+    def __init__(self, config: WebConfig) -> None:
+        """Connect to nothing yet.
+
+        Raises:
+            ServiceError: The variable with the key is not set.
+        """
+        headers = {"accept": "application/json"}
+        if secret := secret_of(config.key_env):
+            is_bearer = config.key_header.lower() == "authorization"
+            headers[config.key_header] = f"Bearer {secret}" if is_bearer else secret
+        self._url = config.url
+        self._client = httpx2.AsyncClient(
+            headers=headers,
+            timeout=config.timeout_ms / 1000,
+            limits=httpx2.Limits(
+                max_connections=config.max_concurrency,
+                max_keepalive_connections=config.max_concurrency,
+            ),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._client.aclose()
+
+    async def ask(
+        self,
+        path: str = "",
+        body: object = None,
+        *,
+        method: str = "POST",
+        query: Mapping[str, Any] | None = None,
+    ) -> object:
+        """The reply to a request, as parsed JSON.
+
+        Raises:
+            ArmError: There is none; says in words why, without what the arm wrote.
+        """
+        try:
+            async with self._client.stream(
+                method, self._url + path, json=body, params=query
+            ) as reply:
+                _refuse(reply)
+                return parsed(await _whole(reply))
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
+            raise ArmError(
+                "cannot be reached", outcome="unreachable", retry=True, charged=False
+            ) from None
+        except httpx2.TimeoutException:
+            raise ArmError("gave no answer in time", outcome="timeout") from None
+        except httpx2.RemoteProtocolError:
+            # A pooled connection that was closed meanwhile ends like this; a search does no harm.
+            raise ArmError("broke off", outcome="broken", retry=True) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise ArmError(f"failed ({type(error).__name__})", outcome="broken") from None
+
+
+def _refuse(reply: httpx2.Response) -> None:
+    """Let through what is a success.
+
+    Raises:
+        ArmError: It is none.
+    """
+    status = reply.status_code
+    if 200 <= status < 300:
+        return
+    if 300 <= status < 400:
+        raise ArmError(f"redirects ({status}), which is not followed", charged=False)
+    if status in _BUSY:
+        asked = reply.headers.get("retry-after", "")
+        wait = float(asked) if asked.isdecimal() else None
+        raise ArmError(
+            f"is busy ({status})", outcome="refused", retry=True, charged=False, wait=wait
+        )
+    if status in _DENIED:
+        raise ArmError(f"does not take our key ({status})", outcome="refused", charged=False)
+    if status < 500:
+        fault = status in _NOT_THE_QUESTIONS
+        raise ArmError(
+            f"refuses the request ({status})", outcome="refused", charged=False, fault=fault
+        )
+    raise ArmError(f"answered {status}")
+
+
+async def _whole(reply: httpx2.Response) -> bytes:
+    """The body.
+
+    Raises:
+        Garbled: It is longer than any list of passages.
+    """
+    pieces, length = [], 0
+    async for piece in reply.aiter_bytes():
+        length += len(piece)
+        if length > LONGEST_REPLY:
+            raise Garbled(f"it is longer than {LONGEST_REPLY >> 20} MiB")
+        pieces.append(piece)
+    return b"".join(pieces)

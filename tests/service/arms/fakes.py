@@ -1,0 +1,149 @@
+"""A search service that fails as it is told to, and arms files that name it."""
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+SECRET = "sk-remote-secret"
+HITS: list[dict[str, Any]] = [
+    {
+        "key": "span",
+        "body": "A remote text about the river Neretva.",
+        "name": "Remote",
+        "points": 0.9,
+        "facts": {"y": 1700},
+    },
+    {"key": "mostar", "body": "What others say of Mostar.", "name": "", "facts": {"y": 1566}},
+]
+
+
+class Remote:
+    """An HTTP server on a free port of this machine.
+
+    Attributes:
+        mode: How it answers: ok, slow, hang, garbled, huge, drop, redirect, or a status.
+        modes: Of the next requests, before `mode` counts again.
+        reply: Of mode ok.
+        asked: Bodies of the requests that came.
+        headers: Of the last one.
+        paths: Of all.
+        most: Requests that were under way at once, at most.
+    """
+
+    def __init__(self) -> None:
+        self.mode: str | int = "ok"
+        self.modes: list[str | int] = []
+        self.reply: Any = {"found": {"hits": HITS}}
+        self.asked: list[Any] = []
+        self.paths: list[str] = []
+        self.headers: dict[str, str] = {}
+        self.seconds = 0.05
+        self.most = 0
+        self.under_way = 0
+        self.released = threading.Event()
+        self._lock = threading.Lock()
+        remote = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                length = int(self.headers.get("content-length", 0))
+                body = self.rfile.read(length)
+                remote.asked.append(json.loads(body) if body else None)
+                remote.paths.append(self.path)
+                remote.headers = {name.lower(): value for name, value in self.headers.items()}
+                with remote._lock:
+                    remote.under_way += 1
+                    remote.most = max(remote.most, remote.under_way)
+                try:
+                    remote._answer(self)
+                except (BrokenPipeError, ConnectionResetError):
+                    self.close_connection = True
+                finally:
+                    with remote._lock:
+                        remote.under_way -= 1
+
+            do_GET = do_POST  # noqa: N815 - as the library calls it
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _answer(self, to: BaseHTTPRequestHandler) -> None:
+        mode = self.modes.pop(0) if self.modes else self.mode
+        if mode == "hang":
+            self.released.wait(10)
+            to.close_connection = True
+        elif mode == "drop":
+            to.close_connection = True
+        elif mode == "garbled":
+            self._send(to, 200, b'{"found": {"hits": [{"key": ')
+        elif mode == "huge":
+            self._send(to, 200, b" " * (9 << 20))
+        elif mode == "redirect":
+            self._send(to, 302, b"", location=f"{self.url}/elsewhere")
+        elif isinstance(mode, int):
+            self._send(to, mode, f'{{"error": "{SECRET} is wrong"}}'.encode())
+        else:
+            time.sleep(self.seconds if mode == "slow" else 0)
+            self._send(to, 200, json.dumps(self.reply).encode())
+
+    def _send(self, to: BaseHTTPRequestHandler, status: int, body: bytes, **more: str) -> None:
+        to.send_response(status)
+        for name, value in {**more, "content-length": str(len(body))}.items():
+            to.send_header(name, value)
+        to.end_headers()
+        to.wfile.write(body)
+
+
+def table(address: str, name: str = "far", **changes: Any) -> str:  # noqa: ANN401
+    """An arm of the kind http in TOML; a change to None leaves a key out."""
+    values: dict[str, object] = {
+        "kind": "http",
+        "role": "graph",
+        "url": address,
+        "timeout_ms": 500,
+        "price": 0.02,
+        "retries": 0,
+        "hits": "/found/hits",
+        "id": "/key",
+        "text": "/body",
+        "title": "/name",
+        "score": "/points",
+        "metadata": "/facts",
+        "request": {"q": "{question}", "top": "{k}", "where": "{filter}"},
+        **changes,
+    }
+    lines = [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
+    return "\n".join([f"[arms.{name}]", *lines, ""])
+
+
+def arms_file(folder: Path, *tables: str) -> Path:
+    path = folder / "wye.toml"
+    path.write_text("\n".join(tables), encoding="utf-8")
+    return path
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + "}"
+    return json.dumps(value)

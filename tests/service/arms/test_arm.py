@@ -1,0 +1,305 @@
+"""One arm: what becomes of a call, whatever the service behind it does."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.errors import FilterError
+from backends.filters import Columns, parse_filter
+from service.arms.arm import ArmCall, RemoteArm, usable
+from service.arms.breaker import State
+from service.arms.file import read_arms
+from service.arms.types import ArmConfig, ArmError, Found, Kind, RemoteHit, remote_hit
+from tests.service.arms.fakes import HITS, SECRET, Remote, arms_file, table
+
+BEFORE_1600 = {"type": "lt", "key": "y", "value": 1600}
+Open = Callable[..., RemoteArm]
+
+
+@pytest.fixture
+def opened(remote: Remote, tmp_path: Path) -> Open:
+    """The arm far, as a file would declare it."""
+
+    def one(**changes: Any) -> RemoteArm:  # noqa: ANN401
+        path = arms_file(tmp_path, table(remote.url, **changes))
+        return read_arms(path, ["docs"], 5.0)["docs"][0]
+
+    return one
+
+
+async def ask(arm: RemoteArm, seconds: float = 5.0, **options: Any) -> ArmCall:  # noqa: ANN401
+    try:
+        return await arm.search("Which river?", 5, options.pop("filter", None), seconds, **options)
+    finally:
+        await arm.close()
+
+
+@pytest.mark.anyio
+async def test_an_answer_has_texts_titles_and_scores(opened: Open, remote: Remote) -> None:
+    call = await ask(opened())
+    assert [(hit.id, hit.title, hit.score) for hit in call.hits] == [
+        ("span", "Remote", 0.9),
+        ("mostar", "", 0.0),
+    ]
+    assert call.hits[0].text == HITS[0]["body"]
+    assert (call.outcome, call.calls, call.spent, call.state) == ("ok", 1, 0.02, State.CLOSED)
+    assert remote.asked == [{"q": "Which river?", "top": 5}]
+
+
+UNREADABLE = "sent what cannot be read: it is"
+FAILURES: dict[str | int, tuple[str, str, float]] = {
+    "hang": ("timeout", "gave no answer within 500 ms", 0.02),
+    "garbled": ("garbled", f"{UNREADABLE} no JSON", 0.02),
+    "huge": ("garbled", f"{UNREADABLE} longer than 8 MiB", 0.02),
+    "drop": ("broken", "broke off", 0.02),
+    "redirect": ("failed", "redirects (302), which is not followed", 0.0),
+    429: ("refused", "is busy (429)", 0.0),
+    503: ("refused", "is busy (503)", 0.0),
+    401: ("refused", "does not take our key (401)", 0.0),
+    422: ("refused", "refuses the request (422)", 0.0),
+    500: ("failed", "answered 500", 0.02),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", FAILURES)
+async def test_a_failure_is_told_without_what_came(
+    opened: Open, remote: Remote, mode: str | int
+) -> None:
+    remote.mode = mode
+    call = await ask(opened(retries=0))
+    assert (call.outcome, call.reason, call.spent) == FAILURES[mode]
+    assert not call.hits
+    assert len(remote.asked) == 1
+    assert set(remote.paths) == {"/"}
+
+
+@pytest.mark.anyio
+async def test_nobody_there_costs_nothing(tmp_path: Path) -> None:
+    gone = Remote()
+    gone.close()
+    path = arms_file(tmp_path, table(gone.url))
+    call = await ask(read_arms(path, ["docs"], 5.0)["docs"][0])
+    assert (call.outcome, call.reason, call.spent) == ("unreachable", "cannot be reached", 0.0)
+
+
+@pytest.mark.anyio
+async def test_a_key_goes_along_and_nowhere_else(
+    opened: Open,
+    remote: Remote,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("ARM_KEY", SECRET)
+    arm = opened(key_env="ARM_KEY")
+    remote.mode = 403
+    call = await ask(arm)
+    assert remote.headers["authorization"] == f"Bearer {SECRET}"
+    said = f"{call} {arm.facts()} {caplog.text} {[record.__dict__ for record in caplog.records]}"
+    assert SECRET not in said
+    assert remote.url not in said
+    remote.mode = "ok"
+    await ask(opened(key_env="ARM_KEY", key_header="X-Api-Key"))
+    assert remote.headers["x-api-key"] == SECRET
+    assert "authorization" not in remote.headers
+
+
+@pytest.mark.anyio
+async def test_it_tries_again_where_that_is_safe_and_no_more(opened: Open, remote: Remote) -> None:
+    remote.modes = [429, 503]
+    call = await ask(opened(retries=2, timeout_ms=5_000))
+    assert (call.outcome, call.calls, len(remote.asked)) == ("ok", 1, 3)
+    remote.modes, remote.asked = [500], []
+    call = await ask(opened(retries=2))
+    assert (call.reason, len(remote.asked)) == ("answered 500", 1)
+    remote.modes, remote.asked = ["drop"], []
+    call = await ask(opened(retries=2), max_cost=0.03)
+    assert (call.reason, call.spent, len(remote.asked)) == ("broke off", 0.02, 1)
+    remote.modes, remote.asked = ["drop"], []
+    call = await ask(opened(retries=2))
+    assert (call.outcome, call.spent, len(remote.asked)) == ("ok", 0.04, 2)
+
+
+@pytest.mark.anyio
+async def test_its_breaker_opens_and_closes_again(opened: Open, remote: Remote) -> None:
+    arm = opened(open_after=2, open_seconds=0.2)
+    remote.mode = 500
+    states = [(await arm.search("?", 5, None, 5.0)).state for _ in range(2)]
+    assert states == [State.CLOSED, State.OPEN]
+    call = await arm.search("?", 5, None, 5.0)
+    assert (call.outcome, call.calls, len(remote.asked)) == ("open", 0, 2)
+    assert call.reason == "is left alone for a while, after 2 failures in a row"
+    await asyncio.sleep(0.2)
+    remote.mode = "ok"
+    assert arm.breaker.state == State.HALF_OPEN
+    assert (await ask(arm)).state == State.CLOSED
+
+
+@pytest.mark.anyio
+async def test_what_a_client_does_opens_no_breaker(opened: Open, remote: Remote) -> None:
+    arm = opened(open_after=1)
+    remote.mode = 422
+    await arm.search("?", 5, None, 5.0)
+    remote.mode = "hang"
+    call = await arm.search("?", 5, None, 0.01)
+    assert (call.outcome, call.state) == ("timeout", State.CLOSED)
+    asking = asyncio.ensure_future(arm.search("?", 5, None, 5.0))
+    await asyncio.sleep(0.05)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert arm.breaker.state == State.CLOSED
+    assert (await ask(arm)).state == State.OPEN
+
+
+@pytest.mark.anyio
+async def test_few_calls_are_under_way_at_once(opened: Open, remote: Remote) -> None:
+    arm = opened(max_concurrency=2, timeout_ms=5_000)
+    remote.mode = "slow"
+    calls = await asyncio.gather(*(arm.search("?", 5, None, 5.0) for _ in range(6)))
+    assert {call.outcome for call in calls} == {"ok"}
+    assert remote.most == 2
+    await arm.close()
+    remote.mode, arm = "hang", opened(max_concurrency=1, open_after=9)
+    calls = await asyncio.gather(*(arm.search("?", 5, None, given) for given in (0.3, 0.1)))
+    assert sorted(call.outcome for call in calls) == ["busy", "timeout"]
+    assert sum(call.spent for call in calls) == 0.02
+    await arm.close()
+
+
+@pytest.mark.anyio
+async def test_what_a_filter_keeps_out_is_dropped_whoever_sent_it(
+    opened: Open, remote: Remote
+) -> None:
+    call = await ask(opened(), filter=BEFORE_1600)
+    assert [hit.id for hit in call.hits] == ["mostar"]
+    assert call.note == "1 of its passages were left out, which the filter keeps out"
+    assert remote.asked == [{"q": "Which river?", "top": 5, "where": BEFORE_1600}]
+
+
+def test_a_filter_that_it_cannot_express_is_refused(opened: Open) -> None:
+    arm = opened(request={"q": "{question}"})
+    with pytest.raises(FilterError, match=r"'far' cannot hold to this filter: its request has no"):
+        arm.check_filter(BEFORE_1600)
+
+
+def test_budgets_are_held_against_price_and_pace(opened: Open) -> None:
+    arm = opened(price=0.5)
+    assert arm.over_budget(0.5, None) == ""
+    assert arm.over_budget(0.4, None).startswith("budget: a call costs 0.5")
+    assert arm.over_budget(None, 1.0) == ""  # nobody knows yet how long it takes
+    arm._lately.append(0.2)
+    assert arm.over_budget(None, 100.0).startswith("budget: it takes about 200 ms")
+    assert (usable(1.0), usable(60.0)) == (0.9, 59.5)
+
+
+class Made(Kind[ArmConfig]):
+    """Gives what it is told to."""
+
+    Config = ArmConfig
+
+    def __init__(self, gives: Found | Exception) -> None:
+        super().__init__(ArmConfig(kind="made", role="graph"))
+        self.gives = gives
+
+    def check_filter(self, filter_: object) -> None:
+        pass
+
+    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+        if isinstance(self.gives, Exception):
+            raise self.gives
+        return self.gives
+
+
+SCALARS = st.one_of(st.integers(-3, 3), st.sampled_from("abc"), st.booleans())
+METADATA = st.dictionaries(st.sampled_from("xy"), SCALARS | st.lists(SCALARS, max_size=2))
+FILTERS = st.builds(
+    lambda kind, key, value: {"type": kind, "key": key, "value": value},
+    st.sampled_from(["eq", "ne"]),
+    st.sampled_from("xyz"),
+    SCALARS,
+) | st.builds(
+    lambda kind, key, value: {"type": kind, "key": key, "value": value},
+    st.sampled_from(["in", "nin"]),
+    st.sampled_from("xyz"),
+    st.lists(SCALARS, min_size=1, max_size=2),
+)
+
+
+@given(st.lists(METADATA, max_size=6), FILTERS)
+def test_no_arm_widens_a_filter(rows: list[dict[str, Any]], filter_: dict[str, Any]) -> None:
+    hits = tuple(RemoteHit(f"{i}", "text", "", 1.0, row) for i, row in enumerate(rows))
+    arm = RemoteArm("liar", Made(Found(hits)), 5.0)
+    call = asyncio.run(arm.search("?", 5, filter_, 5.0))
+    mask = parse_filter(filter_).mask(Columns(rows))
+    assert [hit.id for hit in call.hits] == [str(i) for i, kept in enumerate(mask) if kept]
+
+
+@pytest.mark.anyio
+async def test_a_passage_that_is_there_twice_counts_once() -> None:
+    hits = (remote_hit("a", "first"), remote_hit("b", "other"), remote_hit("a", "again"))
+    call = await RemoteArm("twice", Made(Found(hits)), 5.0).search("?", 5, None, 5.0)
+    assert [hit.text for hit in call.hits] == ["first", "other"]
+
+
+@pytest.mark.anyio
+async def test_a_fault_of_a_library_is_a_failure_of_the_arm() -> None:
+    arm = RemoteArm("odd", Made(KeyError(SECRET)), 5.0)
+    call = await arm.search("?", 5, None, 5.0)
+    assert (call.outcome, call.reason) == ("failed", "failed (KeyError)")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inside: (
+        st.lists(inside, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["found", "hits", "key", "body", "name", "points", "facts"]),
+            inside,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON | JSON.map(lambda hits: {"found": {"hits": [hits, hits]}}))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_whatever_comes_is_a_list_of_hits_or_a_failure(
+    opened: Open, remote: Remote, reply: object
+) -> None:
+    remote.reply = reply
+    call = asyncio.run(ask(opened()))
+    assert call.outcome in ("ok", "garbled")
+    assert bool(call.reason) == (call.outcome == "garbled")
+    json.dumps([(hit.text, hit.score, hit.metadata) for hit in call.hits], allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("id_", "text", "score"),
+    [
+        (None, "t", 1),
+        (True, "t", 1),
+        ("", "t", 1),
+        ("a", " ", 1),
+        ("a", None, 1),
+        ("a", "t", "1"),
+        ("a", "t", float("nan")),
+        ("a", "t", 10**400),
+    ],
+)
+def test_a_hit_without_what_it_needs_is_garbled(id_: object, text: object, score: object) -> None:
+    with pytest.raises(ArmError, match="cannot be read"):
+        remote_hit(id_, text, "", score)
+
+
+def test_a_hit_can_be_sent_on() -> None:
+    hit = remote_hit(7, "\ud800 text", None, None, {"a": [1, "\ud800"], "b": {}, "c": None})
+    assert (hit.id, hit.text, hit.title) == ("7", "? text", "")
+    assert hit.metadata == {"a": [1, "?"]}

@@ -1,0 +1,91 @@
+"""What the file may say, and how it is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from service.arms.file import read_arms
+from service.arms.types import ArmConfig
+from service.errors import ServiceError
+from tests.service.arms.fakes import SECRET, arms_file, table
+
+URL = "http://127.0.0.1:1"
+
+
+def test_arms_go_to_their_collections(tmp_path: Path) -> None:
+    path = arms_file(
+        tmp_path,
+        table(URL, "far"),
+        table(URL, "more", role="list"),
+        table(URL, "other", collection="wiki"),
+    )
+    found = read_arms(path, ["docs", "wiki"], 5.0)
+    names = {name: [arm.name for arm in arms] for name, arms in found.items()}
+    assert names == {"docs": ["far", "more"], "wiki": ["other"]}
+    assert [arm.takes_graph for arm in found["docs"]] == [True, False]
+    assert read_arms(None, ["docs"], 5.0) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[arms", "is no TOML"),
+        ("[arm.far]", "there is no 'arm'"),
+        ("arms = 3", "arms: write a table"),
+        ("[arms]\nfar = 3", "arms: write a table"),
+        (table(URL, "Far"), r"\[arms.Far\].*cannot be called"),
+        (table(URL, "dense"), "cannot be called 'dense'"),
+        (table(URL, kind=None), r"\[arms.far\] kind: it is missing. Take one of http"),
+        (table(URL, kind="htp"), "kind: 'htp' is none. Did you mean http"),
+        (table(URL, pirce=1), r"\[arms.far\] pirce: there is no such key.*price"),
+        (table(URL, role=None), r"\[arms.far\] role: it is missing"),
+        (table(URL, role="both"), r"\[arms.far\] role: "),
+        (table(URL, price="2"), r"\[arms.far\] price: "),
+        (table(URL, price=-1), r"\[arms.far\] price: "),
+        (table(URL, timeout_ms=0), r"\[arms.far\] timeout_ms: "),
+        (table("ftp://x"), r"\[arms.far\] url: begin it with http"),
+        (table("http://u:p@x"), r"\[arms.far\] url: put no credentials"),
+        (table("http://x:y"), r"\[arms.far\] url: "),
+        (table(URL, hits="found"), r"\[arms.far\] hits: write a JSON pointer"),
+        (table(URL, request={"q": "x"}), r'request: put "\{question\}"'),
+        (table(URL, metadata=None), "metadata: say where it is"),
+        (table(URL, method="GET"), '"{filter}" is an object'),
+        (table(URL, collection="nope"), "collection: there is no collection 'nope'; there is docs"),
+        (table(URL) + table(URL, "two"), r"\[arms.two\] role: another arm takes"),
+        (table(URL, key_env="NOT_SET"), r"\[arms.far\] key_env names the variable NOT_SET"),
+        (table(URL, kind="wye"), r"\[arms.far\] request: there is no such key"),
+    ],
+)
+def test_a_mistake_names_file_table_and_key(tmp_path: Path, text: str, says: str) -> None:
+    path = arms_file(tmp_path, text)
+    with pytest.raises(ServiceError, match=says) as refused:
+        read_arms(path, ["docs"], 5.0)
+    assert str(refused.value).startswith(str(path))
+
+
+def test_a_mistake_repeats_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARM_KEY", f"{SECRET}\n")
+    for text in (
+        table(f"http://u:{SECRET}@x"),
+        table(URL, price=SECRET),
+        table(URL, key_env="ARM_KEY"),
+    ):
+        with pytest.raises(ServiceError) as refused:
+            read_arms(arms_file(tmp_path, text), ["docs"], 5.0)
+        assert SECRET not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ServiceError, match=r"nope\.toml cannot be read"):
+        read_arms(tmp_path / "nope.toml", ["docs"], 5.0)
+
+
+def test_every_key_is_documented() -> None:
+    from service.arms.registry import KINDS  # noqa: PLC0415
+
+    for kind in KINDS.values():
+        told = "".join(
+            str(one.__doc__) for one in kind.Config.__mro__ if issubclass(one, ArmConfig)
+        )
+        missing = [key for key in kind.Config.model_fields if f" {key}: " not in told]
+        assert missing == [], kind

@@ -1,0 +1,357 @@
+"""Remote arms in requests: when they are asked, and what the reply is with and without them."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from router.types import Route
+from service.http.keys import Scope, new_key
+from tests.service.arms.fakes import SECRET, Remote, arms_file, table
+from tests.service.fakes import Library
+
+SIMPLE = "What river?"
+COSTLY = "In which of the towns by the river Neretva is it?"
+MIDDLE = "In which town is the bridge?"
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def gateway(
+    serve: Callable[..., TestClient], library: Library, remote: Remote, tmp_path: Path
+) -> Callable[..., TestClient]:
+    """A server with the arm far; keyword arguments are of its table."""
+
+    def start(*more: str, options: Any = None, **changes: Any) -> TestClient:  # noqa: ANN401
+        path = arms_file(tmp_path, table(remote.url, **changes), *more)
+        return serve(library, arms=path, **(options or {}))
+
+    return start
+
+
+def ask(client: TestClient, question: str = COSTLY, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    reply = client.post("/v1/retrieve", json={"question": question, **fields})
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def test_a_simple_question_is_answered_without_it(
+    gateway: Callable[..., TestClient], remote: Remote
+) -> None:
+    reply = ask(gateway(), SIMPLE)
+    assert (reply["route"]["path"], list(reply["arms"])) == ("dense", ["dense"])
+    assert (reply["spent"], reply["saved"], reply["missing"]) == (0.0, 0.02, [])
+    assert remote.asked == []
+    assert len(reply["passages"]) <= 5
+    assert reply["passages"][0]["relevance"] is not None
+
+
+@pytest.mark.parametrize("question", [MIDDLE, COSTLY])
+def test_any_other_is_answered_with_it(
+    gateway: Callable[..., TestClient], remote: Remote, library: Library, question: str
+) -> None:
+    reply = ask(gateway(), question, k=2, explain=True)
+    assert [route for route, _ in library.batches] == [Route.AUTO]
+    assert (reply["route"]["path"], reply["route"]["asked"]) == ("fusion", "auto")
+    assert reply["route"]["score"] is not None
+    assert {*reply["arms"]} == {"hybrid", "far"}
+    assert (reply["spent"], reply["saved"], reply["missing"]) == (0.02, 0.0, [])
+    assert reply["degraded"] == ""
+    assert len(reply["passages"]) == 2
+    far = next(one for one in reply["passages"] if one["id"].startswith("far:"))
+    assert far["sources"][0]["arm"] == "far"
+    assert far["text"]
+    assert far["relevance"] is None
+    arm = reply["arms"]["far"]
+    assert (arm["returned"], arm["remote"]["state"], arm["remote"]["calls"]) == (2, "closed", 1)
+    assert arm["hits"][0]["id"] == "far:span"
+    assert reply["timings_ms"]["far"] > 0
+    assert remote.asked[0]["q"] == question
+
+
+def test_ids_that_are_ours_are_one_passage(gateway: Callable[..., TestClient]) -> None:
+    reply = ask(gateway(same_ids=True), route="fusion")
+    mostar = next(one for one in reply["passages"] if one["id"] == "mostar")
+    assert {source["arm"] for source in mostar["sources"]} == {"hybrid", "far"}
+    assert mostar["text"].startswith("The Old Bridge spans")  # as it is here
+    assert sum(source["share"] for source in mostar["sources"]) == pytest.approx(mostar["score"])
+
+
+def test_the_route_graph_is_the_arm_alone(
+    gateway: Callable[..., TestClient], library: Library, remote: Remote
+) -> None:
+    client = gateway()
+    reply = ask(client, route="graph", k=1)
+    assert library.batches == []
+    assert [one["id"] for one in reply["passages"]] == ["far:span"]
+    assert (reply["route"]["path"], reply["route"]["reason"]) == ("graph", "forced")
+    assert reply["index"]["version"] == 1
+    remote.mode = 500
+    reply = ask(client, route="graph")
+    assert reply["route"]["path"] == "fusion"
+    assert reply["missing"] == [{"arm": "far", "reason": "answered 500"}]
+
+
+@pytest.mark.parametrize("route", ["dense", "lexical", "hybrid"])
+def test_routes_of_the_text_arms_never_ask_it(
+    gateway: Callable[..., TestClient], remote: Remote, route: str
+) -> None:
+    only = {"type": "eq", "key": "y", "value": 1}
+    reply = ask(gateway(request={"q": "{question}"}), route=route, filter=only)
+    assert remote.asked == []
+    assert {"missing", "spent", "saved"}.isdisjoint(reply)
+
+
+@pytest.mark.parametrize("mode", ["hang", "garbled", "drop", "redirect", 429, 500, 503, 401, 422])
+@pytest.mark.parametrize("route", ["auto", "fusion", "graph", "steps"])
+def test_without_it_our_own_fusion_answers(
+    gateway: Callable[..., TestClient], remote: Remote, mode: str | int, route: str
+) -> None:
+    client = gateway(timeout_ms=100)
+    remote.mode = mode
+    started = time.perf_counter()
+    reply = ask(client, route=route, deadline_ms=2_000)
+    assert time.perf_counter() - started < 2
+    assert reply["route"]["path"] == "fusion"
+    assert {"dense", "graph", "far"} == {*reply["arms"]}
+    assert len(reply["passages"]) == 3
+    (missing,) = reply["missing"]
+    assert missing["arm"] == "far"
+    assert reply["degraded"] == (f"degraded: the arm 'far' {missing['reason']}; answered without")
+    assert SECRET not in json.dumps(reply)
+    assert remote.url not in json.dumps(reply)
+
+
+def test_where_our_graph_is_out_of_time_the_text_arms_answer(
+    gateway: Callable[..., TestClient], remote: Remote, library: Library
+) -> None:
+    client = gateway(timeout_ms=5_000)
+    remote.mode = "hang"
+    library.seconds = {Route.FUSION: 1.0}
+    reply = ask(client, deadline_ms=400)
+    assert reply["missing"][0]["reason"].startswith("gave no answer within 3")
+    assert {*reply["arms"]} == {"hybrid", "far"}
+    assert len(reply["passages"]) == 3
+
+
+def test_a_list_is_one_more_beside_our_own(
+    gateway: Callable[..., TestClient], remote: Remote, library: Library
+) -> None:
+    reply = ask(gateway(role="list", price=0.01), COSTLY)
+    assert [route for route, _ in library.batches] == [Route.AUTO]
+    assert {*reply["arms"]} == {"graph", "far"}
+    assert reply["spent"] == 0.01
+    assert ask(gateway(role="list"), route="graph")["passages"][0]["id"] != "far:span"
+
+
+def test_two_arms_are_asked_at_once(gateway: Callable[..., TestClient], remote: Remote) -> None:
+    client = gateway(table(remote.url, "more", role="list", price=0.03))
+    remote.modes = []
+    reply = ask(client)
+    assert {"far", "more"} <= {*reply["arms"]}
+    assert reply["spent"] == pytest.approx(0.05)
+    reply = ask(client, max_cost=0.04)
+    assert reply["missing"] == [
+        {"arm": "more", "reason": "budget: a call costs 0.03, more than is left of max_cost"}
+    ]
+    assert (reply["spent"], reply["degraded"]) == (0.02, "")
+
+
+def test_budgets_keep_it_out(gateway: Callable[..., TestClient], remote: Remote) -> None:
+    client = gateway()
+    reply = ask(client, max_cost=0.01)
+    assert reply["missing"][0]["reason"].startswith("budget: a call costs 0.02")
+    assert (reply["route"]["path"], reply["degraded"], remote.asked) == ("graph", "", [])
+    remote.mode = "slow"
+    remote.seconds = 0.2
+    ask(client)
+    reply = ask(client, max_latency_ms=100)
+    assert reply["missing"][0]["reason"].startswith("budget: it takes about 2")
+    assert len(remote.asked) == 1
+    reply = ask(client, SIMPLE, max_cost=0.0)
+    assert (reply["missing"], reply["saved"]) == ([], 0.0)
+    reply = ask(client, min_relevance=0.5)
+    assert reply["missing"][0]["reason"].startswith("relevance: ")
+    assert all(one["relevance"] >= 0.5 for one in reply["passages"])
+
+
+def test_max_latency_bounds_the_call(gateway: Callable[..., TestClient], remote: Remote) -> None:
+    client = gateway(timeout_ms=3_000)
+    remote.mode = "hang"
+    started = time.perf_counter()
+    reply = ask(client, max_latency_ms=150)
+    assert time.perf_counter() - started < 2
+    assert reply["missing"][0]["reason"].startswith("gave no answer within 1")
+
+
+def test_filters_are_held_to_or_refused(gateway: Callable[..., TestClient], remote: Remote) -> None:
+    only = {"type": "gte", "key": "y", "value": 1600}
+    reply = ask(gateway(), filter=only)
+    assert {one["id"] for one in reply["passages"]} == {"far:span", "tower"}
+    assert remote.asked[0]["where"] == only
+    refused = gateway(request={"q": "{question}"}).post(
+        "/v1/retrieve", json={"question": SIMPLE, "filter": only}
+    )
+    assert refused.status_code == 422
+    assert "'far' cannot hold to this filter" in refused.json()["detail"]
+
+
+def keyed(filter_: dict[str, Any]) -> tuple[dict[str, str], str]:
+    secret, key = new_key("bound", [Scope.READ], filter_=filter_)
+    return {"authorization": f"Bearer {secret}"}, str(key)
+
+
+def test_a_bound_key_is_refused_where_the_arm_cannot_filter(
+    gateway: Callable[..., TestClient], remote: Remote
+) -> None:
+    headers, line = keyed({"type": "lt", "key": "y", "value": 1600})
+    client = gateway(request={"q": "{question}"}, options={"keys": (line,)})
+    for path, body in SHAPES:
+        reply = client.post(path, json=body, headers=headers)
+        assert reply.status_code == 422, (path, reply.text)
+    assert remote.asked == []
+    asked = {"question": COSTLY, "route": "hybrid"}
+    assert client.post("/v1/retrieve", json=asked, headers=headers).status_code == 200
+
+
+MESSAGES = [{"role": "user", "content": COSTLY}]
+SHAPES: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/retrieve", {"question": COSTLY}),
+    ("/v1/retrieve", {"question": COSTLY, "route": "graph", "explain": True}),
+    ("/v1/retrieve", {"question": COSTLY, "route": "fusion", "k": 100}),
+    ("/v1/answer", {"question": COSTLY}),
+    ("/v1/chat/completions", {"model": "wye-auto", "messages": MESSAGES}),
+    ("/v1/responses", {"model": "wye-steps", "input": COSTLY}),
+    ("/v1/vector_stores/default/search", {"query": [COSTLY, MIDDLE]}),
+    ("/v1/open-webui/search", {"query": COSTLY, "count": 9}),
+    (
+        "/v1/dify/retrieval",
+        {
+            "knowledge_id": "default",
+            "query": COSTLY,
+            "retrieval_setting": {"top_k": 9, "score_threshold": 0},
+        },
+    ),
+]
+YEARS = st.integers(0, 9)
+COMPARED = st.builds(
+    lambda kind, value: {"type": kind, "key": "y", "value": value},
+    st.sampled_from(["eq", "ne", "gt", "gte", "lt", "lte"]),
+    YEARS,
+)
+WISHES = COMPARED | st.builds(
+    lambda kind, parts: {"type": kind, "filters": parts},
+    st.sampled_from(["and", "or"]),
+    st.lists(COMPARED, min_size=1, max_size=3),
+)
+
+
+@given(st.lists(YEARS, min_size=1, max_size=5), st.none() | WISHES, st.sampled_from(SHAPES))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+def test_a_bound_key_sees_nothing_else_through_an_arm_that_lies(
+    bound: tuple[TestClient, Remote, dict[str, str]],
+    years: list[int],
+    wish: dict[str, Any] | None,
+    shape: tuple[str, dict[str, Any]],
+) -> None:
+    client, remote, headers = bound
+    hits = [
+        {"key": f"r{i}", "body": f"Text {'seen' if y < 5 else 'hidden'} of {i}.", "facts": {"y": y}}
+        for i, y in enumerate(years)
+    ]
+    remote.reply = {"found": {"hits": hits}}
+    path, body = shape
+    if wish is not None and path == "/v1/retrieve":
+        body = {**body, "filter": wish}
+    reply = client.post(path, json=body, headers=headers)
+    assert reply.status_code == 200, reply.text
+    assert "hidden" not in reply.text
+    assert remote.asked
+    assert {"type": "lt", "key": "y", "value": 5} in remote.asked[-1]["where"]["filters"]
+
+
+@pytest.fixture
+def bound(
+    gateway: Callable[..., TestClient], remote: Remote
+) -> tuple[TestClient, Remote, dict[str, str]]:
+    """A server, its arm, and a key that sees what is before the year 5."""
+    headers, line = keyed({"type": "lt", "key": "y", "value": 5})
+    return gateway(options={"keys": (line,)}), remote, headers
+
+
+def test_its_breaker_shows_everywhere(gateway: Callable[..., TestClient], remote: Remote) -> None:
+    client = gateway(open_after=2, open_seconds=0.2)
+    remote.mode = 500
+    for _ in range(3):
+        reply = ask(client)
+    assert reply["arms"]["far"]["remote"]["state"] == "open"
+    assert reply["missing"][0]["reason"].startswith("is left alone for a while")
+    assert len(remote.asked) == 2
+    (arm,) = client.get("/ready").json()["arms"]
+    assert arm == {"arm": "far", "kind": "http", "role": "graph", "state": "open"}
+    assert 'wye_arm_state{arm="far"} 1.0' in client.get("/metrics").text
+    time.sleep(0.2)
+    remote.mode = "ok"
+    assert ask(client)["arms"]["far"]["remote"]["state"] == "closed"
+
+
+def test_money_is_added_up(gateway: Callable[..., TestClient], remote: Remote, log: Path) -> None:
+    client = gateway(options={"request_log": log})
+    for question in (SIMPLE, SIMPLE, COSTLY):
+        ask(client, question)
+    remote.mode = 500
+    ask(client)
+    said = client.get("/v1/stats").json()
+    assert (said["spent"], said["saved"]) == (pytest.approx(0.04), pytest.approx(0.04))
+    assert said["remote_arms"][0]["usual_ms"] > 0
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["spent"], line["saved"]) for line in lines] == [
+        (0.0, 0.02),
+        (0.0, 0.02),
+        (0.02, 0.0),
+        (0.02, 0.0),
+    ]
+    assert lines[3]["missing"] == {"far": "answered 500"}
+    assert lines[3]["arms"]["far"]["outcome"] == "failed"
+    text = client.get("/metrics").text
+    assert 'wye_arm_spent_total{arm="far"} 0.04' in text
+    assert 'wye_arm_saved_total{arm="far"} 0.04' in text
+    assert 'wye_arm_questions_total{arm="far",outcome="ok"} 1.0' in text
+    assert SECRET not in log.read_text() + text
+
+
+def test_a_key_that_sees_another_collection_sees_no_arm(
+    serve: Callable[..., TestClient], library: Library, remote: Remote, tmp_path: Path
+) -> None:
+    path = arms_file(tmp_path, table(remote.url, collection="wiki"))
+    secret, key = new_key("ada", [Scope.READ], ["docs"])
+    engines = {"docs": library, "wiki": Library()}
+    client = serve(engines=engines, arms=path, keys=(str(key),))
+    headers = {"authorization": f"Bearer {secret}"}
+    assert "arms" not in client.get("/ready", headers=headers).json()
+    assert client.get("/v1/stats", headers=headers).json()["remote_arms"] == []
+
+
+def test_many_at_once_are_all_answered(gateway: Callable[..., TestClient], remote: Remote) -> None:
+    client = gateway(timeout_ms=200, retries=1, open_seconds=0.05)
+    remote.modes = ["ok", "hang", "garbled", 429, 500, "drop", "slow", "huge"] * 5
+    replies: list[int] = []
+
+    def one() -> None:
+        reply = client.post("/v1/retrieve", json={"question": COSTLY, "deadline_ms": 3_000})
+        replies.append(reply.status_code)
+
+    threads = [threading.Thread(target=one) for _ in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert replies == [200] * 24
