@@ -1,13 +1,13 @@
 """The plan of a question: which descriptions in it have to be resolved first, from the inside out.
 
 "Who leads the country where the composer of Finlandia was born?" holds two: "the composer of
-Finlandia", and around it "the country where … was born". What is found for one is put in its place,
-and the next question has a hop less. Questions that compare, or ask for what two things have in
-common, have parts that stand side by side. All of it is read off the constituency tree, or off one
-that is made of the dependencies, which takes no further model.
+Finlandia", and around it "the country where … was born". What is found for the inner one is put in
+its place, and the question has a hop less. Questions that compare, or ask for what two things have
+in common, have parts that stand side by side. All of it is read off the constituency tree, or off
+one that is made of the dependencies, which takes no further model.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -71,21 +71,6 @@ def walk(steps: Sequence[Step]) -> Iterator[Step]:
     for step in steps:
         yield step
         yield from walk(step.inside)
-
-
-def put_in(names: Mapping[Step, str], span: Span) -> tuple[tuple[Span, str], ...]:
-    """The names that stand in the place of phrases within a stretch of a question, in order.
-
-    Of steps within each other, the outermost that has a name counts.
-    """
-    found: list[tuple[Span, str]] = []
-    place = span[0]
-    own = ((step.span, name) for step, name in names.items() if step.span != span)
-    for (start, end), name in sorted(own, key=lambda item: (item[0][0], -item[0][1])):
-        if place <= start and end <= span[1]:
-            found.append(((start, end), name))
-            place = end
-    return tuple(found)
 
 
 def filled(question: str, puts: Iterable[tuple[Span, str]], span: Span) -> str:

@@ -17,7 +17,6 @@ from featurizer.plan import (
     filled,
     plan_by_dependencies,
     plan_of,
-    put_in,
     walk,
 )
 from featurizer.plan_nouns import TYPES
@@ -53,29 +52,28 @@ def test_a_hand_made_tree_is_enough(chain: Syntax, choice: Syntax) -> None:
     assert [(step.kind, step.named) for step in plan_of(choice).steps] == [("comparison", True)] * 2
 
 
-def put(text: str, names: dict[Step, str], step: Step | None = None) -> str:
-    span = step.span if step else (0, len(text))
-    return filled(text, put_in(names, span), span)
+def put(text: str, step: Step, name: str) -> str:
+    return filled(text, [(step.span, name)], (0, len(text)))
 
 
 def test_names_are_put_in_the_place_of_phrases(questions: SyntaxParser) -> None:
     (inner,), (outer,) = plan(questions, NESTED).levels()
-    names = {inner: "Jean Sibelius"}
-    assert put(NESTED, {}) == NESTED
-    assert put(NESTED, names) == "Who leads the country where Jean Sibelius was born?"
-    assert put(NESTED, names, outer) == "the country where Jean Sibelius was born"
-    assert put(NESTED, names | {outer: "Finland"}) == "Who leads Finland?"
-    assert put(NESTED, names, inner) == "the composer of Finlandia"
+    name = "Jean Sibelius"
+    assert put(NESTED, inner, name) == f"Who leads the country where {name} was born?"
+    assert put(NESTED, outer, "Finland") == "Who leads Finland?"
+    assert filled(NESTED, [], outer.span) == "the country where the composer of Finlandia was born"
+    inside = filled(NESTED, [(inner.span, name)], outer.span)
+    assert inside == f"the country where {name} was born"
     text = "Who is Emma's author's spouse?"
     (owner,) = plan(questions, text).steps
-    assert put(text, {owner: "Jane Austen"}) == "Who is Jane Austen's spouse?"
+    assert put(text, owner, "Jane Austen") == "Who is Jane Austen's spouse?"
 
 
 def test_what_is_compared_is_a_name_or_a_description(questions: SyntaxParser) -> None:
     text = "Who is older, Tom Hanks or the director of Jaws?"
     one, other = plan(questions, text).steps
     assert (one.named, other.named) == (True, False)
-    assert put(text, {other: "Steven Spielberg"}).endswith("Tom Hanks or Steven Spielberg?")
+    assert put(text, other, "Steven Spielberg").endswith("Tom Hanks or Steven Spielberg?")
 
 
 def test_there_are_no_more_levels_and_steps_than_is_said(questions: SyntaxParser) -> None:
@@ -130,7 +128,7 @@ def test_steps_lie_within_each_other_and_within_the_question(
             assert step.kind in ("bridge", "possessive", "comparison", "intersection")
             assert step.wanted in {*TYPES, "free"}
             start, end = step.span
-            assert put(text, {step: "X"}) == text[:start] + "X" + text[end:]
+            assert put(text, step, "X") == text[:start] + "X" + text[end:]
     assert plan_of(syntax) == plan(questions, text)
 
 

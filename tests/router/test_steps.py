@@ -56,7 +56,7 @@ class MadeUp:
     Attributes:
         known: Texts with the passages that they find instead, best first.
         asked: Batches of texts.
-        walked: Whether the graph was to be asked about each.
+        kinds: Of each.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class MadeUp:
     ) -> None:
         self.known = known or {}
         self.asked: list[list[str]] = []
-        self.walked: list[list[bool]] = []
+        self.kinds: list[list[str]] = []
         self._allowed = sorted(allowed)
 
     def __call__(self, asked: Sequence[SubQuestion]) -> list[InnerResult]:
         texts = [one.text for one in asked]
         self.asked.append(texts)
-        self.walked.append([one.walks for one in asked])
+        self.kinds.append([one.kind for one in asked])
         return [self.find(text) for text in texts]
 
     def find(self, text: str) -> InnerResult:
@@ -118,49 +118,35 @@ def _answer(
     return step_through(planned, search, names or Names(), k, settings or StepSettings())
 
 
-def _asked(search: MadeUp) -> list[tuple[str, bool]]:
-    """Each text, and whether the graph was to be asked about it."""
-    levels = zip(search.asked, search.walked, strict=True)
-    return [pair for texts, walks in levels for pair in zip(texts, walks, strict=True)]
+def _asked(search: MadeUp) -> list[tuple[str, str]]:
+    """Each text with its kind."""
+    rounds = zip(search.asked, search.kinds, strict=True)
+    return [pair for texts, kinds in rounds for pair in zip(texts, kinds, strict=True)]
 
 
-def test_names_take_the_place_of_phrases_from_the_inside_out() -> None:
-    search = MadeUp(
-        {
-            "the composer of Finlandia": ["p1"],
-            "the country where Sibelius was born": ["p2"],
-            "Who leads Finland?": ["p3"],
-        }
-    )
-    names = Names({"p1": ["Finlandia", "Sibelius"], "p2": ["Finland"]})
-    (found,) = _answer([NESTED], search, names, settings=StepSettings(passages=1))
+def test_names_take_the_place_of_the_innermost_phrase() -> None:
+    search = MadeUp({"the composer of Finlandia": ["p1"]})
+    names = Names({"p1": ["Sibelius (composer)", "Sibelius", "Sunday", "12 km"]})
+    (found,) = _answer([NESTED], search, names, settings=StepSettings(passages=1, sentences=3))
+    country = "Who leads the country where {} was born?"
     assert search.asked == [
         ["the composer of Finlandia"],
-        ["the country where Sibelius was born"],
         [
-            "Who leads the country where Sibelius was born?",
-            "Who leads Finland?",
-            "Who leads the country where Sibelius was born?",
-            "Who leads Finland?",
+            country.format("Sibelius, Sibelius (composer)"),
+            country.format("Sibelius"),
+            country.format("Sibelius (composer)"),
         ],
     ]
-    assert search.walked == [[True], [True], [True, True, False, False]]
-    assert found.searches == 6
-    assert [(step.phrase, step.asked, step.level) for step in found.chain] == [
-        ("the composer of Finlandia", "the composer of Finlandia", 1),
-        (
-            "the country where the composer of Finlandia was born",
-            "the country where Sibelius was born",
-            2,
-        ),
-    ]
-    (composer,), (country,) = (step.candidates for step in found.chain)
-    assert (composer.name, composer.passage, composer.row) == ("Sibelius", "p1", 0)
-    assert (country.name, country.passage, country.row) == ("Finland", "p2", -1)
-    assert country.confidence == pytest.approx(StepSettings().title)
-    assert [step.wanted for step in found.chain] == ["person", "place"]
-    assert composer.put_in
-    assert country.put_in
+    assert search.kinds == [["phrase"], ["joint", "single", "single"]]
+    assert found.searches == 4
+    (step,) = found.chain
+    assert (step.phrase, step.asked, step.wanted) == (COMPOSER_PHRASE, COMPOSER_PHRASE, "person")
+    name, title = step.candidates
+    assert (name.name, name.passage, name.row, name.confidence) == ("Sibelius", "p1", 0, 1)
+    assert (title.name, title.row) == ("Sibelius (composer)", -1)
+    assert title.confidence == pytest.approx(StepSettings().title)
+    assert name.put_in
+    assert title.put_in
 
 
 def test_what_is_compared_is_asked_about_alone() -> None:
@@ -173,16 +159,15 @@ def test_what_is_compared_is_asked_about_alone() -> None:
 
 
 def test_scores_add_up_as_in_the_obvious_sum() -> None:
-    search, settings = MadeUp(), StepSettings(sharpness=0.0)
-    (found,) = _answer([NESTED], search, k=40, settings=settings)
-    phrases = [text for texts in search.asked[:-1] for text in texts]
+    search, settings = MadeUp(), StepSettings()
+    (found,) = _answer([NESTED], search, k=40)
     expected = {hit.id: hit.score for hit in search.find(NESTED).ranking.hits}
-    walked = search.walked[-1].count(True)
-    for texts, weight in (
-        (search.asked[-1][:walked], settings.joint_weight),
-        (search.asked[-1][walked:], settings.weight),
-        (phrases, settings.phrase_weight),
+    for kind, weight in (
+        ("joint", settings.joint_weight),
+        ("single", settings.weight),
+        ("phrase", settings.phrase_weight),
     ):
+        texts = [text for text, own in _asked(search) if own == kind]
         best: dict[str, float] = {}
         for text in texts:
             for hit in search.find(text).ranking.hits:
@@ -219,10 +204,10 @@ def test_neither_order_nor_batch_changes_anything(questions: list[str], size: in
     assert together == [alone[text] for text in questions]
 
 
-def test_searches_of_a_level_go_together_and_none_twice() -> None:
+def test_searches_of_a_round_go_together_and_none_twice() -> None:
     search = MadeUp()
     _answer([NESTED, COMPARED, NESTED, PLAIN], search)
-    assert len(search.asked) == 3
+    assert len(search.asked) == 2
     asked = _asked(search)
     assert len(asked) == len(set(asked))
 
@@ -237,27 +222,22 @@ def test_what_a_filter_keeps_out_takes_no_part(allowed: set[int]) -> None:
     assert {int(id_[1:]) for id_ in names.read} <= allowed
 
 
-@given(
-    st.integers(1, 30), st.integers(1, 12), st.integers(1, 4), st.integers(1, 12), st.integers(1, 3)
-)
-def test_bounds_hold(searches: int, beam: int, passages: int, most: int, levels: int) -> None:
-    settings = StepSettings(
-        levels=levels, passages=passages, candidates=most, beam=beam, searches=searches
-    )
+@given(st.integers(1, 30), st.integers(1, 4), st.integers(1, 12))
+def test_bounds_hold(searches: int, passages: int, most: int) -> None:
+    settings = StepSettings(passages=passages, candidates=most, searches=searches)
     for question in (NESTED, COMPARED):
         search = MadeUp()
         (found,) = _answer([question], search, settings=settings)
         assert sum(map(len, search.asked)) == found.searches <= searches
-        assert len(search.asked) <= levels + 1
+        assert len(search.asked) <= 2
         assert all(len(step.candidates) <= max(most, 4) for step in found.chain)
 
 
-@given(st.integers(1, 30), st.integers(1, 12), st.sampled_from([NESTED, COMPARED]))
-def test_names_are_put_in_where_a_search_has_them(searches: int, beam: int, question: str) -> None:
+@given(st.integers(1, 30), st.sampled_from([NESTED, COMPARED]))
+def test_names_are_put_in_where_a_search_has_them(searches: int, question: str) -> None:
     names = Names({f"p{n}": [f"Name {n:02}", f"Other {n:02}"] for n in range(40)})
     search = MadeUp()
-    settings = StepSettings(beam=beam, searches=searches)
-    (found,) = _answer([question], search, names, settings=settings)
+    (found,) = _answer([question], search, names, settings=StepSettings(searches=searches))
     asked = [text for texts in search.asked for text in texts]
     used = {one.name for step in found.chain for one in step.candidates if one.put_in}
     for step in found.chain:
@@ -291,32 +271,25 @@ def test_hostile_names_are_words_to_search_for_or_nothing(one: list[str], two: l
         search = MadeUp()
         (found,) = _answer([question], search, names)
         assert all(text.strip() for texts in search.asked for text in texts)
-        for text, walks in _asked(search):
-            names_put_in = 8 if walks else 2
-            assert len(text) <= len(question) + names_put_in * 82
+        for text, kind in _asked(search):
+            assert len(text) <= len(question) + (8 if kind == "joint" else 1) * 82
         kept = [candidate.name for step in found.chain for candidate in step.candidates]
         assert all(name == " ".join(name.split()) and len(name) <= 80 for name in kept)
 
 
-def test_a_chain_that_goes_round_in_circles_ends() -> None:
-    question = "Who is the friend of the friend of the friend of Ann?"
-    step = _step(question, "the friend of Ann")
-    for phrase in (
-        "the friend of the friend of Ann",
-        "the friend of the friend of the friend of Ann",
-    ):
-        step = _step(question, phrase, step)
-    names = Names({f"p{n}": ["Bo", "Cy"] for n in range(40)})
+def test_a_name_that_is_asked_for_by_itself_is_put_in_once() -> None:
+    question = "Who is the friend of the friend of Ann?"
+    inner = _step(question, "the friend of Ann")
+    plan = Plan((_step(question, "the friend of the friend of Ann", inner),))
     search = MadeUp()
-    planned = [PlannedQuestion(question, Plan((step,)), search.find(question))]
-    (found,) = step_through(planned, search, names, DEPTH, StepSettings(levels=3))
-    assert len(search.asked) <= 4
-    # Nobody stands for two persons of one chain.
-    assert all("Bo" not in one.asked or "Cy" not in one.asked for one in found.chain[:2])
-    assert [len(one.candidates) for one in found.chain] == [2, 2, 0]
+    planned = [PlannedQuestion(question, plan, search.find(question))]
+    names = Names({f"p{n}": ["Ann", "Bo", "the friend of Ann", "the Bo"] for n in range(40)})
+    (found,) = step_through(planned, search, names, DEPTH, StepSettings(sentences=3))
+    assert search.asked == [["the friend of Ann"], ["Who is the friend of Bo?"] * 2]
+    assert [one.name for step in found.chain for one in step.candidates] == ["Bo"]
 
 
-def test_a_level_that_finds_nothing_is_the_last() -> None:
+def test_where_nothing_is_found_the_question_is_not_asked_again() -> None:
     search = MadeUp()
     (found,) = _answer([NESTED], search, Names({f"p{n}": ["Finlandia"] for n in range(40)}))
     assert search.asked == [["the composer of Finlandia"]]
@@ -324,7 +297,7 @@ def test_a_level_that_finds_nothing_is_the_last() -> None:
     assert found.ranking.degraded == ""
 
 
-@pytest.mark.parametrize("looks", range(5))
+@pytest.mark.parametrize("looks", range(4))
 def test_what_was_found_in_time_counts(looks: int) -> None:
     search, seen = MadeUp(), 0
 
@@ -335,8 +308,8 @@ def test_what_was_found_in_time_counts(looks: int) -> None:
 
     planned = [PlannedQuestion(text, PLANS[text], search.find(text)) for text in (NESTED, PLAIN)]
     nested, plain = step_through(planned, search, Names(), DEPTH, StepSettings(), is_late=is_late)
-    assert len(search.asked) == min(looks, 3)
-    assert nested.ranking.degraded == ("" if looks >= 3 else OUT_OF_TIME)
+    assert len(search.asked) == min(looks, 2)
+    assert nested.ranking.degraded == ("" if looks >= 2 else OUT_OF_TIME)
     assert len(nested.ranking.hits) == DEPTH
     assert plain == Stepped(search.find(PLAIN).ranking)
     if not looks:
