@@ -76,6 +76,9 @@ class HashAnalyser:
         yield
         return self.encode_surfaces(surfaces)
 
+    def encode_ahead(self, texts: Sequence[str]) -> None:
+        """Nothing: it takes no time."""
+
     def _analyse(self, passage: Passage) -> PassageAnalysis:
         sentences = []
         for text in _SENTENCE_END.split(passage.text):
@@ -134,6 +137,9 @@ class FakeAnalyser:
     def encode_passages_in_steps(self, passages: Sequence[Passage]) -> Steps[Float32]:
         """(n, d) unit vectors of passages, as an index has them."""
         return self._hash.encode_surfaces_in_steps([f"{p.title}\n{p.text}" for p in passages])
+
+    def encode_ahead(self, texts: Sequence[str]) -> None:
+        """Nothing: it takes no time."""
 
     def encode_questions(self, texts: Sequence[str]) -> Float32:
         """(n, d) unit vectors, in order."""

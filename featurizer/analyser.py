@@ -39,6 +39,7 @@ from featurizer.types import (
 )
 
 T = TypeVar("T")
+_Begun = Mapping[str, Future[list[EncodedText]]]
 Mentioned = TypeVar("Mentioned", EntityMention, NounPhrase)
 
 # Raise when a change here alters what is stored for the same passage and the same models.
@@ -108,6 +109,8 @@ class Analyser:
             )
         self._trees = trees
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="encoder")
+        self._ahead = ThreadPoolExecutor(1, thread_name_prefix="encoder-ahead")
+        self._begun: tuple[_Begun, _Begun] = ({}, {})
         self._syntax: SyntaxParser | None = None
         self._clock = Stopwatch("parsing", "encoding")
         self._one_thread = OneThread()
@@ -195,15 +198,36 @@ class Analyser:
         ]
         return (yield from self.encoder.encode_in_steps(texts, [()] * len(texts), STEP_TOKENS))[0]
 
+    def encode_ahead(self, texts: Sequence[str]) -> None:
+        """Begin to encode questions that will be asked next, beside what is done until then.
+
+        What the call before the last one began is forgotten.
+        """
+        earlier = self._begun[1]
+        missing = [text for text in texts if text not in earlier]
+        future = self._ahead.submit(self._encode_questions, missing)
+        own = {text: earlier.get(text, future) for text in texts}
+        self._begun = earlier, own
+
     def encode_questions(self, texts: Sequence[str]) -> Float32:
         """(n, d) unit vectors of questions, in order."""
-        prefix = self.settings.encoder.question_prefix
-        # What is beyond a page is beyond the encoder's reach, and takes long to tokenise.
-        return self.encoder.encode([prefix + text[: self._page] for text in texts])
+        found = [one.vector for one in self.encode_with_states(texts)]
+        return np.array(found, np.float32).reshape(len(found), self.dimension)
 
     def encode_with_states(self, texts: Sequence[str]) -> list[EncodedText]:
         """The same vectors with what `encode_parts` takes."""
+        begun = {**self._begun[0], **self._begun[1]}
+        ahead = {begun[text] for text in texts if text in begun}
+        # What waits or failed is done anew, here.
+        done = [future.result() for future in ahead if not (future.cancel() or future.exception())]
+        found = {one.text: one for part in done for one in part}
+        missing = [text for text in texts if text not in found]
+        found |= zip(missing, self._encode_questions(missing), strict=True)
+        return [found[text] for text in texts]
+
+    def _encode_questions(self, texts: Sequence[str]) -> list[EncodedText]:
         prefix = self.settings.encoder.question_prefix
+        # What is beyond a page is beyond the encoder's reach, and takes long to tokenise.
         found = self.encoder.encode_with_states([prefix + text[: self._page] for text in texts])
         return [
             replace(
@@ -257,6 +281,7 @@ class Analyser:
     def close(self) -> None:
         """End helper processes."""
         self._beside.shutdown()
+        self._ahead.shutdown(cancel_futures=True)
         self.parser.close()
 
     def _items(self, passages: Sequence[TitledText]) -> list[tuple[str, str]]:

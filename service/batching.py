@@ -68,14 +68,25 @@ class Batcher(Generic[Key, Item, Result]):
     """A bounded queue in front of one thread that works on batches of entries with one key."""
 
     def __init__(
-        self, work: Work[Key, Item, Result], *, batch: int, queue: int, weight: int
+        self,
+        work: Work[Key, Item, Result],
+        *,
+        batch: int,
+        queue: int,
+        weight: int,
+        begin: Callable[[Key, Sequence[Entry[Item]]], None] | None = None,
     ) -> None:
         """Start nothing yet.
 
         At most `batch` entries make a batch, of no more than `weight` together unless one alone has
         more; and `queue` entries may wait.
+
+        Args:
+            begin: Told in the thread, before a batch is worked on, which entries are likely to make
+                the next; raises nothing.
         """
         self._work = work
+        self._begin = begin
         self._batch = batch
         self._capacity = queue
         self._weight = weight
@@ -212,6 +223,10 @@ class Batcher(Generic[Key, Item, Result]):
         """Work until nothing waits."""
         loop = asyncio.get_running_loop()
         while batch := self._next():
+            self._batches += 1
+            self._served |= dict.fromkeys((waiting.owner for waiting in batch), self._batches)
+            taken = set(map(id, batch))
+            self._queue = deque(waiting for waiting in self._queue if id(waiting) not in taken)
             started = monotonic()
             for waiting in batch:
                 waiting.entry.started = started
@@ -219,6 +234,9 @@ class Batcher(Generic[Key, Item, Result]):
             self._running = len(batch)
             entries = [waiting.entry for waiting in batch]
             results: Sequence[Result | Exception]
+            if self._begin is not None and (following := self._next()):
+                next_entries = [waiting.entry for waiting in following]
+                loop.run_in_executor(self._thread, self._begin, following[0].key, next_entries)
             try:
                 results = await loop.run_in_executor(
                     self._thread, self._timed, partial(self._work, batch[0].key, entries)
@@ -236,7 +254,7 @@ class Batcher(Generic[Key, Item, Result]):
                     waiting.future.set_result(result)
 
     def _next(self) -> list[_Waiting[Key, Item, Result]]:
-        """Take the entry whose turn it is and those that go with it; drop what nobody waits for.
+        """The entry whose turn it is and those that go with it; drop what nobody waits for.
 
         First the oldest of each owner, those first whose owner was served longest ago; then the
         second of each, and so on.
@@ -260,10 +278,6 @@ class Batcher(Generic[Key, Item, Result]):
             if waiting.key == key and fits and len(batch) < self._batch:
                 batch.append(waiting)
                 room -= waiting.weight
-        self._batches += 1
-        self._served |= dict.fromkeys((waiting.owner for waiting in batch), self._batches)
-        taken = set(map(id, batch))
-        self._queue = deque(waiting for waiting in alive if id(waiting) not in taken)
         return batch
 
 

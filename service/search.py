@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING
@@ -148,6 +149,16 @@ class Searcher:
         found = [*self._search(session, params, late, why), *self._search(session, params, patient)]
         results = dict(zip([*late, *patient], found, strict=True))
         return [results[entry] for entry in entries]
+
+    def begin(
+        self, params: SearchParams | RouteParams, entries: Sequence[Entry[QueuedQuestion]]
+    ) -> None:
+        """Have questions encoded that will be worked on next, while others are."""
+        if isinstance(params, RouteParams) or params.route != Route.LEXICAL:
+            # What is wrong with them is told when they are worked on.
+            with suppress(Exception):
+                session = self._collections[params.collection].session
+                session.analyser.encode_ahead([entry.item.text for entry in entries])
 
     def _decide(
         self, session: Session, params: RouteParams, questions: Sequence[str]

@@ -80,13 +80,15 @@ class Service:
         self.arms = arms or {}
         self.generator = AnswerGenerator(settings.generator, metrics)
         self.request_log = RequestLog(serve.request_log) if serve.request_log is not None else None
+        searcher = Searcher(collections)
         self.batcher: Batcher[
             SearchParams | RouteParams, QueuedQuestion, SearchResult | Decision
         ] = Batcher(
-            Searcher(collections).work,
+            searcher.work,
             batch=serve.batch,
             queue=serve.queue,
             weight=QUESTION_TOKENS,
+            begin=searcher.begin,
         )
         self.refresher = Refresher(
             settings, collections, self.batcher, ring=ring, metrics=metrics, loaded=loaded

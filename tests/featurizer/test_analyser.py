@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
-from time import process_time
+from threading import Event, current_thread
+from time import process_time, sleep
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import featurizer.analyser
 from featurizer.analyser import ANALYSIS_VERSION, Analyser, AnalyserSettings
 from featurizer.constituency.parser import ConstituencySettings, SyntaxParser, TreeParser
-from featurizer.encoder import Encoder, EncoderSettings
+from featurizer.encoder import EncodedText, Encoder, EncoderSettings
 from featurizer.errors import ModelError
 from featurizer.spacy_parser import SpacyParser
 from featurizer.types import Float32, PassageAnalysis, Span, finished
@@ -54,7 +55,14 @@ class Spy:
             self.calls += bool(texts)
             return real(texts, spans)
 
+        def encode_with_states(texts: Sequence[str]) -> list[EncodedText]:
+            self.asked += texts
+            self.calls += bool(texts)
+            return with_states(texts)
+
+        with_states = encoder.encode_with_states
         monkeypatch.setattr(encoder, "encode_spans", encode_spans)
+        monkeypatch.setattr(encoder, "encode_with_states", encode_with_states)
 
 
 @pytest.fixture
@@ -287,6 +295,48 @@ def test_work_beside_gives_what_comes_of_it(make: Make) -> None:
     assert chosen.beside(lambda: chosen.encode_questions(["Oslo"])).result().shape == (1, 384)
     with pytest.raises(TypeError, match="must be str"):
         chosen.beside(lambda: chosen.encode_surfaces([None])).result()  # type: ignore[list-item]
+
+
+def test_what_was_encoded_ahead_is_not_encoded_again_and_the_same(
+    make: Make, encoder: Encoder, spy: Spy
+) -> None:
+    chosen = make()
+    expected = encoder.encode(QUESTIONS)
+    spy.asked.clear()
+    for texts in (QUESTIONS[:2], QUESTIONS[1:3]):
+        chosen.encode_ahead(texts)
+        while not spy.asked or spy.asked[-1] != texts[-1]:
+            sleep(0.001)
+    assert np.array_equal(chosen.encode_questions(QUESTIONS), expected)
+    assert spy.asked == QUESTIONS
+    # Of two calls ago, and of the last one.
+    chosen.encode_ahead(())
+    chosen.encode_questions([QUESTIONS[0], QUESTIONS[2]])
+    assert spy.asked[len(QUESTIONS) :] == [QUESTIONS[0]]
+
+
+def test_what_waits_or_fails_ahead_is_encoded_when_it_is_asked(
+    make: Make, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = make()
+    expected = encoder.encode(QUESTIONS)
+    real, begun, gate = encoder.encode_with_states, Event(), Event()
+
+    def encode_with_states(texts: Sequence[str]) -> list[EncodedText]:
+        if current_thread().name.startswith("encoder-ahead"):
+            begun.set()
+            gate.wait(10)
+            raise ModelError("no memory")
+        return real(texts)
+
+    monkeypatch.setattr(encoder, "encode_with_states", encode_with_states)
+    chosen.encode_ahead(QUESTIONS[:1])
+    begun.wait(10)
+    chosen.encode_ahead(QUESTIONS[1:])
+    assert np.array_equal(chosen.encode_questions(QUESTIONS[1:]), expected[1:])
+    gate.set()
+    assert np.array_equal(chosen.encode_questions(QUESTIONS), expected)
+    chosen.close()
 
 
 def test_a_title_can_be_read_as_part_of_the_text(make: Make, encoder: Encoder) -> None:

@@ -17,6 +17,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.batches: list[tuple[str, list[str]]] = []
+        self.told: list[tuple[str, list[str]]] = []
         self.gate = threading.Event()
         self.gate.set()
         self.begun = threading.Event()
@@ -25,7 +26,7 @@ class Desk:
 
     def open(self, *, batch: int = 8, queue: int = 16, weight: int = 1000) -> None:
         self.batcher: Batcher[str, str, str] = Batcher(
-            self.work, batch=batch, queue=queue, weight=weight
+            self.work, batch=batch, queue=queue, weight=weight, begin=self.begin
         )
 
     async def wait(
@@ -48,6 +49,10 @@ class Desk:
     async def close(self) -> None:
         self.gate.set()
         await self.batcher.close()
+
+    def begin(self, key: str, entries: Sequence[Entry[str]]) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        self.told.append((key, [entry.item for entry in entries]))
 
     def work(self, key: str, entries: Sequence[Entry[str]]) -> list[str | Exception]:
         self.begun.set()
@@ -99,6 +104,17 @@ async def test_only_what_has_one_key_goes_together_and_the_oldest_first(desk: De
     await asyncio.gather(first, *rest)
     await desk.close()
     assert desk.batches[1:] == [("x", ["1", "3"]), ("y", ["2"]), ("x", ["4"])]
+
+
+async def test_what_follows_is_told_before_a_batch_is_worked_on(desk: Desk) -> None:
+    desk.open(batch=2)
+    first = await desk.occupy()
+    rest = [*await desk.wait("1", "2", "3", key="x"), *await desk.wait("4", key="y")]
+    assert desk.told == []
+    desk.gate.set()
+    await asyncio.gather(first, *rest)
+    await desk.close()
+    assert desk.told == [("x", ["3"]), ("y", ["4"])]
 
 
 async def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(desk: Desk) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from backends.errors import FilterError
 from backends.filters import Fixed
+from benchmarks.hashing import HashAnalyser
 from router.types import BASELINE, Decision, Route, Thresholds
 from service.batching import Entry
 from service.collections import Collection
@@ -177,3 +178,14 @@ def test_a_filter_of_a_key_is_never_worked_on_with_the_same_of_a_request() -> No
     params = [SearchParams("default", Route.DENSE, 5, each) for each in (asked, fixed)]
     assert params[0] != params[1]
     assert RouteParams("default", filter=asked) != RouteParams("default", filter=fixed)
+
+
+def test_what_follows_is_encoded_ahead_where_vectors_are_wanted(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Sequence[str]] = []
+    monkeypatch.setattr(HashAnalyser, "encode_ahead", lambda _, texts: begun.append(texts))
+    own = searcher(library)
+    for params in (GRAPH, SearchParams("c", Route.LEXICAL, 2), RouteParams("c")):
+        own.begin(params, entries("the river", "the bridge"))
+    assert begun == [["the river", "the bridge"]] * 2
