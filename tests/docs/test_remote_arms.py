@@ -1,14 +1,25 @@
-"""The guide to remote arms has every kind and every key."""
+"""The guide to remote arms has every kind and every key, and its files can be read."""
 
 import re
+import tomllib
 
 from service.arms.registry import KINDS
-from tests.docs.examples import ROOT
+from tests.docs.examples import ROOT, blocks
+
+GUIDE = ROOT / "docs" / "guides" / "remote-arms.md"
 
 
 def test_the_guide_has_every_kind_and_every_key() -> None:
-    text = (ROOT / "docs" / "guides" / "remote-arms.md").read_text(encoding="utf-8")
+    text = GUIDE.read_text(encoding="utf-8")
     named = {*re.findall(r"`([a-z_]+)`", text)}
     assert {*KINDS} <= named
     for kind in KINDS.values():
         assert {*kind.Config.model_fields} <= named, kind
+
+
+def test_every_file_of_it_can_be_read() -> None:
+    files = [one for one in blocks(GUIDE.name, GUIDE.read_text("utf-8")) if one.language == "toml"]
+    assert len(files) == 3
+    for file in files:
+        for table in tomllib.loads(file.text)["arms"].values():
+            assert KINDS[table["kind"]].Config.model_validate(table)

@@ -1,0 +1,86 @@
+"""Vectors of questions, for arms that compare vectors."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from service.arms.pointers import at
+from service.arms.types import ArmConfig, ArmError, Garbled
+from service.arms.web import Address, WebClient, WebConfig
+
+Encode = Callable[[str], Awaitable[Sequence[float]]]
+"""The vector of a question, by the encoder of the collection."""
+
+
+class EmbeddingsConfig(BaseModel):
+    """An endpoint of OpenAI's embeddings.
+
+    Attributes:
+        url: Up to and with /v1.
+        model: To ask there for.
+        key_env: Name of the environment variable that holds its API key.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    url: Address
+    model: str
+    key_env: str = ""
+
+
+class VectorConfig(ArmConfig):
+    """An arm that compares vectors.
+
+    Attributes:
+        embeddings: What its vectors were made by; without it, the collection's own encoder.
+    """
+
+    embeddings: EmbeddingsConfig | None = None
+
+
+class Embedder:
+    """Makes vectors as an arm's were made."""
+
+    def __init__(self, config: VectorConfig) -> None:
+        """Connect to nothing yet.
+
+        Raises:
+            ServiceError: The variable with the key is not set.
+        """
+        self.encode: Encode | None = None
+        self._config = given = config.embeddings
+        self._web: WebClient | None = None
+        if given is not None:
+            values = config.model_dump(include={"role", "kind", "timeout_ms", "max_concurrency"})
+            self._web = WebClient(WebConfig(**values, url=given.url, key_env=given.key_env))
+
+    async def vector(self, question: str) -> list[float]:
+        """The vector of a question.
+
+        Raises:
+            ArmError: There is none.
+        """
+        if self._web is None or self._config is None:
+            if self.encode is None:
+                raise ArmError("has no encoder", charged=False)
+            return list(map(float, await self.encode(question)))
+        body = {"model": self._config.model, "input": question, "encoding_format": "float"}
+        try:
+            found = at(await self._web.ask("/embeddings", body), "/data/0/embedding")
+        except ArmError as error:
+            raise ArmError(
+                f"has no vector of the question, as the embeddings endpoint {error}",
+                outcome=error.outcome,
+                retry=error.retry,
+                charged=False,
+                fault=error.fault,
+                wait=error.wait,
+            ) from None
+        if not isinstance(found, list) or not all(isinstance(one, int | float) for one in found):
+            raise Garbled("there is no vector of the question")
+        return [float(one) for one in found]
+
+    async def close(self) -> None:
+        """Close its connections."""
+        if self._web is not None:
+            await self._web.close()

@@ -1,0 +1,99 @@
+"""A Chroma server, by its REST API."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from backends.filters import Comparison
+from service.arms.embedding import Embedder, VectorConfig
+from service.arms.filtering import by_operator, numbers_only, translated
+from service.arms.pointers import MISSING, at, check_pointer
+from service.arms.types import ArmError, Found, Garbled, Kind, RemoteHit, remote_hit
+from service.arms.web import WebClient, WebConfig
+
+Pointer = Annotated[str, AfterValidator(check_pointer)]
+Name = Annotated[str, Field(pattern=r"^[\w.-]+$")]
+_LISTS = ("ids", "documents", "metadatas", "distances")
+_OPERATORS = {name: f"${name}" for name in ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")}
+
+
+class ChromaConfig(WebConfig, VectorConfig):
+    """A collection of Chroma's; `url` is where its server answers.
+
+    Attributes:
+        remote_collection: Its name there.
+        tenant: That it belongs to.
+        database: Of the tenant.
+        title: Where it is in a passage's metadata; empty for none.
+    """
+
+    remote_collection: Name
+    tenant: Name = "default_tenant"
+    database: Name = "default_database"
+    title: Pointer = ""
+    key_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")] = "X-Chroma-Token"
+
+
+class ChromaKind(Kind[ChromaConfig]):
+    """Asks for the nearest documents."""
+
+    Config = ChromaConfig
+
+    def __init__(self, config: ChromaConfig) -> None:
+        super().__init__(config)
+        self._web = WebClient(config)
+        self.embedder = self._vectors = Embedder(config)
+        self._id = ""
+
+    def check_filter(self, filter_: object) -> None:
+        """All but orders of texts can be said."""
+        _where(filter_)
+
+    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+        """At most k documents."""
+        own = self.config
+        base = f"/api/v2/tenants/{own.tenant}/databases/{own.database}/collections"
+        body: dict[str, Any] = {
+            "query_embeddings": [await self._vectors.vector(question)],
+            "n_results": k,
+            "include": list(_LISTS[1:]),
+        }
+        if filter_ is not None:
+            body["where"] = _where(filter_)
+        if not self._id:
+            found = at(await self._web.ask(f"{base}/{own.remote_collection}", method="GET"), "/id")
+            if not isinstance(found, str):
+                raise Garbled("the collection has no id")
+            self._id = found
+        try:
+            reply = await self._web.ask(f"{base}/{self._id}/query", body)
+        except ArmError:
+            self._id = ""  # one that was made anew has another
+            raise
+        lists = [at(reply, f"/{name}/0") for name in _LISTS]
+        columns = [one for one in lists if isinstance(one, list)]
+        if len(columns) < len(_LISTS) or len({*map(len, columns)}) > 1:
+            raise Garbled("its lists do not go together")
+        return Found(tuple(self._hit(*row) for row in zip(*columns, strict=True)))
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._web.close()
+        await self._vectors.close()
+
+    def _hit(self, id_: object, text: object, metadata: object, distance: object) -> RemoteHit:
+        title = at(metadata, self.config.title) if self.config.title else ""
+        score = -distance if isinstance(distance, int | float) else distance
+        return remote_hit(id_, text, "" if title is MISSING else title, score, metadata)
+
+
+def _where(filter_: object) -> dict[str, Any]:
+    def compare(part: Comparison) -> dict[str, Any]:
+        numbers_only(part)
+        operator, value = by_operator(part, _OPERATORS)
+        return {part.key: {operator: value}}
+
+    def combine(kind: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {f"${kind}": parts} if len(parts) > 1 else parts[0]
+
+    return translated(filter_, compare, combine)

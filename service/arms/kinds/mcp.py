@@ -1,0 +1,102 @@
+"""A search tool of any server that speaks the Model Context Protocol over HTTP."""
+
+from typing import Annotated, Any, Self
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import AfterValidator, Field, model_validator
+
+from service.arms.kinds.http import QUESTION, K
+from service.arms.pointers import MISSING, at, check_pointer, filled, names_in
+from service.arms.types import ArmError, Found, Garbled, Kind, parsed, remote_hit
+from service.arms.web import WebConfig, headers_of
+
+Pointer = Annotated[str, AfterValidator(check_pointer)]
+
+
+class McpConfig(WebConfig):
+    """A server of tools; `url` is its endpoint, such as http://HOST/mcp.
+
+    Attributes:
+        tool: That searches.
+        arguments: Template; "{question}" and "{k}" stand for what is asked.
+        hits: Where the list of hits is in what the tool returns.
+        id: Where its id is in a hit, and so on.
+        text: The passage itself.
+        title: May be empty, as may those below.
+        score: Higher is better; without it the order says all there is.
+        metadata: A flat object.
+    """
+
+    tool: str = "search"
+    arguments: dict[str, Any] = Field(default_factory=lambda: {"query": QUESTION})
+    hits: Pointer = "/results"
+    id: Pointer = "/id"
+    text: Pointer = "/text"
+    title: Pointer = "/title"
+    score: Pointer = ""
+    metadata: Pointer = ""
+
+    @model_validator(mode="after")
+    def _asks_the_question(self) -> Self:
+        if QUESTION not in names_in(self.arguments):
+            raise ValueError('arguments: put "{question}" where the question goes')
+        return self
+
+
+class McpKind(Kind[McpConfig]):
+    """Calls the tool, in a session for each question."""
+
+    Config = McpConfig
+
+    def __init__(self, config: McpConfig) -> None:
+        super().__init__(config)
+        self._http = httpx2.AsyncClient(
+            headers=headers_of(config),
+            timeout=config.timeout_ms / 1000,
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+        """At most k hits."""
+        del filter_
+        own = self.config
+        arguments: Any = filled(own.arguments, {QUESTION: question, K: k})
+        try:
+            transport = streamable_http_client(own.url, http_client=self._http)
+            async with Client(transport) as client:
+                result = await client.call_tool(own.tool, arguments)
+        except Exception as error:  # noqa: BLE001 - of a protocol over several layers
+            raise _failure(error) from None
+        if result.is_error:
+            raise ArmError("says that its tool failed", fault=False)
+        said: object = result.structured_content
+        if said is None:
+            texts = [part.text for part in result.content if part.type == "text"]
+            said = parsed("".join(texts).encode("utf-8", "replace"))
+        hits = at(said, own.hits)
+        if not isinstance(hits, list):
+            raise Garbled(f"there is no list at {own.hits or 'its top'}")
+        pointers = (own.id, own.text, own.title, own.score, own.metadata)
+        return Found(
+            tuple(remote_hit(*(_part(hit, pointer) for pointer in pointers)) for hit in hits[:k])
+        )
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._http.aclose()
+
+
+def _failure(error: BaseException) -> ArmError:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+        return ArmError("cannot be reached", outcome="unreachable", retry=True, charged=False)
+    return ArmError(f"failed ({type(error).__name__})")
+
+
+def _part(hit: object, pointer: str) -> object:
+    found = at(hit, pointer) if pointer else None
+    return None if found is MISSING else found

@@ -1,0 +1,95 @@
+"""OpenSearch and Elasticsearch: words by BM25."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from backends.filters import Comparison
+from service.arms.filtering import translated
+from service.arms.pointers import MISSING, at, check_pointer
+from service.arms.types import Found, Garbled, Kind, RemoteHit, remote_hit
+from service.arms.web import WebClient, WebConfig
+
+Pointer = Annotated[str, AfterValidator(check_pointer)]
+
+
+class OpenSearchConfig(WebConfig):
+    """An index of OpenSearch or Elasticsearch; `url` is where it answers.
+
+    Attributes:
+        index: Its name there.
+        fields: That are searched, as in "title^2".
+        text: Where the passage is in a document.
+        title: Empty for none.
+        metadata: Where an object of it is; empty for the document itself.
+        keyword: What the names of fields end with that hold texts unchanged, such as ".keyword".
+    """
+
+    index: Annotated[str, Field(pattern=r"^[\w.-]+$")]
+    fields: Annotated[list[str], Field(min_length=1)]
+    text: Pointer = "/text"
+    title: Pointer = ""
+    metadata: Pointer = ""
+    keyword: str = ""
+
+
+class OpenSearchKind(Kind[OpenSearchConfig]):
+    """Asks `_search` for what matches best."""
+
+    Config = OpenSearchConfig
+
+    def __init__(self, config: OpenSearchConfig) -> None:
+        super().__init__(config)
+        self._web = WebClient(config)
+
+    def check_filter(self, filter_: object) -> None:
+        """Every filter can be said."""
+
+    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+        """At most k documents."""
+        own = self.config
+        match = {"multi_match": {"query": question, "fields": own.fields}}
+        query: dict[str, Any] = {"bool": {"must": [match]}}
+        if filter_ is not None:
+            query["bool"]["filter"] = [self._filter(filter_)]
+        reply = await self._web.ask(f"/{own.index}/_search", {"size": k, "query": query})
+        hits = at(reply, "/hits/hits")
+        if not isinstance(hits, list):
+            raise Garbled("there is no list at /hits/hits")
+        late = at(reply, "/timed_out") is True
+        found = tuple(map(self._hit, hits[:k]))
+        return Found(found, "it ran out of its own time" if late else "")
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._web.close()
+
+    def _hit(self, hit: object) -> RemoteHit:
+        own, source = self.config, at(hit, "/_source")
+        title = at(source, own.title) if own.title else ""
+        return remote_hit(
+            at(hit, "/_id"),
+            at(source, own.text),
+            "" if title is MISSING else title,
+            at(hit, "/_score"),
+            at(source, own.metadata),
+        )
+
+    def _filter(self, filter_: object) -> dict[str, Any]:
+        inside = self.config.metadata.strip("/").replace("/", ".")
+
+        def compare(part: Comparison) -> dict[str, Any]:
+            is_text = any(isinstance(value, str) for value in part.values)
+            key = part.key + (self.config.keyword if is_text else "")
+            key = f"{inside}.{key}" if inside else key
+            if part.type in ("gt", "gte", "lt", "lte"):
+                return {"range": {key: {part.type: part.values[0]}}}
+            same = {"terms": {key: list(part.values)}}
+            return {"bool": {"must_not": [same]}} if part.type in ("ne", "nin") else same
+
+        def combine(kind: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+            if kind == "and":
+                return {"bool": {"filter": parts}}
+            return {"bool": {"should": parts, "minimum_should_match": 1}}
+
+        return translated(filter_, compare, combine)

@@ -1,0 +1,203 @@
+"""A table of PostgreSQL with a column of pgvector's."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Literal, LiteralString
+
+from pydantic import AfterValidator, Field
+
+from backends.errors import FilterError
+from backends.filters import Comparison
+from service.arms.embedding import Embedder, VectorConfig
+from service.arms.filtering import translated
+from service.arms.types import ArmError, Found, Kind, RemoteHit, remote_hit
+from service.arms.web import secret_of
+from service.errors import ServiceError
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+    from psycopg.sql import Composable
+
+_DISTANCES: dict[str, LiteralString] = {"cosine": "<=>", "l2": "<->", "inner": "<#>"}
+_ORDERS: dict[str, LiteralString] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+
+
+def _a_dsn(dsn: str) -> str:
+    if not dsn.startswith(("postgresql://", "postgres://")):
+        raise ValueError("begin it with postgresql://")
+    authority, _, query = dsn.partition("://")[2].partition("?")
+    if ":" in authority.rpartition("@")[0] or "password" in query:
+        raise ValueError("put no password into it; name its variable with password_env")
+    return dsn
+
+
+Column = Annotated[str, Field(min_length=1, max_length=63)]
+
+
+class PgVectorConfig(VectorConfig):
+    """A table of PostgreSQL.
+
+    Attributes:
+        dsn: Address, user and database, as postgresql://USER@HOST/DATABASE.
+        password_env: Name of the environment variable that holds the password.
+        table: With its schema before a dot, if it has another than the first.
+        id: Column of the id, and so on.
+        text: The passage itself.
+        title: Empty for none.
+        vector: Of the passages.
+        columns: Further ones, which become metadata and can be filtered by.
+        distance: "cosine", "l2" or "inner", as the index of the column was made.
+    """
+
+    dsn: Annotated[str, AfterValidator(_a_dsn)]
+    password_env: str = ""
+    table: Annotated[str, Field(min_length=1, max_length=127)]
+    id: Column = "id"
+    text: Column = "text"
+    title: Annotated[str, Field(max_length=63)] = ""
+    vector: Column = "embedding"
+    columns: list[Column] = Field(default_factory=list)
+    distance: Literal["cosine", "l2", "inner"] = "cosine"
+
+
+class PgVectorKind(Kind[PgVectorConfig]):
+    """Asks by one statement that only reads; names are quoted, values are parameters."""
+
+    Config = PgVectorConfig
+
+    def __init__(self, config: PgVectorConfig) -> None:
+        super().__init__(config)
+        try:
+            import psycopg  # noqa: PLC0415 - of the extra arms
+        except ImportError:
+            raise ServiceError(
+                "kind: pgvector needs a package more: `pip install 'wye[arms]'`"
+            ) from None
+        self._psycopg = psycopg
+        self._password = secret_of(config.password_env, "password_env")
+        self.embedder = self._vectors = Embedder(config)
+        self._idle: list[AsyncConnection[Any]] = []
+
+    def check_filter(self, filter_: object) -> None:
+        """Taken where all its keys are columns."""
+        self._where(filter_)
+
+    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+        """At most k rows, the nearest first."""
+        vector = await self._vectors.vector(question)
+        connection = await self._connected()
+        try:
+            async with asyncio.timeout(self.config.timeout_ms / 1000):
+                cursor = await connection.execute(*self._statement(vector, k, filter_))
+                rows = await cursor.fetchall()
+        except self._psycopg.errors.DataError:
+            await connection.close()
+            raise ArmError("has other types than the question's", fault=False) from None
+        except self._psycopg.Error as error:
+            await connection.close()
+            raise ArmError(f"failed ({type(error).__name__})") from None
+        except BaseException:  # cancelled: what the server was asked for is still under way
+            await connection.close()
+            raise
+        self._idle.append(connection)
+        return Found(tuple(map(self._hit, rows)))
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._vectors.close()
+        while self._idle:
+            await self._idle.pop().close()
+
+    async def _connected(self) -> "AsyncConnection[Any]":
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed:
+                return connection
+        given = {"password": self._password} if self._password else {}
+        milliseconds = self.config.timeout_ms
+        try:
+            return await self._psycopg.AsyncConnection.connect(
+                self.config.dsn,
+                autocommit=True,
+                connect_timeout=max(2, milliseconds // 1000),
+                options=f"-c default_transaction_read_only=on -c statement_timeout={milliseconds}",
+                **given,
+            )
+        except self._psycopg.Error:
+            raise ArmError(
+                "cannot be reached", outcome="unreachable", retry=True, charged=False
+            ) from None
+
+    def _statement(
+        self, vector: list[float], k: int, filter_: object | None
+    ) -> "tuple[Composable, list[object]]":
+        sql, own = self._psycopg.sql, self.config
+        title = sql.Identifier(own.title) if own.title else sql.SQL("''")
+        distance = sql.SQL("{} {} %s::vector").format(
+            sql.Identifier(own.vector), sql.SQL(_DISTANCES[own.distance])
+        )
+        where, values = (sql.SQL("true"), []) if filter_ is None else self._where(filter_)
+        columns = [sql.Identifier(name) for name in own.columns]
+        near = str(vector)
+        statement = sql.SQL(
+            "SELECT {id}::text, {text}, {title}, {distance}{columns} FROM {table} "
+            "WHERE {where} ORDER BY {distance} LIMIT %s"
+        ).format(
+            id=sql.Identifier(own.id),
+            text=sql.Identifier(own.text),
+            title=title,
+            distance=distance,
+            columns=sql.SQL("").join(sql.SQL(", {}").format(name) for name in columns),
+            table=sql.Identifier(*own.table.split(".", 1)),
+            where=where,
+        )
+        return statement, [near, *values, near, k]
+
+    def _where(self, filter_: object) -> "tuple[Composable, list[object]]":
+        """A condition with its values.
+
+        Raises:
+            FilterError: A key is no column.
+        """
+        sql = self._psycopg.sql
+        values: list[object] = []
+
+        def compare(part: Comparison) -> "Composable":
+            if part.key not in self.config.columns:
+                raise FilterError(f"{part.key!r:.60} is none of its columns")
+            column = sql.Identifier(part.key)
+            if part.type in ("in", "nin"):
+                values.append(list(part.values))
+                condition = sql.SQL("coalesce({} = ANY(%s), false)").format(column)
+                return condition if part.type == "in" else sql.SQL("NOT ") + condition
+            values.append(part.values[0])
+            if part.type in ("eq", "ne"):
+                word = sql.SQL("IS NOT DISTINCT FROM" if part.type == "eq" else "IS DISTINCT FROM")
+                return sql.SQL("{} {} %s").format(column, word)
+            order = sql.SQL(_ORDERS[part.type])
+            # By code points, as strings are compared here, and not by the language of the database.
+            texts = sql.SQL(' COLLATE "C"' if isinstance(part.values[0], str) else "")
+            return sql.SQL("coalesce({}{} {} %s, false)").format(column, texts, order)
+
+        def combine(kind: str, parts: "list[Composable]") -> "Composable":
+            word = sql.SQL(" AND " if kind == "and" else " OR ")
+            return sql.SQL("({})").format(word.join(parts))
+
+        return translated(filter_, compare, combine), values
+
+    def _hit(self, row: tuple[Any, ...]) -> RemoteHit:
+        id_, text, title, distance, *rest = row
+        score = 1 - distance if self.config.distance == "cosine" else -distance
+        metadata = {
+            name: _plain(value)
+            for name, value in zip(self.config.columns, rest, strict=True)
+            if value is not None
+        }
+        return remote_hit(id_, text, title or "", score, metadata)
+
+
+def _plain(value: object) -> object:
+    """A value as metadata has it: dates and the like as text."""
+    if isinstance(value, str | int | float | list):
+        return value
+    as_number = getattr(value, "__float__", None)
+    return as_number() if as_number else str(value)

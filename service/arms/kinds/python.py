@@ -1,0 +1,108 @@
+"""An object of Python's: a retriever of LangChain or LlamaIndex, or anything that searches."""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from service.arms.types import ArmConfig, Found, Garbled, Kind, RemoteHit, remote_hit
+from service.errors import ServiceError
+
+_METHODS = ("search", "ainvoke", "invoke", "aretrieve", "retrieve")
+_OF_OTHERS = re.compile("page_content|node")
+
+
+class PythonConfig(ArmConfig):
+    """An object of Python's.
+
+    Attributes:
+        target: "module:object"; an object, or what makes one when it is called without arguments.
+        filters: Whether its `search` takes a filter, as a third argument.
+    """
+
+    target: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")]
+    filters: bool = False
+
+
+class PythonKind(Kind[PythonConfig]):
+    """Calls `search(question, k)`, LangChain's `invoke` or LlamaIndex's `retrieve`."""
+
+    Config = PythonConfig
+
+    def __init__(self, config: PythonConfig) -> None:
+        super().__init__(config)
+        found = _loaded(config.target)
+        name = next((name for name in _METHODS if callable(getattr(found, name, None))), "")
+        if not name:
+            raise ServiceError(f"target: {config.target} has none of {', '.join(_METHODS)}")
+        if config.filters and name != "search":
+            raise ServiceError("filters: only an object with `search` can take a filter")
+        self._call: Callable[..., Any] = getattr(found, name)
+        self._is_search = name == "search"
+        # What runs in a thread cannot be stopped, so no more of them run than calls may.
+        self._threads = ThreadPoolExecutor(config.max_concurrency, "wye-arm")
+
+    def check_filter(self, filter_: object) -> None:
+        """Taken where the file says so."""
+        if not self.config.filters:
+            super().check_filter(filter_)
+
+    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+        """At most k hits."""
+        given: tuple[object, ...] = (question, k) if self._is_search else (question,)
+        if self.config.filters:
+            given = (*given, filter_)
+        if inspect.iscoroutinefunction(self._call):
+            found = await self._call(*given)
+        else:
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(self._threads, self._call, *given)
+        try:
+            hits = list(found)[:k]
+        except TypeError:
+            raise Garbled("it is no list") from None
+        return Found(tuple(map(_hit, hits)))
+
+    async def close(self) -> None:
+        """End its threads, without waiting for what still runs there."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _loaded(target: str) -> object:
+    module, _, path = target.partition(":")
+    try:
+        found: Any = import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+        made = inspect.isclass(found) or inspect.isfunction(found)
+        return found() if made else found
+    except Exception as error:  # noqa: BLE001 - it is somebody else's code
+        raise ServiceError(
+            f"target: {target} cannot be loaded ({type(error).__name__}: {error})"
+        ) from None
+
+
+def _hit(hit: Any) -> RemoteHit:  # noqa: ANN401 - of several libraries
+    """A hit of LlamaIndex (a scored node), of LangChain (a document), a mapping or an object."""
+    node = getattr(hit, "node", None)
+    if node is not None:
+        metadata = dict(node.metadata)
+        title = metadata.get("title", "")
+        return remote_hit(node.node_id, node.get_content(), title, hit.score, metadata)
+    if hasattr(hit, "page_content"):
+        metadata = dict(hit.metadata)
+        id_ = getattr(hit, "id", None) or metadata.get("id") or hit.page_content
+        return remote_hit(id_, hit.page_content, metadata.get("title", ""), None, metadata)
+    if isinstance(hit, dict):
+        get = hit.get
+    else:
+
+        def get(name: str, default: object = None) -> object:
+            return getattr(hit, name, default)
+
+    return remote_hit(get("id"), get("text"), get("title", ""), get("score"), get("metadata"))

@@ -1,0 +1,104 @@
+"""Qdrant, by its REST API."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from backends.filters import Comparison
+from service.arms.embedding import Embedder, VectorConfig
+from service.arms.filtering import numbers_only, translated
+from service.arms.pointers import MISSING, at, check_pointer
+from service.arms.types import Found, Garbled, Kind, RemoteHit, remote_hit
+from service.arms.web import WebClient, WebConfig
+
+Pointer = Annotated[str, AfterValidator(check_pointer)]
+
+
+class QdrantConfig(WebConfig, VectorConfig):
+    """A collection of Qdrant's; `url` is where it answers.
+
+    Attributes:
+        remote_collection: Its name there.
+        using: Name of the vector, if it has several.
+        text: Where the passage is in a payload.
+        title: Empty for none.
+        metadata: Where an object of it is; empty for the payload itself.
+    """
+
+    remote_collection: Annotated[str, Field(pattern=r"^[\w.-]+$")]
+    using: str = ""
+    text: Pointer = "/text"
+    title: Pointer = ""
+    metadata: Pointer = ""
+    key_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")] = "api-key"
+
+
+class QdrantKind(Kind[QdrantConfig]):
+    """Asks for the nearest points."""
+
+    Config = QdrantConfig
+
+    def __init__(self, config: QdrantConfig) -> None:
+        super().__init__(config)
+        self._web = WebClient(config)
+        self.embedder = self._vectors = Embedder(config)
+
+    def check_filter(self, filter_: object) -> None:
+        """All but orders of texts can be said."""
+        self._filter(filter_)
+
+    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+        """At most k points."""
+        own = self.config
+        body: dict[str, Any] = {
+            "query": await self._vectors.vector(question),
+            "limit": k,
+            "with_payload": True,
+        }
+        if own.using:
+            body["using"] = own.using
+        if filter_ is not None:
+            body["filter"] = {"must": [self._filter(filter_)]}
+        reply = await self._web.ask(f"/collections/{own.remote_collection}/points/query", body)
+        points = at(reply, "/result/points")
+        if not isinstance(points, list):
+            raise Garbled("there is no list at /result/points")
+        return Found(tuple(map(self._hit, points[:k])))
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._web.close()
+        await self._vectors.close()
+
+    def _hit(self, point: object) -> RemoteHit:
+        own, payload = self.config, at(point, "/payload")
+        title = at(payload, own.title) if own.title else ""
+        return remote_hit(
+            at(point, "/id"),
+            at(payload, own.text),
+            "" if title is MISSING else title,
+            at(point, "/score"),
+            at(payload, own.metadata),
+        )
+
+    def _filter(self, filter_: object) -> dict[str, Any]:
+        inside = self.config.metadata.strip("/").replace("/", ".")
+
+        def compare(part: Comparison) -> dict[str, Any]:
+            numbers_only(part)
+            key = f"{inside}.{part.key}" if inside else part.key
+            if part.type in ("gt", "gte", "lt", "lte"):
+                return {"key": key, "range": {part.type: part.values[0]}}
+            same = {"should": [_equal(key, value) for value in part.values]}
+            return {"must_not": [same]} if part.type in ("ne", "nin") else same
+
+        def combine(kind: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+            return {"must" if kind == "and" else "should": parts}
+
+        return translated(filter_, compare, combine)
+
+
+def _equal(key: str, value: object) -> dict[str, Any]:
+    if isinstance(value, str | bool):
+        return {"key": key, "match": {"value": value}}
+    return {"key": key, "range": {"gte": value, "lte": value}}

@@ -1,0 +1,222 @@
+"""Kinds whose services are not at hand, beside the shapes of their APIs; and objects of Python."""
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from backends.errors import FilterError
+from service.app import build
+from service.arms.file import read_arms
+from service.errors import ServiceError
+from service.settings import ServiceSettings
+from tests.live import listening
+from tests.service.arms.fakes import Remote
+from tests.service.arms.stores import (
+    FILTERS,
+    OF_TEXTS,
+    ROWS,
+    VECTORS,
+    arm_of,
+    ask,
+    compared,
+    passing,
+)
+from tests.service.fakes import Library
+
+POINTS = [
+    {"id": id_, "score": 1 / place, "payload": {"text": text, "title": title, **metadata}}
+    for place, (id_, title, text, metadata) in enumerate(ROWS, start=1)
+]
+
+
+def test_qdrant_is_asked_for_the_nearest_points(
+    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QDRANT_KEY", "k")
+    remote.reply = {"result": {"points": POINTS}, "status": "ok"}
+    keys = {"kind": "qdrant", "url": remote.url, "remote_collection": "notes", "title": "/title"}
+    only = {
+        "type": "and",
+        "filters": [compared("ne", "kind", "river"), compared("gte", "year", 1566)],
+    }
+    call = ask(arm_of(tmp_path, **keys, using="words", key_env="QDRANT_KEY"), "tower", only)
+    assert {hit.id for hit in call.hits} == passing(only)
+    assert call.hits[0].title == "Stari Most"
+    assert remote.paths == ["/collections/notes/points/query"]
+    assert remote.headers["api-key"] == "k"
+    (asked,) = remote.asked
+    assert asked["query"] == VECTORS["tower"]
+    assert (asked["limit"], asked["using"], asked["with_payload"]) == (4, "words", True)
+    same = {"should": [{"key": "kind", "match": {"value": "river"}}]}
+    assert asked["filter"] == {
+        "must": [{"must": [{"must_not": [same]}, {"key": "year", "range": {"gte": 1566}}]}]
+    }
+
+
+def test_opensearch_is_asked_for_words(tmp_path: Path, remote: Remote) -> None:
+    hits = [
+        {"_id": id_, "_score": 3.5, "_source": {"body": text, "facts": metadata}}
+        for id_, _, text, metadata in ROWS
+    ]
+    remote.reply = {"timed_out": True, "hits": {"hits": hits}}
+    keys = {"index": "notes", "fields": ["body", "title^2"], "text": "/body", "metadata": "/facts"}
+    only = {
+        "type": "or",
+        "filters": [compared("nin", "kind", ["river", "town"]), compared("lt", "year", 900)],
+    }
+    arm = arm_of(tmp_path, kind="opensearch", url=remote.url, keyword=".raw", **keys)
+    call = ask(arm, "Which bridge?", only)
+    assert {hit.id for hit in call.hits} == passing(only)
+    assert call.note.startswith("it ran out of its own time; ")
+    assert remote.paths == ["/notes/_search"]
+    match = {"multi_match": {"query": "Which bridge?", "fields": ["body", "title^2"]}}
+    none = {"bool": {"must_not": [{"terms": {"facts.kind.raw": ["river", "town"]}}]}}
+    either = [none, {"range": {"facts.year": {"lt": 900}}}]
+    assert remote.asked[0] == {
+        "size": 4,
+        "query": {
+            "bool": {
+                "must": [match],
+                "filter": [{"bool": {"should": either, "minimum_should_match": 1}}],
+            }
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"kind": "qdrant", "remote_collection": "notes"},
+        {"kind": "chroma", "remote_collection": "notes"},
+    ],
+)
+def test_an_order_of_texts_is_refused_where_there_is_none(
+    tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    for filter_ in OF_TEXTS:
+        with pytest.raises(FilterError, match="no order of texts, which 'kind'"):
+            arm_of(tmp_path, url="http://x", **keys).check_filter(filter_)
+    for filter_ in FILTERS:
+        arm_of(tmp_path, url="http://x", **keys).check_filter(filter_)
+
+
+def test_vectors_may_come_from_an_endpoint(
+    tmp_path: Path, remote: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMBEDDINGS_KEY", "k")
+    given = {"url": f"{remote.url}/v1", "model": "large", "key_env": "EMBEDDINGS_KEY"}
+    remote.reply = {"data": [{"embedding": [1, 2.5]}], "result": {"points": []}}
+    keys = {"kind": "qdrant", "url": remote.url, "remote_collection": "notes"}
+    assert ask(arm_of(tmp_path, **keys, embeddings=given), "Which?").reason == ""
+    assert remote.paths == ["/v1/embeddings", "/collections/notes/points/query"]
+    assert remote.asked[0] == {"model": "large", "input": "Which?", "encoding_format": "float"}
+    assert remote.asked[1]["query"] == [1.0, 2.5]
+    remote.modes = [401]
+    call = ask(arm_of(tmp_path, **keys, embeddings=given), "Which?")
+    assert call.reason == (
+        "has no vector of the question, as the embeddings endpoint does not take our key (401)"
+    )
+    assert call.spent == 0
+    remote.reply = {"data": []}
+    assert ask(arm_of(tmp_path, **keys, embeddings=given), "Which?").outcome == "garbled"
+
+
+def test_a_tool_of_another_server_is_called(tmp_path: Path, library: Library) -> None:
+    app = build(ServiceSettings(), {"default": lambda: library})
+    with listening(app) as url:
+        keys = {"kind": "mcp", "url": f"{url}/mcp", "score": "/score", "metadata": "/metadata"}
+        given = {"query": "{question}", "k": "{k}", "route": "dense"}
+        call = ask(arm_of(tmp_path, **keys, arguments=given), "Which river is the Neretva?", k=2)
+        assert call.reason == ""
+        assert [hit.id for hit in call.hits] == ["neretva", "mostar"]
+        assert call.hits[0].metadata == {"y": 1}
+        wrong = ask(arm_of(tmp_path, **keys, tool="nope"), "Which?")
+        assert wrong.reason in ("says that its tool failed", "failed (MCPError)")
+    gone = ask(arm_of(tmp_path, **keys, retries=0), "Which?")
+    assert (gone.outcome, gone.reason) == ("unreachable", "cannot be reached")
+
+
+class Searches:
+    def search(self, question: str, k: int) -> list[dict[str, object]]:
+        return [{"id": id_, "text": text, "title": title} for id_, title, text, _ in ROWS[:k]]
+
+
+class Filters(Searches):
+    async def search(  # type: ignore[override]
+        self, question: str, k: int, filter_: object
+    ) -> list[dict[str, object]]:
+        return [{"id": i, "text": text, "metadata": facts} for i, _, text, facts in ROWS]
+
+
+class Sleeps:
+    def search(self, question: str, k: int) -> list[object]:
+        time.sleep(0.3)
+        return []
+
+
+class Fails:
+    def search(self, question: str, k: int) -> object:
+        return 3
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    made = ModuleType("their_code")
+    made.__dict__.update(
+        Searches=Searches, filters=Filters(), Sleeps=Sleeps, Fails=Fails, nothing=object()
+    )
+    monkeypatch.setitem(sys.modules, "their_code", made)
+    return made
+
+
+@pytest.mark.usefixtures("module")
+def test_an_object_of_python_searches(tmp_path: Path) -> None:
+    call = ask(arm_of(tmp_path, kind="python", target="their_code:Searches"), "?", k=2)
+    assert [(hit.id, hit.title) for hit in call.hits] == [row[:2] for row in ROWS[:2]]
+    only = compared("eq", "kind", "town")
+    keys = {"kind": "python", "target": "their_code:filters", "filters": True}
+    assert [hit.id for hit in ask(arm_of(tmp_path, **keys), "?", only).hits] == ["essen"]
+    with pytest.raises(FilterError, match="kind 'python' cannot filter"):
+        arm_of(tmp_path, kind="python", target="their_code:Searches").check_filter(only)
+    assert ask(arm_of(tmp_path, kind="python", target="their_code:Fails"), "?").reason == (
+        "sent what cannot be read: it is no list"
+    )
+
+
+@pytest.mark.usefixtures("module")
+def test_one_that_takes_long_holds_nobody_up(tmp_path: Path) -> None:
+    arm = arm_of(tmp_path, kind="python", target="their_code:Sleeps", timeout_ms=50)
+
+    async def beside() -> float:
+        started = time.perf_counter()
+        call = await arm.search("?", 2, None, 5.0)
+        assert call.outcome == "timeout"
+        await arm.close()
+        return time.perf_counter() - started
+
+    assert asyncio.run(beside()) < 0.25
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("their_code:nope", r"target: their_code:nope cannot be loaded \(AttributeError"),
+        ("no_such_module:x", "target: no_such_module:x cannot be loaded"),
+        ("their_code:nothing", "target: their_code:nothing has none of search"),
+        ("their_code", "target: string should match"),
+    ],
+)
+@pytest.mark.usefixtures("module")
+def test_what_is_no_search_is_refused(tmp_path: Path, target: str, says: str) -> None:
+    path = tmp_path / "wye.toml"
+    keys = {"kind": "python", "role": "list", "target": target}
+    text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in keys.items())
+    path.write_text(f"[arms.far]\n{text}", encoding="utf-8")
+    with pytest.raises(ServiceError, match=says):
+        read_arms(path, ["docs"], 5.0)
