@@ -37,6 +37,7 @@ from service.routes import (
     connectors,
     documents,
     feedback,
+    files,
     health,
     jobs,
     metrics,
@@ -44,6 +45,7 @@ from service.routes import (
     responses,
     retrieve,
     stats,
+    store_files,
     vector_stores,
 )
 from service.schemas.documents import DocumentsRequest
@@ -59,6 +61,8 @@ ROUTERS = (
     chat.router,
     responses.router,
     vector_stores.router,
+    store_files.router,
+    files.router,
     connectors.router,
     rerank.router,
     documents.router,

@@ -33,7 +33,8 @@ class DocumentSettings:
         jobs: That may wait or run for one collection; one more is refused.
         changes: That may wait for their turn to be written; one more is refused.
         wait_seconds: For another process that is writing, before a change is refused.
-        keep_seconds: How long a job that has ended can still be asked about.
+        keep_seconds: How long a job that has ended can still be asked about, and how long a file
+            that was uploaded is kept.
         group_passages: Of a job that are written together, after which others have their turn.
         read_seconds: Of processor time to read a file that is neither text nor JSON lines.
         read_memory_mb: To read it in.

@@ -94,6 +94,7 @@ LONGEST_BODY = 4_194_304
 MOST_VALUES = 100_000
 """Values and names of JSON that is parsed in one go: they take time, its strings hardly any."""
 # What is streamed to a file, so that it may be longer.
+_UPLOADS = ("/v1/documents", "/v1/files")
 _STREAMED = ("application/x-ndjson", "application/jsonl", "multipart/form-data")
 
 
@@ -112,9 +113,7 @@ class BodyLimit:
             HTTPException: 413 for what its head says.
         """
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        is_upload = (
-            scope["method"] == "POST" and scope["path"] == "/v1/documents" and kind in _STREAMED
-        )
+        is_upload = scope["method"] == "POST" and scope["path"] in _UPLOADS and kind in _STREAMED
         most = self._uploads if is_upload else self._parsed
         said = headers.get("content-length", "")
         seen = int(said) if said.isdigit() else 0

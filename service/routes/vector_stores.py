@@ -3,28 +3,23 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 
-from backends.store.documents import Removal, StoredDocument, list_documents
+from backends.store.documents import Removal
 from backends.types import Ranking
 from router.fusion import fuse
 from router.session import Session
 from router.types import Route
 from service.collections import Collection
-from service.http.auth import READ, WRITE
+from service.http.auth import READ
 from service.http.keys import ASKING
+from service.http.problems import Problem
 from service.http.replies import flat, headers, retrieve_reply
-from service.routes.documents import delete_from, read_from
 from service.schemas.common import DEFAULT_ROUTE, ROUTES
-from service.schemas.documents import DocumentId
 from service.schemas.retrieve import PassageValue, RetrieveReply
 from service.schemas.vector_stores import (
     FileCounts,
     Store,
-    StoreFile,
-    StoreFileContent,
-    StoreFileDeleted,
-    StoreFileList,
     StoreList,
     StorePage,
     StoreResult,
@@ -37,7 +32,6 @@ from service.service import Served, Service
 router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=READ)
 
 StoreId = Annotated[str, Path(max_length=64, description="Name of a collection.")]
-FileId = Annotated[DocumentId, Path()]
 
 
 @router.get("", summary="List collections", operation_id="list_vector_stores")
@@ -52,6 +46,24 @@ async def stores(service: Served) -> StoreList:
 async def store_by_name(store: StoreId, service: Served) -> Store:
     """One collection."""
     return await _store(service, service.collection(store))
+
+
+async def not_offered() -> None:
+    """Refuse what a collection cannot be told over HTTP.
+
+    Raises:
+        Problem: 404.
+    """
+    raise Problem(
+        404,
+        "not-offered",
+        "This is not offered: a vector store is a collection, which `wye index` makes and "
+        "`wye serve` names. GET /v1/vector_stores lists those that there are.",
+    )
+
+
+for _address, _methods in (("", ["POST"]), ("/{store}", ["POST", "DELETE"])):
+    router.add_api_route(_address, not_offered, methods=_methods, include_in_schema=False)
 
 
 @router.post("/{store}/search", summary="Search a collection", operation_id="search_vector_store")
@@ -82,72 +94,6 @@ async def search(
             for passage in _merged(replies, rankings, wanted.max_num_results)
             if threshold is None or passage.score >= threshold
         ],
-    )
-
-
-@router.get("/{store}/files", summary="List documents as files", operation_id="list_store_files")
-async def files(
-    store: StoreId,
-    service: Served,
-    after: Annotated[str, Query(max_length=512)] = "",
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-) -> StoreFileList:
-    """Documents of a collection, ascending by id; `/v1/documents` takes new ones."""
-    target = service.collection(store)
-    folder = target.session.folder
-    fixed = ASKING.get().within(None)
-    page = await service.writers[target.name].off_loop(
-        lambda: list_documents(folder, after, limit, "", fixed)
-    )
-    data = [_file(service, target.name, document) for document in page.documents]
-    ids = [one.id for one in data]
-    return StoreFileList(
-        data=data,
-        has_more=page.more,
-        first_id=ids[0] if ids else None,
-        last_id=ids[-1] if ids else None,
-    )
-
-
-@router.get(
-    "/{store}/files/{document:path}/content",
-    summary="Text of a file",
-    operation_id="get_file_content",
-)
-async def content(store: StoreId, document: FileId, service: Served) -> StoreFileContent:
-    """The passages of a document, in order."""
-    found = await read_from(service, store, document)
-    return StoreFileContent(data=[StoreText(text=passage.text) for passage in found.passages])
-
-
-@router.get(
-    "/{store}/files/{document:path}", summary="Describe a file", operation_id="get_store_file"
-)
-async def file_by_id(store: StoreId, document: FileId, service: Served) -> StoreFile:
-    """One document."""
-    found = await read_from(service, store, document)
-    return _file(service, service.collection(store).name, found)
-
-
-@router.delete(
-    "/{store}/files/{document:path}",
-    summary="Delete a file",
-    operation_id="delete_store_file",
-    dependencies=WRITE,
-)
-async def delete_file(store: StoreId, document: FileId, service: Served) -> StoreFileDeleted:
-    """Deletes a document with all its passages."""
-    done = await delete_from(service, store, Removal(documents=(document,)), dry_run=False)
-    return StoreFileDeleted(id=document, deleted=done.deleted > 0)
-
-
-def _file(service: Service, store: str, document: StoredDocument) -> StoreFile:
-    return StoreFile(
-        id=document.id,
-        created_at=service.started,
-        usage_bytes=sum(len(passage.text.encode()) for passage in document.passages),
-        vector_store_id=store,
-        attributes=flat(document.passages[0].metadata),
     )
 
 

@@ -130,17 +130,27 @@ class StoreList(BaseModel):
     last_id: str
 
 
+StoreFileStatus = Literal["completed", "in_progress", "failed", "cancelled"]
+
+
+class LastError(BaseModel):
+    """Why a file is no document."""
+
+    code: Literal["server_error", "invalid_file"]
+    message: str
+
+
 class StoreFile(BaseModel):
-    """A document."""
+    """A document, or a file that is to be one."""
 
     id: str
     object: Literal["vector_store.file"] = "vector_store.file"
-    status: Literal["completed"] = "completed"
+    status: StoreFileStatus = "completed"
     created_at: int = Field(description="When this server began to serve it.")
     usage_bytes: int = Field(description="Of its text.")
     vector_store_id: str
     attributes: dict[str, str | float | bool]
-    last_error: None = None
+    last_error: LastError | None = None
 
 
 class StoreFileList(BaseModel):

@@ -94,6 +94,8 @@ def test_nothing_that_fits_the_schema_is_a_fault(logged: TestClient) -> None:
                         "store": ["default"],
                         "model": ["wye-dense", "nope"],
                         "document": ["mostar", "notes/a#b ?.txt", ".."],
+                        "file": ["file-" + 24 * "0", "..", "nope"],
+                        "batch": ["vsfb-" + 24 * "0", "nope"],
                         "job": ["job-00064a1b2c3d4e5f6789", "..", "nope"],
                     }
                     parameter["schema"]["enum"] = names[parameter["name"]]

@@ -1,0 +1,207 @@
+"""Files that were uploaded and wait to become documents, on the disk beside an index.
+
+What is here is whole: the content is on the disk before the entry that names it, and that before
+anybody is told. It belongs to the key that sent it. It goes by age, since its time is that of its
+file.
+"""
+
+import json
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pydantic import TypeAdapter
+
+from backends.files import sync, write_atomically
+from service.http.keys import Key
+from service.http.problems import Problem
+from service.settings import DocumentSettings
+
+FOLDER = "files"
+MOST_FILES = 256
+_UPLOADS = 4
+"""Of the longest that may be, whose bytes one key can have here."""
+_SPARE_SECONDS = 3_600
+_ID = re.compile(r"(?:file|vsfb)-[0-9a-f]{24}")
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """An uploaded file.
+
+    Attributes:
+        name: The last part of what its client calls it.
+        created: Seconds since 1970.
+    """
+
+    id: str
+    name: str
+    purpose: str
+    bytes: int
+    created: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """What became of a file that was to be a document of a collection.
+
+    Attributes:
+        job: That writes it; "" where it was written at once.
+        error: Why it cannot be one; "" where it can.
+    """
+
+    attributes: Mapping[str, str | float | bool]
+    job: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Files that were attached together."""
+
+    id: str
+    store: str
+    files: tuple[str, ...]
+    created: int
+
+
+_FILE, _ATTACHMENT, _BATCH = map(TypeAdapter[Any], (StagedFile, Attachment, Batch))
+
+
+class StagedFiles:
+    """The uploads of one key; all methods wait for a disk."""
+
+    def __init__(self, index: Path, key: Key, settings: DocumentSettings) -> None:
+        """Touch nothing yet in the folder of an index."""
+        self._all = index / FOLDER
+        self._folder = self._all / (key.digest[:32] or "anybody")
+        self._settings = settings
+
+    def add(self, name: str, purpose: str, content: BinaryIO, size: int) -> StagedFile:
+        """Take in a file; it is on the disk when this returns.
+
+        Raises:
+            Problem: 422 while the key has as many as may be, or their bytes; 503 when the disk
+                refuses, as of all that writes here.
+        """
+        self._sweep()
+        known = self.files()
+        most = _UPLOADS * self._settings.upload_bytes
+        if len(known) >= MOST_FILES or sum(file.bytes for file in known) + size > most:
+            raise Problem(
+                422,
+                "too-many-files",
+                f"{MOST_FILES} uploaded files and {most:,} bytes are kept for a key. Delete some; "
+                "a document stays when the file that it was made of goes.",
+            )
+        file = StagedFile(_new_id("file"), name, purpose, size, int(time.time()))
+        with _writing():
+            if not self._folder.exists():
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                sync(self._all)
+                sync(self._all.parent)
+            with write_atomically(self.content(file)) as target:
+                shutil.copyfileobj(content, target)
+        self._write(f"{file.id}.json", file)
+        return file
+
+    def files(self) -> list[StagedFile]:
+        """All that are there, the oldest first."""
+        paths = sorted(self._folder.glob("file-*.json"))
+        return [file for path in paths if (file := self.file(path.stem))]
+
+    def file(self, id_: str) -> StagedFile | None:
+        """One by id; None if there is none, or none any more."""
+        file: StagedFile | None = self._read(f"{id_}.json", _FILE)
+        return file if file and time.time() < self.expires(file) else None
+
+    def expires(self, file: StagedFile) -> int:
+        """Seconds since 1970 at which it goes."""
+        return file.created + int(self._settings.keep_seconds)
+
+    def content(self, file: StagedFile) -> Path:
+        """Where its bytes are."""
+        return self._folder / f"{file.id}.content"
+
+    def delete(self, file: StagedFile) -> None:
+        """Let it go; its documents stay."""
+        with _writing():
+            for path in (self._folder / f"{file.id}.json", self.content(file)):
+                path.unlink(missing_ok=True)
+
+    def attach(self, id_: str, store: str, attachment: Attachment) -> None:
+        """Write down what became of a file."""
+        self._write(f"{id_}.{store}.attached", attachment)
+
+    def attachment(self, id_: str, store: str) -> Attachment | None:
+        """What became of a file; None where nobody knows of it."""
+        found: Attachment | None = self._read(f"{id_}.{store}.attached", _ATTACHMENT)
+        return found
+
+    def detach(self, id_: str, store: str) -> None:
+        """Forget that; what is no upload is let be."""
+        if not _ID.fullmatch(id_):
+            return
+        with _writing():
+            (self._folder / f"{id_}.{store}.attached").unlink(missing_ok=True)
+
+    def add_batch(self, store: str, files: tuple[str, ...]) -> Batch:
+        """Write down that files were attached together."""
+        batch = Batch(_new_id("vsfb"), store, files, int(time.time()))
+        self._write(f"{batch.id}.json", batch)
+        return batch
+
+    def batch(self, id_: str, store: str) -> Batch | None:
+        """One by id; None if the collection has none of that id."""
+        found: Batch | None = self._read(f"{id_}.json", _BATCH)
+        return found if found and found.store == store else None
+
+    def _write(self, name: str, value: StagedFile | Attachment | Batch) -> None:
+        with _writing(), write_atomically(self._folder / name) as file:
+            file.write(json.dumps(asdict(value)).encode())
+
+    def _read(self, name: str, kind: TypeAdapter[Any]) -> Any:  # noqa: ANN401 - of that kind
+        if not _ID.fullmatch(name.partition(".")[0]):
+            return None
+        try:
+            return kind.validate_json((self._folder / name).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _sweep(self) -> None:
+        """Delete what is too old, whoever sent it."""
+        before = time.time() - self._settings.keep_seconds - _SPARE_SECONDS
+        for path in self._all.glob("*/*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < before:
+                    path.unlink()
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Say what to do when the disk refuses.
+
+    Raises:
+        Problem: 503.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise Problem(
+            503,
+            "not-writable",
+            f"No file can be kept here: {error.strerror or error}. Give the server a disk with "
+            "room that it may write to.",
+            retry_after=30,
+        ) from error
+
+
+def _new_id(kind: str) -> str:
+    """Ids sort as they were given."""
+    return f"{kind}-{int(time.time() * 1e6):014x}{secrets.token_hex(5)}"

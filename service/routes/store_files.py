@@ -1,0 +1,260 @@
+"""Documents as files of OpenAI's vector stores, and uploads that become some."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+
+from backends.documents import clean_metadata
+from backends.store.documents import Removal, StoredDocument, list_documents
+from backends.types import Metadata, Passage
+from service.collections import Collection
+from service.http.auth import READ, WRITE
+from service.http.keys import ASKING
+from service.http.problems import Problem
+from service.http.replies import flat
+from service.ingest.bodies import cut, read_file, with_metadata
+from service.ingest.job import Job, State
+from service.ingest.staged import Attachment, StagedFile, StagedFiles
+from service.routes.documents import delete_from, read_from
+from service.routes.files import file_of, staged_files
+from service.routes.vector_stores import StoreId, not_offered
+from service.schemas.documents import DocumentId
+from service.schemas.files import Attach, AttachMany, BatchCounts, BatchValue
+from service.schemas.vector_stores import (
+    LastError,
+    StoreFile,
+    StoreFileContent,
+    StoreFileDeleted,
+    StoreFileList,
+    StoreFileStatus,
+    StoreText,
+)
+from service.service import Served, Service, gone
+
+router = APIRouter(prefix="/v1/vector_stores", tags=["openai"], dependencies=READ)
+
+FileId = Annotated[DocumentId, Path()]
+BatchId = Annotated[str, Path(max_length=64)]
+
+_STATES: Mapping[State, StoreFileStatus] = {
+    State.QUEUED: "in_progress",
+    State.RUNNING: "in_progress",
+    State.FAILED: "failed",
+    State.CANCELLED: "cancelled",
+}
+
+
+@router.get("/{store}/files", summary="List documents as files", operation_id="list_store_files")
+async def files(
+    store: StoreId,
+    service: Served,
+    after: Annotated[str, Query(max_length=512)] = "",
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> StoreFileList:
+    """Documents of a collection, ascending by id; what a job has still to write is not there."""
+    target = service.collection(store)
+    folder = target.session.folder
+    fixed = ASKING.get().within(None)
+    page = await service.writers[target.name].off_loop(
+        lambda: list_documents(folder, after, limit, "", fixed)
+    )
+    data = [_file(service, target.name, document) for document in page.documents]
+    ids = [one.id for one in data]
+    return StoreFileList(
+        data=data,
+        has_more=page.more,
+        first_id=ids[0] if ids else None,
+        last_id=ids[-1] if ids else None,
+    )
+
+
+@router.get(
+    "/{store}/files/{document:path}/content",
+    summary="Text of a file",
+    operation_id="get_file_content",
+)
+async def content(store: StoreId, document: FileId, service: Served) -> StoreFileContent:
+    """The passages of a document, in order."""
+    found = await read_from(service, store, document)
+    return StoreFileContent(data=[StoreText(text=passage.text) for passage in found.passages])
+
+
+@router.get(
+    "/{store}/files/{document:path}", summary="Describe a file", operation_id="get_store_file"
+)
+async def file_by_id(store: StoreId, document: FileId, service: Served) -> StoreFile:
+    """One document, or an upload that is to be one: `in_progress`, or `failed` with the reason."""
+    return await _state(service, service.collection(store), document)
+
+
+@router.delete(
+    "/{store}/files/{document:path}",
+    summary="Delete a file",
+    operation_id="delete_store_file",
+    dependencies=WRITE,
+)
+async def delete_file(store: StoreId, document: FileId, service: Served) -> StoreFileDeleted:
+    """Deletes a document with all its passages."""
+    staged, target = staged_files(service), service.collection(store)
+    done = await delete_from(service, store, Removal(documents=(document,)), dry_run=False)
+    await asyncio.to_thread(staged.detach, document, target.name)
+    return StoreFileDeleted(id=document, deleted=done.deleted > 0)
+
+
+@router.post(
+    "/{store}/files", summary="Attach a file", operation_id="create_store_file", dependencies=WRITE
+)
+async def attach(store: StoreId, wanted: Attach, request: Request, service: Served) -> StoreFile:
+    """Makes a document of an uploaded file, under the file's id; it replaces an earlier one.
+
+    A file that cannot be read is `failed`, and `last_error` says why. One of many passages is
+    `in_progress` until its job has written them.
+    """
+    target = service.collection(store)
+    await _attach(service, target, [wanted.file_id], wanted.attributes, request)
+    return await _state(service, target, wanted.file_id)
+
+
+@router.post(
+    "/{store}/file_batches",
+    summary="Attach several files",
+    operation_id="create_store_batch",
+    dependencies=WRITE,
+)
+async def attach_many(
+    store: StoreId, wanted: AttachMany, request: Request, service: Served
+) -> BatchValue:
+    """Makes documents of uploaded files in one commit or job; one that fails stops no other."""
+    target = service.collection(store)
+    ids = tuple(dict.fromkeys(wanted.file_ids))
+    await _attach(service, target, ids, wanted.attributes, request)
+    batch = await asyncio.to_thread(staged_files(service).add_batch, target.name, ids)
+    return await batch_by_id(store, batch.id, service)
+
+
+@router.get(
+    "/{store}/file_batches/{batch}", summary="Follow a batch", operation_id="get_store_batch"
+)
+async def batch_by_id(store: StoreId, batch: BatchId, service: Served) -> BatchValue:
+    """How many of its files are documents; one that was deleted since counts as cancelled."""
+    target = service.collection(store)
+    found = await asyncio.to_thread(staged_files(service).batch, batch, target.name)
+    if found is None:
+        raise Problem(404, "no-such-batch", f"This key has no batch '{batch:.80}' of '{store}'.")
+    states: Counter[str] = Counter()
+    for file in found.files:
+        try:
+            states[(await _state(service, target, file)).status] += 1
+        except Problem as problem:
+            if problem.status != 404:
+                raise
+            states["cancelled"] += 1
+    return BatchValue(
+        id=found.id,
+        created_at=found.created,
+        vector_store_id=target.name,
+        status="in_progress" if states["in_progress"] else "completed",
+        file_counts=BatchCounts(**states, total=len(found.files)),
+    )
+
+
+for _address, _method in (("cancel", "POST"), ("files", "GET")):
+    router.add_api_route(
+        f"/{{store}}/file_batches/{{batch}}/{_address}",
+        not_offered,
+        methods=[_method],
+        include_in_schema=False,
+    )
+
+
+async def _attach(
+    service: Service,
+    target: Collection,
+    ids: Sequence[str],
+    attributes: Mapping[str, str | float | bool] | None,
+    request: Request,
+) -> None:
+    """Make documents of uploads, and write down what became of each.
+
+    Raises:
+        Problem: 404 for one that is not there; of `CollectionWriter.store`.
+        SourceError: Attributes that cannot be stored.
+    """
+    staged, writer = staged_files(service), service.writers[target.name]
+    metadata = clean_metadata(attributes)
+    files = [await file_of(staged, id_) for id_ in ids]
+    passages: list[Passage] = []
+    became: dict[str, Attachment] = {}
+    for file in files:
+        try:
+            passages += await _passages(service, staged, file, metadata)
+            became[file.id] = Attachment(attributes or {})
+        except Problem as problem:
+            if problem.status != 422:
+                raise
+            became[file.id] = Attachment(attributes or {}, error=problem.detail)
+    done = await writer.store(iter(passages), partial(gone, request)) if passages else None
+    if isinstance(done, Job):
+        service.jobs.wake()
+    job = done.id if isinstance(done, Job) else ""
+    for id_, own in became.items():
+        noted = own if own.error else replace(own, job=job)
+        await asyncio.to_thread(staged.attach, id_, target.name, noted)
+
+
+async def _passages(
+    service: Service, staged: StagedFiles, file: StagedFile, metadata: Metadata
+) -> list[Passage]:
+    """What an upload is cut into.
+
+    Raises:
+        Problem: 422 for what is wrong with it.
+    """
+    (read,) = await read_file(staged.content(file), file.name, service.sandbox)
+    document = with_metadata(replace(read, id=file.id, document=file.id), metadata)
+    return await asyncio.to_thread(lambda: list(cut([document], None, service.settings.documents)))
+
+
+async def _state(service: Service, target: Collection, id_: str) -> StoreFile:
+    """A document, or what became of an upload that is none.
+
+    Raises:
+        Problem: 404.
+    """
+    staged, writer = staged_files(service), service.writers[target.name]
+    known = await asyncio.to_thread(staged.attachment, id_, target.name)
+    status: StoreFileStatus = "completed"
+    failed: LastError | None = None
+    if known is not None and known.error:
+        status, failed = "failed", LastError(code="invalid_file", message=known.error)
+    elif known is not None and known.job:
+        job = await writer.off_loop(lambda: writer.jobs.job(known.job))
+        if job is not None and job.state != State.DONE:
+            status = _STATES[job.state]
+            failed = LastError(code="server_error", message=job.error) if job.error else None
+    if known is None or status == "completed":
+        return _file(service, target.name, await read_from(service, target.name, id_))
+    return StoreFile(
+        id=id_,
+        status=status,
+        created_at=service.started,
+        usage_bytes=0,
+        vector_store_id=target.name,
+        attributes=dict(known.attributes),
+        last_error=failed,
+    )
+
+
+def _file(service: Service, store: str, document: StoredDocument) -> StoreFile:
+    return StoreFile(
+        id=document.id,
+        created_at=service.started,
+        usage_bytes=sum(len(passage.text.encode()) for passage in document.passages),
+        vector_store_id=store,
+        attributes=flat(document.passages[0].metadata),
+    )

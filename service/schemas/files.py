@@ -1,0 +1,107 @@
+"""OpenAI's files, and how they become files of a vector store."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.schemas.common import Strict
+
+Purpose = Literal["assistants", "user_data"]
+Attributes = Annotated[
+    dict[str, str | bool | int | float] | None,
+    Field(description="Metadata of the document, on top of which goes what the file has itself."),
+]
+FileId = Annotated[str, Field(max_length=64)]
+_FILE = "file-0006447aa0c0de5eed5eed5e"
+
+
+class FileObject(BaseModel):
+    """An uploaded file."""
+
+    id: str
+    object: Literal["file"] = "file"
+    bytes: int
+    created_at: int
+    expires_at: int
+    filename: str
+    purpose: Purpose
+    status: Literal["processed"] = "processed"
+
+
+class FileList(BaseModel):
+    """Some files of the key that asks."""
+
+    object: Literal["list"] = "list"
+    data: list[FileObject]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+class FileDeleted(BaseModel):
+    """What became of a deletion."""
+
+    id: str
+    object: Literal["file"] = "file"
+    deleted: bool = True
+
+
+class Chunking(Strict):
+    """How a file is cut."""
+
+    type: Literal["auto"] = Field(description="`/v1/documents` takes another number of words.")
+
+
+class Attach(Strict):
+    """A file that is to be a document."""
+
+    file_id: FileId
+    attributes: Attributes = None
+    chunking_strategy: Chunking | None = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"file_id": _FILE},
+                {"file_id": _FILE, "attributes": {"year": 1566, "cast": True}},
+            ]
+        }
+    )
+
+
+class AttachMany(Strict):
+    """Files that are to be documents."""
+
+    file_ids: Annotated[list[FileId], Field(min_length=1, max_length=64)]
+    attributes: Attributes = None
+    chunking_strategy: Chunking | None = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"file_ids": [_FILE]},
+                {"file_ids": [_FILE], "chunking_strategy": {"type": "auto"}},
+            ]
+        }
+    )
+
+
+class BatchCounts(BaseModel):
+    """Files by state."""
+
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    total: int
+
+
+class BatchValue(BaseModel):
+    """Files that were attached together."""
+
+    id: str
+    object: Literal["vector_store.files_batch"] = "vector_store.files_batch"
+    created_at: int
+    vector_store_id: str
+    status: Literal["in_progress", "completed"]
+    file_counts: BatchCounts

@@ -1,0 +1,284 @@
+"""As OpenAI's client uploads files and makes documents of them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from openai import AsyncOpenAI, OpenAI
+from openai.types.vector_stores import VectorStoreFile
+from starlette.testclient import TestClient
+
+from service.http.keys import Scope, new_key
+from service.ingest.job import State
+from service.ingest.staged import MOST_FILES
+from service.settings import ServeSettings
+from tests.live import Live
+from tests.service.fakes import Serve
+
+NOTES = b"# The Iron Bridge\n\nThomas Pritchard designed the Iron Bridge. It was cast in 1779.\n"
+
+
+def official(client: TestClient, key: str = "none") -> OpenAI:
+    return OpenAI(base_url="http://localhost/v1", api_key=key, http_client=client, max_retries=0)
+
+
+@pytest.fixture
+def client(start: Serve) -> TestClient:
+    return start()
+
+
+@pytest.fixture
+def ai(client: TestClient) -> OpenAI:
+    return official(client)
+
+
+def texts(ai: OpenAI, file: str) -> str:
+    pages = ai.vector_stores.files.content(file, vector_store_id="default")
+    return " ".join(one.text or "" for one in pages)
+
+
+def found(ai: OpenAI, filters: Any = None) -> set[str]:  # noqa: ANN401 - JSON
+    page = ai.vector_stores.search(
+        "default",
+        query="Iron Bridge",
+        filters=filters or openai.omit,
+        ranking_options={"ranker": "wye-hybrid"},  # type: ignore[arg-type]
+    )
+    return {one.file_id for one in page}
+
+
+def test_a_file_is_kept_until_it_is_deleted(ai: OpenAI) -> None:
+    file = ai.files.create(file=("a/notes.md", NOTES), purpose="assistants")
+    assert (file.filename, file.bytes, file.status) == ("notes.md", len(NOTES), "processed")
+    assert file.expires_at == file.created_at + 86_400
+    assert ai.files.retrieve(file.id) == file
+    assert ai.files.content(file.id).content == NOTES
+    other = ai.files.create(file=("x.txt", b"A bridge."), purpose="user_data")
+    assert [one.id for one in ai.files.list()] == [other.id, file.id]
+    assert [one.id for one in ai.files.list(limit=1, order="asc")] == [file.id, other.id]
+    assert [one.id for one in ai.files.list(purpose="assistants")] == [file.id]
+    assert ai.files.delete(file.id).deleted
+    for ask in (ai.files.retrieve, ai.files.content, ai.files.delete):
+        with pytest.raises(openai.NotFoundError, match="has no uploaded file"):
+            ask(file.id)
+
+
+def test_an_upload_becomes_a_document_that_is_found(ai: OpenAI) -> None:
+    done = ai.vector_stores.files.upload_and_poll(
+        vector_store_id="default", file=("notes.md", NOTES)
+    )
+    assert (done.status, done.last_error, done.vector_store_id) == ("completed", None, "default")
+    assert "Thomas Pritchard" in texts(ai, done.id)
+    assert done.id in [one.id for one in ai.vector_stores.files.list("default")]
+    assert done.id in found(ai)
+    # The document stays without the file, and the file without the document.
+    ai.files.delete(done.id)
+    assert ai.vector_stores.files.retrieve(done.id, vector_store_id="default") == done
+    assert ai.vector_stores.files.delete(done.id, vector_store_id="default").deleted
+    with pytest.raises(openai.NotFoundError):
+        ai.vector_stores.files.retrieve(done.id, vector_store_id="default")
+
+
+def test_attributes_are_metadata_to_filter_by(ai: OpenAI) -> None:
+    file = ai.files.create(file=("notes.txt", NOTES), purpose="assistants")
+    done = ai.vector_stores.files.create_and_poll(
+        file.id, vector_store_id="default", attributes={"year": 1779, "cast": True}
+    )
+    assert done.attributes == {"year": 1779, "cast": True}
+    assert found(ai, {"type": "eq", "key": "year", "value": 1779}) == {file.id}
+    again = ai.vector_stores.files.create(
+        vector_store_id="default", file_id=file.id, attributes={"year": 1780}
+    )
+    assert again.attributes == {"year": 1780}
+
+
+def test_what_cannot_be_read_has_failed_and_says_why(ai: OpenAI) -> None:
+    bad = ai.vector_stores.files.upload_and_poll(
+        vector_store_id="default", file=("notes.txt", b"\xff\xfe\xff")
+    )
+    assert (bad.status, bad.usage_bytes) == ("failed", 0)
+    assert bad.last_error is not None
+    assert bad.last_error.code == "invalid_file"
+    assert "UTF-8" in bad.last_error.message
+    assert ai.vector_stores.files.delete(bad.id, vector_store_id="default").deleted is False
+    with pytest.raises(openai.NotFoundError):
+        ai.vector_stores.files.retrieve(bad.id, vector_store_id="default")
+
+
+def test_a_long_file_is_in_progress_until_its_job_has_ended(ai: OpenAI) -> None:
+    long = " ".join(f"Sentence {n} is about bridges and towers." for n in range(3_000)).encode()
+    file = ai.files.create(file=("long.txt", long), purpose="assistants")
+    begun = ai.vector_stores.files.create(
+        vector_store_id="default", file_id=file.id, attributes={"y": 3}
+    )
+    assert (begun.status, begun.attributes) == ("in_progress", {"y": 3})
+    ended = ai.vector_stores.files.poll(file.id, vector_store_id="default", poll_interval_ms=20)
+    assert ended.status == "completed"
+    assert ended.usage_bytes > 0.9 * len(long)
+
+
+def test_a_job_that_ends_otherwise_is_told(ai: OpenAI, client: TestClient) -> None:
+    file = ai.files.create(file=("long.txt", b"A bridge. " * 5_000), purpose="assistants")
+    ai.vector_stores.files.create_and_poll(file.id, vector_store_id="default", poll_interval_ms=20)
+    jobs = client.app.state.service.writers["default"].jobs  # type: ignore[attr-defined]
+    (job,) = jobs.jobs()
+    jobs.save(replace(job, state=State.CANCELLED))
+    found = ai.vector_stores.files.retrieve(file.id, vector_store_id="default")
+    assert (found.status, found.last_error) == ("cancelled", None)
+    jobs.save(replace(job, state=State.FAILED, error="The disk is full."))
+    found = ai.vector_stores.files.retrieve(file.id, vector_store_id="default")
+    assert found.last_error is not None
+    assert (found.status, found.last_error.code) == ("failed", "server_error")
+    assert found.last_error.message == "The disk is full."
+
+
+def test_files_of_a_batch_fail_each_for_itself(ai: OpenAI) -> None:
+    names = {"a.txt": b"A bridge.", "b.txt": b"", "c.md": NOTES}
+    ids = [ai.files.create(file=one, purpose="assistants").id for one in names.items()]
+    batch = ai.vector_stores.file_batches.create_and_poll("default", file_ids=ids)
+    assert batch.status == "completed"
+    assert (batch.file_counts.completed, batch.file_counts.failed) == (2, 1)
+    assert batch.file_counts.total == 3
+    states = [ai.vector_stores.files.retrieve(one, vector_store_id="default").status for one in ids]
+    assert states == ["completed", "failed", "completed"]
+    with pytest.raises(openai.NotFoundError, match="no batch"):
+        ai.vector_stores.file_batches.retrieve("vsfb-1", vector_store_id="default")
+
+
+def test_what_is_not_offered_says_so(ai: OpenAI, client: TestClient) -> None:
+    for ask in (
+        lambda: ai.vector_stores.create(name="x"),
+        lambda: ai.vector_stores.update("default", name="x"),
+        lambda: ai.vector_stores.delete("default"),
+        lambda: ai.vector_stores.file_batches.cancel("vsfb-1", vector_store_id="default"),
+    ):
+        with pytest.raises(openai.NotFoundError, match="`wye index` makes"):
+            ask()
+    assert client.get("/v1/vector_stores/default").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "purpose", "says"),
+    [
+        ("", "assistants", "Send a form with `file`"),
+        ("x.exe", "assistants", "of no kind that is read"),
+        ("x.jsonl", "assistants", "Send it to /v1/documents"),
+        ("x.txt", "batch", "`purpose` is one of"),
+    ],
+)
+def test_a_file_of_no_use_is_refused_at_once(
+    ai: OpenAI, name: str, purpose: str, says: str
+) -> None:
+    with pytest.raises(openai.APIStatusError, match=says) as refused:
+        ai.files.create(file=(name, b"x"), purpose=purpose)  # type: ignore[arg-type]
+    assert refused.value.status_code in (415, 422)
+    assert ai.files.list().data == []
+
+
+def test_what_cannot_be_attached_is_refused(ai: OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match="no uploaded file"):
+        ai.vector_stores.files.create(vector_store_id="default", file_id="../jobs")
+    file = ai.files.create(file=("x.txt", b"A bridge."), purpose="assistants")
+    with pytest.raises(openai.UnprocessableEntityError, match="chunking_strategy"):
+        ai.vector_stores.files.create(
+            vector_store_id="default",
+            file_id=file.id,
+            chunking_strategy={
+                "type": "static",
+                "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 0},
+            },
+        )
+    with pytest.raises(openai.UnprocessableEntityError, match="metadata"):
+        ai.vector_stores.files.create(
+            vector_store_id="default", file_id=file.id, attributes={"k": "x" * 100_000}
+        )
+
+
+def test_the_uploads_of_a_key_have_bounds(start: Serve) -> None:
+    client = start(upload_bytes=2_048)
+    ai = official(client)
+    for _ in range(7):
+        ai.files.create(file=("x.txt", b"x" * 1_024), purpose="assistants")
+    ai.files.create(file=("x.txt", b"x" * 1_024), purpose="assistants")
+    with pytest.raises(openai.UnprocessableEntityError, match=f"{MOST_FILES} uploaded files"):
+        ai.files.create(file=("x.txt", b"x"), purpose="assistants")
+    ai.files.delete(ai.files.list().data[0].id)
+    ai.files.create(file=("x.txt", b"x"), purpose="assistants")
+    with pytest.raises(openai.APIStatusError, match="A body may have 2,048 bytes"):
+        ai.files.create(file=("x.txt", b"x" * 4_096), purpose="assistants")
+
+
+def test_files_go_with_age(start: Serve) -> None:
+    ai = official(start(keep_seconds=0))
+    with pytest.raises(openai.UnprocessableEntityError, match="and no more"):
+        ai.files.create(
+            file=("x.txt", b"A bridge."),
+            purpose="assistants",
+            expires_after={"anchor": "created_at", "seconds": 3_600},
+        )
+    gone = ai.files.create(file=("x.txt", b"A bridge."), purpose="assistants")
+    assert ai.files.list().data == []
+    with pytest.raises(openai.NotFoundError):
+        ai.vector_stores.files.create(vector_store_id="default", file_id=gone.id)
+
+
+def test_keys_see_their_own_files_and_readers_send_none(start: Serve) -> None:
+    keys = [new_key(name, [Scope.WRITE]) for name in ("ada", "ben")]
+    keys.append(new_key("reader", [Scope.READ]))
+    filtered = new_key("part", [Scope.READ], filter_={"type": "gt", "key": "y", "value": 1})
+    client = start(ServeSettings(keys=tuple(str(key) for _, key in [*keys, filtered])))
+    ada, ben, reader, part = (official(client, secret) for secret, _ in [*keys, filtered])
+    file = ada.files.create(file=("x.txt", b"A bridge."), purpose="assistants")
+    assert ben.files.list().data == reader.files.list().data == []
+    for ask in (ben.files.retrieve, ben.files.content, ben.files.delete, reader.files.retrieve):
+        with pytest.raises(openai.NotFoundError):
+            ask(file.id)
+    with pytest.raises(openai.NotFoundError):
+        ben.vector_stores.files.create(vector_store_id="default", file_id=file.id)
+    for key in (reader, part):
+        with pytest.raises(openai.PermissionDeniedError):
+            key.files.create(file=("x.txt", b"A bridge."), purpose="assistants")
+        with pytest.raises(openai.PermissionDeniedError):
+            key.vector_stores.files.create(vector_store_id="default", file_id=file.id)
+    ada.vector_stores.files.create(vector_store_id="default", file_id=file.id)
+    assert ben.vector_stores.files.retrieve(file.id, vector_store_id="default").status
+    with pytest.raises(openai.NotFoundError):
+        part.vector_stores.files.retrieve(file.id, vector_store_id="default")
+
+
+_FAKE = """
+import router.session
+from benchmarks.hashing import FakeAnalyser
+router.session.Analyser = FakeAnalyser
+from service.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[list[Live]]:
+    """Servers of one index, one after another: `server[0]` is the one that runs."""
+    made = [Live(["serve", "--index", str(folder)], program=_FAKE)]
+    yield made
+    made[0].kill()
+
+
+@pytest.mark.anyio
+async def test_what_was_acknowledged_outlives_kill_9(server: list[Live], folder: Path) -> None:
+    first = OpenAI(base_url=f"{server[0].url}/v1", api_key="none", max_retries=0)
+    file = first.files.create(file=("notes.md", NOTES), purpose="assistants")
+    server[0].kill()
+    server[0] = Live(["serve", "--index", str(folder)], program=_FAKE)
+    async with AsyncOpenAI(base_url=f"{server[0].url}/v1", api_key="none", max_retries=0) as ai:
+        assert await ai.files.retrieve(file.id) == file
+        done: VectorStoreFile = await ai.vector_stores.files.create_and_poll(
+            file.id, vector_store_id="default"
+        )
+        assert done.status == "completed"
+        batch = await ai.vector_stores.file_batches.upload_and_poll(
+            "default", files=[("a.txt", b"A mill."), ("b.txt", b"A store.")], file_ids=[file.id]
+        )
+        assert batch.file_counts.completed == 3
