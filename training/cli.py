@@ -183,6 +183,27 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             typer.Option(help="Base of an OpenAI-compatible API; its key is in JUDGE_API_KEY."),
         ] = "",
         judge_model: Annotated[str, typer.Option(help="Name of the model there.")] = "",
+        write_questions: Annotated[
+            int | None,
+            typer.Option(
+                min=1,
+                help="Train nothing yet: have a language model write so many questions about "
+                "passages of the index into the folder of --questions. A run that was stopped goes "
+                "on where it was.",
+                show_default=False,
+            ),
+        ] = None,
+        generator_url: Annotated[
+            str,
+            typer.Option(
+                envvar="WYE_GENERATOR__URL",
+                help="Base of the OpenAI-compatible API that writes them; its key is in "
+                "WYE_GENERATOR__KEY.",
+            ),
+        ] = "",
+        generator_model: Annotated[
+            str, typer.Option(envvar="WYE_GENERATOR__MODEL", help="Name of the model there.")
+        ] = "",
         quality: QualityOption = "nDCG@10",
         kind: Annotated[
             str, typer.Option(help="Of scorer: auto, extra-trees, attention-mlp or linear.")
@@ -254,6 +275,20 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from training.thresholds.outcomes import ThresholdObjective
 
         settings = load_settings(index=index)
+        if write_questions is not None:
+            from router.session import Session
+            from training.judge import JudgeClient
+            from training.questions import ANSWER_TOKENS, QuestionWriter
+
+            if settings.index is None or len(questions) != 1:
+                raise TrainingError("Name one index with --index, one folder with --questions.")
+            key = os.environ.get("WYE_GENERATOR__KEY", "")
+            model = JudgeSettings(generator_url, generator_model, key, tokens=ANSWER_TOKENS)
+            with Session.open(settings, settings.index) as session, JudgeClient(model) as client:
+                writer = QuestionWriter(Path(questions[0]), session.snapshot, client, seed)
+                writer.write(write_questions, progress())
+            typer.echo(str(writer))
+            return
         choices = Choices(
             success=success,
             quality=quality,

@@ -6,10 +6,12 @@ question's answers stands in it, word for word.
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx2
 import numpy as np
 import openai
 
@@ -26,6 +28,8 @@ PROMPT = (
     "Answer the question from the passages alone, in a few words and without explanation. "
     'If they do not say, answer "unknown".'
 )
+LONGEST_BODY = 1_000_000
+"""Bytes of a reply; whoever sends more is not listened to."""
 Texts = Callable[[Replay, Sequence[str]], Mapping[str, str]]
 """Texts of passages of the index that a replay is of, by id."""
 
@@ -53,18 +57,26 @@ class JudgeSettings:
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")) or self.tries < 1:
             raise JudgeError(
-                f"The judge's url is '{self.url}' with {self.tries} tries; give an http(s) url "
-                "and at least one try."
+                f"The model's url is '{self.url}' with {self.tries} tries; give an http(s) "
+                "url and at least one try."
             )
 
 
 class JudgeClient:
-    """Answers questions from contexts; close it after use, or use it in a `with` block."""
+    """Answers questions from contexts; close it after use, or use it in a `with` block.
+
+    Attributes:
+        tokens: That the endpoint says it was paid for; it may not say.
+    """
 
     def __init__(self, settings: JudgeSettings) -> None:
         """Open a connection; nothing is sent yet."""
+        self.tokens = 0
         self._settings = settings
-        self._headers = {} if settings.key else {"authorization": openai.omit}
+        # The client would send what the environment says of an account at OpenAI to any endpoint.
+        keyless = () if settings.key else ("authorization",)
+        unsaid = ("OpenAI-Organization", "OpenAI-Project", *keyless)
+        self._headers = dict.fromkeys(unsaid, openai.omit)
         self._client = openai.OpenAI(
             base_url=settings.url,
             api_key=settings.key or "none",
@@ -112,41 +124,63 @@ class JudgeClient:
             JudgeError: It cannot be reached, refuses, or answers in another form.
         """
         passages = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(context, start=1))
-        text = self._complete(f"{passages}\n\nQuestion: {question}")
+        return self.complete(PROMPT, f"{passages}\n\nQuestion: {question}")
+
+    def complete(self, instructions: str, asked: str) -> str:
+        """What the endpoint says to a message; what may pass by itself is tried again.
+
+        Raises:
+            JudgeError: It cannot be reached, refuses, takes too long, or answers in another form.
+        """
         try:
-            content = json.loads(text)["choices"][0]["message"]["content"]
-        except (ValueError, KeyError, IndexError, TypeError):
+            text = self._body(instructions, asked)
+        except openai.APIStatusError as error:
+            failure = f"status {error.status_code}: {_short(error.response.text)}"
+        except openai.APIConnectionError as error:
+            failure = str(error.__cause__ or error) or type(error).__name__
+        except (httpx2.HTTPError, TimeoutError) as error:
+            failure = str(error) or type(error).__name__
+        else:
+            return self._content(text)
+        raise JudgeError(
+            f"{self._settings.url} did not answer ({failure}); check the url, the model's name "
+            "and the key."
+        )
+
+    def _content(self, text: str) -> str:
+        try:
+            reply = json.loads(text)
+            content = reply["choices"][0]["message"]["content"]
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
             content = None
         if not isinstance(content, str):
             raise JudgeError(
                 f"{self._settings.url} answered {_short(text)!r}, which is no chat completion; "
                 "check that it is the base of an OpenAI-compatible API."
             )
+        usage = reply.get("usage")
+        used = usage.get("total_tokens") if isinstance(usage, dict) else None
+        self.tokens += used if isinstance(used, int) and used > 0 else 0
         return content
 
-    def _complete(self, asked: str) -> str:
-        """The body of one completion; what may pass by itself is tried again."""
-        try:
-            reply = self._client.chat.completions.with_raw_response.create(
-                model=self._settings.model,
-                temperature=0,
-                max_tokens=self._settings.tokens,
-                messages=[
-                    {"role": "system", "content": PROMPT},
-                    {"role": "user", "content": asked},
-                ],
-                extra_headers=self._headers,
-            )
-        except openai.APIStatusError as error:
-            failure = f"status {error.status_code}: {_short(error.response.text)}"
-        except openai.APIConnectionError as error:
-            failure = str(error.__cause__ or error) or type(error).__name__
-        else:
-            return reply.text
-        raise JudgeError(
-            f"{self._settings.url} did not answer ({failure}); check the url, the model's name "
-            "and the key."
-        )
+    def _body(self, instructions: str, asked: str) -> str:
+        """The body of a completion, as far as it is neither too long nor too late."""
+        end, body = time.monotonic() + self._settings.seconds * self._settings.tries, bytearray()
+        with self._client.chat.completions.with_streaming_response.create(
+            model=self._settings.model,
+            temperature=0,
+            max_tokens=self._settings.tokens,
+            messages=[
+                {"role": "system", "content": instructions},
+                {"role": "user", "content": asked},
+            ],
+            extra_headers=self._headers,
+        ) as reply:
+            for part in reply.iter_bytes():
+                body += part
+                if len(body) > LONGEST_BODY or time.monotonic() > end:
+                    raise TimeoutError("its answer does not end")
+        return body.decode(errors="replace")
 
 
 def _short(text: str) -> str:

@@ -1,19 +1,23 @@
-"""The README's commands for training are run, as they stand there, on a small town."""
+"""The guide's commands for training are run, as they stand there, on a small town."""
 
 import re
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from backends.types import Float32
+from benchmarks.harness import DEMO
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import AnalyserSettings
 from tests.docs.examples import block_with, perform
 from tests.fakes import ReadingAnalyser
 from tests.training.made import write_town
+from tests.training.test_questions import Endpoint, serving, told
+from training.data.dataset import read_dataset
 
 Wye = Callable[..., tuple[int, str, str]]
 
@@ -43,5 +47,19 @@ def test_a_router_is_trained_used_and_tuned(
     monkeypatch.setattr("router.session.Analyser", WordAnalyser)
     write_town(tmp_path / "my-questions", streets=64)
     assert wye("index", "my-questions", "--index", "my-index")[0] == 0
-    perform(block_with("wye train"), wye, monkeypatch)
+    perform(block_with("wye train --index"), wye, monkeypatch)
     assert (tmp_path / "models" / "mine" / "v1" / "CARD.md").is_file()
+
+
+def test_questions_are_written(tmp_path: Path, wye: Wye, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("router.session.Analyser", WordAnalyser)
+    assert wye("index", DEMO, "--index", "my-index")[0] == 0
+    with serving(Endpoint()) as endpoint:
+        endpoint.say = lambda _, passages: told(
+            f"What is said {zlib.crc32(passages.encode())} times?", passages.split()[-1]
+        )
+        block = block_with("wye train --write-questions")
+        text = block.text.replace("http://127.0.0.1:8080/v1", endpoint.url)
+        perform(replace(block, text=text), wye, monkeypatch)
+    assert len(read_dataset(tmp_path / "written", "dev").questions) == 66

@@ -1,0 +1,296 @@
+"""Questions for a corpus that has none: a language model writes them, judged by construction.
+
+It is shown one passage, or two that share a name, and writes a question which these answer; so what
+is relevant to it is known. A folder in BEIR's layout holds them, for a person to look at and for
+`wye train`. What was asked once is not asked again: `asked.jsonl` keeps every reply and why it was
+not taken, and a line that was deleted from `queries.jsonl` stays away.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends.files import write_atomically
+from backends.progress import Progress
+from router.session import Snapshot
+from training.data.replaying import contains_any, words
+from training.errors import DatasetError, TrainingError
+from training.judge import JudgeClient
+
+ASKED, QUERIES, CORPUS = "asked.jsonl", "queries.jsonl", "corpus.jsonl"
+SINGLE, BRIDGE = "single", "bridge"
+ANSWER_TOKENS = 200
+PASSAGE_CHARACTERS = 4_000
+"""Of a passage that the model is shown."""
+FEWEST_WORDS = 12
+"""Of a passage that a question can be asked of."""
+LONGEST = 300
+"""Characters of a question, and of an answer."""
+KEPT = 1_000
+"""Characters of a reply that are kept."""
+WIDEST = 10
+"""Passages that a name may stand in and still join two of them."""
+PATIENCE = 20
+"""Replies in a row that are of no use, after which nothing better is expected."""
+DEV_EVERY = 3
+"""Each third question is for dev."""
+
+_FORM = (
+    'Reply with JSON alone: {"question": "…", "answer": "…"}. The question is one sentence of at '
+    "most 30 words that ends with a question mark, as somebody would ask it who has never seen "
+    "the text: it does not speak of a text or a passage, and it does not contain the answer. The "
+    "answer is a few words, copied from the passage."
+)
+PROMPTS = {
+    SINGLE: "Write a question that the passage answers and that says which thing it is about. "
+    + _FORM,
+    BRIDGE: "Both passages speak of {name}. Write a question that only both passages together "
+    "answer. Never write {name}: describe it by what the first passage says of it, and ask for "
+    "something that the second passage says of it. " + _FORM,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a question may be written from.
+
+    Attributes:
+        passages: Ids; the last one has the answer.
+        name: That two passages share, as they write it; "" where there is one passage.
+    """
+
+    passages: tuple[str, ...]
+    name: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Of question."""
+        return BRIDGE if self.name else SINGLE
+
+    @property
+    def id(self) -> str:
+        """Of the question; the same passages have the same."""
+        return f"{self.kind}-{_digest(*self.passages)}"
+
+
+def candidates(snapshot: Snapshot, seed: int = 0) -> Iterator[Candidate]:
+    """One passage and two passages by turns, in an order that the seed decides, each once.
+
+    Two passages are joined by a name of the graph that stands in few. Names that are the title of
+    the second come first.
+    """
+
+    def order(key: str) -> str:
+        return _digest(str(seed), key)
+
+    singles = (Candidate((id_,)) for id_ in sorted(snapshot.corpus.ids, key=order))
+    for pair in zip_longest(singles, _bridges(snapshot, order)):
+        yield from (one for one in pair if one is not None)
+
+
+def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Candidate]:
+    graph, corpus = snapshot.graph.graph, snapshot.corpus
+    titles = np.diff(graph.titled.indptr)
+    narrow = (graph.passages_of >= 2) & (graph.passages_of <= WIDEST) & ~graph.is_phrase
+    found = np.flatnonzero(narrow).tolist()
+    for entity in sorted(found, key=lambda one: (not titles[one], order(graph.keys[one]))):
+        start, end = graph.counts.indptr[entity : entity + 2].tolist()
+        rows = sorted(graph.counts.indices[start:end].tolist(), key=lambda r: order(corpus.ids[r]))
+        start, end = graph.titled.indptr[entity : entity + 2].tolist()
+        titled = graph.titled.indices[start:end].tolist()
+        last = titled[0] if titled else rows[0]
+        first = [row for row in rows if corpus.documents[row] != corpus.documents[last]]
+        if first:
+            ids = corpus.ids[first[0]], corpus.ids[last]
+            yield Candidate(ids, graph.display_names.of(entity))
+
+
+def fault_of(question: str, answer: str, name: str, passage: str) -> str:
+    """Why a question is of no use, in words; "" where it is.
+
+    Args:
+        name: That it must not say; "" for none.
+        passage: Which has to hold the answer.
+    """
+    asked, told = words(question), words(answer)
+    faults = {
+        "no question, or no answer": not asked.strip() or not told.strip(),
+        f"over {LONGEST} characters": max(len(question), len(answer)) > LONGEST,
+        "not a question": not question.endswith("?") or "\n" in question,
+        "speaks of the passage": contains_any(asked, [" passage ", " passages "]),
+        "names its answer": contains_any(asked, [told]),
+        "names what joins its passages": contains_any(asked, [words(name)]),
+        "the passage lacks its answer": not contains_any(words(passage), [told]),
+    }
+    return next((why for why, holds in faults.items() if holds), "")
+
+
+class QuestionWriter:
+    """Has questions written, and keeps them in a folder."""
+
+    def __init__(self, folder: Path, snapshot: Snapshot, model: JudgeClient, seed: int = 0) -> None:
+        """Read what is there already; nothing is asked yet.
+
+        Args:
+            seed: Of the order in which the model is shown passages.
+
+        Raises:
+            DatasetError: The folder holds questions that were not written here, or a broken line.
+        """
+        self._folder, self._snapshot, self._model, self._seed = folder, snapshot, model, seed
+        self.asked = _lines(folder / ASKED)
+        self.questions = _lines(folder / QUERIES)
+        for line in self.questions:
+            metadata = line.get("metadata")
+            if not isinstance(metadata, dict) or not {"passages", "split"} <= metadata.keys():
+                raise DatasetError(
+                    f"Question '{line.get('_id')}' of '{folder}' was not written here; name a "
+                    "folder of its own for written questions. --questions may be repeated."
+                )
+
+    def __str__(self) -> str:
+        tokens = sum(line["tokens"] for line in self.asked)
+        return (
+            f"'{self._folder}' has {len(self.questions)} questions of {len(self.asked)} replies, "
+            f"which took {f'{tokens:,}' if tokens else 'nobody says how many'} tokens. Look at "
+            f"{self._folder / QUERIES}, delete what is no good, and run this again; then train."
+        )
+
+    def write(self, count: int, progress: Progress) -> None:
+        """Have questions written until there are so many; each is kept as soon as it is there.
+
+        Raises:
+            JudgeError: The endpoint does not answer.
+            TrainingError: Nothing more can be asked about, or nothing useful comes back.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        progress.start(count, "writing questions")
+        progress.advance(len(self.questions))
+        try:
+            self._write(count, progress)
+        finally:
+            progress.close()
+            self._judge()
+        if len(self.questions) < count:
+            raise TrainingError(
+                f"There is nothing more to ask about: '{self._folder}' has {len(self.questions)} "
+                f"questions, and {count} were wanted. Ask for fewer, or index more."
+            )
+
+    def _write(self, count: int, progress: Progress) -> None:
+        done = {line["id"] for line in self.asked} | {line["_id"] for line in self.questions}
+        seen = {words(line["text"]) for line in self.questions}
+        useless = 0
+        for one in candidates(self._snapshot, self._seed):
+            if len(self.questions) >= count:
+                return
+            texts = [
+                f"{title}\n{text}".strip() for title, text in self._snapshot.texts(one.passages)
+            ]
+            if one.id in done or min(len(text.split()) for text in texts) < FEWEST_WORDS:
+                continue
+            before = self._model.tokens
+            shown = [f"[{n}] {text[:PASSAGE_CHARACTERS]}" for n, text in enumerate(texts, start=1)]
+            asked = PROMPTS[one.kind].replace("{name}", one.name)
+            said = self._model.complete(asked, "\n\n".join(shown))
+            question, answer = parse(said)
+            fault = fault_of(question, answer, one.name, texts[-1])
+            if not fault and words(question) in seen:
+                fault = "a duplicate"
+            if not fault:
+                seen.add(words(question))
+                self._keep(one, question, answer)
+            line = {"id": one.id, "passages": one.passages, "said": said[:KEPT], "fault": fault}
+            tokens = {"tokens": self._model.tokens - before}
+            self.asked.append(_append(self._folder / ASKED, line | tokens))
+            progress.advance(not fault)
+            useless = useless + 1 if fault else 0
+            if useless == PATIENCE:
+                raise TrainingError(
+                    f"{PATIENCE} replies in a row were of no use, the last one because: {fault}. "
+                    f"See {self._folder / ASKED}, or take another model."
+                )
+
+    def _keep(self, one: Candidate, question: str, answer: str) -> None:
+        dev = len(self.questions) % DEV_EVERY == DEV_EVERY - 1
+        metadata = {
+            "answers": [answer],
+            "type": one.kind,
+            "passages": one.passages,
+            "split": "dev" if dev else "train",
+        }
+        line = {"_id": one.id, "text": question, "metadata": metadata}
+        self.questions.append(_append(self._folder / QUERIES, line))
+
+    def _judge(self) -> None:
+        """Write judgements and passages anew, as the questions say that are there."""
+        (self._folder / "qrels").mkdir(exist_ok=True)
+        for split in ("train", "dev"):
+            rows = [
+                f"{line['_id']}\t{id_}\t1\n"
+                for line in self.questions
+                if line["metadata"]["split"] == split
+                for id_ in line["metadata"]["passages"]
+            ]
+            with write_atomically(self._folder / "qrels" / f"{split}.tsv") as file:
+                file.write(("query-id\tcorpus-id\tscore\n" + "".join(rows)).encode())
+        ids = sorted({id_ for line in self.questions for id_ in line["metadata"]["passages"]})
+        with write_atomically(self._folder / CORPUS) as file:
+            for passage in self._snapshot.corpus.passages(ids):
+                row = {"_id": passage.id, "title": passage.title, "text": passage.text}
+                file.write(_json(row).encode())
+
+
+def parse(said: str) -> tuple[str, str]:
+    """Question and answer of a reply; both empty where it has another form."""
+    try:
+        found = json.loads(said[said.index("{") : said.rindex("}") + 1])
+    except (ValueError, RecursionError):
+        return "", ""
+    pair = found.get("question"), found.get("answer")
+    if not all(isinstance(text, str) for text in pair):
+        return "", ""
+    return pair[0].strip(), pair[1].strip()
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """What a file has, line by line; half a line at its end, which a killed run left, goes.
+
+    Raises:
+        DatasetError: A line is no JSON object.
+    """
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    if lines[-1]:  # an editor left out the last line's end, or a killed run left half a line
+        del lines[len(lines) - (not lines[-1].endswith("}")) :]
+        with write_atomically(path) as file:
+            file.writelines(f"{line}\n".encode() for line in lines)
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            found += [dict(json.loads(line))] if line.strip() else []
+        except (ValueError, TypeError) as error:
+            raise DatasetError(f"{path}:{number} is no line of JSON ({error}); mend it.") from None
+    return found
+
+
+def _append(path: Path, row: dict[str, Any]) -> dict[str, Any]:
+    # Half a surrogate pair is JSON, but no text.
+    with path.open("a", encoding="utf-8", errors="replace") as file:
+        file.write(_json(row))
+    return row
+
+
+def _json(row: dict[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
