@@ -40,6 +40,8 @@ ABLATION: Mapping[str, StepSettings] = {
     "steps": StepSettings(),
     "one walk with all names, without single ones": StepSettings(weight=0.0),
     "single names, without one walk with all": StepSettings(joint_weight=0.0),
+    "one level": StepSettings(levels=1),
+    "three levels": StepSettings(levels=3),
     "dates for all types": StepSettings(typed=False),
     "nearest sentence": StepSettings(sentences=1),
     "first passage": StepSettings(passages=1),

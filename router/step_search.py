@@ -9,7 +9,7 @@ what has the words of any.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from backends.trigraph.retriever import in_parts
 from backends.types import Float32, Query, Ranking
@@ -21,8 +21,6 @@ from router.fusion import FusionSettings, fuse_all, fuse_text, lists_of
 from router.reading import QuestionReading
 from router.steps import InnerResult, StepSettings, SubQuestion
 from router.types import ArmResults, Route
-
-_Place = tuple[str, Span]
 
 
 @dataclass(slots=True)
@@ -41,11 +39,12 @@ class StepSearch:
     encoded: Mapping[str, EncodedText]
     found: Mapping[str, Sequence[str]]
     settings: StepSettings
+    _listed: dict[tuple[str, Span], "_Listed"] = field(default_factory=dict)
 
     def __call__(self, asked: Sequence[SubQuestion]) -> list[InnerResult]:
         """What is found for each, in order."""
-        listed = self._encode_names(asked)
-        queries = [Query(one.text, self._vector(one, listed)) for one in asked]
+        self._encode_names(asked)
+        queries = [Query(one.text, self._vector(one)) for one in asked]
         walking: list[int] = []
         of_text: dict[str, list[int]] = {}
         for place, one in enumerate(asked):
@@ -88,68 +87,65 @@ class StepSearch:
             sources=False,
         )
 
-    def _vector(self, asked: SubQuestion, listed: Mapping[_Place, "_Listed"]) -> Float32:
+    def _vector(self, asked: SubQuestion) -> Float32:
         """(d,) of a part: what it is made of, and by what the words put in differ from others.
 
         A name that was not encoded leaves its place empty.
         """
         question, own = asked.question, self.encoded[asked.question]
-        vector = own.vector if asked.puts else self._parts(own, [asked.span])[0]
+        vector = self._parts(own, [asked.span])[0] if asked.kind == "phrase" else own.vector
         for place, words in asked.puts:
-            share = (place[1] - place[0]) / len(question)
-            if asked.kind == "joint":
-                vector = vector + listed[question, place].encoded.vector - own.vector
-            elif asked.kind == "single":
-                one = listed[question, place]
-                (name,) = words
-                others, *known = self._parts(one.encoded, one.spans(name))
-                vector = one.encoded.vector + share * (sum(known) - others)
-            else:
+            share = (place[1] - place[0]) / (asked.span[1] - asked.span[0])
+            if asked.kind == "part":
                 start = question.index(words[0], place[0])
                 new, others = self._parts(own, [(start, start + len(words[0])), place])
                 vector = vector + share * (new - others)
+                continue
+            listed = self._listed[question, place]
+            if asked.kind == "joint":
+                vector = vector + listed.text - own.vector
+            elif asked.kind == "single":
+                vector = listed.text + share * (listed.names.get(words[0], 0.0) - listed.together)
+            else:
+                vector = vector + share * (listed.together - self._parts(own, [place])[0])
         scaled: Float32 = unit(vector[None])[0]
         return scaled
 
     def _parts(self, encoded: EncodedText, spans: Sequence[Span]) -> Float32:
         return self.analyser().encode_parts(encoded, spans)
 
-    def _encode_names(self, asked: Sequence[SubQuestion]) -> dict[_Place, "_Listed"]:
-        """Encode a question with the surest names for a place, for each place."""
-        names: dict[_Place, dict[str, None]] = {}
+    def _encode_names(self, asked: Sequence[SubQuestion]) -> None:
+        """Encode a question with the surest names for a place, for each that is new."""
+        names: dict[tuple[str, Span], dict[str, None]] = {}
         for one in asked:
-            for place, words in one.puts if one.kind != "phrase" else ():
-                names.setdefault((one.question, place), {}).update(dict.fromkeys(words))
+            for place, words in one.puts if one.kind != "part" else ():
+                if (one.question, place) not in self._listed:
+                    names.setdefault((one.question, place), {}).update(dict.fromkeys(words))
         surest = [(place, tuple(own)[: self.settings.encoded]) for place, own in names.items()]
         texts = [
             SubQuestion(question, (0, len(question)), "joint", ((span, own),)).text
             for (question, span), own in surest
         ]
-        if not texts:
-            return {}
-        encoded = self.analyser().encode_with_states(texts)
-        return {
-            place: _Listed(one, place[1][0], own)
-            for (place, own), one in zip(surest, encoded, strict=True)
-        }
+        encoded = self.analyser().encode_with_states(texts) if texts else []
+        for (key, own), text in zip(surest, encoded, strict=True):
+            spans, end = [], text.text.index(own[0], key[1][0])
+            for name in own:
+                spans.append((end, end + len(name)))
+                end += len(name) + len(", ")
+            together, *each = self._parts(text, [(spans[0][0], spans[-1][1]), *spans])
+            self._listed[key] = _Listed(text.vector, together, dict(zip(own, each, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A question with names in a place, with commas between them.
+    """Vectors (d,) of a question with names in a place, with commas between them.
 
     Attributes:
-        start: Where the first begins.
+        text: Of the whole.
+        together: Of the names there.
+        names: Of each.
     """
 
-    encoded: EncodedText
-    start: int
-    names: tuple[str, ...]
-
-    def spans(self, name: str) -> list[Span]:
-        """Where all names stand, and then this one, if it is among them."""
-        found, end = [], self.start
-        for own in self.names:
-            found += [(end, end + len(own))] if own == name else []
-            end += len(own) + len(", ")
-        return [(self.start, end - len(", ")), *found]
+    text: Float32
+    together: Float32
+    names: Mapping[str, Float32]

@@ -1,25 +1,25 @@
-"""Questions with a description inside, asked again with what the description stands for.
+"""Questions with a description inside a description, asked from the inside out.
 
-"Where was the composer of Finlandia born?" names only what is innermost. So that phrase is searched
-for first; its passages give names, each is put in the place of the phrase, and the question is
-asked again with a hop less. Where two things are compared, each is asked about alone, and what its
-passage names takes its place. A passage's score is the one for the whole question and a share of
-the best that these searches give it; what is first for the whole question stays first.
+"Who leads the country where the composer of Finlandia was born?" names only what is innermost. So
+the inner phrase is searched for first; its passages give names, which are put in the place of the
+phrase; then the phrase around it is searched for with these, and so on. Where two things are
+compared, each is asked about alone, and what its passage names takes its place. In the end the
+question is asked with what was found. A passage's score is the one for the whole question and a
+share of the best that these searches give it; what is first for the whole question stays first.
 
-All searches of a kind go together, for all questions of a batch: first the phrases, then the
-questions with names. Phrases that hold others are not resolved: that takes another round, and what
-it finds is no better.
+All searches of a level go together, for all questions of a batch.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, Protocol
 
 import numpy as np
 
 from backends.store.snapshot import Corpus
 from backends.types import Float32, Mask, RankedHit, Ranking, Source
-from featurizer.plan import Plan, Step, filled
+from featurizer.plan import Plan, Step, filled, walk
 from featurizer.types import Span
 from router.step_names import fits, plain_words
 from router.types import Candidate, ChainStep, FusedHit, Route
@@ -35,6 +35,7 @@ class StepSettings:
     """How questions are taken apart; `python -m benchmarks steps` tries other numbers.
 
     Attributes:
+        levels: Of phrases within each other that are resolved, from the inside.
         passages: First passages of a search that candidates are taken from.
         sentences: Of each of them, nearest to what was searched for, whose names are candidates.
         candidates: Kept of one search.
@@ -49,6 +50,7 @@ class StepSettings:
         open_weight: Of a passage's score for a question with names behind it.
     """
 
+    levels: int = 2
     passages: int = 2
     sentences: int = 2
     candidates: int = 8
@@ -111,14 +113,14 @@ class SubQuestion:
     Attributes:
         question: As it was asked.
         span: Of it, that is searched for.
-        kind: "phrase", or the question about one of what is compared; "joint", with all names in
-            their places; "single", with one name.
+        kind: "phrase"; or the question, about one "part" of what is compared; "joint", with all
+            names in their places; "single", with one name.
         puts: Words in whose place, in order; those of an empty place stand behind the question.
     """
 
     question: str
     span: Span
-    kind: Literal["phrase", "joint", "single"] = "phrase"
+    kind: Literal["phrase", "part", "joint", "single"] = "phrase"
     puts: tuple[tuple[Span, tuple[str, ...]], ...] = ()
 
     @property
@@ -197,6 +199,8 @@ class _Course:
     settings: StepSettings
     asked: dict[SubQuestion, None] = field(default_factory=dict)
     names: dict[SubQuestion, set[tuple[Step, str]]] = field(default_factory=dict)
+    sought: dict[Step, SubQuestion] = field(default_factory=dict)
+    resolved: dict[Step, list[Candidate]] = field(default_factory=dict)
     chain: list[tuple[Step, ChainStep]] = field(default_factory=list)
 
     @property
@@ -205,37 +209,47 @@ class _Course:
         parts = [step for step in self.plan.steps if step.kind == _COMPARISON]
         return parts if len(parts) > 1 else []
 
-    @property
-    def inner(self) -> list[Step]:
-        """The phrases to be resolved: those that hold no other."""
-        levels = self.plan.levels()[:1]
-        return [step for level in levels for step in level if not step.named]
-
-    def phrases(self, _: Mapping[SubQuestion, InnerResult]) -> list[SubQuestion]:
-        """What to search for first."""
-        alone = [self._alone(part) for part in self.parts]
-        return self._within([*alone, *map(self._phrase, self.inner)])
+    def phrases(self, level: int, found: Mapping[SubQuestion, InnerResult]) -> list[SubQuestion]:
+        """What to search for at a level, from 0, with what was found at those below."""
+        self._resolve(found)
+        levels = self.plan.levels()
+        asked = [] if level else [self._alone(part) for part in self.parts]
+        for step in levels[level] if level < len(levels) else ():
+            names = {one: self.resolved[one] for one in step.inside if one in self.resolved}
+            if not step.named and (names or not level):
+                self.sought[step] = self._with("phrase", names, step.span)
+                asked.append(self.sought[step])
+        return self._within(asked)
 
     def questions(self, found: Mapping[SubQuestion, InnerResult]) -> list[SubQuestion]:
         """The question with what was found in its place: all names together, then each alone."""
+        self._resolve(found)
         single: dict[SubQuestion, float] = {}
-        together: dict[Step, list[str]] = {}
         for part in self.parts:
             for one in self._candidates(part, self._alone(part), found, first=True):
                 asked = self._alone(part, one.name)
                 single[asked] = max(one.confidence, single.get(asked, 0.0))
                 self.names.setdefault(asked, set()).add((part, one.name))
-        for step in self.inner:
-            for one in self._candidates(step, self._phrase(step), found):
-                single[self._with("single", {step: [one.name]})] = one.confidence
-                together.setdefault(step, []).append(one.name)
+        for step, names in self.resolved.items():
+            for one in names:
+                single[self._with("single", {step: [one]}, self._whole)] = one.confidence
         if self.plan.open:
             step = Step((len(self.question), len(self.question)), "open", "free")
             whole = SubQuestion(self.question, self._whole)
-            names = self._candidates(step, whole, {whole: self.base})
-            together = {step: [one.name for one in names]} if names else {}
-        joined = [self._with("joint", together)] if together else []
+            if names := self._candidates(step, whole, {whole: self.base}):
+                self.resolved[step] = names
+        joined = []
+        for level in sorted({step.level for step in self.resolved}):
+            names_to = {step: own for step, own in self.resolved.items() if step.level <= level}
+            joined.append(self._with("joint", names_to, self._whole))
         return self._within([*joined, *sorted(single, key=lambda one: -single[one])])
+
+    def _resolve(self, found: Mapping[SubQuestion, InnerResult]) -> None:
+        """Take the names of the phrases that were searched for since this was called before."""
+        for step, asked in self.sought.items():
+            if names := self._candidates(step, asked, found):
+                self.resolved[step] = names
+        self.sought.clear()
 
     def stepped(self, found: Mapping[SubQuestion, InnerResult], k: int) -> Stepped:
         """The ranking by all that was found."""
@@ -252,9 +266,10 @@ class _Course:
         # Of each kind of search, the best share for each passage.
         shares: dict[str, dict[str, tuple[float, RankedHit]]] = {kind: {} for kind in weights}
         for one in asked:
-            own = shares[one.kind]
+            kind = "phrase" if one.kind == "part" else one.kind
+            own = shares[kind]
             for hit in found[one].ranking.hits:
-                share = weights[one.kind] * hit.score
+                share = weights[kind] * hit.score
                 if hit.id not in own or share > own[hit.id][0]:
                     own[hit.id] = share, hit
         added: dict[str, float] = {}
@@ -319,16 +334,18 @@ class _Course:
                 self.asked.setdefault(one)
         return [one for one in dict.fromkeys(asked) if one in self.asked]
 
-    def _phrase(self, step: Step) -> SubQuestion:
-        return SubQuestion(self.question, step.span)
-
     def _with(
-        self, kind: Literal["joint", "single"], names: Mapping[Step, Sequence[str]]
+        self,
+        kind: Literal["phrase", "joint", "single"],
+        names: Mapping[Step, Sequence[Candidate]],
+        span: Span,
     ) -> SubQuestion:
-        """The question with names in the places of steps."""
-        puts = tuple((step.span, tuple(own)) for step, own in names.items())
-        asked = SubQuestion(self.question, self._whole, kind, puts)
-        self.names[asked] = {(step, name) for step, own in names.items() for name in own}
+        """Some of the question with names in places; of two within each other, in the outer."""
+        inside = {inner for step in names for inner in walk(step.inside)}
+        own = sorted((step for step in names if step not in inside), key=lambda step: step.span)
+        puts = tuple((step.span, tuple(one.name for one in names[step])) for step in own)
+        asked = SubQuestion(self.question, span, kind, puts)
+        self.names[asked] = {(step, one.name) for step in own for one in names[step]}
         return asked
 
     def _alone(self, part: Step, name: str = "") -> SubQuestion:
@@ -336,7 +353,7 @@ class _Course:
         beside = self.parts[0].span[0], self.parts[-1].span[1]
         words = name or self.question[slice(*part.span)]
         puts = ((beside, (words,)),)
-        return SubQuestion(self.question, self._whole, "single" if name else "phrase", puts)
+        return SubQuestion(self.question, self._whole, "single" if name else "part", puts)
 
     def _candidates(
         self,
@@ -361,6 +378,7 @@ class _Course:
         # What nothing says the type of is no date and no quantity.
         wanted = "" if first or self.plan.open else step.wanted
         question = f" {plain_words(self.question)} "
+        taken = {plain_words(name) for _, names in asked.puts for name in names}
         hits = found[asked].ranking.hits[:passages]
         best: dict[str, Candidate] = {}
         for hit in hits:
@@ -368,7 +386,9 @@ class _Course:
             for raw, row in self.passages.names(hit.id, found[asked].vector, sentences):
                 name = " ".join(raw.split())
                 plain = plain_words(name)
-                if not plain or len(name) > _LONGEST_NAME or f" {plain} " in question:
+                if not plain or len(name) > _LONGEST_NAME:
+                    continue
+                if plain in taken or f" {plain} " in question:
                     continue
                 if settings.typed and not fits(name, wanted):
                     continue
@@ -407,8 +427,11 @@ def step_through(
         text: _Course(text, one.plan, one.base, passages, settings) for text, one in of_text.items()
     }
     found: dict[SubQuestion, InnerResult] = {}
-    for round_ in (_Course.phrases, _Course.questions):
-        asked = [one for course in courses.values() for one in round_(course, found)]
+    rounds = [
+        partial(_Course.phrases, level=level, found=found) for level in range(settings.levels)
+    ]
+    for round_ in (*rounds, partial(_Course.questions, found=found)):
+        asked = [one for course in courses.values() for one in round_(course)]
         if asked and not is_late():
             found.update(zip(asked, search(asked), strict=True))
     stepped = {text: course.stepped(found, k) for text, course in courses.items()}

@@ -61,7 +61,7 @@ class Candidate:
 
     Attributes:
         name: As its passage writes it.
-        confidence: From 0 to 1, with that of the names which were put in before it.
+        confidence: From 0 to 1: its passage's score beside the first one's, less for a title.
         passage: Id of the passage that gave it.
         row: Of the sentence that gave it, in the index version; -1 where the title did.
         sentence: Its text, if that was asked for.
@@ -82,8 +82,8 @@ class ChainStep:
 
     Attributes:
         phrase: As the question has it.
-        asked: What was searched for: the phrase, with the surest names in the place of those
-            within it; for one of what is compared, the question about it alone.
+        asked: What was searched for: the phrase, with the names found for those within it in their
+            places; for one of what is compared, the question about it alone.
         level: 1 for phrases that hold no other.
         candidates: The surest first; none where nothing was found.
         wanted: The type that the phrase asks for, such as person, or "free".

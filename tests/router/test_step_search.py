@@ -1,6 +1,7 @@
 """Parts of questions searched for by vectors that are made of the question's."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -106,6 +107,14 @@ def test_names_of_several_places_move_the_question_each(search: StepSearch, word
     assert found.vector.tolist() == pytest.approx(_unit(*(own + one + two)), rel=1e-5)
 
 
+def test_a_phrase_with_names_is_moved_by_them(search: StepSearch, words: ByWord) -> None:
+    (found,) = search([SubQuestion(QUESTION, PHRASE, "phrase", ((NAME, ("Ann", "Cyrus")),))])
+    assert words.calls == [("encode", 1)]
+    phrase, name, listed = np.array(_unit(11 / 4, 5 / 4)), _unit(2, 5), _unit(4, 5)
+    expected = phrase + 2 / 14 * (np.array(listed) - name)
+    assert found.vector.tolist() == pytest.approx(_unit(*expected), rel=1e-5)
+
+
 def test_one_name_is_left_to_the_text_arms_among_what_may_have_it(search: StepSearch) -> None:
     arms = search.arms
     assert isinstance(arms, FakeArms)
@@ -119,7 +128,7 @@ def test_one_name_is_left_to_the_text_arms_among_what_may_have_it(search: StepSe
 
 def test_words_of_the_question_may_stand_alone(search: StepSearch, words: ByWord) -> None:
     puts = ((PHRASE, ("land",)),)
-    (found,) = search([SubQuestion(QUESTION, (0, len(QUESTION)), "phrase", puts)])
+    (found,) = search([SubQuestion(QUESTION, (0, len(QUESTION)), "part", puts)])
     phrase, share = np.array(_unit(11 / 4, 5 / 4)), 14 / len(QUESTION)
     expected = search.encoded[QUESTION].vector + share * (np.array([1.0, 0]) - phrase)
     assert found.vector.tolist() == pytest.approx(_unit(*expected), rel=1e-5)
@@ -134,7 +143,7 @@ def test_what_is_asked_beside_it_changes_nothing(search: StepSearch) -> None:
         SubQuestion(QUESTION, PHRASE),
     ]
     for one, found in zip(asked, search(asked), strict=True):
-        (alone,) = search([one])
+        (alone,) = replace(search, _listed={})([one])
         assert np.array_equal(alone.vector, found.vector)
         if one.kind != "single":  # the text arms look at what has the words of any
             assert alone.ranking == found.ranking

@@ -124,29 +124,35 @@ def _asked(search: MadeUp) -> list[tuple[str, str]]:
     return [pair for texts, kinds in rounds for pair in zip(texts, kinds, strict=True)]
 
 
-def test_names_take_the_place_of_the_innermost_phrase() -> None:
-    search = MadeUp({"the composer of Finlandia": ["p1"]})
-    names = Names({"p1": ["Sibelius (composer)", "Sibelius", "Sunday", "12 km"]})
-    (found,) = _answer([NESTED], search, names, settings=StepSettings(passages=1, sentences=3))
-    country = "Who leads the country where {} was born?"
+def test_names_take_the_place_of_phrases_from_the_inside_out() -> None:
+    phrase = "the country where {} was born"
+    names = ["Sibelius", "Sibelius (composer)"]
+    search = MadeUp({COMPOSER_PHRASE: ["p1"], phrase.format(", ".join(names)): ["p2"]})
+    held = Names({"p1": [names[1], names[0], "Sunday", "12 km"], "p2": ["Finland", "Sibelius"]})
+    (found,) = _answer([NESTED], search, held, settings=StepSettings(passages=1, sentences=3))
+    question = f"Who leads {phrase}?"
     assert search.asked == [
-        ["the composer of Finlandia"],
+        [COMPOSER_PHRASE],
+        [phrase.format(", ".join(names))],
         [
-            country.format("Sibelius, Sibelius (composer)"),
-            country.format("Sibelius"),
-            country.format("Sibelius (composer)"),
+            question.format(", ".join(names)),
+            "Who leads Finland?",
+            question.format(names[0]),
+            question.format(names[1]),
+            "Who leads Finland?",
         ],
     ]
-    assert search.kinds == [["phrase"], ["joint", "single", "single"]]
-    assert found.searches == 4
-    (step,) = found.chain
-    assert (step.phrase, step.asked, step.wanted) == (COMPOSER_PHRASE, COMPOSER_PHRASE, "person")
-    name, title = step.candidates
-    assert (name.name, name.passage, name.row, name.confidence) == ("Sibelius", "p1", 0, 1)
-    assert (title.name, title.row) == ("Sibelius (composer)", -1)
+    assert search.kinds == [["phrase"], ["phrase"], ["joint", "joint", *["single"] * 3]]
+    assert found.searches == 7
+    inner, outer = found.chain
+    assert (inner.phrase, inner.asked, inner.wanted) == (COMPOSER_PHRASE, COMPOSER_PHRASE, "person")
+    assert (outer.asked, outer.level) == (phrase.format(", ".join(names)), 2)
+    name, title = inner.candidates
+    assert (name.name, name.passage, name.row, name.confidence) == (names[0], "p1", 0, 1)
+    assert (title.name, title.row) == (names[1], -1)
     assert title.confidence == pytest.approx(StepSettings().title)
-    assert name.put_in
-    assert title.put_in
+    assert [one.name for one in outer.candidates] == ["Finland"]
+    assert all(one.put_in for step in found.chain for one in step.candidates)
 
 
 def test_what_is_compared_is_asked_about_alone() -> None:
@@ -204,10 +210,10 @@ def test_neither_order_nor_batch_changes_anything(questions: list[str], size: in
     assert together == [alone[text] for text in questions]
 
 
-def test_searches_of_a_round_go_together_and_none_twice() -> None:
+def test_searches_of_a_level_go_together_and_none_twice() -> None:
     search = MadeUp()
     _answer([NESTED, COMPARED, NESTED, PLAIN], search)
-    assert len(search.asked) == 2
+    assert len(search.asked) == 3
     asked = _asked(search)
     assert len(asked) == len(set(asked))
 
@@ -222,14 +228,14 @@ def test_what_a_filter_keeps_out_takes_no_part(allowed: set[int]) -> None:
     assert {int(id_[1:]) for id_ in names.read} <= allowed
 
 
-@given(st.integers(1, 30), st.integers(1, 4), st.integers(1, 12))
-def test_bounds_hold(searches: int, passages: int, most: int) -> None:
-    settings = StepSettings(passages=passages, candidates=most, searches=searches)
+@given(st.integers(1, 30), st.integers(1, 4), st.integers(1, 12), st.integers(1, 3))
+def test_bounds_hold(searches: int, passages: int, most: int, levels: int) -> None:
+    settings = StepSettings(levels=levels, passages=passages, candidates=most, searches=searches)
     for question in (NESTED, COMPARED):
         search = MadeUp()
         (found,) = _answer([question], search, settings=settings)
         assert sum(map(len, search.asked)) == found.searches <= searches
-        assert len(search.asked) <= 2
+        assert len(search.asked) <= levels + 1
         assert all(len(step.candidates) <= max(most, 4) for step in found.chain)
 
 
@@ -272,21 +278,28 @@ def test_hostile_names_are_words_to_search_for_or_nothing(one: list[str], two: l
         (found,) = _answer([question], search, names)
         assert all(text.strip() for texts in search.asked for text in texts)
         for text, kind in _asked(search):
-            assert len(text) <= len(question) + (8 if kind == "joint" else 1) * 82
+            assert len(text) <= len(question) + (1 if kind == "single" else 8) * 82
         kept = [candidate.name for step in found.chain for candidate in step.candidates]
         assert all(name == " ".join(name.split()) and len(name) <= 80 for name in kept)
 
 
-def test_a_name_that_is_asked_for_by_itself_is_put_in_once() -> None:
-    question = "Who is the friend of the friend of Ann?"
-    inner = _step(question, "the friend of Ann")
-    plan = Plan((_step(question, "the friend of the friend of Ann", inner),))
-    search = MadeUp()
-    planned = [PlannedQuestion(question, plan, search.find(question))]
+def test_a_chain_that_goes_round_in_circles_ends() -> None:
+    question = "Who is the friend of the friend of the friend of Ann?"
+    step = _step(question, "the friend of Ann")
+    for phrase in (
+        "the friend of the friend of Ann",
+        "the friend of the friend of the friend of Ann",
+    ):
+        step = _step(question, phrase, step)
     names = Names({f"p{n}": ["Ann", "Bo", "the friend of Ann", "the Bo"] for n in range(40)})
-    (found,) = step_through(planned, search, names, DEPTH, StepSettings(sentences=3))
-    assert search.asked == [["the friend of Ann"], ["Who is the friend of Bo?"] * 2]
-    assert [one.name for step in found.chain for one in step.candidates] == ["Bo"]
+    search = MadeUp()
+    planned = [PlannedQuestion(question, Plan((step,)), search.find(question))]
+    settings = StepSettings(levels=3, sentences=3)
+    (found,) = step_through(planned, search, names, DEPTH, settings)
+    around = "Who is the friend of the friend of Bo?"
+    # Nobody stands for two persons of one chain.
+    assert search.asked == [["the friend of Ann"], ["the friend of Bo"], [around] * 2]
+    assert [[one.name for one in step.candidates] for step in found.chain] == [["Bo"], []]
 
 
 def test_where_nothing_is_found_the_question_is_not_asked_again() -> None:
@@ -297,7 +310,7 @@ def test_where_nothing_is_found_the_question_is_not_asked_again() -> None:
     assert found.ranking.degraded == ""
 
 
-@pytest.mark.parametrize("looks", range(4))
+@pytest.mark.parametrize("looks", range(5))
 def test_what_was_found_in_time_counts(looks: int) -> None:
     search, seen = MadeUp(), 0
 
@@ -308,8 +321,8 @@ def test_what_was_found_in_time_counts(looks: int) -> None:
 
     planned = [PlannedQuestion(text, PLANS[text], search.find(text)) for text in (NESTED, PLAIN)]
     nested, plain = step_through(planned, search, Names(), DEPTH, StepSettings(), is_late=is_late)
-    assert len(search.asked) == min(looks, 2)
-    assert nested.ranking.degraded == ("" if looks >= 2 else OUT_OF_TIME)
+    assert len(search.asked) == min(looks, 3)
+    assert nested.ranking.degraded == ("" if looks >= 3 else OUT_OF_TIME)
     assert len(nested.ranking.hits) == DEPTH
     assert plain == Stepped(search.find(PLAIN).ranking)
     if not looks:
