@@ -33,6 +33,7 @@ OTHERS = (
     "min_feedback",
     "plain_dense",
     "reload_latency",
+    "remote_arms",
     "soak",
     "start",
     "steps",

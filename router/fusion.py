@@ -55,7 +55,7 @@ def fuse(
     kept = _weighted(rankings, weights)
     if not (math.isfinite(rrf_k) and rrf_k >= 0):
         raise FusionError(f"rrf_k is {rrf_k}; use a finite number, 0 or more (60 is usual).")
-    return _added_up([(one, w / (rrf_k + np.arange(1.0, len(one.hits) + 1))) for one, w in kept], k)
+    return added_up([(one, w / (rrf_k + np.arange(1.0, len(one.hits) + 1))) for one, w in kept], k)
 
 
 def combine_scores(
@@ -88,7 +88,7 @@ def combine_scores(
         values = scaled(ranking)
         floor = _floor(ranking, values)
         parts.append((ranking, weight * (values - floor)))
-    return _added_up(parts, k, sources=sources)
+    return added_up(parts, k, sources=sources)
 
 
 def score_weights(
@@ -142,11 +142,13 @@ def _floor(ranking: Ranking, values: Float64) -> float:
     return 0.0 if whole and ranking.retriever == Route.LEXICAL else float(values[-1])
 
 
-def _added_up(parts: Sequence[tuple[Ranking, Float64]], k: int, *, sources: bool = True) -> Ranking:
+def added_up(parts: Sequence[tuple[Ranking, Float64]], k: int, *, sources: bool = True) -> Ranking:
     """Order passages by the sum of what each list adds to them, equal sums by id.
 
     Args:
         parts: At least one ranking, each with what it adds for each of its hits.
+        k: Most hits to return, at least 1.
+        sources: Whether hits tell which list gave them what.
 
     Raises:
         FusionError: k is below 1.

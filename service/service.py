@@ -290,7 +290,10 @@ class Service:
 
         item = QueuedQuestion(question, request_id_of(request.scope))
         version = self.collections[params.collection].session.version
-        return await gate.search(arms, params, item, seconds, find, version=version)
+        by_scores = self.settings.fusion.method != "rrf"
+        return await gate.search(
+            arms, params, item, seconds, find, version=version, by_scores=by_scores
+        )
 
     def _record(self, result: SearchResult) -> None:
         """Count it, trace it, and write it to the request log."""

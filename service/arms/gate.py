@@ -8,7 +8,7 @@ from time import monotonic, perf_counter
 from backends.types import Passage, Ranking
 from router.types import Reply, Route
 from service.arms.arm import ArmCall, RemoteArm, usable
-from service.arms.fusion import named, together
+from service.arms.fusion import RemoteList, named, together
 from service.batching import Entry
 from service.http.problems import Problem
 from service.search import QueuedQuestion, SearchParams, SearchResult
@@ -16,6 +16,7 @@ from service.search import QueuedQuestion, SearchParams, SearchResult
 COSTLY = frozenset({Route.FUSION, Route.GRAPH, Route.STEPS})
 """Routes that a remote arm takes part in; the others are done without."""
 _SHALLOWEST = 20
+_MOST_OF_IT = 0.8
 
 Find = Callable[[SearchParams, float], Awaitable[SearchResult]]
 """Searches our own arms, in so many seconds."""
@@ -63,6 +64,7 @@ class _Asked:
     params: SearchParams
     item: QueuedQuestion
     version: int
+    by_scores: bool
     started: float
     end: float
     usable: float
@@ -99,6 +101,7 @@ async def search(
     find: Find,
     *,
     version: int,
+    by_scores: bool,
 ) -> SearchResult:
     """Answer a question with remote arms, as far as its route wants them and they answer.
 
@@ -107,12 +110,13 @@ async def search(
         seconds: That the answer may take.
         find: Searches our own arms.
         version: Of the index that they search.
+        by_scores: Whether their fusion adds up scores.
 
     Raises:
         Problem: Our own arms did not answer.
     """
     started, now = perf_counter(), monotonic()
-    asked = _Asked(params, item, version, now, now + seconds, now + usable(seconds))
+    asked = _Asked(params, item, version, by_scores, now, now + seconds, now + usable(seconds))
     skipped = {arm.name: call for arm in arms if (call := _skipped(arm, asked))}
     asking = [arm for arm in arms if arm.name not in skipped]
     if not asking:
@@ -187,7 +191,8 @@ async def _ask(arms: Sequence[RemoteArm], asked: _Asked) -> dict[str, ArmCall]:
             reason = reason or "was not asked: no time was left"
             asking.append(_at_once(arm.skipped(reason, "budget")))
             continue
-        depth = max(params.k, arm.config.depth)
+        # A list that is not fused with any other need not be deeper than the answer.
+        depth = params.k if params.route == Route.GRAPH else max(params.k, arm.config.depth)
         asking.append(arm.search(asked.item.text, depth, params.filter, seconds, left))
         left = None if left is None else left - arm.config.price
     calls = await asyncio.gather(*asking)
@@ -213,21 +218,20 @@ async def _merged(
     if not came:
         return _cut(result, asked.params.k), remote
     own = result.reply
-    lists: list[Ranking] = []
+    lists: list[RemoteList] = []
     passages: dict[str, Passage] = {}
     for arm in came:
-        ranking, texts = named(arm, calls[arm.name])
-        lists.append(ranking)
+        found, texts = named(arm, calls[arm.name])
+        lists.append(found)
         passages |= texts
     # What is here as well is told as it is here.
     passages |= result.passages
-    weights = {arm.name: arm.config.weight for arm in came}
-    fused = together(own.ranking, lists, weights, asked.params.k)
+    fused = together(own.ranking, lists, asked.params.k, by_scores=asked.by_scores)
     reply = replace(
         own,
         route=Route.FUSION,
         ranking=fused,
-        arms={**own.arms, **{one.retriever: one for one in lists}},
+        arms={**own.arms, **{one.ranking.retriever: one.ranking for one in lists}},
         relevance=(),
         answerability=None,
     )
@@ -238,7 +242,8 @@ async def _with_own_graph(result: SearchResult, asked: _Asked, find: Find) -> Se
     """Our own fusion; the text arms' answer, where there is no time for more."""
     params = replace(asked.params, route=Route.FUSION, k=result.params.k)
     try:
-        own = await find(params, asked.left)
+        # What is at hand has to be out in time, if this is not.
+        own = await find(params, _MOST_OF_IT * asked.left)
     except Problem:
         return result
     return replace(own, reply=replace(own.reply, decision=result.reply.decision))
@@ -246,7 +251,8 @@ async def _with_own_graph(result: SearchResult, asked: _Asked, find: Find) -> Se
 
 def _alone(arm: RemoteArm, call: ArmCall, asked: _Asked) -> SearchResult:
     """The arm's own list as the answer; nothing was asked here."""
-    ranking, passages = named(arm, call)
+    found, passages = named(arm, call)
+    ranking = found.ranking
     shown = replace(ranking, hits=ranking.hits[: asked.params.k])
     now = asked.started
     entry = Entry(asked.item, asked.end, now, now, 1)

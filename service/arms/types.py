@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 LONGEST_TIMEOUT_MS = 60_000
 Role = Literal["graph", "list"]
+Scores = Literal["rank", "cosine", "bm25", "mass"]
+"""What the scores of an arm are, if they are anything that we know: nothing but an order, cosines
+or sums on their scale, BM25, or shares of a walk's mass."""
 
 
 class ArmConfig(BaseModel):
@@ -31,6 +34,8 @@ class ArmConfig(BaseModel):
         price: Of one call, in whatever currency the operator counts.
         max_concurrency: Calls at the same time, from each worker.
         retries: Further tries where the first cannot have done anything.
+        scores: What its scores are: "cosine", "bm25" or "mass" are added to our own scores, while
+            of "rank" the order alone counts.
         weight: Of its list in fusion, beside 1 for our own.
         depth: Hits to ask for; more where a request wants more.
         same_ids: Whether its ids are those of the collection, so that a passage of both is one.
@@ -47,6 +52,7 @@ class ArmConfig(BaseModel):
     price: Annotated[float, Field(ge=0)] = 0.0
     max_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
     retries: Annotated[int, Field(ge=0, le=5)] = 1
+    scores: Scores = "rank"
     weight: Annotated[float, Field(gt=0, le=100)] = 1.0
     depth: Annotated[int, Field(ge=1, le=200)] = 20
     same_ids: bool = False

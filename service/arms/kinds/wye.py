@@ -1,6 +1,9 @@
 """Another Wye."""
 
-from pydantic import field_validator
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import field_validator, model_validator
 
 from router.types import Route
 from service.arms.pointers import MISSING, at
@@ -8,17 +11,30 @@ from service.arms.types import Found, Garbled, Kind, remote_hit
 from service.arms.web import WebClient, WebConfig
 from service.schemas.common import MOST_PASSAGES
 
+# Those of other routes are cosines, or sums on their scale.
+_SCORES: Mapping[str, str] = {Route.GRAPH: "mass", Route.LEXICAL: "bm25", Route.AUTO: "rank"}
+
 
 class WyeConfig(WebConfig):
     """Another Wye; `url` is where it answers, without /v1.
 
     Attributes:
-        route: To take there.
+        route: To take there; `scores` go by it unless the file says otherwise.
         remote_collection: To search there; its first without it.
     """
 
     route: str = "graph"
     remote_collection: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _know_its_scores(cls, values: Any) -> Any:  # noqa: ANN401 - not validated yet
+        """Those of a Wye are known by its route; of `auto`, which takes several, the order is."""
+        if isinstance(values, dict) and "scores" not in values:
+            route = str(values.get("route", Route.GRAPH))
+            known = _SCORES.get(route, "cosine")
+            return {**values, "scores": known}
+        return values
 
     @field_validator("route")
     @classmethod

@@ -1,0 +1,327 @@
+"""A remote graph arm behind a delay and a price: what routing saves of it, and what faults do.
+
+Another `wye serve` over the same index is the arm, behind a proxy that waits as long as a GraphRAG
+server takes and fails as it is told to. Always asking it is the route fusion; `auto` asks it where
+the router does not do without. Quality is nDCG@10, with the 95 % bootstrap interval of the paired
+difference to always asking. In the table of faults each call meets one of them by the probability
+--faulty; 503 and 504 are replies of a gateway that had no time for its own arms. The last table
+asks the arm alone, without a delay and one question at a time: through the gateway with the route
+graph, and directly. Delays are scaled by --scale.
+"""
+
+import argparse
+import asyncio
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import psutil
+
+from backends.types import Float64
+from benchmarks import harness
+from benchmarks.harness import WYE, Table
+from benchmarks.load import PATIENCE, free_port, running, server
+from benchmarks.steps import read_splits
+from training.data.dataset import Dataset
+from training.evaluation.bootstrap import resampled_means
+from training.evaluation.measures import MEASURES, score
+
+DELAY = 3.0
+"""Seconds that a GraphRAG server takes for a question."""
+PRICE = 0.02
+FAULTS = ("refused", "hanging", "slow", "garbled", "busy", "broken")
+DEPTH = 10
+_BUSY = (503, 504)
+_HEAD = "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add dataset, index, splits, and how the arm behaves."""
+    harness.add_data(parser)
+    parser.add_argument("--splits", default="dev", help="with commas between (default dev)")
+    parser.add_argument("--every", type=int, default=1, help="ask only each such question")
+    parser.add_argument("--scale", type=float, default=1.0, help=f"times {DELAY:g} s of delay")
+    parser.add_argument("--clients", type=int, default=8, help="that ask at the same time")
+    parser.add_argument("--faulty", type=float, default=0.5, help="share of calls with a fault")
+    parser.add_argument("--alone", type=int, default=100, help="questions of the last table")
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print the tables."""
+    dataset = read_splits(given)
+    with harness.index_of(given) as folder:
+        harness.print_header(
+            "A remote graph arm",
+            seed=given.seed,
+            data=f"{dataset.name} ({dataset.split}), {len(dataset.questions)} questions, "
+            f"{given.clients} clients, a delay of {DELAY * given.scale:g} s",
+        )
+        with server(folder) as arm:
+            asyncio.run(_measure(given, dataset, folder, arm))
+
+
+async def _measure(given: argparse.Namespace, dataset: Dataset, index: Path, arm: str) -> None:
+    async with proxied(arm, DELAY * given.scale, given.seed) as proxy:
+        with tempfile.TemporaryDirectory(prefix="wye-bench-") as scratch:
+            file = Path(scratch) / "wye.toml"
+            file.write_text(declared(proxy.url, round(2000 * DELAY * given.scale)), "utf-8")
+            port = free_port()
+            command = [*WYE, "serve", "--index", str(index), "--port", str(port)]
+            with running([*command, "--arms", str(file)], port) as (url, process):
+                await _print_saved(given, dataset, url)
+                proxy.faulty = given.faulty
+                print()
+                await _print_faults(given, dataset, url, proxy)
+                proxy.faulty, proxy.delay = 0.0, 0.0
+                print()
+                await _print_overhead(given, dataset, url, proxy.url, psutil.Process(process))
+
+
+def declared(url: str, timeout_ms: int) -> str:
+    """The arms file of the gateway."""
+    return (
+        f'[arms.remote]\nkind = "wye"\nrole = "graph"\nroute = "graph"\nurl = "{url}"\n'
+        f"timeout_ms = {max(timeout_ms, 500)}\nprice = {PRICE}\nmax_concurrency = 64\n"
+        "same_ids = true\nopen_seconds = 0.5\n"
+    )
+
+
+@dataclass(slots=True)
+class Asked:
+    """What came of one question.
+
+    Attributes:
+        status: Of the reply.
+        reply: Its body; empty where it is an error.
+    """
+
+    status: int
+    seconds: float
+    reply: dict[str, Any]
+
+    @property
+    def called(self) -> bool:
+        """Whether the arm was asked."""
+        return bool(self.reply.get("arms", {}).get("remote", {}).get("remote", {}).get("calls"))
+
+
+async def ask(client: httpx2.AsyncClient, question: str, **fields: object) -> Asked:
+    """Ask one question."""
+    body = {"question": question, "k": DEPTH, **fields}
+    started = time.perf_counter()
+    reply = await client.post("/v1/retrieve", json=body)
+    seconds = time.perf_counter() - started
+    return Asked(reply.status_code, seconds, reply.json() if reply.is_success else {})
+
+
+async def ask_all(
+    url: str, questions: Sequence[str], clients: int, **fields: object
+) -> list[Asked]:
+    """Ask every question once, so many at the same time; in their order."""
+    found: dict[int, Asked] = {}
+    places = iter(range(len(questions)))
+
+    async def one(client: httpx2.AsyncClient) -> None:
+        for place in places:
+            found[place] = await ask(client, questions[place], **fields)
+
+    async with httpx2.AsyncClient(base_url=url, timeout=PATIENCE) as client:
+        await asyncio.gather(*(one(client) for _ in range(clients)))
+    return [found[place] for place in range(len(questions))]
+
+
+def quality(dataset: Dataset, asked: Sequence[Asked]) -> Float64:
+    """(n,) nDCG@10 of each question."""
+    answers = {
+        question.id: [passage["id"] for passage in one.reply.get("passages", [])]
+        for question, one in zip(dataset.questions, asked, strict=True)
+    }
+    return score(dataset.judgements, answers)[:, MEASURES.index("nDCG@10")]
+
+
+async def _print_saved(given: argparse.Namespace, dataset: Dataset, url: str) -> None:
+    texts = [question.text for question in dataset.questions]
+    deadline = round(4000 * DELAY * given.scale + 10_000)
+    await ask_all(url, texts[: 2 * given.clients], given.clients, route="hybrid")
+    table = Table(["", "calls", "spent", "saved", "mean ms", "p95 ms", "nDCG@10", "difference"])
+    baseline: Float64 | None = None
+    ways: dict[str, dict[str, object]] = {
+        "always asked": {"route": "fusion"},
+        "auto, balanced": {"point": "balanced"},
+        "never asked": {"route": "hybrid"},
+    }
+    for name, fields in ways.items():
+        fields["deadline_ms"] = min(deadline, 60_000)
+        asked = await ask_all(url, texts, given.clients, **fields)
+        own = quality(dataset, asked)
+        baseline = own if baseline is None else baseline
+        seconds = [one.seconds for one in asked]
+        table.row(
+            name,
+            sum(one.called for one in asked),
+            sum(one.reply.get("spent", 0.0) for one in asked),
+            sum(one.reply.get("saved", 0.0) for one in asked),
+            1000 * float(np.mean(seconds)),
+            1000 * float(np.percentile(seconds, 95)),
+            f"{own.mean():.4f}",
+            _difference(own - baseline, given.seed),
+        )
+
+
+def _difference(gains: Float64, seed: int) -> str:
+    means = resampled_means(gains[:, None], seed=seed)[:, 0]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return f"{gains.mean():+.4f} [{low:+.4f} {high:+.4f}]"
+
+
+async def _print_faults(
+    given: argparse.Namespace, dataset: Dataset, url: str, proxy: "Proxy"
+) -> None:
+    texts = [question.text for question in dataset.questions]
+    deadline = DELAY * given.scale + 1.0
+    table = Table(["fault", "answered", "5xx", "503/504", "late", "missing", "untold", "mean ms"])
+    for fault in (*FAULTS, "any"):
+        proxy.faults = FAULTS if fault == "any" else (fault,)
+        asked = await ask_all(
+            url, texts, given.clients, route="auto", deadline_ms=round(1000 * deadline)
+        )
+        answered = [one for one in asked if one.status == 200 and one.reply["passages"]]
+        missing = [one for one in answered if one.reply["missing"]]
+        # Without its list and without a word about it.
+        untold = [
+            one
+            for one in answered
+            if one.reply["route"]["path"] == "fusion"
+            and not one.reply["missing"]
+            and not one.called
+        ]
+        table.row(
+            fault,
+            f"{len(answered)}/{len(asked)}",
+            sum(one.status >= 500 and one.status not in _BUSY for one in asked),
+            sum(one.status in _BUSY for one in asked),
+            sum(one.seconds > deadline for one in asked),
+            len(missing),
+            len(untold),
+            1000 * float(np.mean([one.seconds for one in asked])),
+        )
+
+
+async def _print_overhead(
+    given: argparse.Namespace, dataset: Dataset, url: str, direct: str, gateway: psutil.Process
+) -> None:
+    texts = [question.text for question in dataset.questions][: given.alone]
+    seconds: dict[str, list[float]] = {url: [], direct: []}
+    spent = 0.0
+    async with AsyncExitStack() as stack:
+        clients = {
+            address: await stack.enter_async_context(
+                httpx2.AsyncClient(base_url=address, timeout=PATIENCE)
+            )
+            for address in seconds
+        }
+        for place, text in enumerate([texts[0], *texts]):  # the first for connections and models
+            before = sum(gateway.cpu_times()[:2])
+            for address, client in clients.items():
+                asked = await ask(client, text, route="graph")
+                seconds[address].append(asked.seconds)
+            spent += (sum(gateway.cpu_times()[:2]) - before) if place else 0.0
+    through, alone = (np.array(own[1:]) for own in seconds.values())
+    table = Table(["one at a time", "p50 ms", "p95 ms"])
+    rows = {"directly": alone, "through the gateway": through, "difference": through - alone}
+    for name, values in rows.items():
+        table.row(name, *(1000 * float(np.percentile(values, at)) for at in (50, 95)))
+    print(f"processor time of the gateway: {1000 * spent / len(texts):.1f} ms a question")
+
+
+class Proxy:
+    """Passes requests on to a server, later and not always.
+
+    Attributes:
+        url: Where it listens.
+        delay: Seconds before each reply.
+        faulty: Share of the calls that meet one of the faults.
+        faults: That there are.
+        met: How often each was met.
+    """
+
+    def __init__(self, target: str, delay: float, seed: int) -> None:
+        self.url = ""
+        self.delay = delay
+        self.faulty = 0.0
+        self.faults: Sequence[str] = FAULTS
+        self.met: Counter[str] = Counter()
+        self._random = random.Random(seed)
+        self._client = httpx2.AsyncClient(base_url=target, timeout=PATIENCE)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
+        try:
+            while await self._answer(reader, writer):
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the other side went away, or the benchmark is over
+        finally:
+            writer.close()
+
+    async def close(self) -> None:
+        """Let go of the server."""
+        await self._client.aclose()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; whether the connection goes on."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        method, path, _ = head.split(" ", 2)
+        lengths = [
+            line.partition(":")[2]
+            for line in head.lower().splitlines()
+            if line.startswith("content-length:")
+        ]
+        body = await reader.readexactly(int(lengths[0]) if lengths else 0)
+        fault = ""
+        if self._random.random() < self.faulty:
+            fault = self._random.choice(self.faults)
+            self.met[fault] += 1
+        if fault == "refused":
+            return False
+        if fault == "hanging":
+            await reader.read()
+            return False
+        await asyncio.sleep(self.delay * (4 if fault == "slow" else 1))
+        if fault == "broken":
+            writer.write(b"HTTP/1.1 200 X\r\ncontent-length: 10000\r\n\r\n{")
+            return False
+        if fault == "busy":
+            return self._send(writer, 429, b"{}")
+        if fault == "garbled":
+            return self._send(writer, 200, b'{"passages": [{"id": 3')
+        reply = await self._client.request(
+            method, path, content=body, headers={"content-type": "application/json"}
+        )
+        return self._send(writer, reply.status_code, reply.content)
+
+    def _send(self, writer: asyncio.StreamWriter, status: int, body: bytes) -> bool:
+        writer.write(_HEAD.format(status=status, length=len(body)).encode() + body)
+        return True
+
+
+@asynccontextmanager
+async def proxied(target: str, delay: float, seed: int) -> AsyncIterator[Proxy]:
+    """A proxy of a server on a free port."""
+    proxy = Proxy(target, delay, seed)
+    listening = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    proxy.url = f"http://127.0.0.1:{port}"
+    try:
+        yield proxy
+    finally:
+        listening.close()
+        await proxy.close()

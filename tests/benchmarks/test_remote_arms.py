@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from benchmarks.remote_arms import FAULTS, Asked, ask, declared, proxied
+from service.arms.arm import RemoteArm
+from service.arms.file import read_arms
+from tests.service.arms.fakes import Remote
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def target() -> Remote:
+    return Remote()
+
+
+def arm_at(url: str, folder: Path) -> RemoteArm:
+    path = folder / "wye.toml"
+    path.write_text(declared(url, 1000), encoding="utf-8")
+    (arm,) = read_arms(path, ["default"], 5.0)["default"]
+    return arm
+
+
+@pytest.mark.anyio
+async def test_the_proxy_fails_as_it_is_told_to(target: Remote, tmp_path: Path) -> None:
+    passage = {"id": "a", "text": "Text.", "title": "", "score": 0.5, "metadata": {}}
+    target.reply = {"passages": [passage], "degraded": ""}
+    try:
+        async with proxied(target.url, 0.3, 0) as proxy:
+            arm = arm_at(proxy.url, tmp_path)
+            fine = await arm.search("?", 5, None, 5.0)
+            assert (fine.outcome, fine.hits[0].id, fine.spent) == ("ok", "a", 0.02)
+            assert fine.seconds > 0.2
+            proxy.faulty = 1.0
+            outcomes = {}
+            for fault in FAULTS:
+                proxy.faults = (fault,)
+                outcomes[fault] = (await arm.search("?", 5, None, 5.0)).outcome
+                arm.breaker.succeed()
+            await arm.close()
+        assert outcomes == {
+            "refused": "broken",
+            "hanging": "timeout",
+            "slow": "timeout",
+            "garbled": "garbled",
+            "busy": "refused",
+            "broken": "broken",
+        }
+    finally:
+        target.close()
+
+
+@pytest.mark.anyio
+async def test_a_question_is_timed(target: Remote) -> None:
+    target.reply = {"arms": {"remote": {"remote": {"calls": 1}}}}
+    try:
+        async with httpx2.AsyncClient(base_url=target.url) as client:
+            asked = await ask(client, "Which?", route="graph")
+            target.mode = 503
+            refused = await ask(client, "Which?")
+    finally:
+        target.close()
+    assert asked.called
+    assert asked.seconds > 0
+    assert target.asked[0] == {"question": "Which?", "k": 10, "route": "graph"}
+    assert refused == Asked(503, refused.seconds, {})
+    assert not refused.called
