@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 
@@ -19,7 +19,7 @@ from service.http.problems import Problem
 from service.http.replies import flat
 from service.ingest.bodies import cut, read_file, with_metadata
 from service.ingest.job import Job, State
-from service.ingest.staged import Attachment, StagedFile, StagedFiles
+from service.ingest.staged import Attachment, Batch, StagedFile, StagedFiles
 from service.routes.documents import delete_from, read_from
 from service.routes.files import file_of, staged_files
 from service.routes.vector_stores import StoreId, not_offered
@@ -55,6 +55,7 @@ async def files(
     service: Served,
     after: Annotated[str, Query(max_length=512)] = "",
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    wanted: Annotated[Literal["completed"] | None, Query(alias="filter")] = None,  # noqa: ARG001
 ) -> StoreFileList:
     """Documents of a collection, ascending by id; what a job has still to write is not there."""
     target = service.collection(store)
@@ -64,13 +65,7 @@ async def files(
         lambda: list_documents(folder, after, limit, "", fixed)
     )
     data = [_file(service, target.name, document) for document in page.documents]
-    ids = [one.id for one in data]
-    return StoreFileList(
-        data=data,
-        has_more=page.more,
-        first_id=ids[0] if ids else None,
-        last_id=ids[-1] if ids else None,
-    )
+    return _listed(data, more=page.more)
 
 
 @router.get(
@@ -143,17 +138,8 @@ async def attach_many(
 async def batch_by_id(store: StoreId, batch: BatchId, service: Served) -> BatchValue:
     """How many of its files are documents; one that was deleted since counts as cancelled."""
     target = service.collection(store)
-    found = await asyncio.to_thread(staged_files(service).batch, batch, target.name)
-    if found is None:
-        raise Problem(404, "no-such-batch", f"This key has no batch '{batch:.80}' of '{store}'.")
-    states: Counter[str] = Counter()
-    for file in found.files:
-        try:
-            states[(await _state(service, target, file)).status] += 1
-        except Problem as problem:
-            if problem.status != 404:
-                raise
-            states["cancelled"] += 1
+    found = await _batch(service, target, batch)
+    states: Counter[str] = Counter(one.status for one in await _files_of(service, target, found))
     return BatchValue(
         id=found.id,
         created_at=found.created,
@@ -163,13 +149,54 @@ async def batch_by_id(store: StoreId, batch: BatchId, service: Served) -> BatchV
     )
 
 
-for _address, _method in (("cancel", "POST"), ("files", "GET")):
-    router.add_api_route(
-        f"/{{store}}/file_batches/{{batch}}/{_address}",
-        not_offered,
-        methods=[_method],
-        include_in_schema=False,
-    )
+@router.get(
+    "/{store}/file_batches/{batch}/files",
+    summary="List the files of a batch",
+    operation_id="list_store_batch_files",
+)
+async def files_of_batch(
+    store: StoreId,
+    batch: BatchId,
+    service: Served,
+    wanted: Annotated[StoreFileStatus | None, Query(alias="filter")] = None,
+) -> StoreFileList:
+    """What became of each, in the order in which they were named; always one page."""
+    target = service.collection(store)
+    data = await _files_of(service, target, await _batch(service, target, batch))
+    data = [file for file in data if wanted in (None, file.status)]
+    return _listed(data, more=False)
+
+
+router.add_api_route(
+    "/{store}/file_batches/{batch}/cancel", not_offered, methods=["POST"], include_in_schema=False
+)
+
+
+async def _batch(service: Service, target: Collection, id_: str) -> Batch:
+    """Files that were attached together.
+
+    Raises:
+        Problem: 404.
+    """
+    found = await asyncio.to_thread(staged_files(service).batch, id_, target.name)
+    if found is None:
+        raise Problem(
+            404, "no-such-batch", f"This key has no batch '{id_:.80}' of '{target.name}'."
+        )
+    return found
+
+
+async def _files_of(service: Service, target: Collection, batch: Batch) -> list[StoreFile]:
+    """How far the files of a batch are; one that was deleted since is cancelled."""
+    found = []
+    for id_ in batch.files:
+        try:
+            found.append(await _state(service, target, id_))
+        except Problem as problem:
+            if problem.status != 404:
+                raise
+            found.append(_no_document(service, target, id_, "cancelled"))
+    return found
 
 
 async def _attach(
@@ -239,15 +266,26 @@ async def _state(service: Service, target: Collection, id_: str) -> StoreFile:
             failed = LastError(code="server_error", message=job.error) if job.error else None
     if known is None or status == "completed":
         return _file(service, target.name, await read_from(service, target.name, id_))
+    found = _no_document(service, target, id_, status)
+    return found.model_copy(update={"attributes": known.attributes, "last_error": failed})
+
+
+def _no_document(
+    service: Service, target: Collection, id_: str, status: StoreFileStatus
+) -> StoreFile:
     return StoreFile(
         id=id_,
         status=status,
         created_at=service.started,
         usage_bytes=0,
         vector_store_id=target.name,
-        attributes=dict(known.attributes),
-        last_error=failed,
+        attributes={},
     )
+
+
+def _listed(data: list[StoreFile], *, more: bool) -> StoreFileList:
+    first, last = (data[0].id, data[-1].id) if data else (None, None)
+    return StoreFileList(data=data, has_more=more, first_id=first, last_id=last)
 
 
 def _file(service: Service, store: str, document: StoredDocument) -> StoreFile:

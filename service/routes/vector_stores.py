@@ -57,8 +57,8 @@ async def not_offered() -> None:
     raise Problem(
         404,
         "not-offered",
-        "This is not offered: a vector store is a collection, which `wye index` makes and "
-        "`wye serve` names. GET /v1/vector_stores lists those that there are.",
+        "This is not offered. A vector store is a collection, which `wye index` makes and `wye "
+        "serve` names; a job that writes files is ended with DELETE /v1/jobs/{job}.",
     )
 
 

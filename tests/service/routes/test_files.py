@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,15 @@ def test_files_of_a_batch_fail_each_for_itself(ai: OpenAI) -> None:
     assert batch.file_counts.total == 3
     states = [ai.vector_stores.files.retrieve(one, vector_store_id="default").status for one in ids]
     assert states == ["completed", "failed", "completed"]
+    of_batch = partial(
+        ai.vector_stores.file_batches.list_files, batch.id, vector_store_id="default"
+    )
+    assert [one.id for one in of_batch()] == ids
+    assert [one.id for one in of_batch(filter="failed")] == [ids[1]]
+    ai.vector_stores.files.delete(ids[2], vector_store_id="default")
+    assert [one.status for one in of_batch()] == ["completed", "failed", "cancelled"]
+    with pytest.raises(openai.UnprocessableEntityError, match="completed"):
+        ai.vector_stores.files.list("default", filter="failed")
     with pytest.raises(openai.NotFoundError, match="no batch"):
         ai.vector_stores.file_batches.retrieve("vsfb-1", vector_store_id="default")
 
