@@ -20,6 +20,7 @@ from router.request_log import RequestLog
 from router.session import ModelCache, Session, decide, open_router
 from router.settings import RoutingSettings
 from router.types import Route
+from service.arms.file import read_arms
 from service.collections import WARM_UP, check_router, index_folders, router_settings
 from service.errors import ServiceError
 from service.http.auth import refuse_open_server
@@ -66,6 +67,8 @@ def examine(settings: ServiceSettings) -> Iterator[Finding]:
     if settings.serve.request_log is not None:
         yield _look("request log", lambda: _request_log(settings))
     yield _look("generator", lambda: _generator(settings))
+    if settings.arms is not None:
+        yield _look("remote arms", lambda: _arms(settings))
 
 
 def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
@@ -119,6 +122,13 @@ def _router(settings: ServiceSettings, models: ModelCache) -> str:
         return f"{router.name} is sound; it decides with an index."
     (decision,) = decide([WARM_UP], settings, models)
     return f"{decision.model} decides; the route auto works."
+
+
+def _arms(settings: ServiceSettings) -> str:
+    names = list(index_folders(settings.serve.indexes, settings.index))
+    arms = read_arms(settings.arms, names, settings.serve.deadline_ms / 1000)
+    told = [f"{arm.name} ({arm.config.kind}) of {name}" for name in arms for arm in arms[name]]
+    return f"{settings.arms} declares {', '.join(told) or 'none'}; nobody was asked."
 
 
 def _router_of(settings: ServiceSettings, collection: str, folder: Path, models: ModelCache) -> str:

@@ -17,9 +17,9 @@ from service.arms.embedding import Encode
 from service.arms.types import ArmConfig, ArmError, Found, Kind, RemoteHit
 from service.logs import LOG
 
-RESERVE = 0.1
+RESERVE = 0.15
 """Share of a request's time that no arm is given, to answer without it."""
-MOST_RESERVE = 0.5
+MOST_RESERVE = 0.75
 """Seconds of it, at most."""
 
 _LATELY = 20

@@ -16,7 +16,7 @@ from service.search import QueuedQuestion, SearchParams, SearchResult
 COSTLY = frozenset({Route.FUSION, Route.GRAPH, Route.STEPS})
 """Routes that a remote arm takes part in; the others are done without."""
 _SHALLOWEST = 20
-_MOST_OF_IT = 0.8
+_MOST_OF_IT = 0.7
 
 Find = Callable[[SearchParams, float], Awaitable[SearchResult]]
 """Searches our own arms, in so many seconds."""

@@ -196,7 +196,7 @@ def test_budgets_are_held_against_price_and_pace(opened: Open) -> None:
     assert arm.over_budget(None, 1.0) == ""  # nobody knows yet how long it takes
     arm._lately.append(0.2)
     assert arm.over_budget(None, 100.0).startswith("budget: it takes about 200 ms")
-    assert (usable(1.0), usable(60.0)) == (0.9, 59.5)
+    assert (usable(1.0), usable(60.0)) == (0.85, 59.25)
 
 
 class Made(Kind[ArmConfig]):

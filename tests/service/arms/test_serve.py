@@ -1,0 +1,36 @@
+"""An arms file on the command line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from service.doctor import Health, examine
+from service.settings import load_settings
+from tests.service.arms.fakes import arms_file, table
+
+Wye = Callable[..., tuple[int, str, str]]
+MISTAKE = table("http://127.0.0.1:1", price=-1)
+SAYS = "wye.toml: [arms.far] price: "
+
+
+def test_a_mistake_ends_the_command(folder: Path, wye: Wye, tmp_path: Path) -> None:
+    path = arms_file(tmp_path, MISTAKE)
+    code, _, said = wye("serve", "--index", folder, "--port", "0", "--arms", path)
+    assert (code, SAYS in said) == (2, True)
+
+
+def test_the_file_of_the_working_folder_counts(
+    folder: Path, wye: Wye, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(arms_file(tmp_path, MISTAKE).parent)
+    code, _, said = wye("serve", "--index", folder, "--port", "0")
+    assert (code, SAYS in said) == (2, True)
+
+
+def test_the_doctor_reads_it(folder: Path, tmp_path: Path) -> None:
+    for mistake, health in ((MISTAKE, Health.BAD), (table("http://x"), Health.GOOD)):
+        settings = load_settings(index=folder, arms=arms_file(tmp_path, mistake))
+        (found,) = [one for one in examine(settings) if one.subject == "remote arms"]
+        assert found.state == health, found
+    assert "declares far (http) of default" in found.says
