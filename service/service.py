@@ -44,8 +44,8 @@ _THREADS = 4
 _STALLED_SECONDS = 10.0
 REMEMBERED = 1000
 """Answers that `/v1/stats` is about; older ones are forgotten."""
-WEIGHTS = {Route.STEPS: 20, Route.AUTO: 3}
-"""Of a token of a question that is taken apart, or may be, so that few of them go into a batch."""
+WEIGHTS = {Route.STEPS: 3, Route.AUTO: 3}
+"""Of a token of a question that is taken apart, or may be: fewer of them go into a batch."""
 
 
 class Service:
