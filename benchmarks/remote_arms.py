@@ -186,7 +186,7 @@ async def _print_faults(
     given: argparse.Namespace, dataset: Dataset, url: str, proxy: "Proxy"
 ) -> None:
     texts = [question.text for question in dataset.questions]
-    deadline = DELAY * given.scale + 1.0
+    deadline = 2 * DELAY * given.scale + 1.0
     table = Table(["fault", "answered", "5xx", "503/504", "late", "missing", "untold", "mean ms"])
     for fault in (*FAULTS, "any"):
         proxy.faults = FAULTS if fault == "any" else (fault,)
