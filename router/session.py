@@ -22,6 +22,7 @@ from backends.trigraph.graph import TriGraph, assemble
 from backends.trigraph.retriever import TriGraphRetriever
 from backends.types import Mask, Passage, Retriever
 from featurizer.analyser import Analyser, AnalyserSettings
+from router.errors import ModelFileError
 from router.gateway import Gateway, decide_without_index
 from router.model import RoutingModel
 from router.model_files import load_router, read_policy
@@ -29,7 +30,7 @@ from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.relevance import RelevanceModel, fingerprint, load_relevance
 from router.rerank import Reranker
-from router.settings import MODELS, RELEVANCE_MODEL, RoutingSettings, Settings
+from router.settings import RelevanceSettings, RoutingSettings, Settings
 from router.steps import CorpusPassages
 from router.types import Decision, Route
 
@@ -413,12 +414,22 @@ class Session:
 
     @property
     def relevance(self) -> RelevanceModel | None:
-        """What judges rankings; None where it was fitted for other models or other settings.
+        """What judges rankings; None where what ships fits other models or other settings.
 
         Raises:
-            ModelFileError: It is damaged.
+            ModelFileError: It is missing or damaged, or one's own was fitted for others.
         """
-        return _relevance(fingerprint(self.index.fingerprint, self.settings))
+        own = self.settings.relevance
+        made_with = fingerprint(self.index.fingerprint, self.settings)
+        model = _relevance(own)
+        if model.made_with == made_with:
+            return model
+        if own == RelevanceSettings():
+            return None
+        raise ModelFileError(
+            f"'{own.model}' was fitted for other models, or other settings of the arms. Fit "
+            "relevance anew with `wye train --relevance`, or leave WYE_RELEVANCE__MODEL out."
+        )
 
     @property
     def router(self) -> RoutingModel:
@@ -576,9 +587,8 @@ def decide(
 
 
 @cache
-def _relevance(made_with: str) -> RelevanceModel | None:
-    model = load_relevance(MODELS / RELEVANCE_MODEL)
-    return model if model.made_with == made_with else None
+def _relevance(settings: RelevanceSettings) -> RelevanceModel:
+    return load_relevance(settings.folder())
 
 
 def _own_router(settings: Settings, analyser: Analyser, models: ModelCache) -> RoutingModel:

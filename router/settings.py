@@ -58,16 +58,46 @@ class RoutingSettings:
         Raises:
             ModelFileError: There is none.
         """
-        given = Path(self.model)
-        for place in (given, MODELS / given, Path(MODELS.name) / given):
-            if place.is_dir():
-                return place
-        raise ModelFileError(
-            f"There is no router '{self.model}', neither as a folder nor in ./models or "
-            f"{MODELS}. Point "
-            "WYE_ROUTER__MODEL at a version that `wye train` wrote, or name the route "
-            "(--route dense, lexical, graph, fusion or steps)."
-        )
+        place = _folder(self.model)
+        if place is None:
+            raise ModelFileError(
+                f"There is no router '{self.model}', neither as a folder nor in ./models or "
+                f"{MODELS}. Point "
+                "WYE_ROUTER__MODEL at a version that `wye train` wrote, or name the route "
+                "(--route dense, lexical, graph, fusion or steps)."
+            )
+        return place
+
+
+@dataclass(frozen=True, slots=True)
+class RelevanceSettings:
+    """Which curves make probabilities of scores.
+
+    Attributes:
+        model: Name of a folder in `models` of Wye or of the working folder, or the path of one, as
+            `wye train --relevance` writes it.
+    """
+
+    model: str = RELEVANCE_MODEL
+
+    def folder(self) -> Path:
+        """The folder of the curves.
+
+        Raises:
+            ModelFileError: There is none.
+        """
+        place = _folder(self.model)
+        if place is None:
+            raise ModelFileError(
+                f"There is no folder '{self.model}' here, in ./models or in {MODELS}. Point "
+                "WYE_RELEVANCE__MODEL at one that `wye train --relevance` wrote."
+            )
+        return place
+
+
+def _folder(name: str) -> Path | None:
+    places = (Path(name), MODELS / name, Path(MODELS.name) / name)
+    return next((place for place in places if place.is_dir()), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +200,7 @@ class Settings(BaseSettings):
     graph: TriGraphSettings = Field(default_factory=TriGraphSettings)
     fusion: FusionSettings = Field(default_factory=FusionSettings)
     router: RoutingSettings = Field(default_factory=RoutingSettings)
+    relevance: RelevanceSettings = Field(default_factory=RelevanceSettings)
 
     @model_validator(mode="before")
     @classmethod

@@ -1,7 +1,8 @@
 """`wye eval`: how good and fast the routes are. `wye train`: a router from one's own questions."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +22,10 @@ from training.tune_cli import register as register_tuning
 
 if TYPE_CHECKING:
     from backends.progress import Progress
+    from router.settings import Settings
     from router.types import Route
+    from training.judge import JudgeSettings
+    from training.questions import QuestionWriter
 
 UNANSWERED = 1
 NOT_BETTER = 1
@@ -257,8 +261,17 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         ] = STEPS_WEIGHT,
         max_latency_ms: LatencyOption = None,
         max_graph_share: ShareOption = None,
+        relevance: Annotated[
+            bool,
+            typer.Option(
+                "--relevance",
+                help="Fit no router, but how likely passages are relevant and answers there are.",
+            ),
+        ] = False,
         cache: Annotated[Path, typer.Option(help="Replays and features, used again.")] = CACHE,
-        seed: Annotated[int, typer.Option(help="Of folds and bootstrap.")] = 0,
+        seed: Annotated[
+            int, typer.Option(help="Of folds and bootstrap, and of what questions are written on.")
+        ] = 0,
     ) -> None:
         """Train a router on judged questions, and write it with its report.
 
@@ -276,18 +289,21 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
 
         settings = load_settings(index=index)
         if write_questions is not None:
-            from router.session import Session
-            from training.judge import JudgeClient
-            from training.questions import ANSWER_TOKENS, QuestionWriter
+            from training.questions import ANSWER_TOKENS
 
-            if settings.index is None or len(questions) != 1:
-                raise TrainingError("Name one index with --index, one folder with --questions.")
             key = os.environ.get("WYE_GENERATOR__KEY", "")
             model = JudgeSettings(generator_url, generator_model, key, tokens=ANSWER_TOKENS)
-            with Session.open(settings, settings.index) as session, JudgeClient(model) as client:
-                writer = QuestionWriter(Path(questions[0]), session.snapshot, client, seed)
+            with question_writer(settings, questions, model, seed) as writer:
                 writer.write(write_questions, progress())
             typer.echo(str(writer))
+            return
+        sources = [parse_source(text, settings.index) for text in questions]
+        if relevance:
+            from training.relevance import fit_own
+
+            folder = models / f"relevance-{name}"
+            show(fit_own(settings, [f"{one.dataset}={one.index}" for one in sources], folder))
+            typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
             return
         choices = Choices(
             success=success,
@@ -305,7 +321,6 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         )
         if as_published:
             choices = published(choices)
-        sources = [parse_source(text, settings.index) for text in questions]
         judge = None
         if judge_url:
             judge = JudgeSettings(judge_url, judge_model, os.environ.get("JUDGE_API_KEY", ""))
@@ -325,6 +340,25 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             typer.echo(f"Wrote {folder}, which is not better; its report has every contender.")
             raise typer.Exit(NOT_BETTER)
         typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
+
+
+@contextmanager
+def question_writer(
+    settings: "Settings", folders: list[str], model: "JudgeSettings", seed: int
+) -> "Iterator[QuestionWriter]":
+    """What writes questions about the index of the settings.
+
+    Raises:
+        TrainingError: There is no index, or not one folder.
+    """
+    from router.session import Session
+    from training.judge import JudgeClient
+    from training.questions import QuestionWriter
+
+    if settings.index is None or len(folders) != 1:
+        raise TrainingError("Name one index with --index, and one folder with --questions.")
+    with Session.open(settings, settings.index) as session, JudgeClient(model) as client:
+        yield QuestionWriter(Path(folders[0]), session.snapshot, client, seed)
 
 
 def parse_routes(text: str) -> "tuple[list[Route], list[str]]":

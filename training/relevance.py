@@ -3,7 +3,7 @@
 Every route answers the train and dev questions of each dataset three ways: from its index; from a
 copy of it that lacks the passages which are relevant to them, a half of the questions at a time;
 and those of other datasets from it. The corpus has an answer to the first only. `--test` asks the
-test splits, and judges what was fitted.
+test splits, and judges what was fitted. `wye train --relevance` fits it for one's own questions.
 """
 
 import shutil
@@ -11,6 +11,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +48,7 @@ from training.fit.curves import fit_curves
 from training.markdown import fill, table
 
 HITS = 10
+FOLDS = 5
 BATCH = 32
 FEWEST = 100
 """Questions of other families that an index is asked, where it has fewer of its own."""
@@ -84,7 +86,7 @@ class Questions:
         """Read them; a dataset without any of the splits has an index to ask, and no questions.
 
         Args:
-            pair: "DATASET=INDEX".
+            pair: "DATASET=INDEX", or "DATASET" for questions that only other indexes are asked.
 
         Raises:
             DatasetError: The dataset cannot be read.
@@ -140,6 +142,8 @@ def gather(settings: Settings, data: Sequence[Questions], scratch: Path) -> list
     found: list[Example] = []
     with ModelCache() as models:
         for own in data:
+            if own.index == Path():
+                continue
             say(f"{own.index}: {len(own.texts)} questions")
             found += ask(settings, models, own.index, own, list(own.texts), "own")
             for which in (0, 1):
@@ -217,10 +221,16 @@ class Observations:
         return fit_curves(self.evidence[own], self.outcomes[own], self.weights[own], self.names)
 
     def left_out(self) -> Float64:
-        """(n,) probabilities, each from the curves of all other families."""
+        """(n,) probabilities, each from the curves of all other families.
+
+        Where one family alone has answers, each is from the curves of the other four fifths.
+        """
+        parts: NDArray[np.generic] = self.families
+        if len(np.unique(self.families[self.outcomes > 0])) < 2:
+            parts = np.arange(len(self.outcomes)) // HITS % FOLDS  # a question's hits together
         chances = np.empty(len(self.outcomes))
-        for family in np.unique(self.families):
-            rows = self.families == family
+        for part in np.unique(parts):
+            rows = parts == part
             chances[rows] = self.fit(~rows)(self.evidence[rows])
         return chances
 
@@ -338,6 +348,53 @@ def risk_table(found: Observations, chances: Float64) -> str:
     return table(["abstain_below", "of those with", "of those without", "right to"], rows)
 
 
+def fit_own(settings: Settings, pairs: Sequence[str], out: Path) -> str:
+    """Fit relevance to one's own questions, with the demo's as such that have no answer there.
+
+    Args:
+        pairs: "DATASET=INDEX" each.
+
+    Returns:
+        The card, which is written beside the curves.
+
+    Raises:
+        FitError: There is too little to fit.
+        DatasetError: A dataset cannot be read.
+    """
+    with as_file(files("service") / "demo") as demo, tempfile.TemporaryDirectory() as scratch:
+        data = [Questions(pair, ("train", "dev")) for pair in (*pairs, str(demo))]
+        return write(settings, data[0].index, gather(settings, data, Path(scratch)), out)
+
+
+def write(settings: Settings, index: Path, found: Sequence[Example], out: Path) -> str:
+    """Fit and write a model with its card; the card.
+
+    Args:
+        index: One of those that were asked.
+    """
+    with Session.open(settings, index) as session:
+        made_with = fingerprint(session.index.fingerprint, settings)
+    model = fit_model(found, settings.fusion.depth, made_with)
+    fusion = of_answers([one for one in found if one.route == Route.FUSION])
+    text = fill(
+        "relevance.md",
+        name=out.name,
+        first=FIRST,
+        depth=model.depth,
+        made_with=made_with,
+        bins=BINS,
+        families=", ".join(sorted({one.family for one in found})),
+        passages=passage_table(found),
+        answers=answer_table(found),
+        risks=risk_table(fusion, fusion.left_out()),
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    for name, content in ((RELEVANCE, relevance_json(model)), ("CARD.md", text)):
+        with write_atomically(out / name) as file:
+            file.write(content.encode())
+    return text
+
+
 app = typer.Typer()
 
 
@@ -366,27 +423,7 @@ def main(
         model = load_relevance(out)
         say(passage_table(found, model), answer_table(found, model), sep="\n\n")
         return
-    with Session.open(settings, data[0].index) as session:
-        made_with = fingerprint(session.index.fingerprint, settings)
-    model = fit_model(found, settings.fusion.depth, made_with)
-    fusion = of_answers([one for one in found if one.route == Route.FUSION])
-    text = fill(
-        "relevance.md",
-        name=out.name,
-        first=FIRST,
-        depth=model.depth,
-        made_with=made_with,
-        bins=BINS,
-        families=", ".join(sorted({one.family for one in found})),
-        passages=passage_table(found),
-        answers=answer_table(found),
-        risks=risk_table(fusion, fusion.left_out()),
-    )
-    out.mkdir(parents=True, exist_ok=True)
-    for name, content in ((RELEVANCE, relevance_json(model)), ("CARD.md", text)):
-        with write_atomically(out / name) as file:
-            file.write(content.encode())
-    say(text)
+    say(write(settings, data[0].index, found, out))
 
 
 if __name__ == "__main__":

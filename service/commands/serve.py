@@ -91,7 +91,8 @@ def serve(
     KeyRing(wanted.keys, wanted.keys_file)
     collections = indexes(settings, ModelCache())
     for opener in collections.values():
-        opener()  # a missing or foreign index is a mistake to be told now, not in a log
+        # An index or a relevance that is missing or foreign is told now, not in a log.
+        _ = opener().relevance
     for name, routing in router_settings(settings, list(collections)).items():
         check_router(name, routing)
     remote = read_arms(settings.arms, list(collections), wanted.deadline_ms / 1000)

@@ -8,9 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 import wye
+from benchmarks.harness import DEMO
 from router.relevance import FIRST, RELEVANCE, load_relevance
 from router.settings import load_settings
 from router.types import Route
+from service.cli import run
 from training.relevance import (
     KINDS,
     ROUTES,
@@ -137,3 +139,33 @@ def test_the_same_examples_give_the_same_model_to_the_byte(tmp_path: Path) -> No
     assert done.exit_code == 0, done.output
     assert "| fusion | third |" in done.output
     assert (out / RELEVANCE).read_bytes() == written[0][0]
+
+
+@pytest.mark.usefixtures("fake_models")
+def test_wye_train_fits_it_for_the_questions_of_one_corpus(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, models = str(tmp_path / "index"), str(tmp_path / "models")
+    assert run(["index", str(DEMO), "--index", index]) == 0
+    command = ["train", "--relevance", "--questions", str(DEMO), "--index", index]
+    assert run([*command, "--models", models, "--name", "mine"]) == 0
+    folder = Path(models) / "relevance-mine"
+    assert f"Use it with WYE_RELEVANCE__MODEL={folder}\n" in capsys.readouterr().out
+    assert "train and dev splits of demo." in (folder / "CARD.md").read_text(encoding="utf-8")
+
+    def relevance() -> list[float | None]:
+        with wye.open(index) as opened:
+            return [hit.relevance for hit in opened.search("Which bridge?", k=3, route="lexical")]
+
+    # What ships was fitted with other models.
+    assert relevance() == [None] * 3
+    monkeypatch.setenv("WYE_RELEVANCE__MODEL", str(folder))
+    assert all(chance is not None and 0 < chance < 1 for chance in relevance())
+    search = ["search", "Which bridge?", "--index", index, "--route", "lexical"]
+    for name, value, says in (
+        ("WYE_FUSION__DEPTH", "50", "was fitted for other models, or other settings of the arms"),
+        ("WYE_RELEVANCE__MODEL", "nope", "There is no folder 'nope'"),
+    ):
+        monkeypatch.setenv(name, value)
+        assert run(search) == 2
+        assert says in capsys.readouterr().err

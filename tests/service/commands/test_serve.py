@@ -352,3 +352,13 @@ def test_a_router_or_thresholds_that_cannot_be_used_are_told_before_anything_is_
     said = " ".join(capsys.readouterr().err.split())
     assert says in said
     assert "Serving" not in said
+
+
+@pytest.mark.usefixtures("fake_models")
+def test_relevance_that_is_missing_is_told_before_anything_is_served(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Session.create(load_settings(), tmp_path / "index").close()
+    monkeypatch.setenv("WYE_RELEVANCE__MODEL", "nope")
+    assert run(["serve", "--index", str(tmp_path / "index")]) == 2
+    assert "There is no folder 'nope' here" in capsys.readouterr().err
