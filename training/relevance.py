@@ -313,7 +313,7 @@ def passage_table(examples: Sequence[Example], model: RelevanceModel | None = No
         found = of_passages([one for one in examples if one.route == route])
         chances = model.passages[route](found.evidence) if model else found.left_out()
         own = found.kinds == "own"
-        for family in np.unique(found.families):
+        for family in np.unique(found.families[found.outcomes > 0]):
             there = found.families == family
             answered = quality(found, chances, there & own)
             rows.append([route.value, family, *quality(found, chances, there), *answered])
@@ -327,7 +327,7 @@ def answer_table(examples: Sequence[Example], model: RelevanceModel | None = Non
     for route in ROUTES:
         found = of_answers([one for one in examples if one.route == route])
         chances = model.answers[route](found.evidence) if model else found.left_out()
-        for family in np.unique(found.families):
+        for family in np.unique(found.families[found.outcomes > 0]):
             there = found.families == family
             areas = [
                 quality(found, chances, there & np.isin(found.kinds, ["own", kind]))[0]
