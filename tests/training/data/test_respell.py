@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from training.data.dataset import read_dataset
-from training.data.respell import main, respell, write_respelt
+from training.data.respell import main, mistype, respell, unmark, write_respelt
 from training.errors import DatasetError
 
 DEMO = Path(str(files("service"))) / "demo"
@@ -14,6 +14,20 @@ DEMO = Path(str(files("service"))) / "demo"
 def test_capitals_and_the_mark_go_and_nothing_else() -> None:
     assert respell("Who is Ada O'Neil? ") == "who is ada o'neil"
     assert respell("is it (yes?) or no") == "is it (yes?) or no"
+
+
+def test_only_the_mark_goes() -> None:
+    assert unmark("Who is Ada? ") == "Who is Ada"
+
+
+def test_some_long_words_have_two_letters_swapped_always_the_same() -> None:
+    text = "Which engineer finished the bridge after the death of her father-in-law in Trenton?"
+    found = mistype(text)
+    assert found == mistype(text) != text
+    before, after = text.split(), found.split()
+    assert [sorted(word) for word in before] == [sorted(word) for word in after]
+    assert [word[0] for word in before] == [word[0] for word in after]
+    assert all(a == b for a, b in zip(before, after, strict=True) if len(a) < 5)
 
 
 def test_a_dataset_keeps_all_but_the_spelling(tmp_path: Path) -> None:
@@ -45,3 +59,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "questions" in capsys.readouterr().out
     assert main([str(tmp_path / "out"), str(DEMO)]) == 2
     assert main([]) == 2
+    assert main([str(tmp_path / "mistyped"), str(DEMO), "mistyped"]) == 0
+    assert main([str(tmp_path / "shouted"), str(DEMO), "shouted"]) == 2
