@@ -15,7 +15,7 @@ from router.errors import ModelFileError, QuestionError
 from router.explain import summary
 from router.fusion import FusionSettings, fuse_all, lists_of
 from router.model import RoutingModel
-from router.policy import PLAN
+from router.policy import with_plan
 from router.query_performance import without_corpus
 from router.reading import QuestionReading
 from router.relevance import FIRST, Asked, Judged, RelevanceModel, likely
@@ -291,7 +291,7 @@ class Gateway:
         plans = self._plans_of(batch, asked)
         apart = {place for place, plan in plans.items() if plan.steps or plan.open}
         return [
-            replace(one, route=Route.STEPS, reason=PLAN) if place in apart else one
+            replace(one, route=Route.STEPS, reason=with_plan(one.reason)) if place in apart else one
             for place, one in enumerate(decisions)
         ]
 

@@ -122,7 +122,7 @@ class RoutingModel:
                 self.name,
                 simple=policy.simple,
                 planned=thresholds.steps > 0
-                and may_take_steps(choice, features[row, _NAMED], thresholds, budget),
+                and may_take_steps(choice, score, features[row, _NAMED], thresholds, budget),
             )
             if explain and known[row]:
                 attribution = self._explainer.attribute(inputs[row], logit)

@@ -12,7 +12,9 @@ from router.types import Route, Thresholds
 
 SCORE = "score"
 FORCED = "forced"
-PLAN = "plan: it can be taken apart, and not all of its names head the first passages"
+SURE = 0.05
+"""A score up to which the simple route is taken without a look at whether there is a plan."""
+PLAN = "plan: it can be taken apart"
 UNFAMILIAR = "unfamiliar: unlike the questions that the router learned from"
 
 
@@ -117,23 +119,34 @@ def decide(
 
 
 def may_take_steps(
-    choice: Choice, named: float, thresholds: Thresholds, budget: Budget | None = None
+    choice: Choice,
+    score: float,
+    named: float,
+    thresholds: Thresholds,
+    budget: Budget | None = None,
 ) -> bool:
     """Whether a question takes the route of steps instead, if it has a plan.
 
     Where the text arms found a passage about everything that the question names, there is little
-    left to resolve. Plans are known of questions that are parsed, so the simple route has none.
+    left to resolve. A plan takes a parse, for which a question that is surely simple is too cheap.
 
     Args:
-        choice: By the score.
+        choice: By the score, or fusion for an unfamiliar question.
         named: Share of the question's known names that are titles of the first passages; NaN
             where nobody looked.
         budget: Steps are not taken where nobody knows what they take.
     """
-    if choice.reason != SCORE or choice.route not in {Route.FUSION, Route.GRAPH}:
+    if choice.reason not in {SCORE, UNFAMILIAR}:
+        return False
+    if choice.route not in {Route.FUSION, Route.GRAPH} and score <= SURE:
         return False
     fits = budget is None or budget.estimates.get(Route.STEPS, math.inf) <= budget.max_latency_ms
-    return fits and named < thresholds.steps
+    return fits and (thresholds.steps == 1 or named < thresholds.steps)
+
+
+def with_plan(reason: str) -> str:
+    """Why a question goes in steps, that would go to fusion or to the graph for a reason."""
+    return f"{reason}; {PLAN}" if reason == UNFAMILIAR else PLAN
 
 
 def bands(scores: Float64, thresholds: Thresholds) -> Int64:

@@ -31,6 +31,12 @@ _FIRST = {count: (1 << count) - 1 for count in range(1, SEEN + 1)}
 _ALL = (1.0,) * len(_DEPTHS)
 _MARGINS = (2, 3, 5, 10)
 _NOTHING = Ranking("", ())
+_RELATIVES = frozenset({"who", "whom", "whose", "which", "that", "what", "when", "where"})
+_PREPOSITIONS = frozenset({"in", "by", "from", "with", "for", "at", "on", "to", "about"})
+_ARTICLES = frozenset({"a", "an", "the"})
+_AUXILIARIES = frozenset(
+    {"is", "are", "was", "were", "be", "been", "do", "does", "did", "has", "have", "had"}
+)
 _POSSESSIVE = re.compile(r"['\N{RIGHT SINGLE QUOTATION MARK}]s\b")
 
 _LISTS = {
@@ -75,6 +81,10 @@ _QUESTION = {
     "question_and": "How often it says 'and' or 'or'.",
     "question_possessives": "How many words it has with 's.",
     "question_commas": "How many commas it has.",
+    "question_relatives": "How often it says who, which, that, when or the like after its start.",
+    "question_prepositions": "How often it says in, by, from or the like.",
+    "question_articles": "How often it says a, an or the.",
+    "question_auxiliaries": "How often it says is, did, has or the like after its start.",
 }
 _NAMES = {
     "names_count": "ln(1 + known names that stand in the question's words).",
@@ -180,6 +190,10 @@ def _of_words(text: str, coverage: Coverage) -> list[float]:
         tokens.count("and") + tokens.count("or"),
         len(_POSSESSIVE.findall(text)),
         tokens.count(","),
+        sum([token in _RELATIVES for token in tokens[1:]]),
+        sum([token in _PREPOSITIONS for token in tokens]),
+        sum([token in _ARTICLES for token in tokens]),
+        sum([token in _AUXILIARIES for token in tokens[1:]]),
     ]
 
 

@@ -138,8 +138,9 @@ class Thresholds:
     Attributes:
         low: τ_L; a score up to it takes the simple route.
         high: τ_H; a score from it on takes the graph route. 0 <= low <= high <= 1.
-        steps: A question above `low` that has a plan goes in steps where a smaller share of the
-            names in it head the first passages than this, from 0 (never) to 1 (not all do).
+        steps: A question with a plan goes in steps where a smaller share of the names in it head
+            the first passages than this; 0 is never, 1 always. None is sought of a question that
+            is surely simple (`router.policy.SURE`).
     """
 
     low: float
@@ -235,7 +236,7 @@ class Decision:
         score: s, from 0 to 1; None when nothing was scored.
         logit: Calibrated, s = 1 / (1 + exp(-logit)); None when nothing was scored.
         thresholds: That the score was held against; None when nothing was scored.
-        reason: "score", "forced", "unfamiliar: …", "budget: …" or "degraded: …".
+        reason: "score", "plan: …", "forced", "unfamiliar: …", "budget: …" or "degraded: …".
         model: Name and version, "name/v1"; empty when nothing was scored.
         contributions: The baseline, then features by falling weight; they add up to the logit.
             Empty unless asked for.

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from router.policy import SURE
 from router.query_performance import CHEAP_SIGNALS
 from training.evaluation.compare import AUTO, QUALITY
 from training.markdown import code, fill, gain_spread, percent, share, spread, table
-from training.report import CROSSFIT, Report, gap, probes_markdown
+from training.report import CROSSFIT, Report, away_section, gap, probes_markdown
 
 MEASURED = (QUALITY, "R@5", "Success@1")
 
@@ -54,7 +55,7 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
         probes=probes_markdown(report.probes),
         command=code(report.command),
         data=_data(report, provenance),
-        transfer=_transfer(report),
+        away=away_section(report),
         disagreements=sum(one.disagreements for one in learned_from),
     )
 
@@ -62,10 +63,12 @@ def card(name: str, report: Report, provenance: Mapping[str, Provenance] = PUBLI
 def _steps(threshold: float) -> str:
     if not threshold:
         return "no question"
-    return (
-        "above the lower score, questions with a plan of whose names less than "
-        f"{percent(threshold)} head the first passages"
+    few = (
+        ""
+        if threshold == 1
+        else f" of whose names less than {percent(threshold)} head the first passages"
     )
+    return f"from a score of {SURE:g} on, questions with a plan{few}"
 
 
 def _sees(names: Sequence[str]) -> str:
@@ -120,17 +123,3 @@ def _data(report: Report, provenance: Mapping[str, Provenance]) -> str:
         counts = (sum(one.questions for one in own if one.split == split) for split in splits)
         rows.append((dataset, source.title, source.licence, source.passages, *map(str, counts)))
     return table(("dataset", "what it is", "licence", "passages", *splits), rows, words=4)
-
-
-def _transfer(report: Report) -> str:
-    if not report.transfer:
-        return ""
-    arms = ("always dense", "always graph")
-    rows = [
-        (name, *(gain_spread(found.differences[arm][QUALITY]) for arm in arms))
-        for name, found in sorted(report.transfer.items())
-    ]
-    return (
-        f"Learning from the other datasets alone, its {QUALITY} on each, less that of always "
-        f"taking one arm:\n\n{table(('dataset', *(f'less {arm}' for arm in arms)), rows)}"
-    )

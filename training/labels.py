@@ -1,9 +1,9 @@
 """What a router learns: whether the graph makes the answer to a question better.
 
-By default from every question: does fusion, which walks the graph, give a better answer than the
-text arms without it, and by how much? As published, from those alone on which exactly one of the
-simple and the graph arm succeeds (EA-GraphRAG, section 3.3); that tells which of two arms is the
-better one, and nothing of what both together are worth.
+By default from every question: does fusion, which walks the graph, and in steps where the question
+has a plan, give a better answer than the text arms without it, and by how much? As published, from
+those alone on which exactly one of the simple and the graph arm succeeds (EA-GraphRAG, section
+3.3); that tells which of two arms is the better one, and nothing of what both together are worth.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,8 @@ ANSWER = "answer-in-context@5"
 BETTER = "better-ndcg@10"
 """Success as the better of both rankings: it labels every question on which they differ at all."""
 HELPS = "graph-helps"
-"""Whether fusion is better than the simple route; a question counts by how much is at stake."""
+"""Whether steps, which are fusion without a plan, are better than the simple route; a question
+counts by how much is at stake."""
 MARGIN = 1e-6
 """Of nDCG@10; what is less apart is the same answer."""
 LEAST_STAKE = 0.1
@@ -201,14 +202,15 @@ def _worth(
 ) -> tuple[Float64, Float64]:
     """(n,) what the simple arm's answer to each question is worth, and (n,) what the graph's is.
 
-    Where the question is whether the graph helps, the latter is that of fusion.
+    Where the question is whether the graph helps, the latter is that of steps, which are fusion
+    for a question without a plan.
     """
     found = []
-    for route in (simple, Route.FUSION if success == HELPS else Route.GRAPH):
-        rankings = evaluation_set.rankings(route, fusion)
+    for route in (simple, Route.STEPS if success == HELPS else Route.GRAPH):
         if success in _MEASURED:
             column = MEASURES.index(_MEASURED[success])
-            found.append(evaluation_set.measured(rankings)[:, column])
+            found.append(evaluation_set.worth(route, fusion)[:, column])
         else:
+            rankings = evaluation_set.rankings(route, fusion)
             found.append(evaluation_set.answered(rankings, CUTOFF))
     return found[0], found[1]

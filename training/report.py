@@ -10,11 +10,12 @@ import numpy as np
 from backends.files import plain
 from backends.types import Float64, Int64
 from router.explain import Explainer
-from router.policy import Policy, routes
+from router.policy import SURE, Policy, routes
 from router.query_performance import NAMES
 from router.scorer import Scorer, to_scores
 from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
+from training.evaluation.away import MEASURED, Away
 from training.evaluation.bootstrap import Interval
 from training.evaluation.compare import (
     AUTO,
@@ -119,6 +120,8 @@ class Report:
             as this one did, without the dataset of each question, without some columns, and from
             fewer questions.
         untried: Dataset -> why the others teach nothing that could be tried on it.
+        left_out: Train and dev of each dataset, routed by one that learned from the other datasets.
+        strangers: Test questions of replays that nothing was learned from, routed by this one.
         near_duplicates: Test questions that a training question nearly repeats.
     """
 
@@ -148,6 +151,8 @@ class Report:
     transfer: Mapping[str, Summary] = field(default_factory=dict)
     probes: tuple[Probe, ...] = ()
     untried: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[Away, ...] = ()
+    strangers: tuple[Away, ...] = ()
     near_duplicates: int = 0
 
 
@@ -219,6 +224,8 @@ def make_report(
         parts={n: summarise(test, rows) for n, rows in parts(test).items()},
         transfer={name: summarise(found) for name, found in held_out.transfer.items()},
         untried=held_out.untried,
+        left_out=tuple(held_out.left_out),
+        strangers=tuple(held_out.strangers),
         near_duplicates=len(held_out.duplicates),
     )
 
@@ -403,8 +410,9 @@ def _data(data: Sequence[QuestionCounts]) -> str:
 def _learned(choices: Choices) -> str:
     if choices.success == HELPS:
         return (
-            "A router learns from every question whether fusion answers it better than the simple "
-            "route, by nDCG@10; a question counts by how far they are apart."
+            "A router learns from every question whether fusion, in steps where it has a plan, "
+            "answers it better than the simple route, by nDCG@10; a question counts by how far "
+            "they are apart."
         )
     return (
         "A router learns from disagreements: questions on which exactly one of the simple and the "
@@ -466,10 +474,12 @@ def _started(choices: Choices) -> str:
 def _steps(pair: Thresholds) -> str:
     if not pair.steps:
         return ""
-    return (
-        " Of the latter two, questions that have a plan go in steps where less than "
-        f"{percent(pair.steps)} of their names head the first passages."
+    few = (
+        ""
+        if pair.steps == 1
+        else f" where less than {percent(pair.steps)} of their names head the first passages"
     )
+    return f" Questions that have a plan go in steps{few}, from a score of {SURE:g} on."
 
 
 def _times(cell: Interval) -> str:
@@ -501,6 +511,47 @@ def probes_markdown(found: Sequence[Probe]) -> str:
             for one in found
         ],
     )
+
+
+def away_markdown(found: Sequence[Away]) -> str:
+    """A row for each dataset and operating point, less the best that always takes one route."""
+    fixed = list(found[0].fixed) if found else []
+    return table(
+        ("dataset", "point", "questions", *MEASURED, *fixed, "less the best", "routes"),
+        [
+            (
+                *(one.dataset, one.point, str(one.questions)),
+                *(share(one.means[measure]) for measure in MEASURED),
+                *(share(one.fixed[route]) for route in fixed),
+                gain_spread(one.less_best),
+                " / ".join(f"{100 * taken:.0f}" for taken in one.shares),
+            )
+            for one in found
+        ],
+        words=2,
+    )
+
+
+def away_section(report: Report) -> str:
+    """How the router does on what it has not seen; nothing where that was not tried."""
+    said = []
+    told = (
+        f"{QUALITY} of always hybrid, fusion and steps stands beside it, and what it has more or "
+        "less than the best of these. Routes are percentages: simple, fusion, graph and steps."
+    )
+    if report.left_out:
+        said += [
+            "Train and dev questions of each dataset, routed by a router that learned everything, "
+            f"its thresholds too, from the other datasets. {told}",
+            away_markdown(report.left_out),
+        ]
+    if report.strangers:
+        said += [
+            "Questions of datasets and spellings that nothing was learned from, routed by this "
+            "router.",
+            away_markdown(report.strangers),
+        ]
+    return "\n\n".join(["## Away from home", *said] if said else [])
 
 
 def _evaluation(report: Report) -> str:
@@ -647,6 +698,8 @@ def _transfer(report: Report) -> str:
         ]
         for name, why in report.untried.items():
             said.append(f"The dataset {escape(name)} could not be tried: {escape(why)}")
+    if away := away_section(report):
+        said.append(away)
     said += [
         "## Near duplicates",
         f"{report.near_duplicates} test questions share most of their words with a question that "

@@ -3,7 +3,7 @@
 import platform
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from backends.progress import Progress
-from backends.types import Int64, Mask
+from backends.types import Float64, Int64, Mask
 from featurizer.constituency.parser import open_syntax_parser
 from featurizer.stopwatch import Stopwatch
 from router.model import RoutingModel
@@ -27,15 +27,17 @@ from training.data.evaluation_set import EvaluationSet, texts_of
 from training.data.replay import Replay
 from training.data.sources import QuestionSource, Replays
 from training.errors import FitError
+from training.evaluation.away import Away, away
 from training.evaluation.held_out import (
     HeldOutEvaluation,
     HeldOutOutcomes,
     RouterScores,
+    by_rank,
     near_duplicates,
     run_systems,
 )
 from training.fit.baselines import fit_baselines
-from training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from
+from training.fit.router import Choices, Fitted, TrainingSet, fit, fit_from, published
 from training.judge import JUDGED, JudgeClient, JudgeSettings, LlmJudge
 from training.labels import (
     ENOUGH,
@@ -136,16 +138,42 @@ class TrainingRun:
                 raise FitError(" ".join([str(error), *training.warnings])) from error
 
     def evaluate(self, fitted: Fitted) -> HeldOutEvaluation | None:
-        """Let the router and the baselines answer the test splits; None where there are none."""
+        """Let the router and the baselines answer the test splits; None where there are none.
+
+        Test splits of sources that nothing was learned from are told of by themselves, unless there
+        are no others.
+        """
         replays = self._held_out(TEST)
         if not replays:
             return None
-        questions = self._evaluation_set(replays)
+        origins = {replay.dataset for replay in fitted.training.questions.replays}
+        home = [replay for replay in replays if replay.dataset in origins] or replays
+        other = [replay for replay in replays if replay not in home]
+        questions = self._evaluation_set(home)
+        with self.clock.stage("without each dataset"):
+            routers, untried = self._without_each(fitted)
         with self.clock.stage("evaluation"):
-            outcomes = self._run_systems(fitted, questions)
-            transfer, untried = self._transfer(fitted, questions)
-            duplicates = near_duplicates(questions.texts, fitted.training.questions.texts)
-        return HeldOutEvaluation(questions, outcomes, transfer, untried, duplicates)
+            published = self._published(fitted, questions)
+            outcomes = self._run_systems(fitted, questions, baselines=True, published=published)
+            groups, strangers = questions.groups, self._evaluation_set(other) if other else None
+            learned = fitted.training.questions
+            return HeldOutEvaluation(
+                questions,
+                outcomes,
+                transfer={
+                    name: self._run_systems(router, questions.only(groups == name))
+                    for name, router in routers.items()
+                    if name in groups
+                },
+                untried=untried,
+                duplicates=near_duplicates(questions.texts, learned.texts),
+                left_out=[
+                    row
+                    for name, router in routers.items()
+                    for row in self._away(router, learned.only(learned.groups == name))
+                ],
+                strangers=[] if strangers is None else [*self._away(fitted, strangers)],
+            )
 
     def write(
         self, fitted: Fitted, held_out: HeldOutEvaluation | None, models: Path, name: str
@@ -260,19 +288,23 @@ class TrainingRun:
         finally:
             progress.close()
 
-    def _run_systems(self, fitted: Fitted, questions: EvaluationSet) -> HeldOutOutcomes:
+    def _run_systems(
+        self,
+        fitted: Fitted,
+        questions: EvaluationSet,
+        *,
+        baselines: bool = False,
+        published: RouterScores | None = None,
+    ) -> HeldOutOutcomes:
         choices, training = self._choices, fitted.training
         if self._reader is None:
             labels = compared(questions, self._simple, choices.success, choices.fusion)
         else:
             ours, graph = self._read(self._reader, questions)
             labels = np.where(ours == graph, -1, graph)
-        return run_systems(
-            questions,
-            RouterScores(scores_of(fitted.scorer.logits(questions.features)), fitted.policy),
-            labels,
-            fusion=choices.fusion,
-            baselines=fit_baselines(
+        rivals: Mapping[str, RouterScores] = {}
+        if baselines:
+            rivals = fit_baselines(
                 training.questions,
                 training.labels,
                 questions,
@@ -281,32 +313,52 @@ class TrainingRun:
                 quality=choices.quality,
                 columns=fitted.scorer.columns,
                 goal=choices.goal,
-            ),
+            )
+        return run_systems(
+            questions,
+            RouterScores(_scores(fitted, questions), fitted.policy),
+            labels,
+            fusion=choices.fusion,
+            baselines=rivals,
+            published=published,
             seed=choices.seed,
         )
 
-    def _transfer(
-        self, fitted: Fitted, questions: EvaluationSet
-    ) -> tuple[dict[str, HeldOutOutcomes], dict[str, str]]:
-        """Each dataset answered by a router that learned from the other ones that have a test."""
+    def _away(self, fitted: Fitted, questions: EvaluationSet) -> Iterator[Away]:
+        scores, choices = _scores(fitted, questions), self._choices
+        return away(questions, scores, fitted.policy, choices.fusion, seed=choices.seed)
+
+    def _without_each(self, fitted: Fitted) -> tuple[dict[str, Fitted], dict[str, str]]:
+        """For each dataset a router that learned from the other ones, or why there is none."""
         training, policy = fitted.training, fitted.policy
         choices = replace(self._choices, kind=fitted.trained.recipe.kind, simple=policy.simple)
-        datasets = sorted(set(questions.groups.tolist()))
-        found: dict[str, HeldOutOutcomes] = {}
+        groups, keys = training.questions.groups, fitted.pool.keys
+        datasets = np.unique(groups).tolist()
+        found: dict[str, Fitted] = {}
         untried: dict[str, str] = {}
         for dataset in datasets if len(datasets) > 1 and self._start is None else []:
-            others = [name for name in datasets if name != dataset]
-            rows = np.isin(training.questions.groups, others)
-            if not rows.any():
-                untried[dataset] = "No other dataset with a test split has questions to learn from."
-                continue
+            own = groups == dataset
+            others = ~own if keys is None else ~own & ~np.isin(keys, keys[own])
             try:
-                router = fit(training.only(rows), NAMES, choices)
-                there = questions.only(questions.groups == dataset)
-                found[dataset] = self._run_systems(router, there)
+                found[dataset] = fit(training.only(others), NAMES, choices)
             except FitError as error:
                 untried[dataset] = str(error)
         return found, untried
+
+    def _published(self, fitted: Fitted, questions: EvaluationSet) -> RouterScores | None:
+        """EA-GraphRAG's own recipe on the same questions; None where it cannot learn from them."""
+        if self._choices.success != HELPS or self._start is not None:
+            return None
+        fusion = by_rank(self._choices.fusion)
+        choices = replace(published(self._choices), fusion=fusion, elsewhere=False)
+        learned = fitted.training.questions
+        labels = compared(learned, Route.DENSE, choices.success, fusion)
+        asked = replace(fitted.training, labels=labels, stakes=None)
+        try:
+            router = fit(asked, NAMES, choices)
+        except FitError:
+            return None
+        return RouterScores(_scores(router, questions), router.policy)
 
     def _read(self, reader: LlmJudge, questions: EvaluationSet) -> tuple[Mask, Mask]:
         """(n,) whether the simple arm succeeds, and whether the graph does, by a reader."""
@@ -315,6 +367,10 @@ class TrainingRun:
             for route in (self._simple, Route.GRAPH)
         )
         return simple, graph
+
+
+def _scores(fitted: Fitted, questions: EvaluationSet) -> Float64:
+    return scores_of(fitted.scorer.logits(questions.features))
 
 
 def open_start(settings: Settings, name: str) -> RoutingModel:

@@ -25,7 +25,7 @@ LatencyOption = Annotated[
     typer.Option(help="Highest mean latency, in milliseconds.", show_default=False),
 ]
 LATENCY_WEIGHT = 0.007
-STEPS_WEIGHT = 0.0009
+STEPS_WEIGHT = 0.0005
 WeightOption = Annotated[
     float,
     typer.Option(

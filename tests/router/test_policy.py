@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from router.errors import PolicyError
 from router.policy import (
     FORCED,
+    PLAN,
     SCORE,
+    SURE,
     UNFAMILIAR,
     Budget,
     Choice,
@@ -16,6 +18,7 @@ from router.policy import (
     decide,
     may_take_steps,
     routes,
+    with_plan,
 )
 from router.types import Route, Thresholds
 
@@ -152,30 +155,40 @@ def test_operating_points_have_thresholds_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("route", "reason", "named", "limit", "takes"),
+    ("choice", "score", "named", "limit", "takes"),
     [
-        (Route.FUSION, SCORE, 0.5, None, True),
-        (Route.GRAPH, SCORE, 0.0, None, True),
-        (Route.DENSE, SCORE, 0.0, None, False),  # not parsed
-        (Route.FUSION, SCORE, 0.7, None, False),  # the border belongs to what is found
-        (Route.FUSION, SCORE, math.nan, None, False),  # nobody looked
-        (Route.FUSION, UNFAMILIAR, 0.0, None, False),
-        (Route.GRAPH, FORCED, 0.0, None, False),
-        (Route.FUSION, SCORE, 0.0, 50.0, True),
-        (Route.FUSION, SCORE, 0.0, 49.0, False),
+        (Choice(Route.FUSION, SCORE), 0.5, 0.5, None, True),
+        (Choice(Route.GRAPH, SCORE), 0.8, 0.0, None, True),
+        (Choice(Route.DENSE, SCORE), 0.1, 0.0, None, True),
+        (Choice(Route.DENSE, SCORE), SURE, 0.0, None, False),  # not parsed
+        (Choice(Route.FUSION, SCORE), 0.5, 0.7, None, False),  # the border is of what is found
+        (Choice(Route.FUSION, SCORE), 0.5, math.nan, None, False),  # nobody looked
+        (Choice(Route.FUSION, UNFAMILIAR), 0.5, 0.0, None, True),
+        (Choice(Route.GRAPH, FORCED), 0.8, 0.0, None, False),
+        (Choice(Route.FUSION, SCORE), 0.5, 0.0, 50.0, True),
+        (Choice(Route.FUSION, SCORE), 0.5, 0.0, 49.0, False),
     ],
 )
 def test_steps_are_for_what_is_parsed_and_not_all_found(
-    route: Route, reason: str, named: float, limit: float | None, takes: bool
+    choice: Choice, score: float, named: float, limit: float | None, takes: bool
 ) -> None:
     budget = None if limit is None else Budget(limit, {Route.STEPS: 50.0})
-    found = may_take_steps(Choice(route, reason), named, Thresholds(0.3, 0.7, 0.7), budget)
-    assert found is takes
+    thresholds = Thresholds(0.3, 0.7, 0.7)
+    assert may_take_steps(choice, score, named, thresholds, budget) is takes
+    everything = Thresholds(0.3, 0.7, 1.0)
+    assert may_take_steps(choice, score, 1.0, everything, None) is (
+        choice.reason != FORCED and score > SURE
+    )
 
 
 def test_no_steps_where_nobody_knows_how_long_they_take() -> None:
     choice, unknown = Choice(Route.FUSION, SCORE), Budget(1e6, {})
-    assert not may_take_steps(choice, 0.0, Thresholds(0.3, 0.7, 1.0), unknown)
+    assert not may_take_steps(choice, 0.5, 0.0, Thresholds(0.3, 0.7, 1.0), unknown)
+
+
+def test_why_a_question_goes_in_steps() -> None:
+    assert with_plan(SCORE) == PLAN
+    assert with_plan(UNFAMILIAR) == f"{UNFAMILIAR}; {PLAN}"
 
 
 def test_a_threshold_of_steps_that_is_none_is_refused() -> None:

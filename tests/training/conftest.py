@@ -10,6 +10,7 @@ import pytest
 from tests.fakes import ReadingAnalyser
 from tests.training.made import WIDTH, D, Line, questions_of
 from training.data.evaluation_set import EvaluationSet
+from training.evaluation.away import away
 from training.evaluation.held_out import (
     HeldOutEvaluation,
     HeldOutOutcomes,
@@ -58,6 +59,8 @@ def held_out(fitted: Fitted) -> HeldOutEvaluation:
         transfer={"other": outcomes(other)},
         untried={"one": "On all disagreements the same arm wins."},
         duplicates=[("Who is <Ada>?", "Who was <Ada>?")],
+        left_out=list(away(other, fitted.scorer.scores(other.features), fitted.policy, fusion)),
+        strangers=list(away(other, fitted.scorer.scores(other.features), fitted.policy, fusion)),
     )
 
 

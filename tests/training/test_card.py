@@ -13,7 +13,8 @@ def test_the_card_has_figures_with_their_command(report: Report) -> None:
     assert "| one | One | CC0 | written | 90 | 90 | 40 |" in text
     assert "| other | own data | not stated | not stated | 60 | 60 | 20 |" in text
     assert "English" in text
-    assert "| other | " in text.partition("## Limits")[2]
+    rows = text.partition("## Away from home")[2].partition("## Data")[0].count("\n| other | ")
+    assert rows == 2 * len(report.policy.points)
 
 
 def test_a_router_that_was_not_judged_says_so(unjudged: Report) -> None:

@@ -82,11 +82,26 @@ def test_a_dataset_with_nothing_but_a_test_split_is_judged_and_not_learned_from(
     own = run_of(tmp_path / "cache", source, replace(source, dataset=other))
     held_out = own.evaluate(own.learn())
     assert held_out is not None
-    assert sorted(held_out.outcomes.groups.tolist()) == ["town"] * 12 + ["village"] * 12
-    assert {*held_out.transfer} == {"village"}
-    assert held_out.untried == {
-        "town": "No other dataset with a test split has questions to learn from."
-    }
+    assert held_out.outcomes.groups.tolist() == ["town"] * 12
+    assert [(row.dataset, row.questions) for row in held_out.strangers] == [("village", 12)]
+    assert (held_out.left_out, held_out.transfer, held_out.untried) == ([], {}, {})
+
+
+def test_each_dataset_is_routed_by_one_that_learned_from_the_others(
+    source: QuestionSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.fit.baselines.BASELINES", {})
+    other = write_town(tmp_path / "village", streets=24)
+    lines = (other / "queries.jsonl").read_text(encoding="utf-8")
+    (other / "queries.jsonl").write_text(lines.replace("?", " today?"), encoding="utf-8")
+    own = run_of(tmp_path / "cache", source, replace(source, dataset=other))
+    held_out = own.evaluate(own.learn())
+    assert held_out is not None
+    rows = [(row.dataset, row.point, row.questions) for row in held_out.left_out]
+    points = ("quality", "balanced", "fast")
+    assert rows == [(name, point, 36) for name in ("town", "village") for point in points]
+    assert {*held_out.transfer} == {"town", "village"}
+    assert held_out.strangers == []
 
 
 def test_a_missing_split_is_named(source: QuestionSource, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """All questions of some replays side by side, with what each route is worth for each of them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from backends.types import Float32, Float64, Int64, Mask, Ranking
 from featurizer.analyser import AnalyserSettings
 from router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
-from router.policy import bands
+from router.policy import SURE, bands
 from router.query_performance import NAMED, NAMES, with_corpus
 from router.types import Route, Thresholds
 from training.data.feature_cache import cached_features
@@ -46,6 +46,9 @@ class EvaluationSet:
     replays: tuple[Replay, ...]
     features: Float64
     deciding: tuple[str, ...] = _READING
+    _worth: dict[tuple[Route, FusionSettings], Float64] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if len(self.features) != len(self):
@@ -94,7 +97,8 @@ class EvaluationSet:
             kept = tuple(one for one, wanted in zip(replay.questions, own, strict=True) if wanted)
             if kept:
                 replays.append(replace(replay, questions=kept))
-        return EvaluationSet(tuple(replays), self.features[rows], self.deciding)
+        worth = {key: values[rows] for key, values in self._worth.items()}
+        return EvaluationSet(tuple(replays), self.features[rows], self.deciding, worth)
 
     @property
     def texts(self) -> list[str]:
@@ -144,6 +148,18 @@ class EvaluationSet:
             start += len(replay)
         return np.concatenate(parts)
 
+    def worth(self, route: Route, fusion: FusionSettings, scores: Float64 | None = None) -> Float64:
+        """(n, m) every measure of what a route answers; arguments are those of `rankings`.
+
+        It is kept, since measuring takes most of the time of what tries many thresholds.
+        """
+        if scores is not None and route == Route.FUSION and fusion.method != "adaptive":
+            return self.measured(self.rankings(route, fusion, scores))
+        key = (route, fusion)
+        if key not in self._worth:
+            self._worth[key] = self.measured(self.rankings(route, fusion))
+        return self._worth[key]
+
     def answered(self, rankings: Sequence[Ranking], cutoff: int) -> Float64:
         """(n,) 1.0 where one of the first passages contains an answer."""
         questions = [one for replay in self.replays for one in replay.questions]
@@ -154,15 +170,24 @@ class EvaluationSet:
             ]
         )
 
-    def latency_ms(self, route: Route, *, routed: bool = True) -> Float64:
+    def latency_ms(
+        self, route: Route, *, routed: bool = True, parsed: Mask | None = None
+    ) -> Float64:
         """(n,) milliseconds that the stages of a route took.
 
         Args:
             routed: Whether a router has decided; otherwise only what the route needs is taken.
+            parsed: (n,) which questions are parsed to see whether they have a plan; None for none.
         """
-        questions = [one for replay in self.replays for one in replay.questions]
         decided = self.deciding if routed else ()
         stages = {*decided, *_READS[route], *stages_of(route)}
+        found = self._stages_ms(stages)
+        if parsed is not None and "parsing" not in stages:
+            found[parsed] += self._stages_ms({"parsing"})[parsed]
+        return found
+
+    def _stages_ms(self, stages: Collection[str]) -> Float64:
+        questions = [one for replay in self.replays for one in replay.questions]
         return np.array(
             [1000 * sum(one.seconds.get(stage, 0.0) for stage in stages) for one in questions]
         )
@@ -181,6 +206,8 @@ class EvaluationSet:
         """
         if not steps:
             return np.zeros(len(self), np.bool_)
+        if steps == 1:
+            return self.planned
         return self.planned & (self.features[:, NAMES.index(NAMED)] < steps)
 
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
@@ -190,7 +217,7 @@ class EvaluationSet:
             scores: (n,) of the router.
         """
         found = bands(scores, thresholds)
-        found[(found > 0) & self.apart(thresholds.steps)] = 3
+        found[((found > 0) | (scores > SURE)) & self.apart(thresholds.steps)] = 3
         return found
 
     def always(self, route: Route, fusion: FusionSettings, measure: str) -> Outcome:
@@ -201,7 +228,7 @@ class EvaluationSet:
             fusion: What fusion does.
             measure: One of `training.evaluation.measures.MEASURES`.
         """
-        quality = self.measured(self.rankings(route, fusion))[:, MEASURES.index(measure)]
+        quality = self.worth(route, fusion)[:, MEASURES.index(measure)]
         return of_other(quality, self.latency_ms(route))
 
     def median_latency_ms(self, simple: Route) -> dict[Route, float]:
@@ -222,6 +249,8 @@ class EvaluationSet:
         fusion: FusionSettings,
         measure: str,
         steps: float = 0.0,
+        *,
+        timed: bool = True,
     ) -> RouteOutcomes:
         """What the three routes are worth, so that thresholds can be solved.
 
@@ -230,21 +259,23 @@ class EvaluationSet:
             simple: What the simple route is.
             fusion: What fusion does.
             measure: One of `training.evaluation.measures.MEASURES`.
-            steps: See `router.types.Thresholds`; steps stand for fusion and for the graph where
-                they would be taken instead.
+            steps: See `router.types.Thresholds`; steps stand for each route that they would be
+                taken instead of.
+            timed: Whether they take their own time, and not that of what they stand for.
         """
         column = MEASURES.index(measure)
         routes = (simple, Route.FUSION, Route.GRAPH)
-        quality = [
-            self.measured(self.rankings(route, fusion, scores))[:, column] for route in routes
-        ]
-        latency = [self.latency_ms(route) for route in routes]
+        quality = [self.worth(route, fusion, scores)[:, column] for route in routes]
+        unsure = (scores > SURE) & (steps > 0)
+        latency = [self.latency_ms(route, parsed=unsure) for route in routes]
         found = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
         apart = self.apart(steps)
-        if apart.any():
-            taken = self.measured(self.rankings(Route.STEPS, fusion))[:, column]
-            found.quality[apart, 1:] = taken[apart, None]
-            found.latency_ms[apart, 1:] = self.latency_ms(Route.STEPS)[apart, None]
+        instead = apart[:, None] & np.stack([unsure, apart, apart], axis=1)
+        taken = self.worth(Route.STEPS, fusion)[:, column]
+        found.quality[:] = np.where(instead, taken[:, None], found.quality)
+        if timed:
+            longer = self.latency_ms(Route.STEPS)
+            found.latency_ms[:] = np.where(instead, longer[:, None], found.latency_ms)
         return found
 
 

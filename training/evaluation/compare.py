@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from backends.types import Float64
+from backends.types import Float64, Int64
 from training.evaluation.bootstrap import Interval, interval, resampled_means
 
 AUTO, RANDOM, ORACLE = "auto", "random", "oracle"
@@ -12,6 +12,8 @@ QUALITY = "nDCG@10"
 """By which the oracle chooses, and which reports look at first."""
 PERCENTILES = (50, 95, 99)
 Percentiles = tuple[float, float, float]
+Shares = tuple[float, float, float, float]
+"""Of the simple, fusion and graph route, and of steps."""
 
 Means = dict[str, dict[str, Interval]]
 """System -> measure -> mean."""
@@ -57,3 +59,9 @@ def percentiles(values: Float64) -> Percentiles:
     """p50, p95 and p99 of (n,) values."""
     p50, p95, p99 = np.percentile(values, PERCENTILES).tolist()
     return p50, p95, p99
+
+
+def shares_of(codes: Int64) -> Shares:
+    """Of the routes, by the (n,) codes of those that are taken."""
+    simple, fused, graph, steps = (np.bincount(codes, minlength=4) / len(codes)).tolist()
+    return simple, fused, graph, steps

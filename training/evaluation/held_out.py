@@ -8,10 +8,13 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from backends.types import Float64, Int64, Mask
+from featurizer.registry import FEATURE_NAMES
 from router.fusion import FusionSettings
-from router.policy import Policy, bands, routes
+from router.policy import SURE, Policy, bands, routes
+from router.query_performance import stages
 from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
+from training.evaluation.away import Away
 from training.evaluation.bootstrap import Interval
 from training.evaluation.compare import (
     AUTO,
@@ -19,8 +22,10 @@ from training.evaluation.compare import (
     QUALITY,
     RANDOM,
     Percentiles,
+    Shares,
     compare,
     percentiles,
+    shares_of,
 )
 from training.evaluation.measures import MEASURES
 from training.fit.calibration import Reliability, reliability
@@ -28,10 +33,8 @@ from training.fit.calibration import Reliability, reliability
 ANSWERED = "answer-in-context@5"
 COLUMNS: tuple[str, ...] = (*MEASURES, ANSWERED)
 """What is measured of every system."""
-PAPER = "paper wRRF"
+PAPER, PUBLISHED = "paper wRRF", "as published"
 DRAWS = 200
-Shares = tuple[float, float, float, float]
-"""Of the simple, fusion and graph route, and of steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +86,14 @@ class HeldOutEvaluation:
     """What the test splits say.
 
     Attributes:
-        questions: Of test.
+        questions: Of test, of the replays that were learned from.
         outcomes: Every system on them.
         transfer: Dataset -> every system on its questions, with routers that learned from the
             other datasets alone.
         untried: Dataset -> why the other datasets teach nothing that could be tried on it.
         duplicates: Test questions that a training question nearly repeats, with that question.
+        left_out: Train and dev of each dataset, routed by one that learned from the other datasets.
+        strangers: Test questions of replays that nothing was learned from.
     """
 
     questions: EvaluationSet
@@ -96,6 +101,8 @@ class HeldOutEvaluation:
     transfer: Mapping[str, HeldOutOutcomes]
     untried: Mapping[str, str]
     duplicates: Sequence[tuple[str, str]]
+    left_out: Sequence[Away] = ()
+    strangers: Sequence[Away] = ()
 
 
 def run_systems(
@@ -105,6 +112,7 @@ def run_systems(
     *,
     fusion: FusionSettings,
     baselines: Mapping[str, RouterScores],
+    published: RouterScores | None = None,
     seed: int = 0,
 ) -> HeldOutOutcomes:
     """Let every system answer.
@@ -115,6 +123,7 @@ def run_systems(
         labels: (n,) as `training.labels.labels_of` gives them.
         fusion: What fusion does.
         baselines: By name, each with thresholds solved as the router's are.
+        published: Of EA-GraphRAG's own recipe, where that was fitted.
         seed: Of the random router.
     """
     simple = router.policy.simple
@@ -129,15 +138,25 @@ def run_systems(
         return [always[simple], fused, always[Route.GRAPH], always[Route.STEPS]]
 
     own = choices(router.scores)
+    if router.policy.thresholds.steps:  # some are parsed to see whether they have a plan
+        asked = questions.latency_ms(simple, parsed=router.scores > SURE)
+        own[0] = replace(own[0], latency_ms=asked)
     taken = questions.codes(router.scores, router.policy.thresholds)
     auto = _mixed(own, taken)
     quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in own], axis=1)
-    paper = replace(fusion, method="rrf", lists=(Route.DENSE, Route.GRAPH), rrf_k=60.0)
     systems = {f"always {route}": one for route, one in always.items()}
     for route, one in always.items():
         unread = questions.latency_ms(route, routed=False)
         systems[f"always {route}"] = replace(one, latency_ms=unread)
-    systems[PAPER] = _one_route(questions, Route.FUSION, paper, router.scores)
+    systems[PAPER] = _one_route(questions, Route.FUSION, by_rank(fusion), router.scores)
+    if published is not None:
+        parsed = replace(questions, deciding=stages(FEATURE_NAMES))
+        its_own = [
+            _one_route(parsed, route, by_rank(fusion), published.scores)
+            for route in (Route.DENSE, Route.FUSION, Route.GRAPH)
+        ]
+        codes = bands(published.scores, published.policy.thresholds)
+        systems[PUBLISHED] = _mixed(its_own, codes)
     systems[RANDOM] = _random(
         [always[route] for route in (*routes(simple), Route.STEPS)], auto.shares, seed
     )
@@ -153,14 +172,20 @@ def run_systems(
     return HeldOutOutcomes(systems, groups, origins, router.scores, labels, taken)
 
 
+def by_rank(fusion: FusionSettings) -> FusionSettings:
+    """The same by EA-GraphRAG's way: ranks of dense and graph, weighted by the score."""
+    return replace(fusion, method="rrf", lists=(Route.DENSE, Route.GRAPH), rrf_k=60.0)
+
+
 def _one_route(
     questions: EvaluationSet, route: Route, fusion: FusionSettings, scores: Float64 | None = None
 ) -> SystemOutcomes:
     rankings = questions.rankings(route, fusion, scores)
     answered = questions.answered(rankings, 5)
-    values = np.concatenate([questions.measured(rankings), answered[:, None]], axis=1)
+    worth = questions.worth(route, fusion, scores)
+    values = np.concatenate([worth, answered[:, None]], axis=1)
     code = {Route.FUSION: 1, Route.GRAPH: 2, Route.STEPS: 3}.get(route, 0)
-    shares = _shares(np.full(len(questions), code))
+    shares = shares_of(np.full(len(questions), code))
     return SystemOutcomes(values, questions.latency_ms(route), shares)
 
 
@@ -169,7 +194,7 @@ def _mixed(choices: Sequence[SystemOutcomes], codes: Int64) -> SystemOutcomes:
     rows = np.arange(len(codes))
     values = np.stack([one.values for one in choices], axis=1)
     latency = np.stack([one.latency_ms for one in choices], axis=1)
-    return SystemOutcomes(values[rows, codes], latency[rows, codes], _shares(codes))
+    return SystemOutcomes(values[rows, codes], latency[rows, codes], shares_of(codes))
 
 
 def _random(choices: Sequence[SystemOutcomes], shares: Shares, seed: int) -> SystemOutcomes:
@@ -180,11 +205,6 @@ def _random(choices: Sequence[SystemOutcomes], shares: Shares, seed: int) -> Sys
     values = sum(rate[:, None] * one.values for rate, one in zip(rates, choices, strict=True))
     latency = sum(rate * one.latency_ms for rate, one in zip(rates, choices, strict=True))
     return SystemOutcomes(np.asarray(values), np.asarray(latency), shares)
-
-
-def _shares(codes: Int64) -> Shares:
-    simple, fused, graph, steps = (np.bincount(codes, minlength=4) / len(codes)).tolist()
-    return simple, fused, graph, steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +261,7 @@ def summarise(
     logits = np.log(scores) - np.log1p(-scores)
     both = len(np.unique(labels)) == 2
     shares = {name: one.shares for name, one in systems.items()} if chosen.all() else {}
-    shares = shares or {AUTO: _shares(outcomes.codes[chosen])}
+    shares = shares or {AUTO: shares_of(outcomes.codes[chosen])}
     return Summary(
         questions=int(chosen.sum()),
         disagreements=len(labels),

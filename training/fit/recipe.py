@@ -62,7 +62,7 @@ class RouterRecipe:
     trees: int = 100
     leaves: int = 128
     leaf: int = 5
-    tried: float = 0.3
+    tried: float = 0.6
     unfamiliar: float = 0.0
 
     def __post_init__(self) -> None:

@@ -34,8 +34,22 @@ from training.fit.recipe import RouterRecipe
 from training.fit.trainer import Selection, Trained, train
 from training.judge import JUDGED
 from training.labels import CHOICES
-from training.thresholds.outcomes import RouteOutcomes, ThresholdObjective, outcome, scores_of
-from training.thresholds.solve import POINTS, Solution, solve, solve_points, standard_errors
+from training.thresholds.outcomes import (
+    FUSION,
+    GRAPH,
+    RouteOutcomes,
+    ThresholdObjective,
+    outcome,
+    scores_of,
+)
+from training.thresholds.solve import (
+    MAX_LOSS,
+    POINTS,
+    Solution,
+    solve,
+    solve_points,
+    standard_errors,
+)
 from training.thresholds.steps import solve_steps
 from training.thresholds.sweep import CUTS, objective
 
@@ -244,39 +258,37 @@ def fit(
     unseen = None
     if choices.elsewhere and len(np.unique(groups)) > 1:
         unseen = leave_datasets_out(pool, names, recipe, seed=seed, progress=progress)
+    takes_steps = NAMED in trained.scorer.names  # else nobody knows what is left to resolve
+    goal = replace(choices.goal, max_loss=MAX_LOSS) if choices.elsewhere else choices.goal
+    scores = scores_of(logits)
+
+    def worth_steps(low: float, weight: float) -> float:
+        return solve_steps(
+            questions, scores, low, weight, fusion=choices.fusion, measure=choices.quality
+        )
+
+    steps = worth_steps(0.0, choices.goal.steps_weight) if takes_steps else 0.0
     outcomes = {
-        route: _outcomes(questions, logits, unseen, route, choices)
+        route: _outcomes(questions, logits, unseen, route, choices, steps=steps, solving=True)
         for route in ([choices.simple] if choices.simple else SIMPLE_ROUTES)
     }
     solutions = {
-        route: solve(
-            found, choices.goal, errors=choices.errors, most=CUTS, cautious=choices.elsewhere
-        )
+        route: solve(found, goal, errors=choices.errors, most=CUTS, cautious=choices.elsewhere)
         for route, found in outcomes.items()
     }
     route = max(solutions, key=lambda route: solutions[route].outcome.objective(choices.goal))
     points = solve_points(
         outcomes[route],
-        choices.goal,
+        goal,
         errors=choices.errors,
         most=CUTS,
         cautious=choices.elsewhere,
     )
-    scores = scores_of(logits)
 
     def with_steps(pair: Thresholds, by: float) -> Thresholds:
-        weight = by * choices.goal.steps_weight
-        steps = solve_steps(
-            questions,
-            scores,
-            pair.low,
-            weight,
-            fusion=choices.fusion,
-            measure=choices.quality,
-        )
-        return replace(pair, steps=steps)
+        return replace(pair, steps=worth_steps(pair.low, by * choices.goal.steps_weight))
 
-    if NAMED in trained.scorer.names:  # without it nobody knows what is left to resolve
+    if takes_steps:
         points = {name: with_steps(pair, POINTS[name]) for name, pair in points.items()}
         thresholds = with_steps(solutions[route].thresholds, 1.0)
         outcomes[route] = _outcomes(
@@ -379,18 +391,32 @@ def _outcomes(
     choices: Choices,
     *,
     steps: float = 0.0,
+    solving: bool = False,
 ) -> RouteOutcomes:
-    """Every question as it is met at home, and once more as it is met elsewhere."""
+    """Every question as it is met at home, and once more as it is met elsewhere.
+
+    What thresholds are solved on leaves the time of steps to a threshold of their own. Where they
+    have to hold elsewhere, the graph alone stands for no more than fusion does: what it gains at
+    home, it has lost on questions of a kind that it was not fitted on.
+    """
     fusion, quality = choices.fusion, choices.quality
-    home = questions.outcomes(scores_of(logits), simple, fusion, quality, steps)
+    home = questions.outcomes(scores_of(logits), simple, fusion, quality, steps, timed=not solving)
     if unseen is None or not len(unseen.rows):
         return home
     rows = np.zeros(len(questions), np.bool_)
     rows[unseen.rows] = True
     scores = scores_of(unseen.logits)
-    away = questions.only(rows).outcomes(scores, simple, fusion, quality, steps)
-    return RouteOutcomes(
+    there = questions.only(rows)
+    away = there.outcomes(scores, simple, fusion, quality, steps, timed=not solving)
+    places = [f"{a}={b}" for a, b in zip(there.origins, there.groups, strict=True)]
+    _, strange = np.unique(places, return_inverse=True)
+    both = RouteOutcomes(
         np.concatenate([home.scores, away.scores]),
         np.concatenate([home.quality, away.quality]),
         np.concatenate([home.latency_ms, away.latency_ms]),
+        np.concatenate([np.zeros(len(home), np.int64), strange + 1]),
     )
+    if solving:
+        for values in (both.quality, both.latency_ms):
+            values[:, GRAPH] = values[:, FUSION]
+    return both

@@ -12,7 +12,7 @@ import numpy as np
 
 from backends.types import Float64
 from router.model_files import read_info, read_policy, save_policy
-from router.policy import Budget, Policy, bands, decide, routes
+from router.policy import SURE, Budget, Policy, bands, decide, routes
 from router.settings import Settings, load_settings
 from router.types import Route, Thresholds
 from training.errors import FitError, LogError
@@ -189,7 +189,8 @@ def decide_again(requests: Requests, policy: Policy) -> Codes:
     codes = order[places]
     if policy.thresholds.steps:  # whether others have a plan, no log says
         steps = ROUTES.index(Route.STEPS)
-        codes[(places > 0) & (requests.routes == steps)] = steps
+        unsure = (places > 0) | (requests.scores > SURE)
+        codes[unsure & (requests.routes == steps)] = steps
     for row in np.flatnonzero(~np.isnan(requests.budgets)).tolist():
         budget = Budget(float(requests.budgets[row]), policy.latency_ms)
         score = float(requests.scores[row])

@@ -32,11 +32,14 @@ class RouteOutcomes:
         scores: (n,) of the router, above 0 and below 1.
         quality: (n, 3) of the answer by the simple, fusion and graph route; any measure.
         latency_ms: (n, 3) of these routes, in milliseconds.
+        strange: (n,) from 1 on, which dataset a question is of that the router has not seen; 0 of
+            questions that are like those it learned from. None where all are.
     """
 
     scores: Float64
     quality: Float64
     latency_ms: Float64
+    strange: Int64 | None = None
 
     def __post_init__(self) -> None:
         n = len(self.scores)
@@ -58,7 +61,8 @@ class RouteOutcomes:
 
     def only(self, rows: NDArray[np.bool_] | Int64) -> "RouteOutcomes":
         """Some of the questions; a row may come several times."""
-        return RouteOutcomes(self.scores[rows], self.quality[rows], self.latency_ms[rows])
+        strange = None if self.strange is None else self.strange[rows]
+        return RouteOutcomes(self.scores[rows], self.quality[rows], self.latency_ms[rows], strange)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class ThresholdObjective:
             bound; it runs for fusion too.
         steps_weight: Quality given up for a millisecond that steps take longer than fusion; 0 or
             more. It is a weight of its own, since few questions go in steps.
+        max_loss: Most quality that leaving fusion may lose in the mean on any dataset that the
+            router has not seen, if there is a bound. It yields where nothing keeps all bounds.
     """
 
     latency_weight: float = 0.0
@@ -81,6 +87,7 @@ class ThresholdObjective:
     max_p95_ms: float | None = None
     max_graph_share: float | None = None
     steps_weight: float = 0.0
+    max_loss: float | None = None
 
     def __post_init__(self) -> None:
         if not self.latency_weight >= 0:

@@ -4,6 +4,7 @@ import numpy as np
 
 from backends.types import Float64
 from router.fusion import FusionSettings
+from router.policy import SURE
 from router.types import Route
 from training.data.evaluation_set import EvaluationSet
 from training.evaluation.measures import MEASURES
@@ -26,7 +27,7 @@ def solve_steps(
     Args:
         questions: Of train and dev.
         scores: (n,) of a router that has not seen them.
-        low: The low threshold; what is not above it takes no steps.
+        low: The low threshold; what is neither above it nor unsure takes no steps.
         weight: Quality given up for a millisecond less.
         fusion: What fusion does.
         measure: One of `training.evaluation.measures.MEASURES`.
@@ -37,12 +38,10 @@ def solve_steps(
     gained, longer = (
         of(Route.STEPS) - of(Route.FUSION)
         for of in (
-            lambda route: questions.measured(questions.rankings(route, fusion))[
-                :, MEASURES.index(measure)
-            ],
+            lambda route: questions.worth(route, fusion)[:, MEASURES.index(measure)],
             questions.latency_ms,
         )
     )
-    worth = np.where(scores > low, gained - weight * longer, 0.0)
+    worth = np.where(scores > min(low, SURE), gained - weight * longer, 0.0)
     sums = [float(worth[questions.apart(place)].sum()) for place in PLACES]
     return PLACES[int(np.argmax(sums))]

@@ -119,12 +119,28 @@ def allowed(
     ]
     if goal.max_p95_ms is not None:
         bounds.append(((replay.latency_ms > goal.max_p95_ms).astype(float), 0.05 * n))
+    bounds += _strangers(replay, goal, counts)
     size = len(cuts.places)
     result = np.triu(np.ones((size, size), np.bool_))
     for values, most in bounds:
         if most is not None:
             result &= sums(cuts, values, counts).table() <= most + SLACK * max(1.0, abs(most))
     return result
+
+
+def _strangers(
+    replay: RouteOutcomes, goal: ThresholdObjective, counts: Float64 | None
+) -> list[tuple[Float64, float | None]]:
+    """For each dataset that the router has not seen, what other routes lose beside fusion."""
+    if replay.strange is None or goal.max_loss is None:
+        return []
+    lost = replay.quality[:, [FUSION]] - replay.quality
+    found: list[tuple[Float64, float | None]] = []
+    for dataset in range(1, int(replay.strange.max()) + 1):
+        own = replay.strange == dataset
+        n = float(own.sum()) if counts is None else float(counts[own].sum())
+        found.append((np.where(own[:, None], lost, 0.0), goal.max_loss * n))
+    return found
 
 
 def keeps(found: Outcome, goal: ThresholdObjective) -> bool:

@@ -108,14 +108,37 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     )
     features = np.zeros((4, len(NAMES)))
     features[:, NAMES.index(NAMED)] = 0.5, 1.0, 0.0, 0.0
-    asked = EvaluationSet((replay,), features)
-    scores = np.array([0.4, 0.9, 0.9, 0.1])
+    asked = EvaluationSet((replay,), features, ("routing", "encoding"))
+    scores = np.array([0.4, 0.9, 0.9, 0.04])
     assert asked.apart(0.0).tolist() == [False] * 4
     assert asked.apart(0.5).tolist() == [False, False, False, True]
-    assert asked.apart(1.0).tolist() == [True, False, False, True]
-    assert asked.codes(scores, Thresholds(0.2, 0.8, 1.0)).tolist() == [3, 2, 2, 0]
-    outcomes = asked.outcomes(scores, D, FUSION, "nDCG@10", 1.0)
-    assert outcomes.quality.tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0], [0, 1, 1]]
+    assert asked.apart(0.9).tolist() == [True, False, False, True]
+    assert asked.apart(1.0).tolist() == [True, True, False, True]
+    assert asked.codes(scores, Thresholds(0.2, 0.8, 0.9)).tolist() == [3, 2, 2, 0]
+    assert asked.codes(scores, Thresholds(0.5, 0.8, 1.0)).tolist() == [3, 3, 2, 0]
+    outcomes = asked.outcomes(scores, D, FUSION, "nDCG@10", 0.9)
+    assert outcomes.quality.tolist() == [[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 1, 1]]
     longer = outcomes.latency_ms - asked.outcomes(scores, D, FUSION, "nDCG@10").latency_ms
     assert longer[:, 1].tolist() == pytest.approx([30, 0, 0, 30])
+    parsing = 1000 * replay.questions[0].seconds["parsing"]
+    assert longer[1:, 0].tolist() == pytest.approx(
+        [parsing, parsing, 0]
+    )  # the last is surely simple
+    untimed = asked.outcomes(scores, D, FUSION, "nDCG@10", 0.9, timed=False)
+    assert (untimed.quality == outcomes.quality).all()
+    assert untimed.latency_ms[:, 1:].tolist() == (outcomes.latency_ms - longer)[:, 1:].tolist()
     assert asked.median_latency_ms(D)[Route.STEPS] == pytest.approx(42)
+
+
+def test_what_a_route_is_worth_is_measured_once_and_kept_for_some_of_the_questions() -> None:
+    found = {D: "ab", L: "ba", G: "ba"}
+    replay = replay_of(replayed("q1", "a", found), replayed("q2", "b", found))
+    asked = EvaluationSet((replay,), np.zeros((2, len(NAMES))))
+    by_rank = FusionSettings(method="rrf")
+    worth = asked.worth(Route.FUSION, by_rank)
+    assert worth is asked.worth(Route.FUSION, by_rank)
+    assert asked.worth(D, by_rank).tolist() == asked.measured(asked.rankings(D, by_rank)).tolist()
+    some = asked.only(np.array([False, True]))
+    assert some.worth(Route.FUSION, by_rank).tolist() == worth[1:].tolist()
+    graph_alone = asked.worth(Route.FUSION, by_rank, np.array([1.0, 1.0]))
+    assert graph_alone.tolist() == asked.worth(G, by_rank).tolist()

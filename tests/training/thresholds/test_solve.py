@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -259,3 +260,28 @@ def test_the_front_within_bounds() -> None:
     for pair in result.thresholds:
         shares = outcome(found, pair).shares
         assert shares[1] + shares[2] <= 0.4
+
+
+def test_no_dataset_that_was_not_seen_loses_more_than_allowed_by_leaving_fusion() -> None:
+    scores = np.linspace(0.1, 0.8, 8)
+    quality = np.zeros((8, 3))
+    quality[:, 0] = 0.1  # at home and for most the simple route is as good and cheaper
+    quality[:, 1:] = 0.1
+    quality[1, 1:] = 0.5  # one question of the second stranger loses .4 by it
+    latency = np.tile([1.0, 2.0, 2.0], (8, 1))
+    strange = np.array([1, 2, 0, 0, 1, 2, 2, 2])
+    replay = RouteOutcomes(scores, quality, latency, strange)
+    goal = ThresholdObjective(latency_weight=1.0)
+    assert solve(replay, goal, errors=0).thresholds.low == 1
+    for allowed, low in ((0.2, 1), (0.05, 0.15)):
+        found = solve(replay, replace(goal, max_loss=allowed), errors=0).thresholds
+        assert found.low == pytest.approx(low)
+        for dataset in (1, 2):
+            own = replay.only(strange == dataset)
+            lost = outcome(own, Thresholds(0, 1)).quality - outcome(own, found).quality
+            assert lost <= allowed
+    bound = replace(goal, max_loss=0.05, max_graph_share=0.0)
+    assert solve(replay, bound, errors=0).thresholds.low == 1  # what was asked for goes first
+    points = solve_points(replay, replace(goal, max_loss=0.05), errors=0)
+    assert points["balanced"].low == pytest.approx(0.15)
+    assert points["quality"].low <= points["balanced"].low <= points["fast"].low == 1

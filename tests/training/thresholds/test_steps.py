@@ -39,7 +39,8 @@ def test_what_gains_is_taken_and_what_loses_is_not() -> None:
     found = asked([(BETTER, 0.3), (WORSE, 0.6), (SAME, 0.0)])
     assert solved(found, 0.0) == 0.4
     assert solved(found, 1.0) == 0.0  # a question is not worth 30
-    assert solved(found, 0.0, score=0.2) == 0.0  # below the low threshold nothing is parsed
+    assert solved(found, 0.0, score=0.2) == 0.4  # unsure
+    assert solved(found, 0.0, score=0.05) == 0.0  # what is surely simple is not parsed
 
 
 @given(
