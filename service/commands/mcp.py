@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from router.settings import KEY
 from service.commands.options import IndexOption, folder_of
 from service.errors import ServiceError
 
@@ -20,7 +19,7 @@ def mcp(
     url: Annotated[
         str | None,
         typer.Option(
-            help=f"A running `wye serve` to ask, with the API key in {KEY}, if it has any. "
+            help="A running `wye serve` to ask, with the API key in WYE_KEY, if it has any. "
             "Without it, the index is opened here.",
             show_default=False,
         ),
@@ -38,6 +37,7 @@ def mcp(
 async def _of_server(url: str) -> None:
     import httpx2
 
+    from router.settings import KEY
     from service.mcp_tools import run_stdio
 
     key = os.environ.get(KEY)

@@ -396,16 +396,17 @@ class InterleavedAnalyser:
         if self._is_stopped():
             raise StoppedError
 
-    async def take(self, steps: Steps[T], seconds: float = _SLICE_SECONDS) -> T:
+    async def take(self, steps: Steps[T], seconds: float | None = None) -> T:
         """Take steps of the models' work to their end, as many at a time as begin in `seconds`.
 
         Raises:
             StoppedError: It is to end.
         """
         ended: list[T] = []
+        most = _SLICE_SECONDS if seconds is None else seconds
 
         def go_on() -> None:
-            until = perf_counter() + seconds
+            until = perf_counter() + most
             try:
                 next(steps)
                 while perf_counter() < until:

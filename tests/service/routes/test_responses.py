@@ -180,7 +180,7 @@ def test_what_there_is_not(client: TestClient) -> None:
         )
     for asked in (
         lambda: own.responses.retrieve("resp_1"),
-        own.files.list,
+        own.batches.list,
         lambda: own.embeddings.create(model="x", input="x"),
     ):
         with pytest.raises(openai.NotFoundError, match="nothing at this address"):
