@@ -40,7 +40,7 @@ _RIVALS = ("tfidf-svm", "embedding-lr", "logistic", "boosting")
 _TIMES = (
     *_RIVALS,
     *("timings_ms", "latency", "latency_ms", "mean_ms", "p95_ms", "p50_ms", "p99_ms"),
-    *("seconds", "stages_ms", "versions"),
+    *("seconds", "stages_ms", "versions", "stability", "interval of low", "interval of high"),
 )
 
 Files = Mapping[str, object]
