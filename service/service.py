@@ -20,7 +20,7 @@ from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
 from service.arms import gate
 from service.arms.arm import RemoteArm
-from service.arms.breaker import State
+from service.arms.breaker import BreakerState
 from service.arms.gate import RemoteOutcome
 from service.batching import Batcher, unless_gone
 from service.collections import Collection
@@ -370,7 +370,7 @@ class Service:
             arm.saved += remote.saved_by.get(arm.name, 0.0)
         for name, call in remote.calls.items():
             metrics.calls.labels(name, call.outcome).inc()
-            metrics.state.labels(name).set([*State].index(call.state))
+            metrics.state.labels(name).set([*BreakerState].index(call.state))
             if call.calls:
                 metrics.seconds.labels(name).observe(call.seconds)
             metrics.spent.labels(name).inc(call.spent)

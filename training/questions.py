@@ -57,7 +57,7 @@ PROMPTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Chain:
     """What a question may be written from.
 
     Attributes:
@@ -79,7 +79,7 @@ class Candidate:
         return f"{self.kind}-{_digest(*self.passages)}"
 
 
-def candidates(snapshot: Snapshot, seed: int = 0) -> Iterator[Candidate]:
+def candidates(snapshot: Snapshot, seed: int = 0) -> Iterator[Chain]:
     """One passage and two passages by turns, in an order that the seed decides, each once.
 
     Two passages are joined by a name of the graph that stands in few. Names that are the title of
@@ -89,12 +89,12 @@ def candidates(snapshot: Snapshot, seed: int = 0) -> Iterator[Candidate]:
     def order(key: str) -> str:
         return _digest(str(seed), key)
 
-    singles = (Candidate((id_,)) for id_ in sorted(snapshot.corpus.ids, key=order))
+    singles = (Chain((id_,)) for id_ in sorted(snapshot.corpus.ids, key=order))
     for pair in zip_longest(singles, _bridges(snapshot, order)):
         yield from (one for one in pair if one is not None)
 
 
-def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Candidate]:
+def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Chain]:
     graph, corpus = snapshot.graph.graph, snapshot.corpus
     titles = np.diff(graph.titled.indptr)
     narrow = (graph.passages_of >= 2) & (graph.passages_of <= WIDEST) & ~graph.is_phrase
@@ -108,7 +108,7 @@ def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Candid
         first = [row for row in rows if corpus.documents[row] != corpus.documents[last]]
         if first:
             ids = corpus.ids[first[0]], corpus.ids[last]
-            yield Candidate(ids, graph.display_names.of(entity))
+            yield Chain(ids, graph.display_names.of(entity))
 
 
 def fault_of(question: str, answer: str, name: str, passage: str) -> str:
@@ -217,7 +217,7 @@ class QuestionWriter:
                     f"See {self._folder / ASKED}, or take another model."
                 )
 
-    def _keep(self, one: Candidate, question: str, answer: str) -> None:
+    def _keep(self, one: Chain, question: str, answer: str) -> None:
         dev = len(self.questions) % DEV_EVERY == DEV_EVERY - 1
         metadata = {
             "answers": [answer],

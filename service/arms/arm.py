@@ -12,9 +12,9 @@ from typing import Any
 from backends.errors import FilterError
 from backends.filters import Columns, parse_filter
 from router.types import Route
-from service.arms.breaker import Breaker, State
+from service.arms.breaker import Breaker, BreakerState
 from service.arms.embedding import Encode
-from service.arms.types import ArmConfig, ArmError, Found, Kind, RemoteHit
+from service.arms.types import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits
 from service.logs import LOG
 
 RESERVE = 0.15
@@ -45,7 +45,7 @@ class ArmCall:
 
     name: str
     kind: str
-    state: State
+    state: BreakerState
     hits: tuple[RemoteHit, ...] = ()
     reason: str = ""
     outcome: str = "ok"
@@ -165,7 +165,7 @@ class RemoteArm:
         seconds = min(seconds, self.config.timeout_ms / 1000)
         self.breaker.enter()
         started, calls = perf_counter(), _Calls()
-        reason, outcome, found = "", "ok", Found(())
+        reason, outcome, found = "", "ok", RemoteHits(())
         try:
             async with asyncio.timeout(seconds), self._places:
                 calls.begun = True
@@ -213,7 +213,7 @@ class RemoteArm:
         filter_: object | None,
         calls: "_Calls",
         max_cost: float | None,
-    ) -> Found:
+    ) -> RemoteHits:
         """The first answer of as many tries as are safe and allowed.
 
         Raises:
@@ -256,17 +256,17 @@ def usable(seconds: float) -> float:
     return seconds - min(RESERVE * seconds, MOST_RESERVE)
 
 
-def _kept(found: Found, filter_: object | None) -> Found:
+def _kept(found: RemoteHits, filter_: object | None) -> RemoteHits:
     """The same without what is there twice, and without what a filter keeps out after all."""
     first: dict[str, RemoteHit] = {}
     for hit in found.hits:
         first.setdefault(hit.id, hit)
     hits = list(first.values())
     if filter_ is None:
-        return Found(tuple(hits), found.note)
+        return RemoteHits(tuple(hits), found.note)
     mask = parse_filter(filter_).mask(Columns([hit.metadata for hit in hits]))
     kept = tuple(hit for hit, passes in zip(hits, mask.tolist(), strict=True) if passes)
     if len(kept) == len(hits):
-        return Found(kept, found.note)
+        return RemoteHits(kept, found.note)
     lost = f"{len(hits) - len(kept)} of its passages were left out, which the filter keeps out"
-    return Found(kept, "; ".join(filter(None, (found.note, lost))))
+    return RemoteHits(kept, "; ".join(filter(None, (found.note, lost))))

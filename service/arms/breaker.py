@@ -5,7 +5,7 @@ from enum import StrEnum
 from time import monotonic
 
 
-class State(StrEnum):
+class BreakerState(StrEnum):
     """Of a breaker: calls go through, none does, or a single one tries."""
 
     CLOSED = "closed"
@@ -28,12 +28,12 @@ class Breaker:
         self._trying = False
 
     @property
-    def state(self) -> State:
+    def state(self) -> BreakerState:
         """As it is now."""
         if self._opened is None:
-            return State.CLOSED
+            return BreakerState.CLOSED
         waited = self._clock() - self._opened >= self._seconds
-        return State.HALF_OPEN if waited else State.OPEN
+        return BreakerState.HALF_OPEN if waited else BreakerState.OPEN
 
     @property
     def failures(self) -> int:
@@ -42,11 +42,13 @@ class Breaker:
 
     def admits(self) -> bool:
         """Whether a call may go through; `enter` makes it."""
-        return self.state == State.CLOSED or (self.state == State.HALF_OPEN and not self._trying)
+        return self.state == BreakerState.CLOSED or (
+            self.state == BreakerState.HALF_OPEN and not self._trying
+        )
 
     def enter(self) -> None:
         """A call begins."""
-        self._trying = self.state == State.HALF_OPEN
+        self._trying = self.state == BreakerState.HALF_OPEN
 
     def succeed(self) -> None:
         """It answered."""
@@ -55,7 +57,7 @@ class Breaker:
     def fail(self) -> None:
         """It failed, and that speaks against whoever was called."""
         self._count += 1
-        if self._count >= self._failures or self.state == State.HALF_OPEN:
+        if self._count >= self._failures or self.state == BreakerState.HALF_OPEN:
             self._opened = self._clock()
         self._trying = False
 

@@ -77,7 +77,7 @@ class RemoteHit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RemoteHits:
     """What a remote arm gave.
 
     Attributes:
@@ -161,7 +161,7 @@ class Kind(ABC, Generic[C]):
         raise FilterError(f"an arm of the kind '{self.config.kind}' cannot filter")
 
     @abstractmethod
-    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k hits, best first.
 
         Args:

@@ -62,7 +62,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class FileBatch:
     """Files that were attached together."""
 
     id: str
@@ -71,7 +71,7 @@ class Batch:
     created: int
 
 
-_FILE, _ATTACHMENT, _BATCH = map(TypeAdapter[Any], (StagedFile, Attachment, Batch))
+_FILE, _ATTACHMENT, _BATCH = map(TypeAdapter[Any], (StagedFile, Attachment, FileBatch))
 
 
 class StagedFiles:
@@ -151,18 +151,18 @@ class StagedFiles:
         with _writing():
             (self._folder / f"{id_}.{store}.attached").unlink(missing_ok=True)
 
-    def add_batch(self, store: str, files: tuple[str, ...]) -> Batch:
+    def add_batch(self, store: str, files: tuple[str, ...]) -> FileBatch:
         """Write down that files were attached together."""
-        batch = Batch(_new_id("vsfb"), store, files, int(time.time()))
+        batch = FileBatch(_new_id("vsfb"), store, files, int(time.time()))
         self._write(f"{batch.id}.json", batch)
         return batch
 
-    def batch(self, id_: str, store: str) -> Batch | None:
+    def batch(self, id_: str, store: str) -> FileBatch | None:
         """One by id; None if the collection has none of that id."""
-        found: Batch | None = self._read(f"{id_}.json", _BATCH)
+        found: FileBatch | None = self._read(f"{id_}.json", _BATCH)
         return found if found and found.store == store else None
 
-    def _write(self, name: str, value: StagedFile | Attachment | Batch) -> None:
+    def _write(self, name: str, value: StagedFile | Attachment | FileBatch) -> None:
         with _writing(), write_atomically(self._folder / name) as file:
             file.write(json.dumps(asdict(value)).encode())
 

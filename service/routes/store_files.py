@@ -19,7 +19,7 @@ from service.http.problems import Problem
 from service.http.replies import flat
 from service.ingest.bodies import cut, read_file, with_metadata
 from service.ingest.job import Job, State
-from service.ingest.staged import Attachment, Batch, StagedFile, StagedFiles
+from service.ingest.staged import Attachment, FileBatch, StagedFile, StagedFiles
 from service.routes.documents import delete_from, read_from
 from service.routes.files import file_of, staged_files
 from service.routes.vector_stores import StoreId, not_offered
@@ -172,7 +172,7 @@ router.add_api_route(
 )
 
 
-async def _batch(service: Service, target: Collection, id_: str) -> Batch:
+async def _batch(service: Service, target: Collection, id_: str) -> FileBatch:
     """Files that were attached together.
 
     Raises:
@@ -186,7 +186,7 @@ async def _batch(service: Service, target: Collection, id_: str) -> Batch:
     return found
 
 
-async def _files_of(service: Service, target: Collection, batch: Batch) -> list[StoreFile]:
+async def _files_of(service: Service, target: Collection, batch: FileBatch) -> list[StoreFile]:
     """How far the files of a batch are; one that was deleted since is cancelled."""
     found = []
     for id_ in batch.files:

@@ -8,7 +8,7 @@ from backends.filters import Comparison
 from service.arms.embedding import Embedder, VectorConfig
 from service.arms.filtering import by_operator, numbers_only, translated
 from service.arms.pointers import MISSING, at, check_pointer
-from service.arms.types import ArmError, Found, Garbled, Kind, RemoteHit, remote_hit
+from service.arms.types import ArmError, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
 from service.arms.web import WebClient, WebConfig
 
 Pointer = Annotated[str, AfterValidator(check_pointer)]
@@ -49,7 +49,7 @@ class ChromaKind(Kind[ChromaConfig]):
         """All but orders of texts can be said."""
         _where(filter_)
 
-    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k documents."""
         own = self.config
         base = f"/api/v2/tenants/{own.tenant}/databases/{own.database}/collections"
@@ -74,7 +74,7 @@ class ChromaKind(Kind[ChromaConfig]):
         columns = [one for one in lists if isinstance(one, list)]
         if len(columns) < len(_LISTS) or len({*map(len, columns)}) > 1:
             raise Garbled("its lists do not go together")
-        return Found(tuple(self._hit(*row) for row in zip(*columns, strict=True)))
+        return RemoteHits(tuple(self._hit(*row) for row in zip(*columns, strict=True)))
 
     async def close(self) -> None:
         """Close its connections."""

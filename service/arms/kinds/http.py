@@ -6,7 +6,7 @@ from pydantic import AfterValidator, model_validator
 
 from backends.errors import FilterError
 from service.arms.pointers import MISSING, at, check_pointer, filled, names_in
-from service.arms.types import Found, Garbled, Kind, remote_hit
+from service.arms.types import Garbled, Kind, RemoteHits, remote_hit
 from service.arms.web import WebClient, WebConfig
 
 QUESTION, K, FILTER = "{question}", "{k}", "{filter}"
@@ -71,7 +71,7 @@ class HttpKind(Kind[HttpConfig]):
         if not self._filters:
             raise FilterError('its request has no place for a filter ("{filter}")')
 
-    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k hits."""
         own = self.config
         given = {QUESTION: question, K: k, FILTER: MISSING if filter_ is None else filter_}
@@ -83,7 +83,7 @@ class HttpKind(Kind[HttpConfig]):
         hits = at(reply, own.hits)
         if not isinstance(hits, list):
             raise Garbled(f"there is no list at {own.hits or 'its top'}")
-        return Found(
+        return RemoteHits(
             tuple(
                 remote_hit(
                     at(hit, own.id),

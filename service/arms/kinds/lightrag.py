@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from service.arms.pointers import at
-from service.arms.types import ArmError, Found, Garbled, Kind, RemoteHit, remote_hit
+from service.arms.types import ArmError, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
 from service.arms.web import WebClient, WebConfig
 
 _SHORTEST = 3  # characters of a question, which it asks for itself
@@ -32,19 +32,21 @@ class LightRagKind(Kind[LightRagConfig]):
         super().__init__(config)
         self._web = WebClient(config)
 
-    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k chunks, in its order."""
         del filter_
         body = {"query": question.ljust(_SHORTEST), "mode": self.config.mode, "chunk_top_k": k}
         reply = await self._web.ask("/query/data", body)
         if at(reply, "/status") != "success":
             if at(reply, "/metadata/failure_reason") == "no_results":
-                return Found(())
+                return RemoteHits(())
             raise ArmError("says that it failed")
         chunks = at(reply, "/data/chunks")
         if not isinstance(chunks, list):
             raise Garbled("there is no list at /data/chunks")
-        return Found(tuple(_hit(chunk, rank) for rank, chunk in enumerate(chunks[:k], start=1)))
+        return RemoteHits(
+            tuple(_hit(chunk, rank) for rank, chunk in enumerate(chunks[:k], start=1))
+        )
 
     async def close(self) -> None:
         """Close its connections."""

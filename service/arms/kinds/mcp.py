@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from service.arms.kinds.http import QUESTION, K
 from service.arms.pointers import MISSING, at, check_pointer, filled, names_in
-from service.arms.types import ArmError, Found, Garbled, Kind, parsed, remote_hit
+from service.arms.types import ArmError, Garbled, Kind, RemoteHits, parsed, remote_hit
 from service.arms.web import WebConfig, headers_of
 
 Pointer = Annotated[str, AfterValidator(check_pointer)]
@@ -59,7 +59,7 @@ class McpKind(Kind[McpConfig]):
             trust_env=False,
         )
 
-    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k hits."""
         del filter_
         own = self.config
@@ -80,7 +80,7 @@ class McpKind(Kind[McpConfig]):
         if not isinstance(hits, list):
             raise Garbled(f"there is no list at {own.hits or 'its top'}")
         pointers = (own.id, own.text, own.title, own.score, own.metadata)
-        return Found(
+        return RemoteHits(
             tuple(remote_hit(*(_part(hit, pointer) for pointer in pointers)) for hit in hits[:k])
         )
 

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from backends.filters import Comparison
 from service.arms.filtering import translated
 from service.arms.pointers import MISSING, at, check_pointer
-from service.arms.types import Found, Garbled, Kind, RemoteHit, remote_hit
+from service.arms.types import Garbled, Kind, RemoteHit, RemoteHits, remote_hit
 from service.arms.web import WebClient, WebConfig
 
 Pointer = Annotated[str, AfterValidator(check_pointer)]
@@ -45,7 +45,7 @@ class OpenSearchKind(Kind[OpenSearchConfig]):
     def check_filter(self, filter_: object) -> None:
         """Every filter can be said."""
 
-    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k documents."""
         own = self.config
         match = {"multi_match": {"query": question, "fields": own.fields}}
@@ -58,7 +58,7 @@ class OpenSearchKind(Kind[OpenSearchConfig]):
             raise Garbled("there is no list at /hits/hits")
         late = at(reply, "/timed_out") is True
         found = tuple(map(self._hit, hits[:k]))
-        return Found(found, "it ran out of its own time" if late else "")
+        return RemoteHits(found, "it ran out of its own time" if late else "")
 
     async def close(self) -> None:
         """Close its connections."""

@@ -9,7 +9,7 @@ from backends.errors import FilterError
 from backends.filters import Comparison
 from service.arms.embedding import Embedder, VectorConfig
 from service.arms.filtering import translated
-from service.arms.types import ArmError, Found, Kind, RemoteHit, remote_hit
+from service.arms.types import ArmError, Kind, RemoteHit, RemoteHits, remote_hit
 from service.arms.web import secret_of
 from service.errors import ServiceError
 
@@ -81,7 +81,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
         """Taken where all its keys are columns."""
         self._where(filter_)
 
-    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k rows, the nearest first."""
         vector = await self._vectors.vector(question)
         connection = await self._connected()
@@ -99,7 +99,7 @@ class PgVectorKind(Kind[PgVectorConfig]):
             await connection.close()
             raise
         self._idle.append(connection)
-        return Found(tuple(map(self._hit, rows)))
+        return RemoteHits(tuple(map(self._hit, rows)))
 
     async def close(self) -> None:
         """Close its connections."""

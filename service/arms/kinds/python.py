@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from service.arms.types import ArmConfig, Found, Garbled, Kind, RemoteHit, remote_hit
+from service.arms.types import ArmConfig, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
 from service.errors import ServiceError
 
 _METHODS = ("search", "ainvoke", "invoke", "aretrieve", "retrieve")
@@ -52,7 +52,7 @@ class PythonKind(Kind[PythonConfig]):
         if not self.config.filters:
             super().check_filter(filter_)
 
-    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k hits."""
         given: tuple[object, ...] = (question, k) if self._is_search else (question,)
         if self.config.filters:
@@ -66,7 +66,7 @@ class PythonKind(Kind[PythonConfig]):
             hits = list(found)[:k]
         except TypeError:
             raise Garbled("it is no list") from None
-        return Found(tuple(map(_hit, hits)))
+        return RemoteHits(tuple(map(_hit, hits)))
 
     async def close(self) -> None:
         """End its threads, without waiting for what still runs there."""

@@ -8,7 +8,7 @@ from backends.filters import Comparison
 from service.arms.embedding import Embedder, VectorConfig
 from service.arms.filtering import numbers_only, translated
 from service.arms.pointers import MISSING, at, check_pointer
-from service.arms.types import Found, Garbled, Kind, RemoteHit, remote_hit
+from service.arms.types import Garbled, Kind, RemoteHit, RemoteHits, remote_hit
 from service.arms.web import WebClient, WebConfig
 
 Pointer = Annotated[str, AfterValidator(check_pointer)]
@@ -47,7 +47,7 @@ class QdrantKind(Kind[QdrantConfig]):
         """All but orders of texts can be said."""
         self._filter(filter_)
 
-    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k points."""
         own = self.config
         body: dict[str, Any] = {
@@ -63,7 +63,7 @@ class QdrantKind(Kind[QdrantConfig]):
         points = at(reply, "/result/points")
         if not isinstance(points, list):
             raise Garbled("there is no list at /result/points")
-        return Found(tuple(map(self._hit, points[:k])))
+        return RemoteHits(tuple(map(self._hit, points[:k])))
 
     async def close(self) -> None:
         """Close its connections."""

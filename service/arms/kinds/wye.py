@@ -7,7 +7,7 @@ from pydantic import field_validator, model_validator
 
 from router.types import Route
 from service.arms.pointers import MISSING, at
-from service.arms.types import Found, Garbled, Kind, remote_hit
+from service.arms.types import Garbled, Kind, RemoteHits, remote_hit
 from service.arms.web import WebClient, WebConfig
 from service.schemas.common import MOST_PASSAGES
 
@@ -56,7 +56,7 @@ class WyeKind(Kind[WyeConfig]):
     def check_filter(self, filter_: object) -> None:
         """Every filter can be passed on."""
 
-    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k passages."""
         own = self.config
         body = {
@@ -74,7 +74,7 @@ class WyeKind(Kind[WyeConfig]):
         if not isinstance(passages, list):
             raise Garbled("there are no passages")
         degraded = at(reply, "/degraded") not in ("", MISSING)
-        return Found(
+        return RemoteHits(
             tuple(remote_hit(*(at(one, f"/{part}") for part in _PARTS)) for one in passages[:k]),
             "its own answer is degraded" if degraded else "",
         )

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from backends.errors import FilterError
 from backends.filters import Columns, parse_filter
 from service.arms.arm import ArmCall, RemoteArm, usable
-from service.arms.breaker import State
+from service.arms.breaker import BreakerState
 from service.arms.file import read_arms
-from service.arms.types import ArmConfig, ArmError, Found, Kind, RemoteHit, remote_hit
+from service.arms.types import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits, remote_hit
 from tests.service.arms.fakes import HITS, SECRET, Remote, arms_file, table
 
 BEFORE_1600 = {"type": "lt", "key": "y", "value": 1600}
@@ -48,7 +48,12 @@ async def test_an_answer_has_texts_titles_and_scores(opened: Open, remote: Remot
         ("mostar", "", 0.0),
     ]
     assert call.hits[0].text == HITS[0]["body"]
-    assert (call.outcome, call.calls, call.spent, call.state) == ("ok", 1, 0.02, State.CLOSED)
+    assert (call.outcome, call.calls, call.spent, call.state) == (
+        "ok",
+        1,
+        0.02,
+        BreakerState.CLOSED,
+    )
     assert remote.asked == [{"q": "Which river?", "top": 5}]
 
 
@@ -131,14 +136,14 @@ async def test_its_breaker_opens_and_closes_again(opened: Open, remote: Remote) 
     arm = opened(open_after=2, open_seconds=0.2)
     remote.mode = 500
     states = [(await arm.search("?", 5, None, 5.0)).state for _ in range(2)]
-    assert states == [State.CLOSED, State.OPEN]
+    assert states == [BreakerState.CLOSED, BreakerState.OPEN]
     call = await arm.search("?", 5, None, 5.0)
     assert (call.outcome, call.calls, len(remote.asked)) == ("open", 0, 2)
     assert call.reason == "is left alone for a while, after 2 failures in a row"
     await asyncio.sleep(0.2)
     remote.mode = "ok"
-    assert arm.breaker.state == State.HALF_OPEN
-    assert (await ask(arm)).state == State.CLOSED
+    assert arm.breaker.state == BreakerState.HALF_OPEN
+    assert (await ask(arm)).state == BreakerState.CLOSED
 
 
 @pytest.mark.anyio
@@ -148,14 +153,14 @@ async def test_what_a_client_does_opens_no_breaker(opened: Open, remote: Remote)
     await arm.search("?", 5, None, 5.0)
     remote.mode = "hang"
     call = await arm.search("?", 5, None, 0.01)
-    assert (call.outcome, call.state) == ("timeout", State.CLOSED)
+    assert (call.outcome, call.state) == ("timeout", BreakerState.CLOSED)
     asking = asyncio.ensure_future(arm.search("?", 5, None, 5.0))
     await asyncio.sleep(0.05)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert arm.breaker.state == State.CLOSED
-    assert (await ask(arm)).state == State.OPEN
+    assert arm.breaker.state == BreakerState.CLOSED
+    assert (await ask(arm)).state == BreakerState.OPEN
 
 
 @pytest.mark.anyio
@@ -204,14 +209,14 @@ class Made(Kind[ArmConfig]):
 
     Config = ArmConfig
 
-    def __init__(self, gives: Found | Exception) -> None:
+    def __init__(self, gives: RemoteHits | Exception) -> None:
         super().__init__(ArmConfig(kind="made", role="graph"))
         self.gives = gives
 
     def check_filter(self, filter_: object) -> None:
         pass
 
-    async def search(self, question: str, k: int, filter_: object | None) -> Found:
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         if isinstance(self.gives, Exception):
             raise self.gives
         return self.gives
@@ -235,7 +240,7 @@ FILTERS = st.builds(
 @given(st.lists(METADATA, max_size=6), FILTERS)
 def test_no_arm_widens_a_filter(rows: list[dict[str, Any]], filter_: dict[str, Any]) -> None:
     hits = tuple(RemoteHit(f"{i}", "text", "", 1.0, row) for i, row in enumerate(rows))
-    arm = RemoteArm("liar", Made(Found(hits)), 5.0)
+    arm = RemoteArm("liar", Made(RemoteHits(hits)), 5.0)
     call = asyncio.run(arm.search("?", 5, filter_, 5.0))
     mask = parse_filter(filter_).mask(Columns(rows))
     assert [hit.id for hit in call.hits] == [str(i) for i, kept in enumerate(mask) if kept]
@@ -244,7 +249,7 @@ def test_no_arm_widens_a_filter(rows: list[dict[str, Any]], filter_: dict[str, A
 @pytest.mark.anyio
 async def test_a_passage_that_is_there_twice_counts_once() -> None:
     hits = (remote_hit("a", "first"), remote_hit("b", "other"), remote_hit("a", "again"))
-    call = await RemoteArm("twice", Made(Found(hits)), 5.0).search("?", 5, None, 5.0)
+    call = await RemoteArm("twice", Made(RemoteHits(hits)), 5.0).search("?", 5, None, 5.0)
     assert [hit.text for hit in call.hits] == ["first", "other"]
 
 

@@ -1,6 +1,6 @@
 """When a breaker lets calls through."""
 
-from service.arms.breaker import Breaker, State
+from service.arms.breaker import Breaker, BreakerState
 
 
 class Clock:
@@ -19,17 +19,17 @@ def test_it_opens_after_failures_in_a_row_and_tries_once() -> None:
         breaker.fail() if failed else breaker.succeed()
     assert breaker.admits()
     breaker.fail()
-    assert (breaker.state, breaker.admits(), breaker.failures) == (State.OPEN, False, 3)
+    assert (breaker.state, breaker.admits(), breaker.failures) == (BreakerState.OPEN, False, 3)
     clock.now = 10.0
-    assert (breaker.state, breaker.admits()) == (State.HALF_OPEN, True)
+    assert (breaker.state, breaker.admits()) == (BreakerState.HALF_OPEN, True)
     breaker.enter()
     assert not breaker.admits()
     breaker.fail()
-    assert breaker.state == State.OPEN
+    assert breaker.state == BreakerState.OPEN
     clock.now = 20.0
     breaker.enter()
     breaker.succeed()
-    assert (breaker.state, breaker.failures) == (State.CLOSED, 0)
+    assert (breaker.state, breaker.failures) == (BreakerState.CLOSED, 0)
 
 
 def test_a_try_that_was_given_up_leaves_room_for_another() -> None:
