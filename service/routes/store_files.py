@@ -24,8 +24,9 @@ from service.routes.documents import delete_from, read_from
 from service.routes.files import file_of, staged_files
 from service.routes.vector_stores import StoreId, not_offered
 from service.schemas.documents import DocumentId
-from service.schemas.files import Attach, AttachMany, BatchCounts, BatchValue
+from service.schemas.files import Attach, AttachMany, BatchValue
 from service.schemas.vector_stores import (
+    FileCounts,
     LastError,
     StoreFile,
     StoreFileContent,
@@ -145,7 +146,7 @@ async def batch_by_id(store: StoreId, batch: BatchId, service: Served) -> BatchV
         created_at=found.created,
         vector_store_id=target.name,
         status="in_progress" if states["in_progress"] else "completed",
-        file_counts=BatchCounts(**states, total=len(found.files)),
+        file_counts=FileCounts(**states, total=len(found.files)),
     )
 
 

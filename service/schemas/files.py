@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.schemas.common import Strict
+from service.schemas.vector_stores import FileCounts
 
 Purpose = Literal["assistants", "user_data"]
 Attributes = Annotated[
@@ -86,16 +87,6 @@ class AttachMany(Strict):
     )
 
 
-class BatchCounts(BaseModel):
-    """Files by state."""
-
-    in_progress: int = 0
-    completed: int = 0
-    failed: int = 0
-    cancelled: int = 0
-    total: int
-
-
 class BatchValue(BaseModel):
     """Files that were attached together."""
 
@@ -104,4 +95,4 @@ class BatchValue(BaseModel):
     created_at: int
     vector_store_id: str
     status: Literal["in_progress", "completed"]
-    file_counts: BatchCounts
+    file_counts: FileCounts

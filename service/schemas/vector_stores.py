@@ -97,7 +97,7 @@ class FileCounts(BaseModel):
     """Files by state; what an index holds is always whole."""
 
     in_progress: int = 0
-    completed: int
+    completed: int = 0
     failed: int = 0
     cancelled: int = 0
     total: int
