@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 MISSING = object()
 """Stands where a pointer leads nowhere."""
@@ -20,6 +23,9 @@ def check_pointer(pointer: str) -> str:
     return pointer
 
 
+Pointer = Annotated[str, AfterValidator(check_pointer)]
+
+
 def at(value: object, pointer: str) -> object:
     """What a pointer leads to in parsed JSON; `MISSING` where that is nothing."""
     for part in pointer.split("/")[1:]:
@@ -31,6 +37,12 @@ def at(value: object, pointer: str) -> object:
         else:
             return MISSING
     return value
+
+
+def found_at(value: object, pointer: str) -> object:
+    """The same for what need not be there: None where it is not, or no pointer says where."""
+    found = at(value, pointer) if pointer else None
+    return None if found is MISSING else found
 
 
 def names_in(template: object) -> set[str]:

@@ -2,16 +2,15 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from backends.filters import Comparison
 from service.arms.embedding import Embedder, VectorConfig
 from service.arms.filtering import by_operator, numbers_only, translated
-from service.arms.pointers import MISSING, at, check_pointer
+from service.arms.pointers import Pointer, at, found_at
 from service.arms.types import ArmError, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
 from service.arms.web import WebClient, WebConfig
 
-Pointer = Annotated[str, AfterValidator(check_pointer)]
 Name = Annotated[str, Field(pattern=r"^[\w.-]+$")]
 _LISTS = ("ids", "documents", "metadatas", "distances")
 _OPERATORS = {name: f"${name}" for name in ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")}
@@ -82,9 +81,9 @@ class ChromaKind(Kind[ChromaConfig]):
         await self._vectors.close()
 
     def _hit(self, id_: object, text: object, metadata: object, distance: object) -> RemoteHit:
-        title = at(metadata, self.config.title) if self.config.title else ""
+        title = found_at(metadata, self.config.title)
         score = -distance if isinstance(distance, int | float) else distance
-        return remote_hit(id_, text, "" if title is MISSING else title, score, metadata)
+        return remote_hit(id_, text, title, score, metadata)
 
 
 def _where(filter_: object) -> dict[str, Any]:

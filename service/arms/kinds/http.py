@@ -1,16 +1,15 @@
 """Any search over HTTP, its request a template and its reply described by JSON pointers."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import AfterValidator, model_validator
+from pydantic import model_validator
 
 from backends.errors import FilterError
-from service.arms.pointers import MISSING, at, check_pointer, filled, names_in
+from service.arms.pointers import MISSING, Pointer, at, filled, found_at, names_in
 from service.arms.types import Garbled, Kind, RemoteHits, remote_hit
 from service.arms.web import WebClient, WebConfig
 
 QUESTION, K, FILTER = "{question}", "{k}", "{filter}"
-Pointer = Annotated[str, AfterValidator(check_pointer)]
 
 
 class HttpConfig(WebConfig):
@@ -88,9 +87,9 @@ class HttpKind(Kind[HttpConfig]):
                 remote_hit(
                     at(hit, own.id),
                     at(hit, own.text),
-                    _part(hit, own.title),
-                    _part(hit, own.score),
-                    _part(hit, own.metadata),
+                    found_at(hit, own.title),
+                    found_at(hit, own.score),
+                    found_at(hit, own.metadata),
                 )
                 for hit in hits[:k]
             )
@@ -99,9 +98,3 @@ class HttpKind(Kind[HttpConfig]):
     async def close(self) -> None:
         """Close its connections."""
         await self._web.close()
-
-
-def _part(hit: object, pointer: str) -> object:
-    """What a hit may have and need not."""
-    found = at(hit, pointer) if pointer else None
-    return None if found is MISSING else found

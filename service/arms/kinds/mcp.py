@@ -1,18 +1,16 @@
 """A search tool of any server that speaks the Model Context Protocol over HTTP."""
 
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from service.arms.kinds.http import QUESTION, K
-from service.arms.pointers import MISSING, at, check_pointer, filled, names_in
+from service.arms.pointers import Pointer, at, filled, found_at, names_in
 from service.arms.types import ArmError, Garbled, Kind, RemoteHits, parsed, remote_hit
 from service.arms.web import WebConfig, headers_of
-
-Pointer = Annotated[str, AfterValidator(check_pointer)]
 
 
 class McpConfig(WebConfig):
@@ -81,7 +79,7 @@ class McpKind(Kind[McpConfig]):
             raise Garbled(f"there is no list at {own.hits or 'its top'}")
         pointers = (own.id, own.text, own.title, own.score, own.metadata)
         return RemoteHits(
-            tuple(remote_hit(*(_part(hit, pointer) for pointer in pointers)) for hit in hits[:k])
+            tuple(remote_hit(*(found_at(hit, pointer) for pointer in pointers)) for hit in hits[:k])
         )
 
     async def close(self) -> None:
@@ -95,8 +93,3 @@ def _failure(error: BaseException) -> ArmError:
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
         return ArmError("cannot be reached", outcome="unreachable", retry=True, charged=False)
     return ArmError(f"failed ({type(error).__name__})")
-
-
-def _part(hit: object, pointer: str) -> object:
-    found = at(hit, pointer) if pointer else None
-    return None if found is MISSING else found

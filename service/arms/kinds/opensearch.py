@@ -2,34 +2,27 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from backends.filters import Comparison
+from service.arms.documents import DocumentConfig
 from service.arms.filtering import translated
-from service.arms.pointers import MISSING, at, check_pointer
-from service.arms.types import Garbled, Kind, RemoteHit, RemoteHits, remote_hit
-from service.arms.web import WebClient, WebConfig
-
-Pointer = Annotated[str, AfterValidator(check_pointer)]
+from service.arms.pointers import at
+from service.arms.types import Garbled, Kind, RemoteHits
+from service.arms.web import WebClient
 
 
-class OpenSearchConfig(WebConfig):
+class OpenSearchConfig(DocumentConfig):
     """An index of OpenSearch or Elasticsearch; `url` is where it answers.
 
     Attributes:
         index: Its name there.
         fields: That are searched, as in "title^2".
-        text: Where the passage is in a document.
-        title: Empty for none.
-        metadata: Where an object of it is; empty for the document itself.
         keyword: What the names of fields end with that hold texts unchanged, such as ".keyword".
     """
 
     index: Annotated[str, Field(pattern=r"^[\w.-]+$")]
     fields: Annotated[list[str], Field(min_length=1)]
-    text: Pointer = "/text"
-    title: Pointer = ""
-    metadata: Pointer = ""
     keyword: str = ""
 
 
@@ -57,31 +50,19 @@ class OpenSearchKind(Kind[OpenSearchConfig]):
         if not isinstance(hits, list):
             raise Garbled("there is no list at /hits/hits")
         late = at(reply, "/timed_out") is True
-        found = tuple(map(self._hit, hits[:k]))
+        found = tuple(
+            own.hit(at(hit, "/_id"), at(hit, "/_source"), at(hit, "/_score")) for hit in hits[:k]
+        )
         return RemoteHits(found, "it ran out of its own time" if late else "")
 
     async def close(self) -> None:
         """Close its connections."""
         await self._web.close()
 
-    def _hit(self, hit: object) -> RemoteHit:
-        own, source = self.config, at(hit, "/_source")
-        title = at(source, own.title) if own.title else ""
-        return remote_hit(
-            at(hit, "/_id"),
-            at(source, own.text),
-            "" if title is MISSING else title,
-            at(hit, "/_score"),
-            at(source, own.metadata),
-        )
-
     def _filter(self, filter_: object) -> dict[str, Any]:
-        inside = self.config.metadata.strip("/").replace("/", ".")
-
         def compare(part: Comparison) -> dict[str, Any]:
             is_text = any(isinstance(value, str) for value in part.values)
-            key = part.key + (self.config.keyword if is_text else "")
-            key = f"{inside}.{key}" if inside else key
+            key = self.config.field(part.key) + (self.config.keyword if is_text else "")
             if part.type in ("gt", "gte", "lt", "lte"):
                 return {"range": {key: {part.type: part.values[0]}}}
             same = {"terms": {key: list(part.values)}}

@@ -2,34 +2,27 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from backends.filters import Comparison
+from service.arms.documents import DocumentConfig
 from service.arms.embedding import Embedder, VectorConfig
 from service.arms.filtering import numbers_only, translated
-from service.arms.pointers import MISSING, at, check_pointer
-from service.arms.types import Garbled, Kind, RemoteHit, RemoteHits, remote_hit
-from service.arms.web import WebClient, WebConfig
-
-Pointer = Annotated[str, AfterValidator(check_pointer)]
+from service.arms.pointers import at
+from service.arms.types import Garbled, Kind, RemoteHits
+from service.arms.web import WebClient
 
 
-class QdrantConfig(WebConfig, VectorConfig):
+class QdrantConfig(DocumentConfig, VectorConfig):
     """A collection of Qdrant's; `url` is where it answers.
 
     Attributes:
         remote_collection: Its name there.
         using: Name of the vector, if it has several.
-        text: Where the passage is in a payload.
-        title: Empty for none.
-        metadata: Where an object of it is; empty for the payload itself.
     """
 
     remote_collection: Annotated[str, Field(pattern=r"^[\w.-]+$")]
     using: str = ""
-    text: Pointer = "/text"
-    title: Pointer = ""
-    metadata: Pointer = ""
     key_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")] = "api-key"
 
 
@@ -63,30 +56,22 @@ class QdrantKind(Kind[QdrantConfig]):
         points = at(reply, "/result/points")
         if not isinstance(points, list):
             raise Garbled("there is no list at /result/points")
-        return RemoteHits(tuple(map(self._hit, points[:k])))
+        return RemoteHits(
+            tuple(
+                own.hit(at(point, "/id"), at(point, "/payload"), at(point, "/score"))
+                for point in points[:k]
+            )
+        )
 
     async def close(self) -> None:
         """Close its connections."""
         await self._web.close()
         await self._vectors.close()
 
-    def _hit(self, point: object) -> RemoteHit:
-        own, payload = self.config, at(point, "/payload")
-        title = at(payload, own.title) if own.title else ""
-        return remote_hit(
-            at(point, "/id"),
-            at(payload, own.text),
-            "" if title is MISSING else title,
-            at(point, "/score"),
-            at(payload, own.metadata),
-        )
-
     def _filter(self, filter_: object) -> dict[str, Any]:
-        inside = self.config.metadata.strip("/").replace("/", ".")
-
         def compare(part: Comparison) -> dict[str, Any]:
             numbers_only(part)
-            key = f"{inside}.{part.key}" if inside else part.key
+            key = self.config.field(part.key)
             if part.type in ("gt", "gte", "lt", "lte"):
                 return {"key": key, "range": {part.type: part.values[0]}}
             same = {"should": [_equal(key, value) for value in part.values]}
