@@ -1,8 +1,13 @@
-"""Analysers without models, for every test that is about what surrounds them."""
+"""Analysers without models, and a language model that says what it is told to."""
 
-from collections.abc import Sequence
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from benchmarks.hashing import FakeAnalyser
 from featurizer.analyser import AnalyserSettings
@@ -39,3 +44,71 @@ class ReadingAnalyser(FakeAnalyser):
 @lru_cache(maxsize=1)
 def syntax_parser(settings: AnalyserSettings) -> SyntaxParser:
     return open_syntax_parser(settings.pipeline, settings.constituency)
+
+
+Say = Callable[..., str | bytes | int | float]
+"""What is said to messages: a text, a whole body, a status, or so many seconds of silence."""
+
+
+class LanguageModel(ThreadingHTTPServer):
+    """Speaks OpenAI's protocol at a port of this machine.
+
+    Attributes:
+        say: Of the contents of a request's messages.
+        requests: Bodies, each with the `path` and the `key` that it came with.
+        ended: Ends silence.
+    """
+
+    def __init__(self, say: Say) -> None:
+        super().__init__(("127.0.0.1", 0), _Speaking)
+        self.say = say
+        self.requests: list[dict[str, Any]] = []
+        self.ended = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class _Speaking(BaseHTTPRequestHandler):
+    server: LanguageModel
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        known = {"path": self.path, "key": self.headers["Authorization"]}
+        self.server.requests.append(body | known)
+        said = self.server.say(*(message["content"] for message in body["messages"]))
+        if isinstance(said, int):
+            self.send_error(said)
+        elif isinstance(said, float):
+            self.server.ended.wait(said)
+        elif isinstance(said, bytes):
+            self._send(said)
+        else:
+            choice = {"message": {"role": "assistant", "content": said}}
+            completion = {"choices": [choice], "usage": {"total_tokens": 7}}
+            self._send(json.dumps(completion).encode())
+
+    def _send(self, content: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own word
+        pass
+
+
+@contextmanager
+def speaking(say: Say) -> Iterator[LanguageModel]:
+    """A language model that listens."""
+    with LanguageModel(say) as model:
+        thread = threading.Thread(target=model.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield model
+        finally:
+            model.ended.set()
+            model.shutdown()
+            thread.join()

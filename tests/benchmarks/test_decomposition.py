@@ -1,9 +1,7 @@
 """Plans by a language model, over an endpoint of this machine."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -11,6 +9,7 @@ from benchmarks.decomposition import LlmPlanner, planned
 from benchmarks.harness import BenchmarkError
 from featurizer.plan import LEVELS, STEPS, Plan, walk
 from router.reading import QuestionReading
+from tests.fakes import LanguageModel, speaking
 from tests.router.fakes import FakeAnalyser
 
 NESTED = "Who leads the country where the composer of Finlandia was born?"
@@ -21,62 +20,28 @@ ANSWER = json.dumps(
 )
 
 
-class Endpoint(ThreadingHTTPServer):
-    """Answers as it is told to, and keeps what it was asked."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.asked: list[str] = []
-        self.status = 200
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Endpoint
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(body["messages"][-1]["content"])
-        said = f"Here they are:\n```json\n{ANSWER}\n```"
-        content = json.dumps({"choices": [{"message": {"role": "assistant", "content": said}}]})
-        self.send_response(self.server.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content.encode())
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own word
-        pass
-
-
 @pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+def endpoint() -> Iterator[LanguageModel]:
+    with speaking(lambda *_: f"Here they are:\n```json\n{ANSWER}\n```") as model:
+        yield model
 
 
 def _told(plan: Plan) -> list[tuple[str, str, int]]:
     return [(NESTED[slice(*s.span)], s.wanted, s.level) for s in walk(plan.steps)]
 
 
-def test_an_endpoint_plans_each_question_once(endpoint: Endpoint) -> None:
+def test_an_endpoint_plans_each_question_once(endpoint: LanguageModel) -> None:
     planner = LlmPlanner(endpoint.url, "some-model")
     reading = QuestionReading([NESTED, NESTED], FakeAnalyser)
     one, other = planner(reading, [0, 1])
     assert one == other
     assert _told(one) == [(OUTER, "free", 2), (INNER, "person", 1)]
-    assert endpoint.asked == [NESTED]
+    (asked,) = endpoint.requests
+    assert asked["messages"][-1]["content"] == NESTED
 
 
-def test_an_endpoint_that_refuses_is_named(endpoint: Endpoint) -> None:
-    endpoint.status = 400
+def test_an_endpoint_that_refuses_is_named(endpoint: LanguageModel) -> None:
+    endpoint.say = lambda *_: 400
     with pytest.raises(BenchmarkError, match=r"127\.0\.0\.1.*gives no plans"):
         LlmPlanner(endpoint.url, "some-model").plan(NESTED)
 

@@ -14,9 +14,9 @@ from benchmarks.harness import DEMO
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import AnalyserSettings
 from tests.docs.examples import block_with, perform
-from tests.fakes import ReadingAnalyser
+from tests.fakes import ReadingAnalyser, speaking
 from tests.training.made import write_town
-from tests.training.test_questions import Endpoint, serving, told
+from tests.training.test_questions import told, writes_well
 from training.data.dataset import read_dataset
 
 Wye = Callable[..., tuple[int, str, str]]
@@ -55,7 +55,7 @@ def test_questions_are_written(tmp_path: Path, wye: Wye, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("router.session.Analyser", WordAnalyser)
     assert wye("index", DEMO, "--index", "my-index")[0] == 0
-    with serving(Endpoint()) as endpoint:
+    with speaking(writes_well) as endpoint:
         endpoint.say = lambda _, passages: told(
             f"What is said {zlib.crc32(passages.encode())} times?", passages.split()[-1]
         )

@@ -1,11 +1,8 @@
 """Questions that a language model writes, over a real connection, from a small land of towns."""
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ import wye
 from backends.progress import Silent
 from router.session import Session
 from router.settings import load_settings
+from tests.fakes import LanguageModel, speaking
 from training.data.dataset import read_dataset
 from training.errors import DatasetError, JudgeError, TrainingError
 from training.judge import JudgeClient, JudgeSettings
@@ -35,9 +33,6 @@ TOWNS = ("Mostar", "Jajce", "Travnik", "Livno", "Konjic", "Bihac", "Tuzla", "Zen
 GOODS = ("plums", "bridges", "cheese", "horses", "boats", "carpets", "salt", "steel")
 TEXT = "{} is a town that is known for its {}, which are sold in spring. A road leads to {}."
 
-Say = Callable[[str, str], str | bytes | int | float]
-"""Instructions and passages to a text, a whole body, a status, or seconds of silence."""
-
 pytestmark = pytest.mark.usefixtures("fake_models")
 
 
@@ -53,65 +48,10 @@ def writes_well(instructions: str, passages: str) -> str:
     return f"```json\n{told(f'What is {asked} known for?', goods)}\n```"
 
 
-class Endpoint(ThreadingHTTPServer):
-    """Speaks OpenAI's protocol, and says what a test wants."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.requests: list[dict[str, Any]] = []
-        self.say: Say = writes_well
-        self.ended = threading.Event()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Endpoint
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.requests.append(body | {"key": self.headers["Authorization"]})
-        said = self.server.say(*(message["content"] for message in body["messages"]))
-        if isinstance(said, int):
-            self.send_error(said)
-            return
-        if isinstance(said, float):
-            self.server.ended.wait(said)
-            return
-        completion = {"choices": [{"message": {"role": "assistant", "content": said}}]}
-        content = (
-            said
-            if isinstance(said, bytes)
-            else json.dumps(completion | {"usage": {"total_tokens": 7}}).encode()
-        )
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own word
-        pass
-
-
-@contextmanager
-def serving(server: Endpoint) -> Iterator[Endpoint]:
-    with server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.ended.set()
-            server.shutdown()
-            thread.join()
-
-
 @pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with serving(Endpoint()) as server:
-        yield server
+def endpoint() -> Iterator[LanguageModel]:
+    with speaking(writes_well) as model:
+        yield model
 
 
 @pytest.fixture
@@ -137,7 +77,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def client(endpoint: Endpoint) -> Iterator[JudgeClient]:
+def client(endpoint: LanguageModel) -> Iterator[JudgeClient]:
     settings = JudgeSettings(endpoint.url, "writer", seconds=0.3, tries=1, tokens=ANSWER_TOKENS)
     with JudgeClient(settings) as opened:
         yield opened
@@ -170,7 +110,7 @@ def test_single_passages_and_pairs_that_share_a_name_take_turns(session: Session
 
 
 def test_questions_are_judged_by_what_they_were_written_from(
-    writer: Writer, folder: Path, endpoint: Endpoint
+    writer: Writer, folder: Path, endpoint: LanguageModel
 ) -> None:
     written = writer()
     written.write(9, Silent())
@@ -190,7 +130,9 @@ def test_questions_are_judged_by_what_they_were_written_from(
     assert "9 questions of 9 replies, which took 63 tokens" in str(written)
 
 
-def test_it_goes_on_where_it_was_stopped(writer: Writer, folder: Path, endpoint: Endpoint) -> None:
+def test_it_goes_on_where_it_was_stopped(
+    writer: Writer, folder: Path, endpoint: LanguageModel
+) -> None:
     class Stopped(Silent):
         def advance(self, steps: int) -> None:
             if len(endpoint.requests) == 4:
@@ -213,7 +155,9 @@ def test_it_goes_on_where_it_was_stopped(writer: Writer, folder: Path, endpoint:
     assert len(endpoint.requests) == 9
 
 
-def test_what_a_person_deleted_stays_away(writer: Writer, folder: Path, endpoint: Endpoint) -> None:
+def test_what_a_person_deleted_stays_away(
+    writer: Writer, folder: Path, endpoint: LanguageModel
+) -> None:
     writer().write(4, Silent())
     first, *others = (folder / QUERIES).read_text(encoding="utf-8").splitlines()
     (folder / QUERIES).write_text("\n".join(others), encoding="utf-8")
@@ -244,7 +188,7 @@ FAULTS: list[tuple[str | bytes | int | float, str]] = [
 
 @pytest.mark.parametrize(("reply", "fault"), FAULTS)
 def test_what_is_no_use_is_kept_apart_with_its_fault(
-    reply: str, fault: str, writer: Writer, folder: Path, endpoint: Endpoint
+    reply: str, fault: str, writer: Writer, folder: Path, endpoint: LanguageModel
 ) -> None:
     def say(instructions: str, passages: str) -> str:
         return reply if len(endpoint.requests) == 1 else writes_well(instructions, passages)
@@ -270,7 +214,7 @@ def test_what_is_no_use_is_kept_apart_with_its_fault(
     ],
 )
 def test_an_endpoint_that_fails_is_told_and_loses_nothing(
-    reply: bytes | int | float, says: str, writer: Writer, folder: Path, endpoint: Endpoint
+    reply: bytes | int | float, says: str, writer: Writer, folder: Path, endpoint: LanguageModel
 ) -> None:
     def say(instructions: str, passages: str) -> str | bytes | int | float:
         return reply if len(endpoint.requests) > 3 else writes_well(instructions, passages)
@@ -288,7 +232,7 @@ def test_an_endpoint_that_fails_is_told_and_loses_nothing(
 
 
 def test_a_model_that_is_no_use_is_not_paid_for_long(
-    writer: Writer, folder: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    writer: Writer, folder: Path, endpoint: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint.say = lambda *_: told("What is sold in spring in the land?", "town")
     with pytest.raises(TrainingError, match=r"nothing more to ask about: '.*' has 1 questions"):
@@ -323,7 +267,7 @@ def test_other_questions_are_left_alone(writer: Writer, folder: Path) -> None:
 def test_the_command(
     index: Path,
     folder: Path,
-    endpoint: Endpoint,
+    endpoint: LanguageModel,
     wye: Callable[..., tuple[int, str, str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
