@@ -58,15 +58,12 @@ class RoutingSettings:
         Raises:
             ModelFileError: There is none.
         """
-        place = _folder(self.model)
-        if place is None:
-            raise ModelFileError(
-                f"There is no router '{self.model}', neither as a folder nor in ./models or "
-                f"{MODELS}. Point "
-                "WYE_ROUTER__MODEL at a version that `wye train` wrote, or name the route "
-                "(--route dense, lexical, graph, fusion or steps)."
-            )
-        return place
+        return _folder(
+            self.model,
+            "router",
+            "WYE_ROUTER__MODEL at a version that `wye train` wrote, or name the route "
+            "(--route dense, lexical, graph, fusion or steps)",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +83,22 @@ class RelevanceSettings:
         Raises:
             ModelFileError: There is none.
         """
-        place = _folder(self.model)
-        if place is None:
-            raise ModelFileError(
-                f"There is no folder '{self.model}' here, in ./models or in {MODELS}. Point "
-                "WYE_RELEVANCE__MODEL at one that `wye train --relevance` wrote."
-            )
-        return place
+        return _folder(
+            self.model,
+            "relevance model",
+            "WYE_RELEVANCE__MODEL at one that `wye train --relevance` wrote",
+        )
 
 
-def _folder(name: str) -> Path | None:
+def _folder(name: str, what: str, point: str) -> Path:
     places = (Path(name), MODELS / name, Path(MODELS.name) / name)
-    return next((place for place in places if place.is_dir()), None)
+    found = next((place for place in places if place.is_dir()), None)
+    if found is None:
+        raise ModelFileError(
+            f"There is no {what} '{name}', neither as a folder nor in ./models or {MODELS}. "
+            f"Point {point}."
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ def test_wye_train_fits_it_for_the_questions_of_one_corpus(
     search = ["search", "Which bridge?", "--index", index, "--route", "lexical"]
     for name, value, says in (
         ("WYE_FUSION__DEPTH", "50", "was fitted for other models, or other settings of the arms"),
-        ("WYE_RELEVANCE__MODEL", "nope", "There is no folder 'nope'"),
+        ("WYE_RELEVANCE__MODEL", "nope", "There is no relevance model 'nope'"),
     ):
         monkeypatch.setenv(name, value)
         assert run(search) == 2
