@@ -1,18 +1,20 @@
 """One remote arm: a kind, with the manners of a gateway around it."""
 
 import asyncio
+import json
 import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 from backends.errors import FilterError
-from backends.filters import Columns, parse_filter
+from backends.filters import Columns, Fixed, parse_filter
 from router.types import Route
 from service.arms.breaker import Breaker, BreakerState
+from service.arms.cache import Cache
 from service.arms.embedding import Encode
 from service.arms.types import ArmConfig, ArmError, Kind, RemoteHit, RemoteHits
 from service.logs import LOG
@@ -36,7 +38,7 @@ class ArmCall:
         state: Of its breaker afterwards.
         hits: Best first; none where it failed.
         reason: Why it gave nothing, for clients; "" where it answered.
-        outcome: A word for metrics: ok, open, budget, timeout and so on.
+        outcome: A word for metrics: ok, cached, open, budget, timeout and so on.
         note: What it had to do without, or "".
         calls: That were made, those that have to be paid for.
         seconds: From the first to the end.
@@ -77,6 +79,8 @@ class RemoteArm:
         # A shorter time is the request's own wish: that it ran out tells nothing of the arm.
         self._patience = min(self.config.timeout_ms / 1000, usable(deadline))
         self._lately: deque[float] = deque(maxlen=_LATELY)
+        own = self.config
+        self._cache = Cache(own.cache_seconds, own.cache_entries, own.cache_mb << 20)
         self.spent = 0.0
         self.saved = 0.0
 
@@ -145,6 +149,14 @@ class RemoteArm:
         return ArmCall(
             self.name, self.config.kind, self.breaker.state, reason=reason, outcome=outcome
         )
+
+    def cached(self, question: str, k: int, filter_: object | None) -> ArmCall | None:
+        """What it answered to the same a while ago, as a call that cost nothing."""
+        found = self._cache.get(_key(question, k, filter_)) if self.config.cache_seconds else None
+        if found is None:
+            return None
+        kind, state = self.config.kind, self.breaker.state
+        return ArmCall(self.name, kind, state, found.hits, outcome="cached", note=found.note)
 
     async def search(
         self,
@@ -219,20 +231,63 @@ class RemoteArm:
         Raises:
             ArmError: None gave one.
         """
-        for attempt in range(self.config.retries + 1):
+
+        async def call() -> RemoteHits:
             calls.made += 1
             try:
-                found = await self._kind.search(question, k, filter_)
-                return _kept(found, filter_)
+                return await self._kind.search(question, k, filter_)
             except ArmError as error:
                 calls.made -= not error.charged
-                cost = (calls.made + 1) * self.config.price
-                too_dear = max_cost is not None and cost > max_cost
-                if not error.retry or attempt == self.config.retries or too_dear:
+                raise
+
+        def affords() -> bool:
+            return max_cost is None or (calls.made + 1) * self.config.price <= max_cost
+
+        for attempt in range(self.config.retries + 1):
+            try:
+                found = await (self._hedged(call, affords) if self.config.hedge_ms else call())
+            except ArmError as error:
+                if not error.retry or attempt == self.config.retries or not affords():
                     raise
                 least = error.wait if error.wait is not None else _FIRST_WAIT * 2**attempt
+            else:
+                kept = _kept(found, filter_)
+                if self.config.cache_seconds and not found.note:  # else it is not all there is
+                    self._cache.put(_key(question, k, filter_), kept)
+                return kept
             await asyncio.sleep(least * random.uniform(1.0, 1.5))
         raise ArmError("was not asked")  # pragma: no cover - there is at least one try
+
+    async def _hedged(
+        self, call: Callable[[], Awaitable[RemoteHits]], affords: Callable[[], bool]
+    ) -> RemoteHits:
+        """The first answer, of a second call as well where the first takes long.
+
+        A second call needs a place that is free, money, and a breaker that is closed.
+
+        Raises:
+            ArmError: Of the first, where none gave one.
+        """
+
+        async def again() -> RemoteHits:
+            async with self._places:
+                return await call()
+
+        calls = [asyncio.ensure_future(call())]
+        try:
+            done, waiting = await asyncio.wait(calls, timeout=self.config.hedge_ms / 1000)
+            is_sound = self.breaker.state == BreakerState.CLOSED
+            if not done and is_sound and affords() and not self._places.locked():
+                calls.append(asyncio.ensure_future(again()))
+                waiting = {*calls}
+            while waiting and all(one.exception() for one in done):
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            answered = next((one for one in done if not one.exception()), calls[0])
+            return answered.result()
+        finally:
+            for one in calls:
+                one.cancel()
+                one.add_done_callback(_look_at)
 
     def _failed(self, *, fault: bool) -> None:
         if fault:
@@ -249,6 +304,17 @@ class _Calls:
 
     made: int = 0
     begun: bool = False
+
+
+def _look_at(call: "asyncio.Future[RemoteHits]") -> None:
+    """Take notice of how a call ended that nobody waits for, so that Python does not complain."""
+    if not call.cancelled():
+        call.exception()
+
+
+def _key(question: str, k: int, filter_: object | None) -> Hashable:
+    """What has the same answer; a filter of a key is no other's, although it may read alike."""
+    return question, k, isinstance(filter_, Fixed), json.dumps(filter_, sort_keys=True)
 
 
 def usable(seconds: float) -> float:

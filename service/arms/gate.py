@@ -74,6 +74,16 @@ class _Asked:
         """Seconds until it has to be answered."""
         return self.end - monotonic()
 
+    def depth(self, arm: RemoteArm) -> int:
+        """Hits to ask an arm for."""
+        # A list that is not fused with any other need not be deeper than the answer.
+        alone = self.params.route == Route.GRAPH
+        return self.params.k if alone else max(self.params.k, arm.config.depth)
+
+    def cached(self, arm: RemoteArm) -> ArmCall | None:
+        """What the arm answered to the same a while ago."""
+        return arm.cached(self.item.text, self.depth(arm), self.params.filter)
+
     def left_ms(self) -> float | None:
         """Of `max_latency_ms`."""
         most = self.params.max_latency_ms
@@ -136,6 +146,8 @@ def _skipped(arm: RemoteArm, asked: _Asked) -> ArmCall | None:
     if asked.params.min_relevance > 0:
         reason = "relevance: nothing is known of that of its passages, and min_relevance is given"
         return arm.skipped(reason, "budget")
+    if asked.cached(arm) is not None:
+        return None
     if reason := arm.over_budget(asked.params.max_cost, asked.left_ms()):
         return arm.skipped(reason, "budget")
     if reason := arm.closed():
@@ -151,7 +163,8 @@ async def _routed(
     result = await find(_deeper(params, arms), asked.left)
     if not _is_costly(params.route, result):
         # Without a decision something failed, and nobody chose to do without.
-        saved = {arm.name: arm.config.price for arm in arms} if result.reply.decision else {}
+        without = [arm for arm in arms if result.reply.decision and asked.cached(arm) is None]
+        saved = {arm.name: arm.config.price for arm in without}
         return _cut(result, params.k), RemoteOutcome(saved_by=saved)
     calls = await _ask(arms, asked)
     return await _merged(arms, calls, asked, result, find)
@@ -182,6 +195,9 @@ async def _ask(arms: Sequence[RemoteArm], asked: _Asked) -> dict[str, ArmCall]:
     params, left = asked.params, asked.params.max_cost
     asking = []
     for arm in arms:
+        if (known := asked.cached(arm)) is not None:
+            asking.append(_at_once(known))
+            continue
         seconds = asked.usable - monotonic()
         left_ms = asked.left_ms()
         if left_ms is not None:
@@ -191,9 +207,7 @@ async def _ask(arms: Sequence[RemoteArm], asked: _Asked) -> dict[str, ArmCall]:
             reason = reason or "was not asked: no time was left"
             asking.append(_at_once(arm.skipped(reason, "budget")))
             continue
-        # A list that is not fused with any other need not be deeper than the answer.
-        depth = params.k if params.route == Route.GRAPH else max(params.k, arm.config.depth)
-        asking.append(arm.search(asked.item.text, depth, params.filter, seconds, left))
+        asking.append(arm.search(asked.item.text, asked.depth(arm), params.filter, seconds, left))
         left = None if left is None else left - arm.config.price
     calls = await asyncio.gather(*asking)
     return {call.name: call for call in calls}

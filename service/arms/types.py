@@ -5,9 +5,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from backends.errors import FilterError
 from backends.types import Metadata
@@ -34,6 +34,11 @@ class ArmConfig(BaseModel):
         price: Of one call, in whatever currency the operator counts.
         max_concurrency: Calls at the same time, from each worker.
         retries: Further tries where the first cannot have done anything.
+        hedge_ms: Without an answer for so long, a second call is made, and the first to answer
+            counts; 0 makes none.
+        cache_seconds: How long an answer is kept for who asks the same; 0 keeps none.
+        cache_entries: Kept at most, by each worker.
+        cache_mb: Of memory that they may take, about.
         scores: What its scores are: "cosine", "bm25" or "mass" are added to our own scores, while
             of "rank" the order alone counts.
         weight: Of its list in fusion, beside 1 for our own.
@@ -52,12 +57,22 @@ class ArmConfig(BaseModel):
     price: Annotated[float, Field(ge=0)] = 0.0
     max_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
     retries: Annotated[int, Field(ge=0, le=5)] = 1
+    hedge_ms: Annotated[int, Field(ge=0)] = 0
+    cache_seconds: Annotated[float, Field(ge=0)] = 0.0
+    cache_entries: Annotated[int, Field(ge=1)] = 1_000
+    cache_mb: Annotated[int, Field(ge=1)] = 16
     scores: Scores = "rank"
     weight: Annotated[float, Field(gt=0, le=100)] = 1.0
     depth: Annotated[int, Field(ge=1, le=200)] = 20
     same_ids: bool = False
     open_after: Annotated[int, Field(ge=1)] = 5
     open_seconds: Annotated[float, Field(gt=0)] = 10.0
+
+    @model_validator(mode="after")
+    def _hedges_in_time(self) -> Self:
+        if self.hedge_ms >= self.timeout_ms:
+            raise ValueError("hedge_ms: take less than timeout_ms")
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,9 +134,9 @@ class ArmMetrics:
         counter = _remembering(Counter, registry)
         self.calls = counter(
             "wye_arm_questions",
-            "Questions whose route wanted a remote arm, by what became of that: ok, timeout, "
-            "unreachable, busy, refused, broken, garbled, failed, open (its circuit breaker) or "
-            "budget.",
+            "Questions whose route wanted a remote arm, by what became of that: ok, cached, "
+            "timeout, unreachable, busy, refused, broken, garbled, failed, open (its circuit "
+            "breaker) or budget.",
             ["arm", "outcome"],
         )
         self.seconds = _remembering(Histogram, registry)(

@@ -95,6 +95,7 @@ def _remote_arms(result: SearchResult, remote: RemoteOutcome) -> dict[str, ArmVa
                 calls=call.calls,
                 ms=round(1000 * call.seconds, 3),
                 spent=call.spent,
+                cached=call.outcome == "cached",
             ),
         )
     return arms

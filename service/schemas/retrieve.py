@@ -155,6 +155,7 @@ class RemoteValue(BaseModel):
     calls: int = Field(description="Made for this question, as far as they cost anything.")
     ms: float = Field(description="That it took, further tries included.")
     spent: float = Field(description="What its calls cost.")
+    cached: bool = Field(description="Whether it is what it answered to the same a while ago.")
 
 
 class MissingArm(BaseModel):

@@ -1,0 +1,70 @@
+"""What an arm answered, kept for a while."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from sys import getsizeof
+from time import monotonic
+
+from service.arms.types import RemoteHit, RemoteHits
+
+
+class Cache:
+    """Answers by question, the longest unused of which go first; used by one event loop.
+
+    Attributes:
+        bytes: About what they take.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        entries: int,
+        most_bytes: int,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """Keep nothing yet; with 0 seconds, never anything."""
+        self._seconds = seconds
+        self._entries = entries
+        self._most_bytes = most_bytes
+        self._clock = clock
+        self._kept: OrderedDict[Hashable, tuple[float, int, RemoteHits]] = OrderedDict()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        """How many there are, those too old among them."""
+        return len(self._kept)
+
+    def get(self, key: Hashable) -> RemoteHits | None:
+        """What was answered, while it is not too old."""
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        ends, _, hits = found
+        if ends <= self._clock():
+            self._drop(key)
+            return None
+        self._kept.move_to_end(key)
+        return hits
+
+    def put(self, key: Hashable, hits: RemoteHits) -> None:
+        """Keep an answer, unless it is larger than all may be together."""
+        if key in self._kept:
+            self._drop(key)
+        size = getsizeof(key) + sum(map(_size, hits.hits))
+        if not self._seconds or size > self._most_bytes:
+            return
+        self._kept[key] = (self._clock() + self._seconds, size, hits)
+        self.bytes += size
+        while len(self._kept) > self._entries or self.bytes > self._most_bytes:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: Hashable) -> None:
+        _, size, _ = self._kept.pop(key)
+        self.bytes -= size
+
+
+def _size(hit: RemoteHit) -> int:
+    parts = [hit, hit.id, hit.text, hit.title, hit.metadata]
+    for name, value in hit.metadata.items():
+        parts += [name, value, *(value if isinstance(value, list) else ())]
+    return sum(map(getsizeof, parts))
