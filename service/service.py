@@ -21,6 +21,7 @@ from service.answers.generate import AnswerGenerator
 from service.arms import gate
 from service.arms.arm import RemoteArm
 from service.arms.breaker import BreakerState
+from service.arms.budget import SUFFIX, Budget, Ledger
 from service.arms.gate import RemoteOutcome
 from service.batching import Batcher, unless_gone
 from service.collections import Collection
@@ -108,6 +109,7 @@ class Service:
             for name, collection in collections.items()
         }
         self.jobs = JobRunner(self.writers, settings.documents, metrics.documents)
+        self._ledger = self._opened_ledger()
         for name, own in self.arms.items():
             for arm in own:
                 arm.use(partial(self._encode, name))
@@ -158,6 +160,31 @@ class Service:
                 f"There is no collection '{name:.80}'; there is {', '.join(seen)}.",
             )
         return seen[name]
+
+    @property
+    def budget(self) -> Budget | None:
+        """What whoever asks may spend on remote arms in a day, if that is bound."""
+        key = ASKING.get()
+        own = key.max_cost_per_day
+        most = self.settings.serve.max_cost_per_day if own is None else own
+        if most is None or self._ledger is None:
+            return None
+        return Budget(self._ledger, key.name, most)
+
+    def _opened_ledger(self) -> Ledger | None:
+        """Where it is written down what keys spend; None without remote arms.
+
+        Raises:
+            ServiceError: A key is bound, and it cannot be written.
+        """
+        serve, arms = self.settings.serve, self.settings.arms
+        if not self.arms or arms is None:
+            return None
+        ledger = Ledger(serve.spent_file or arms.with_suffix(SUFFIX))
+        bounds = (serve.max_cost_per_day, *(key.max_cost_per_day for key in self.ring.keys))
+        if any(most is not None for most in bounds):
+            ledger.check()
+        return ledger
 
     async def start(self) -> None:
         """Begin to load, and return; `is_ready` says when it is done."""
@@ -292,7 +319,14 @@ class Service:
         version = self.collections[params.collection].session.version
         by_scores = self.settings.fusion.method != "rrf"
         return await gate.search(
-            arms, params, item, seconds, find, version=version, by_scores=by_scores
+            arms,
+            params,
+            item,
+            seconds,
+            find,
+            version=version,
+            by_scores=by_scores,
+            budget=self.budget,
         )
 
     def _record(self, result: SearchResult) -> None:

@@ -88,6 +88,10 @@ class ServeSettings:
         keys_file: File with such lines; followed like an index, so that keys can be withdrawn.
         requests_per_second: That each API key may send to each worker, on average; 0 sets no limit.
         burst: Requests that a key may send at once before that rate counts.
+        max_cost_per_day: Most that the questions of an API key may cost in remote arms, from
+            midnight to midnight UTC, where its line does not say; without it there is no bound.
+        spent_file: File that keeps what each key spent today; by default beside the arms file,
+            its name ending in .spent. Made where any key is bound.
         batch: Questions that are worked on together, at most.
         queue: Questions that may wait; one more is refused at once.
         deadline_ms: Time for finding passages when a request names none; at most a minute.
@@ -112,6 +116,8 @@ class ServeSettings:
     keys_file: Path | None = None
     requests_per_second: Annotated[float, Field(ge=0)] = 0.0
     burst: Positive = 20
+    max_cost_per_day: Annotated[float, Field(ge=0)] | None = None
+    spent_file: Path | None = None
     batch: Positive = 32
     queue: Positive = 256
     deadline_ms: Annotated[int, Field(ge=1, le=LONGEST_DEADLINE_MS)] = 5_000

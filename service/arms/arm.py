@@ -126,11 +126,23 @@ class RemoteArm:
                 "dense, lexical or hybrid, which do without it."
             ) from None
 
-    def over_budget(self, max_cost: float | None, left_ms: float | None) -> str:
-        """Why a budget does not allow a call, or ""."""
+    @property
+    def most_cost(self) -> float:
+        """What the calls for one question may come to."""
+        own = self.config
+        return own.price * (own.retries + 1) * (2 if own.hedge_ms else 1)
+
+    def over_budget(self, money: Mapping[str, float], left_ms: float | None) -> str:
+        """Why a budget does not allow a call, or "".
+
+        Args:
+            money: That is left, by the name of what bounds it.
+            left_ms: Left of what the question may take.
+        """
         price = self.config.price
-        if max_cost is not None and price > max_cost:
-            return f"budget: a call costs {price:g}, more than is left of max_cost"
+        for bound, left in money.items():
+            if price > left:
+                return f"budget: a call costs {price:g}, more than is left of {bound}"
         if left_ms is not None and self.usual_ms > left_ms:
             return (
                 f"budget: it takes about {self.usual_ms:.0f} ms, more than is left of "

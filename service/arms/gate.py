@@ -1,13 +1,16 @@
 """Whether remote arms are asked for a question, and what the answer is with and without them."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 
 from backends.types import Passage, Ranking
 from router.types import Reply, Route
 from service.arms.arm import ArmCall, RemoteArm, usable
+from service.arms.budget import Budget, Held
 from service.arms.fusion import RemoteList, named, together
 from service.batching import Entry
 from service.http.problems import Problem
@@ -59,6 +62,8 @@ class _Asked:
     Attributes:
         end: When it has to be answered, as `monotonic` has it.
         usable: When no arm is waited for any more.
+        budget: Of whoever asks, if it is bound to one.
+        today: What is left of it as the question comes.
     """
 
     params: SearchParams
@@ -68,6 +73,8 @@ class _Asked:
     started: float
     end: float
     usable: float
+    budget: Budget | None
+    today: float | None
 
     @property
     def left(self) -> float:
@@ -83,6 +90,11 @@ class _Asked:
     def cached(self, arm: RemoteArm) -> ArmCall | None:
         """What the arm answered to the same a while ago."""
         return arm.cached(self.item.text, self.depth(arm), self.params.filter)
+
+    def money(self, today: float | None) -> dict[str, float]:
+        """What may be spent, by the name of what bounds it, with so much for today."""
+        bounds = {"max_cost": self.params.max_cost, "max_cost_per_day": today}
+        return {name: left for name, left in bounds.items() if left is not None}
 
     def left_ms(self) -> float | None:
         """Of `max_latency_ms`."""
@@ -112,6 +124,7 @@ async def search(
     *,
     version: int,
     by_scores: bool,
+    budget: Budget | None = None,
 ) -> SearchResult:
     """Answer a question with remote arms, as far as its route wants them and they answer.
 
@@ -121,12 +134,17 @@ async def search(
         find: Searches our own arms.
         version: Of the index that they search.
         by_scores: Whether their fusion adds up scores.
+        budget: What whoever asks may spend in a day, if that is bound.
 
     Raises:
         Problem: Our own arms did not answer.
     """
     started, now = perf_counter(), monotonic()
-    asked = _Asked(params, item, version, by_scores, now, now + seconds, now + usable(seconds))
+    if not any(arm.config.price for arm in arms):
+        budget = None
+    left = None if budget is None else await budget.left()
+    ends = now + seconds, now + usable(seconds)
+    asked = _Asked(params, item, version, by_scores, now, *ends, budget, left)
     skipped = {arm.name: call for arm in arms if (call := _skipped(arm, asked))}
     asking = [arm for arm in arms if arm.name not in skipped]
     if not asking:
@@ -148,7 +166,7 @@ def _skipped(arm: RemoteArm, asked: _Asked) -> ArmCall | None:
         return arm.skipped(reason, "budget")
     if asked.cached(arm) is not None:
         return None
-    if reason := arm.over_budget(asked.params.max_cost, asked.left_ms()):
+    if reason := arm.over_budget(asked.money(asked.today), asked.left_ms()):
         return arm.skipped(reason, "budget")
     if reason := arm.closed():
         return arm.skipped(reason, "open")
@@ -191,30 +209,46 @@ async def _forced(
 
 
 async def _ask(arms: Sequence[RemoteArm], asked: _Asked) -> dict[str, ArmCall]:
-    """Ask all of them at once; what one call costs, the others have less."""
-    params, left = asked.params, asked.params.max_cost
-    asking = []
+    """Ask all of them at once; what one may cost, the others have less."""
+    kept = {arm.name: call for arm in arms if (call := asked.cached(arm)) is not None}
+    asking = [arm for arm in arms if arm.name not in kept]
+    most = sum(arm.most_cost for arm in asking)
+    async with AsyncExitStack() as stack:
+        held: Held | None = None
+        if asked.budget is not None and most:
+            held = await stack.enter_async_context(asked.budget.held(most))
+        money = asked.money(None if held is None else held.amount)
+        calls = await _calls(asking, asked, money)
+        if held is not None:
+            held.spent = sum(call.spent for call in calls.values())
+    return {arm.name: (kept | calls)[arm.name] for arm in arms}
+
+
+async def _calls(
+    arms: Sequence[RemoteArm], asked: _Asked, money: Mapping[str, float]
+) -> dict[str, ArmCall]:
+    """The same within some money; first the price of each, then what further tries may cost."""
+    params, left_ms = asked.params, asked.left_ms()
+    seconds = asked.usable - monotonic()
+    if left_ms is not None:
+        seconds = min(seconds, left_ms / 1000)
+    skipped = {}
     for arm in arms:
-        if (known := asked.cached(arm)) is not None:
-            asking.append(_at_once(known))
-            continue
-        seconds = asked.usable - monotonic()
-        left_ms = asked.left_ms()
-        if left_ms is not None:
-            seconds = min(seconds, left_ms / 1000)
-        reason = arm.over_budget(left, left_ms)
+        reason = arm.over_budget(money, left_ms)
         if reason or seconds <= 0:
             reason = reason or "was not asked: no time was left"
-            asking.append(_at_once(arm.skipped(reason, "budget")))
-            continue
-        asking.append(arm.search(asked.item.text, asked.depth(arm), params.filter, seconds, left))
-        left = None if left is None else left - arm.config.price
-    calls = await asyncio.gather(*asking)
-    return {call.name: call for call in calls}
-
-
-async def _at_once(call: ArmCall) -> ArmCall:
-    return call
+            skipped[arm.name] = arm.skipped(reason, "budget")
+        else:
+            money = {bound: left - arm.config.price for bound, left in money.items()}
+    spare = min(money.values(), default=math.inf)
+    asking = []
+    for arm in arms:
+        if arm.name not in skipped:
+            most = min(arm.most_cost, arm.config.price + spare)
+            spare -= most - arm.config.price
+            text, depth = asked.item.text, asked.depth(arm)
+            asking.append(arm.search(text, depth, params.filter, seconds, most))
+    return skipped | {call.name: call for call in await asyncio.gather(*asking)}
 
 
 async def _merged(

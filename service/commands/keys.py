@@ -16,6 +16,7 @@ keys = typer.Typer(help="Make API keys for `wye serve`.", no_args_is_help=True)
 
 @keys.command(epilog="Example: wye keys new --scopes read,write --file keys.txt")
 def new(
+    *,
     name: Annotated[
         str, typer.Option("--name", help="Whose key it is; for logs and rate limits.")
     ] = "default",
@@ -39,6 +40,14 @@ def new(
             show_default=False,
         ),
     ] = None,
+    max_cost_per_day: Annotated[
+        float | None,
+        typer.Option(
+            "--max-cost-per-day",
+            help="Most that its questions may cost in remote arms, from midnight to midnight UTC.",
+            show_default=False,
+        ),
+    ] = None,
     file: Annotated[
         Path | None,
         typer.Option("--file", help="Add its hash to this file.", show_default=False),
@@ -51,7 +60,8 @@ def new(
     from service.commands.options import parse_filter_option
     from service.http.keys import append_key, new_key
 
-    secret, key = new_key(name, _scopes(scopes), collections or (), parse_filter_option(filter))
+    bound = collections or (), parse_filter_option(filter), max_cost_per_day
+    secret, key = new_key(name, _scopes(scopes), *bound)
     if file is not None:
         append_key(file, key)
         say(f"Added '{key.name}' to {file}. Serve with WYE_SERVE__KEYS_FILE={file}.")

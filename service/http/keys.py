@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import math
 import os
 import re
 import secrets
@@ -10,6 +11,7 @@ import stat
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -24,6 +26,7 @@ MADE_BY = "make lines with `wye keys new`"
 _LINE = re.compile(
     r"(?P<name>[\w.-]{1,64}) (?P<scopes>[a-z+]+) sha256:(?P<digest>[0-9a-f]{64})"
     r"(?: collections=(?P<collections>[\w.+-]+))?(?: filter=(?P<filter>\S+))?"
+    r"(?: max_cost_per_day=(?P<cost>\d+(?:\.\d+)?))?"
 )
 # Of JSON, what may stand in a line as it is: no blanks, and no commas, which part the entries of
 # WYE_SERVE__KEYS.
@@ -49,6 +52,8 @@ class Key:
         digest: SHA-256 as 64 hexadecimal digits.
         collections: The only ones that it sees; all where none is named.
         filter: JSON of a metadata filter that holds for all that it reads, or "".
+        max_cost_per_day: Most that its questions may cost in remote arms; None where its line does
+            not say.
     """
 
     name: str
@@ -56,13 +61,18 @@ class Key:
     digest: str
     collections: tuple[str, ...] = ()
     filter: str = ""
+    max_cost_per_day: float | None = None
 
     def __str__(self) -> str:
         """As a line of a file."""
         line = f"{self.name} {self._scopes} sha256:{self.digest}"
         if self.collections:
             line += f" collections={'+'.join(self.collections)}"
-        return f"{line} filter={quote(self.filter, safe=_PLAIN)}" if self.filter else line
+        if self.filter:
+            line += f" filter={quote(self.filter, safe=_PLAIN)}"
+        if self.max_cost_per_day is not None:
+            line += f" max_cost_per_day={Decimal(str(self.max_cost_per_day)):f}"
+        return line
 
     @property
     def _scopes(self) -> str:
@@ -101,6 +111,7 @@ def new_key(
     scopes: Iterable[Scope],
     collections: Iterable[str] = (),
     filter_: object | None = None,
+    max_cost_per_day: float | None = None,
 ) -> tuple[str, Key]:
     """A key to hand out, and what to store of it.
 
@@ -112,13 +123,16 @@ def new_key(
     if filter_ is not None:
         parse_filter(filter_)
     text = "" if filter_ is None else json.dumps(filter_, separators=(",", ":"))
-    key = Key(name, frozenset(scopes), _digest(secret), tuple(collections), text)
+    bounds = tuple(collections), text, max_cost_per_day
+    key = Key(name, frozenset(scopes), _digest(secret), *bounds)
     if not key.scopes:
         raise ServiceError(f"A key without scopes opens nothing; name some of {', '.join(Scope)}.")
     if not _LINE.fullmatch(f"{name} read sha256:{key.digest}"):
         raise ServiceError(
             f"A key cannot be called '{name}'; use letters, digits, dots and dashes, at most 64."
         )
+    if max_cost_per_day is not None and not 0 <= max_cost_per_day < math.inf:
+        raise ServiceError("A key may spend 0 or more in a day; give an amount.")
     if not _LINE.fullmatch(str(key)):
         raise ServiceError(f"There can be no collection '{key.collections[0]}'; see its server's.")
     if key.filter and key.scopes != {Scope.READ}:
@@ -148,7 +162,9 @@ def parse_key(line: str, where: str) -> Key:
     if filter_ and set(scopes) != {Scope.READ}:
         raise ServiceError(f"{where} has a filter and writes, which does not go together.")
     collections = tuple(found["collections"].split("+")) if found["collections"] else ()
-    return Key(found["name"], frozenset(map(Scope, scopes)), found["digest"], collections, filter_)
+    most = None if found["cost"] is None else float(found["cost"])
+    bounds = collections, filter_, most
+    return Key(found["name"], frozenset(map(Scope, scopes)), found["digest"], *bounds)
 
 
 def append_key(path: Path, key: Key) -> None:

@@ -43,6 +43,7 @@ async def stats(request: Request, service: Served) -> StatsReply:
     recent = [one for one in service.recent if one.collection in seen]
     key = key_of(request.scope)
     trusted = service.request_log is not None and key is not None and key.may(Scope.ADMIN)
+    budget = service.budget
     arms = [(name, arm) for name in seen for arm in service.arms.get(name, ())]
     return StatsReply(
         worker=os.getpid(),
@@ -68,6 +69,8 @@ async def stats(request: Request, service: Served) -> StatsReply:
         ],
         spent=sum(arm.spent for _, arm in arms),
         saved=sum(arm.saved for _, arm in arms),
+        max_cost_per_day=None if budget is None else budget.most,
+        spent_today=None if budget is None else await budget.spent(),
         keys_error=service.ring.fault,
         questions=list(recent[: -QUESTIONS - 1 : -1]) if trusted else None,
     )

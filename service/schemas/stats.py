@@ -91,6 +91,15 @@ class StatsReply(BaseModel):
     saved: float = Field(
         description="What calls of remote arms would have cost that the router did without."
     )
+    max_cost_per_day: float | None = Field(
+        description="Most that the key which asks this may spend on them; null without a bound."
+    )
+    spent_today: float | None = Field(
+        description=(
+            "Of that, by all workers since midnight UTC; null without a bound, and where the file "
+            "that keeps it cannot be read."
+        )
+    )
     keys_error: str = Field(
         description="What is wrong with the keys file, so that some keys open nothing, or empty."
     )

@@ -165,6 +165,16 @@ def test_two_arms_are_asked_at_once(gateway: Callable[..., TestClient], remote: 
     assert (reply["spent"], reply["degraded"]) == (0.02, "")
 
 
+def test_what_tries_may_cost_is_not_spent_twice(
+    gateway: Callable[..., TestClient], remote: Remote
+) -> None:
+    client = gateway(table(remote.url, "more", role="list", price=0.02, retries=1), retries=1)
+    remote.mode = "drop"
+    assert ask(client, max_cost=0.07)["spent"] == pytest.approx(0.06)
+    assert ask(client, max_cost=0.04)["spent"] == pytest.approx(0.04)
+    assert ask(client)["spent"] == pytest.approx(0.08)
+
+
 def test_budgets_keep_it_out(gateway: Callable[..., TestClient], remote: Remote) -> None:
     client = gateway()
     reply = ask(client, max_cost=0.01)

@@ -1,4 +1,5 @@
 import json
+import math
 import stat
 import tempfile
 from pathlib import Path
@@ -156,11 +157,12 @@ COMPARED = st.builds(
     collections=st.lists(
         st.from_regex(r"[A-Za-z0-9][\w.-]{0,9}", fullmatch=True).filter(str.isascii)
     ),
+    cost=st.none() | st.floats(0, allow_infinity=False),
 )
 def test_what_a_key_is_bound_to_is_read_as_it_was_written(
-    filter_: dict[str, object], collections: list[str]
+    filter_: dict[str, object], collections: list[str], cost: float | None
 ) -> None:
-    _, key = new_key("ada", [Scope.READ], collections, filter_)
+    _, key = new_key("ada", [Scope.READ], collections, filter_, cost)
     line = str(key)
     assert parse_key(line, "here") == key
     assert "," not in line, "entries of WYE_SERVE__KEYS are parted by commas"
@@ -178,6 +180,8 @@ def test_keys_that_are_bound_badly_are_none() -> None:
         good.replace('"eq"', '"about"'),
         good[:-1],
         good + " collections=a",
+        good + " max_cost_per_day=-1",
+        good + " max_cost_per_day=much",
     ):
         with pytest.raises(ServiceError, match=r"^here"):
             parse_key(bad, "here")
@@ -185,6 +189,9 @@ def test_keys_that_are_bound_badly_are_none() -> None:
         new_key("ada", [Scope.WRITE], filter_={"type": "eq", "key": "a", "value": 1})
     with pytest.raises(ServiceError, match=r"no collection 'a b'"):
         new_key("ada", [Scope.READ], ["a b"])
+    for amount in (-0.1, math.inf, math.nan):
+        with pytest.raises(ServiceError, match="0 or more in a day"):
+            new_key("ada", [Scope.WRITE], max_cost_per_day=amount)
     with pytest.raises(FilterError):
         new_key("ada", [Scope.READ], filter_={"type": "about"})
 

@@ -1,0 +1,244 @@
+"""What API keys may spend in a day: in the file, and in requests."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from service.arms.budget import Budget, Ledger
+from service.errors import ServiceError
+from service.http.keys import Scope, new_key
+from tests.live import until
+from tests.service.arms.fakes import Remote, arms_file, table
+from tests.service.fakes import Library
+
+COSTLY = "In which of the towns by the river Neretva is it?"
+SIMPLE = "What river?"
+Gateway = Callable[..., TestClient]
+SPENDER = """
+import sys
+from pathlib import Path
+from service.arms.budget import Ledger
+while Ledger(Path(sys.argv[1])).take("ada", 0.02, 1e9)[0]:
+    print("x", end="", flush=True)
+"""
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "wye.spent")
+
+
+def test_no_more_is_taken_than_is_left(ledger: Ledger) -> None:
+    taken = [ledger.take("ada", 0.1, 0.3)[0] for _ in range(5)]
+    assert taken == pytest.approx([0.1, 0.1, 0.1, 0.0, 0.0])
+    assert min(taken[:3]) >= 0.1, "what is left is not lost to a sum of binary fractions"
+    assert ledger.spent("ada") == pytest.approx(0.3)
+    assert ledger.take("bob", 0.5, 0.3)[0] == 0.3
+    assert ledger.spent("eve") == 0.0
+
+
+def test_what_was_not_spent_goes_back_to_its_day(tmp_path: Path) -> None:
+    days = [date(2026, 3, 1)]
+    ledger = Ledger(tmp_path / "wye.spent", lambda: days[-1])
+    _, day = ledger.take("ada", 1.0, 1.0)
+    ledger.give_back("ada", 0.75, day)
+    assert ledger.spent("ada") == 0.25
+    days.append(date(2026, 3, 2))
+    assert ledger.take("ada", 1.0, 1.0)[0] == 1.0
+    ledger.give_back("ada", 0.25, day)
+    assert ledger.spent("ada") == 1.0
+
+
+def test_all_who_ask_at_once_take_no_more_than_there_is(tmp_path: Path) -> None:
+    ledgers = [Ledger(tmp_path / "wye.spent") for _ in range(4)]
+    ledgers[0].check()
+    with ThreadPoolExecutor(4) as threads:
+        taken = threads.map(lambda n: ledgers[n % 4].take("ada", 0.02, 0.2)[0], range(24))
+        assert sum(taken) == pytest.approx(0.2)
+    assert ledgers[0].spent("ada") == pytest.approx(0.2)
+
+
+def test_what_was_taken_is_there_after_a_kill(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "wye.spent")
+    for _ in range(3):
+        before = ledger.spent("ada")
+        with subprocess.Popen(
+            [sys.executable, "-c", SPENDER, str(ledger.path)], stdout=subprocess.PIPE
+        ) as spender:
+            assert spender.stdout
+            said = len(os.read(spender.stdout.fileno(), 3))
+            spender.send_signal(signal.SIGKILL)
+            said += len(spender.stdout.read())
+        spent = ledger.spent("ada") - before
+        assert said * 0.02 - 1e-9 <= spent <= (said + 1) * 0.02 + 1e-9
+        assert ledger.take("ada", 0.02, 1e9)[0] == 0.02
+
+
+def test_a_file_that_is_something_else_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "wye.spent"
+    path.write_text("a shopping list, and by no means short " * 100, encoding="utf-8")
+    with pytest.raises(ServiceError, match=r"wye\.spent.*WYE_SERVE__SPENT_FILE"):
+        Ledger(path).check()
+
+
+@pytest.mark.anyio
+async def test_without_the_file_nothing_is_left(tmp_path: Path) -> None:
+    budget = Budget(Ledger(tmp_path / "missing" / "wye.spent"), "ada", 5.0)
+    assert (await budget.spent(), await budget.left()) == (None, 0.0)
+    async with budget.held(1.0) as held:
+        assert held.amount == 0.0
+
+
+@pytest.mark.anyio
+async def test_who_is_cut_off_has_spent_it_all(ledger: Ledger) -> None:
+    budget = Budget(ledger, "ada", 1.0)
+    with pytest.raises(KeyError):
+        async with budget.held(0.5):
+            raise KeyError
+    assert ledger.spent("ada") == 0.5
+    async with budget.held(0.5) as held:
+        held.spent = 0.125
+    assert (await budget.spent(), await budget.left()) == (0.625, 0.375)
+
+
+@pytest.fixture
+def gateway(
+    serve: Callable[..., TestClient], library: Library, remote: Remote, tmp_path: Path
+) -> Gateway:
+    """A server whose keys may spend so much; the arm far costs .02."""
+
+    def start(*more: str, most: float | None = 0.05, **options: Any) -> TestClient:  # noqa: ANN401
+        path = arms_file(tmp_path, table(remote.url, retries=1), *more)
+        return serve(library, arms=path, max_cost_per_day=most, **options)
+
+    return start
+
+
+def ask(client: TestClient, question: str = COSTLY, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    headers = fields.pop("headers", None)
+    body = {"question": question, **fields}
+    reply = client.post("/v1/retrieve", json=body, headers=headers)
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+SPENT = "budget: a call costs 0.02, more than is left of max_cost_per_day"
+
+
+@pytest.mark.parametrize("route", ["auto", "fusion", "graph", "steps"])
+def test_when_it_is_spent_what_costs_nothing_answers(
+    gateway: Gateway, remote: Remote, route: str
+) -> None:
+    client = gateway()
+    replies = [ask(client, route=route) for _ in range(4)]
+    assert [one["spent"] for one in replies] == [0.02, 0.02, 0.0, 0.0]
+    assert [one["missing"] for one in replies[1:3]] == [[], [{"arm": "far", "reason": SPENT}]]
+    assert len(remote.asked) == 2
+    assert all(one["passages"] and not one["degraded"] for one in replies)
+    said = client.get("/v1/stats").json()
+    assert (said["max_cost_per_day"], said["spent_today"]) == (0.05, pytest.approx(0.04))
+
+
+def test_an_arm_that_costs_nothing_is_asked_all_the_same(gateway: Gateway, remote: Remote) -> None:
+    client = gateway(table(remote.url, "free", role="list", price=0), most=0.0)
+    reply = ask(client, route="fusion")
+    assert reply["arms"]["free"]["returned"] == 2
+    assert reply["missing"] == [{"arm": "far", "reason": SPENT}]
+
+
+def test_it_is_kept_when_the_server_begins_again(gateway: Gateway, remote: Remote) -> None:
+    ask(gateway())
+    client = gateway()
+    assert client.get("/v1/stats").json()["spent_today"] == 0.02
+    assert [ask(client)["spent"] for _ in range(2)] == [0.02, 0.0]
+    assert len(remote.asked) == 2
+
+
+def test_each_key_has_its_own(gateway: Gateway, tmp_path: Path) -> None:
+    made = {
+        "ada": new_key("ada", [Scope.READ], max_cost_per_day=0.02),
+        "bob": new_key("bob", [Scope.READ], max_cost_per_day=0.0),
+        "eve": new_key("eve", [Scope.READ]),
+    }
+    client = gateway(most=None, keys=tuple(str(key) for _, key in made.values()))
+    spent = {
+        name: [
+            ask(client, headers={"authorization": f"Bearer {secret}"})["spent"] for _ in range(2)
+        ]
+        for name, (secret, _) in made.items()
+    }
+    assert spent == {"ada": [0.02, 0.0], "bob": [0.0, 0.0], "eve": [0.02, 0.02]}
+    assert (tmp_path / "wye.spent").exists()
+
+
+def test_without_a_bound_there_is_no_file(gateway: Gateway, tmp_path: Path) -> None:
+    client = gateway(most=None)
+    ask(client)
+    assert client.get("/v1/stats").json()["spent_today"] is None
+    assert not (tmp_path / "wye.spent").exists()
+
+
+def test_a_call_that_cost_nothing_leaves_the_money(gateway: Gateway, remote: Remote) -> None:
+    client = gateway(most=0.02)
+    remote.modes = [401]
+    assert ask(client)["spent"] == 0.0
+    assert ask(client)["spent"] == 0.02
+    remote.modes = ["drop"]
+    assert ask(client, SIMPLE)["missing"] == []
+
+
+def test_a_further_try_needs_its_own_money(gateway: Gateway, remote: Remote) -> None:
+    client = gateway(most=0.03)
+    remote.modes = ["drop"]
+    reply = ask(client)
+    assert (reply["spent"], reply["missing"][0]["reason"]) == (0.02, "broke off")
+    assert len(remote.asked) == 1
+
+
+def test_two_arms_share_what_there_is(gateway: Gateway, remote: Remote) -> None:
+    client = gateway(table(remote.url, "more", role="list", price=0.02), most=0.03)
+    reply = ask(client)
+    assert (reply["spent"], [one["arm"] for one in reply["missing"]]) == (0.02, ["more"])
+
+
+def test_a_file_that_fails_costs_nobody_an_answer(
+    gateway: Gateway, remote: Remote, tmp_path: Path
+) -> None:
+    client = gateway()
+    (tmp_path / "wye.spent").write_bytes(b"a shopping list " * 500)
+    reply = ask(client)
+    assert (reply["missing"], remote.asked) == ([{"arm": "far", "reason": SPENT}], [])
+    assert client.get("/v1/stats").json()["spent_today"] is None
+
+
+def test_a_locked_file_holds_nobody_up(gateway: Gateway, remote: Remote, tmp_path: Path) -> None:
+    client = gateway()
+    holder = sqlite3.connect(tmp_path / "wye.spent", isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    reply = ask(client, deadline_ms=2_000)
+    holder.close()
+    assert (reply["missing"], remote.asked) == ([{"arm": "far", "reason": SPENT}], [])
+
+
+def test_a_server_that_cannot_write_it_does_not_begin(gateway: Gateway, tmp_path: Path) -> None:
+    with pytest.raises(ServiceError, match="WYE_SERVE__SPENT_FILE"):
+        gateway(spent_file=tmp_path / "missing" / "spent")
+
+
+def test_who_goes_away_has_spent_it(gateway: Gateway, remote: Remote, tmp_path: Path) -> None:
+    client = gateway(most=0.05)
+    remote.mode = "hang"
+    assert ask(client, deadline_ms=300)["spent"] == 0.02
+    ledger = Ledger(tmp_path / "wye.spent")
+    until(lambda: ledger.spent("local") == pytest.approx(0.02))
