@@ -7,6 +7,7 @@ from service.arms.kinds.chroma import ChromaKind
 from service.arms.kinds.http import HttpKind
 from service.arms.kinds.lightrag import LightRagKind
 from service.arms.kinds.mcp import McpKind
+from service.arms.kinds.openai_vector_store import OpenAiVectorStoreKind
 from service.arms.kinds.opensearch import OpenSearchKind
 from service.arms.kinds.pgvector import PgVectorKind
 from service.arms.kinds.python import PythonKind
@@ -19,6 +20,7 @@ KINDS: Mapping[str, type[Kind[Any]]] = {
     "http": HttpKind,
     "lightrag": LightRagKind,
     "mcp": McpKind,
+    "openai-vector-store": OpenAiVectorStoreKind,
     "opensearch": OpenSearchKind,
     "pgvector": PgVectorKind,
     "python": PythonKind,

@@ -11,7 +11,7 @@ GUIDE = ROOT / "docs" / "guides" / "remote-arms.md"
 
 def test_the_guide_has_every_kind_and_every_key() -> None:
     text = GUIDE.read_text(encoding="utf-8")
-    named = {*re.findall(r"`([a-z_]+)`", text)}
+    named = {*re.findall(r"`([a-z_-]+)`", text)}
     assert {*KINDS} <= named
     for kind in KINDS.values():
         assert {*kind.Config.model_fields} <= named, kind
