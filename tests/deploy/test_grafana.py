@@ -54,9 +54,27 @@ def test_every_series_and_label_is_there(
         known = set().union(*(labels[name] for name in names)) | ADDED
         by = re.findall(r"(?:by|ignoring) \(([^)]*)\)", expression)
         used = {label.strip() for group in by for label in group.split(",")}
-        used |= {*re.findall(r"(\w+)=~", expression)}
+        used |= {*re.findall(r'(\w+)(?:=~|!~|!=|=)"', expression)}
         assert used <= known, expression
     assert len(shown) > 12
+
+
+def test_all_that_is_counted_of_remote_arms_is_shown(
+    dashboard: dict[str, Any], labels: dict[str, set[str]]
+) -> None:
+    shown = " ".join(expressions(dashboard))
+    counted = {re.sub("_(bucket|sum|count)$", "", name) for name in labels if "wye_arm_" in name}
+    assert len(counted) == 5
+    assert not [name for name in counted if name not in shown]
+
+
+def test_outcomes_of_remote_arms_are_told_in_their_metric(dashboard: dict[str, Any]) -> None:
+    (said,) = (
+        meaning for name, _, meaning in Metrics().listed() if name == "wye_arm_questions_total"
+    )
+    named = re.findall(r'outcome!?[=~]+"([^"]*)"', " ".join(expressions(dashboard)))
+    assert named
+    assert {word for one in named for word in one.split("|")} <= {*re.findall(r"\w+", said)}
 
 
 def test_what_a_legend_names_is_kept_by_its_expression(dashboard: dict[str, Any]) -> None:
