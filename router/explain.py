@@ -9,6 +9,7 @@ import numpy as np
 
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64
+from router.passage_evidence import PREFIX
 from router.policy import SCORE, decide
 from router.query_performance import CHEAP_SIGNALS, SEED_SIGNALS
 from router.scorer import Floats, Scorer
@@ -191,6 +192,7 @@ _PASSAGES = frozenset(CHEAP_SIGNALS) - frozenset(SEED_SIGNALS) - NAME_SIGNALS - 
 
 def group_of(feature: str) -> Group:
     """Which of the `GROUPS` a feature belongs to."""
+    feature = feature.removeprefix(PREFIX)
     if feature in SEED_SIGNALS or feature in NAME_SIGNALS:
         return "names"
     return "passages" if feature in _PASSAGES else "build"

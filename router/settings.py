@@ -27,6 +27,8 @@ from router.fusion import FusionSettings
 MODELS = Path(__file__).resolve().parents[1] / "models"
 DEFAULT_ROUTER = "router-en/v1"
 RELEVANCE_MODEL = "relevance-en"
+PASSAGE_ROUTER = "router-passages-en/v1"
+"""Decides where there is no index, by what another search returned."""
 
 PREFIX = "WYE_"
 LIST = "docs/reference/settings.md"

@@ -19,7 +19,7 @@ from starlette.types import Scope
 
 from router.session import ModelCache, Session
 from service.arms.file import read_arms
-from service.collections import Collection, index_folders, router_settings
+from service.collections import Collection, router_settings
 from service.http import problems
 from service.http.auth import refuse_open_server
 from service.http.keys import KeyRing
@@ -31,6 +31,7 @@ from service.http.openapi import DESCRIPTION, TAGS, describe
 from service.http.replies import HEADERS
 from service.http.tracing import NAME, provider
 from service.logs import configure
+from service.remote_collection import remote_collections, served
 from service.routes import (
     answer,
     chat,
@@ -115,13 +116,16 @@ def build(
     models = ModelCache()
     if openers is None:
         openers = indexes(settings, models)
+    arms = read_arms(settings.arms, list(openers), serve.deadline_ms / 1000)
     ring = KeyRing(serve.keys, serve.keys_file)
     counts = Metrics()
     traces = provider(serve.traces)
-    arms = read_arms(settings.arms, list(openers), serve.deadline_ms / 1000)
     service = Service(
         settings,
-        {name: Collection(name, opener) for name, opener in openers.items()},
+        {
+            **{name: Collection(name, opener) for name, opener in openers.items()},
+            **remote_collections(settings, list(openers), arms, models),
+        },
         ring=ring,
         metrics=counts,
         tracer=traces.get_tracer(NAME),
@@ -177,14 +181,15 @@ def build(
 def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
     """What opens each index that the settings name, with the router that is named for it.
 
-    They share `models`, which whoever made them closes.
+    They share `models`, which whoever made them closes. There may be none where the arms file has
+    a corpus that lives elsewhere.
 
     Raises:
         ServiceError: None is named, or one is not named well; or a router or thresholds are for a
             collection that there is not.
     """
-    folders = index_folders(settings.serve.indexes, settings.index)
-    routers = router_settings(settings, list(folders))
+    folders, remote = served(settings)
+    routers = router_settings(settings, [*folders, *remote])
     return {
         name: partial(
             Session.open, settings.model_copy(update={"router": routers[name]}), folder, models

@@ -10,9 +10,11 @@ from time import perf_counter
 import pyarrow as pa
 
 from backends.errors import BackendError
+from featurizer.analyser import Analyser
 from featurizer.errors import FeaturizerError
 from router.errors import RouterError
 from router.model_files import read_info, read_policy
+from router.policy import Policy
 from router.session import Session
 from router.settings import RoutingSettings
 from router.types import Route
@@ -23,13 +25,19 @@ from service.settings import ServiceSettings
 
 DEFAULT = "default"
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+COLLECTION = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+"""Of names of collections."""
 
 
-def index_folders(named: Iterable[str], fallback: Path | None) -> dict[str, Path]:
+def index_folders(
+    named: Iterable[str], fallback: Path | None, *, required: bool = True
+) -> dict[str, Path]:
     """The folder of each collection by its name, of entries as NAME=DIR, or DIR for "default".
 
     Where there are none, `fallback` is the folder of "default".
+
+    Args:
+        required: Whether there has to be one.
 
     Raises:
         ServiceError: A name that cannot stand in an address, one that is there twice, or nothing
@@ -37,7 +45,7 @@ def index_folders(named: Iterable[str], fallback: Path | None) -> dict[str, Path
     """
     found: dict[str, Path] = {}
     for name, folder in _by_name(named):
-        if not _NAME.fullmatch(name):
+        if not COLLECTION.fullmatch(name):
             raise ServiceError(
                 f"A collection cannot be called '{name}'; use letters, digits, dots and dashes."
             )
@@ -50,8 +58,11 @@ def index_folders(named: Iterable[str], fallback: Path | None) -> dict[str, Path
         found[name] = Path(folder)
     if not found and fallback is not None:
         return {DEFAULT: fallback}
-    if not found:
-        raise ServiceError("Serve what? Give --index DIR, or set WYE_INDEX.")
+    if not found and required:
+        raise ServiceError(
+            "Serve what? Give --index DIR, or set WYE_INDEX; or declare an arm with the role "
+            '"simple" in the arms file, for a corpus that lives elsewhere.'
+        )
     return found
 
 
@@ -81,9 +92,40 @@ class Collection:
         self._session: Session | None = None
 
     @property
+    def has_index(self) -> bool:
+        """Whether there is one."""
+        return True
+
+    @property
     def is_ready(self) -> bool:
         """Whether questions are answered at once."""
         return self._session is not None
+
+    @property
+    def policy(self) -> Policy | None:
+        """What becomes of scores; None as long as there is no router."""
+        return self._session.policy if self._session else None
+
+    @property
+    def router_name(self) -> str:
+        """Name and version of the router; "" as long as there is none."""
+        return self._session.router_name if self._session else ""
+
+    def require_ready(self) -> None:
+        """Refuse questions as long as they cannot be answered.
+
+        Raises:
+            Problem: 503 while it is not loaded, or what was loaded can no longer be read.
+        """
+        if not self.is_ready:
+            raise self._loading()
+        if self.gone:
+            raise Problem(503, "unavailable", self.gone, retry_after=10)
+
+    def _loading(self) -> Problem:
+        why = f" ({self.error})" if self.error else ""
+        said = f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is."
+        return Problem(503, "loading", said, retry_after=1)
 
     @property
     def session(self) -> Session:
@@ -93,14 +135,17 @@ class Collection:
             Problem: It is not loaded yet.
         """
         if self._session is None:
-            why = f" ({self.error})" if self.error else ""
-            raise Problem(
-                503,
-                "loading",
-                f"Collection '{self.name}' is not loaded yet{why}. /ready says when it is.",
-                retry_after=1,
-            )
+            raise self._loading()
         return self._session
+
+    @property
+    def analyser(self) -> Analyser:
+        """The models that questions are read with.
+
+        Raises:
+            Problem: It is not loaded yet.
+        """
+        return self.session.analyser
 
     @property
     def error(self) -> str:
@@ -150,14 +195,15 @@ class Collection:
     def facts(self) -> dict[str, object]:
         """Name, version, passages, router, thresholds and what is wrong, as plain values."""
         session = self._session
-        facts: dict[str, object] = {"collection": self.name, "ready": session is not None}
+        facts: dict[str, object] = {"collection": self.name, "ready": self.is_ready}
         if session is not None:
             facts |= {"index_version": session.version, "passages": session.count}
             if session.fault:
                 facts["note"] = session.fault
-            policy = session.policy
-            if policy is not None:
-                facts |= {"router": session.router_name, "thresholds": asdict(policy.thresholds)}
+        if not self.has_index:
+            facts["index"] = False
+        if self.policy is not None:
+            facts |= {"router": self.router_name, "thresholds": asdict(self.policy.thresholds)}
         if self.error:
             facts["error"] = self.error
         return facts

@@ -21,11 +21,12 @@ from router.session import ModelCache, Session, decide, open_router
 from router.settings import RoutingSettings
 from router.types import Route
 from service.arms.file import read_arms
-from service.collections import WARM_UP, check_router, index_folders, router_settings
+from service.collections import WARM_UP, check_router, router_settings
 from service.errors import ServiceError
 from service.http.auth import refuse_open_server
 from service.http.keys import KeyRing, others_write
 from service.ingest.jobs import JobStore
+from service.remote_collection import RemoteCollection, no_analyser, served
 from service.settings import ServiceSettings
 
 LEAST_FREE = 1 << 30
@@ -77,12 +78,12 @@ def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
     otherwise = Health.WARNING if settings.router == RoutingSettings() else Health.BAD
     yield _look("router", lambda: _router(settings, models), otherwise)
     try:
-        collections = index_folders(settings.serve.indexes, settings.index)
+        collections, remote = served(settings)
     except ServiceError as error:
         yield Finding("indexes", Health.BAD, str(error))
         return
     try:
-        routers = router_settings(settings, list(collections))
+        routers = router_settings(settings, [*collections, *remote])
     except ServiceError as error:
         yield Finding("routers", Health.BAD, str(error))
         routers = {}
@@ -93,6 +94,9 @@ def _models(settings: ServiceSettings, models: ModelCache) -> Iterator[Finding]:
             yield Finding(f"jobs {name}", Health.WARNING, fault)
         if own.router != settings.router:
             yield _look(f"router {name}", partial(_router_of, own, name, folder, models))
+    for name in remote:
+        own_router = routers.get(name, settings.router)
+        yield _look(f"collection {name}", partial(_without_index, name, own_router))
 
 
 def _look(subject: str, at: Callable[[], str], otherwise: Health = Health.BAD) -> Finding:
@@ -125,10 +129,18 @@ def _router(settings: ServiceSettings, models: ModelCache) -> str:
 
 
 def _arms(settings: ServiceSettings) -> str:
-    names = list(index_folders(settings.serve.indexes, settings.index))
-    arms = read_arms(settings.arms, names, settings.serve.deadline_ms / 1000)
+    folders, _ = served(settings)
+    arms = read_arms(settings.arms, list(folders), settings.serve.deadline_ms / 1000)
     told = [f"{arm.name} ({arm.config.kind}) of {name}" for name in arms for arm in arms[name]]
     return f"{settings.arms} declares {', '.join(told) or 'none'}; nobody was asked."
+
+
+def _without_index(name: str, routing: RoutingSettings) -> str:
+    collection = RemoteCollection(name, routing, no_analyser, has_graph=True)
+    collection.load()
+    if collection.policy is None:
+        return f"! {name} has no index here, and no router: {collection.unavailable[Route.AUTO]}"
+    return f"{name} has no index here; {collection.router_name} decides by what its arm returns."
 
 
 def _router_of(settings: ServiceSettings, collection: str, folder: Path, models: ModelCache) -> str:

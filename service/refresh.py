@@ -163,7 +163,7 @@ class Refresher:
 
     def _show(self, collection: Collection) -> None:
         """Tell other processes and the metrics which version is searched."""
-        if not collection.is_ready:
+        if not collection.is_ready or not collection.has_index:
             return
         session = collection.session
         self._metrics.index_version.labels(collection.name).set(session.version)

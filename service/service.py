@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -15,10 +15,11 @@ from opentelemetry.trace import Tracer
 
 from backends.files import plain
 from featurizer.spacy_parser import QUESTION_TOKENS, token_count
+from router.passage_evidence import Returned
 from router.request_log import RETRIEVAL, RequestLog
 from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
-from service.arms import gate
+from service.arms import gate, without_index
 from service.arms.arm import RemoteArm
 from service.arms.breaker import BreakerState
 from service.arms.budget import SUFFIX, Budget, Ledger
@@ -35,6 +36,7 @@ from service.ingest.sandbox import FileReader
 from service.ingest.writer import CollectionWriter
 from service.logs import LOG
 from service.refresh import Refresher
+from service.remote_collection import RemoteCollection
 from service.schemas.stats import RecentQuestion
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
 from service.settings import LONGEST_DEADLINE_MS, ServiceSettings
@@ -108,7 +110,8 @@ class Service:
             )
             for name, collection in collections.items()
         }
-        self.jobs = JobRunner(self.writers, settings.documents, metrics.documents)
+        indexed = {name: each for name, each in self.writers.items() if collections[name].has_index}
+        self.jobs = JobRunner(indexed, settings.documents, metrics.documents)
         self._ledger = self._opened_ledger()
         for name, own in self.arms.items():
             for arm in own:
@@ -229,7 +232,8 @@ class Service:
             params = replace(params, filter=key.within(params.filter))
         own = self.arms.get(params.collection)
         arms = gate.wanted(own, params) if own else []
-        ask = partial(self._with_arms, arms) if arms else self._submit
+        remote = arms or not self.collections[params.collection].has_index
+        ask = partial(self._with_arms, arms) if remote else self._submit
         work = [ask(request, params, text, seconds) for text in questions]
         found = await unless_gone(gone(request), _all(work))
         results = cast("list[SearchResult]", found)
@@ -249,7 +253,11 @@ class Service:
         key = ASKING.get()
         if key.filter:
             params = replace(params, filter=key.within(params.filter))
-        work = self._submit(request, params, question, seconds)
+        if self.collections[params.collection].has_index:
+            work: Awaitable[object] = self._submit(request, params, question, seconds)
+        else:
+            simple = self._simple(params.collection)
+            work = without_index.route(simple, params, question, seconds, self._by_passages)
         return cast("Decision", await unless_gone(gone(request), work))
 
     def _admit(self, name: str, route: Route, deadline_ms: int | None) -> float:
@@ -262,9 +270,7 @@ class Service:
             Problem: 503 while the collection loads, 409 for a route that it lacks.
         """
         collection = self.collections[name]
-        _ = collection.session
-        if collection.gone:
-            raise Problem(503, "unavailable", collection.gone, retry_after=10)
+        collection.require_ready()
         lacking = collection.unavailable.get(route)
         if lacking is not None:
             raise Problem(
@@ -298,8 +304,8 @@ class Service:
 
     async def _encode(self, collection: str, question: str) -> Sequence[float]:
         """The vector of a question, made in the thread of the models."""
-        session = self._collections[collection].session
-        found = await self.batcher.call(lambda: session.analyser.encode_questions([question])[0])
+        own = self._collections[collection]
+        found = await self.batcher.call(lambda: own.analyser.encode_questions([question])[0])
         return cast("Sequence[float]", found.tolist())
 
     async def _with_arms(
@@ -311,11 +317,17 @@ class Service:
         seconds: float,
     ) -> SearchResult:
         """The same with remote arms."""
+        item = QueuedQuestion(question, request_id_of(request.scope))
+        if not self.collections[params.collection].has_index:
+            simple = self._simple(params.collection)
+            others = [arm for arm in arms if not arm.is_simple]
+            return await without_index.search(
+                simple, others, params, item, seconds, decide=self._by_passages
+            )
 
         async def find(params: SearchParams, seconds: float) -> SearchResult:
             return cast("SearchResult", await self._submit(request, params, question, seconds))
 
-        item = QueuedQuestion(question, request_id_of(request.scope))
         version = self.collections[params.collection].session.version
         by_scores = self.settings.fusion.method != "rrf"
         return await gate.search(
@@ -328,6 +340,19 @@ class Service:
             by_scores=by_scores,
             budget=self.budget,
         )
+
+    def _simple(self, collection: str) -> RemoteArm:
+        """The arm that stands for our text arms in a collection without an index."""
+        return next(arm for arm in self.arms[collection] if arm.is_simple)
+
+    async def _by_passages(
+        self, params: SearchParams | RouteParams, returned: Returned
+    ) -> Decision:
+        """A decision by what the simple arm returned, made in the thread of the models."""
+        collection = self._collections[params.collection]
+        if not isinstance(collection, RemoteCollection):
+            raise TypeError(f"'{collection.name}' has an index, by which its router decides")
+        return await self.batcher.call(lambda: collection.decide(params, returned))
 
     def _record(self, result: SearchResult) -> None:
         """Count it, trace it, and write it to the request log."""

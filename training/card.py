@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from router.passage_evidence import PASSAGE_NAMES
 from router.policy import SURE
 from router.query_performance import CHEAP_SIGNALS
 from training.evaluation.compare import AUTO, QUALITY
@@ -75,6 +76,12 @@ def _sees(names: Sequence[str]) -> str:
     """What a router looks at, as the end of a sentence."""
     corpus = len(set(CHEAP_SIGNALS) & set(names))
     parse = [] if corpus == len(names) else ["counts and measures of the question's parse"]
+    if set(PASSAGE_NAMES) >= set(names):
+        return (
+            f"{len(names)} numbers on the first passages that a simple search returned: which of "
+            "its words and names they hold, and which they are about. So it decides without an "
+            "index, whoever searched."
+        )
     if not corpus:
         return f"{parse[0]}; so it decides without an index."
     found = (

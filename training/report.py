@@ -11,7 +11,6 @@ from backends.files import plain
 from backends.types import Float64, Int64
 from router.explain import Explainer
 from router.policy import SURE, Policy, routes
-from router.query_performance import NAMES
 from router.scorer import Scorer, to_scores
 from router.types import Route, Thresholds
 from training.data.evaluation_set import EvaluationSet
@@ -239,8 +238,9 @@ def _probed(fitted: Fitted, logits: Float64, labels: Int64) -> Iterator[Probe]:
         yield probe("without the question's dataset", labels, away, pool.groups)
     if fitted.choices.start:  # from nothing, few questions teach nothing that these would tell of
         return
-    yield from ablation(pool, NAMES, recipe, seed=fitted.choices.seed)
-    yield from learning_curve(pool, NAMES, recipe, seed=fitted.choices.seed)
+    names = fitted.training.questions.names
+    yield from ablation(pool, names, recipe, seed=fitted.choices.seed)
+    yield from learning_curve(pool, names, recipe, seed=fitted.choices.seed)
 
 
 def count_questions(questions: EvaluationSet, labels: Int64) -> tuple[QuestionCounts, ...]:

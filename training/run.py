@@ -133,7 +133,7 @@ class TrainingRun:
             if self._start is not None:
                 return fit_from(self._start, training, self._choices)
             try:
-                return fit(training, NAMES, self._choices, self._progress())
+                return fit(training, training.questions.names, self._choices, self._progress())
             except FitError as error:  # what is doubtful about the questions may be the reason
                 raise FitError(" ".join([str(error), *training.warnings])) from error
 
@@ -207,7 +207,7 @@ class TrainingRun:
                 "kind": fitted.trained.recipe.kind,
                 "questions": len(fitted.training.questions),
                 "disagreements": int((fitted.training.labels >= 0).sum()),
-                "features computed": len(NAMES),
+                "features computed": len(fitted.training.questions.names),
                 "versions": report.versions,
             },
             notes={
@@ -340,7 +340,7 @@ class TrainingRun:
             own = groups == dataset
             others = ~own if keys is None else ~own & ~np.isin(keys, keys[own])
             try:
-                found[dataset] = fit(training.only(others), NAMES, choices)
+                found[dataset] = fit(training.only(others), training.questions.names, choices)
             except FitError as error:
                 untried[dataset] = str(error)
         return found, untried

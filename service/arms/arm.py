@@ -28,6 +28,7 @@ _LATELY = 20
 _FIRST_WAIT = 0.05
 _BY_GRAPH = frozenset({Route.AUTO, Route.FUSION, Route.GRAPH, Route.STEPS})
 _BY_LIST = _BY_GRAPH - {Route.GRAPH}
+_BY_SIMPLE = _BY_LIST | {Route.HYBRID}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,11 @@ class RemoteArm:
         return self.config.role == "graph"
 
     @property
+    def is_simple(self) -> bool:
+        """Whether it stands for our text arms, since there is no index."""
+        return self.config.role == "simple"
+
+    @property
     def usual_ms(self) -> float:
         """Median of its last answers; 0 before the first."""
         return 1000 * median(self._lately) if self._lately else 0.0
@@ -110,6 +116,8 @@ class RemoteArm:
 
     def suits(self, route: Route) -> bool:
         """Whether it may be asked for a question that goes this way."""
+        if self.is_simple:
+            return route in _BY_SIMPLE
         return route in (_BY_GRAPH if self.takes_graph else _BY_LIST)
 
     def check_filter(self, filter_: object) -> None:

@@ -12,6 +12,7 @@ from backends.errors import suggestion
 from router.types import Route
 from service.arms.arm import RemoteArm
 from service.arms.registry import KINDS
+from service.collections import COLLECTION, DEFAULT
 from service.errors import ServiceError
 
 FILE = "wye.toml"
@@ -22,13 +23,13 @@ _OWN = {*Route, "local"}
 
 
 def read_arms(
-    path: Path | None, collections: Sequence[str], deadline: float
+    path: Path | None, indexes: Sequence[str], deadline: float
 ) -> dict[str, tuple[RemoteArm, ...]]:
     """The arms of each collection that has any.
 
     Args:
         path: Of the file; None where there is none.
-        collections: Their names; the first is the default.
+        indexes: Names of the collections that have an index; the first is the default.
         deadline: Seconds that a request has where it does not say.
 
     Raises:
@@ -37,6 +38,7 @@ def read_arms(
     if path is None:
         return {}
     found: dict[str, tuple[RemoteArm, ...]] = {}
+    collections = [*indexes, *names_without_index(path, indexes)]
     for name, table in _tables(path).items():
         where = f"{path}: [arms.{name}]"
         arm = _arm(name, table, where, deadline)
@@ -47,6 +49,16 @@ def read_arms(
                 f"{', '.join(collections)}."
             )
         others = found.get(collection, ())
+        if arm.is_simple and collection in indexes:
+            raise ServiceError(
+                f"{where} role: '{collection}' has an index, whose own arms are the simple ones; "
+                "make this one a list."
+            )
+        if arm.is_simple and any(other.is_simple for other in others):
+            raise ServiceError(
+                f"{where} role: another arm is the simple one of '{collection}' already; make this "
+                "one a list."
+            )
         if arm.takes_graph and any(other.takes_graph for other in others):
             raise ServiceError(
                 f"{where} role: another arm takes the graph's place in '{collection}' already; "
@@ -54,6 +66,28 @@ def read_arms(
             )
         found[collection] = (*others, arm)
     return found
+
+
+def names_without_index(path: Path | None, indexes: Sequence[str]) -> tuple[str, ...]:
+    """Names of the collections whose corpus lives elsewhere: those with a simple arm alone.
+
+    Raises:
+        ServiceError: The file cannot be read, or a name that no collection can have.
+    """
+    if path is None:
+        return ()
+    named = [
+        (name, str(table.get("collection") or (indexes[0] if indexes else DEFAULT)))
+        for name, table in _tables(path).items()
+        if table.get("role") == "simple"
+    ]
+    for name, collection in named:
+        if not COLLECTION.fullmatch(collection):
+            raise ServiceError(
+                f"{path}: [arms.{name}] collection: a collection cannot be called "
+                f"'{collection}'; use letters, digits, dots and dashes."
+            )
+    return tuple(dict.fromkeys(each for _, each in named if each not in indexes))
 
 
 def _tables(path: Path) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 
 from backends.types import Passage, Ranking
+from router.remote_fusion import RemoteList, together
 from router.types import Reply, Route
 from service.arms.arm import ArmCall, RemoteArm, usable
 from service.arms.budget import Budget, Held
-from service.arms.fusion import RemoteList, named, together
+from service.arms.fusion import named
 from service.batching import Entry
 from service.http.problems import Problem
 from service.search import QueuedQuestion, SearchParams, SearchResult
@@ -33,11 +34,13 @@ class RemoteOutcome:
         calls: Those that the question's route wanted, by name, asked or not.
         saved_by: What those would have cost that the router did without, by name.
         degraded: Why this is not what was asked for, or "".
+        without: Features that the router went without, since there is no index.
     """
 
     calls: Mapping[str, ArmCall] = field(default_factory=dict)
     saved_by: Mapping[str, float] = field(default_factory=dict)
     degraded: str = ""
+    without: tuple[str, ...] = ()
 
     @property
     def saved(self) -> float:
@@ -155,7 +158,7 @@ async def search(
         result, remote = await _forced(asking, asked, find)
     if _is_costly(params.route, result):
         remote = replace(remote, calls={**skipped, **remote.calls})
-    remote = replace(remote, degraded=_degraded(remote))
+    remote = replace(remote, degraded=degraded(remote))
     return replace(result, params=params, remote=remote, total=perf_counter() - started)
 
 
@@ -346,7 +349,7 @@ def _cut(result: SearchResult, k: int) -> SearchResult:
     return replace(result, reply=cut)
 
 
-def _degraded(remote: RemoteOutcome) -> str:
+def degraded(remote: RemoteOutcome) -> str:
     """Which arms failed, in a sentence; one that a limit kept out is only missing."""
     failed = [
         f"the arm '{name}' {call.reason}"

@@ -11,16 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from backends.errors import FilterError
 from backends.types import Metadata
+from router.remote_fusion import Scores
 from service.errors import ServiceError
 
 if TYPE_CHECKING:
     from service.arms.embedding import Embedder
 
 LONGEST_TIMEOUT_MS = 60_000
-Role = Literal["graph", "list"]
-Scores = Literal["rank", "cosine", "bm25", "mass"]
-"""What the scores of an arm are, if they are anything that we know: nothing but an order, cosines
-or sums on their scale, BM25, or shares of a walk's mass."""
+Role = Literal["graph", "list", "simple"]
 
 
 class ArmConfig(BaseModel):
@@ -28,7 +26,8 @@ class ArmConfig(BaseModel):
 
     Attributes:
         kind: Of the registry.
-        role: "graph" takes the graph's place; "list" is one more list in fusion.
+        role: "graph" takes the graph's place; "list" is one more list in fusion; "simple" stands
+            for our text arms in a collection without an index.
         collection: That it belongs to; the first without it.
         timeout_ms: Longest time for a call, retries included; a request's deadline may be nearer.
         price: Of one call, in whatever currency the operator counts.

@@ -93,15 +93,16 @@ def serve(
     for opener in collections.values():
         # An index or a relevance that is missing or foreign is told now, not in a log.
         _ = opener().relevance
-    for name, routing in router_settings(settings, list(collections)).items():
-        check_router(name, routing)
     remote = read_arms(settings.arms, list(collections), wanted.deadline_ms / 1000)
+    names = dict.fromkeys([*collections, *remote])
+    for name, routing in router_settings(settings, list(names)).items():
+        check_router(name, routing)
     configure(wanted.logs)
     clear_away(Path(tempfile.gettempdir()))
     for name, own in remote.items():
         say(f"Remote arms of {name}: {', '.join(arm.name for arm in own)} ({settings.arms}).")
     say(
-        f"Serving {', '.join(collections)} at {_address(wanted.host, wanted.port)}. "
+        f"Serving {', '.join(names)} at {_address(wanted.host, wanted.port)}. "
         "It answers when /ready says so."
     )
     if wanted.workers == 1:

@@ -51,6 +51,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
             asked=params.route,
             explain=params.explain,
             fallback=result.fallback,
+            without=remote.without if remote else (),
         ),
         arms={
             name: ArmValue(
@@ -139,11 +140,18 @@ def _passages(result: SearchResult) -> list[PassageValue]:
 
 
 def route_value(
-    decision: Decision | None, *, path: Route, asked: Route, explain: bool, fallback: str = ""
+    decision: Decision | None,
+    *,
+    path: Route,
+    asked: Route,
+    explain: bool,
+    fallback: str = "",
+    without: Sequence[str] = (),
 ) -> RouteValue:
     """Which way a question took, and why; without a decision the request named the route.
 
-    `path` answered in place of `asked`; `fallback` says why dense search did, or "".
+    `path` answered in place of `asked`; `fallback` says why dense search did, or "";
+    `without` names features that the router went without.
     """
     if decision is None:
         said = (fallback or f"Route {asked} was asked for.") if explain else ""
@@ -160,6 +168,7 @@ def route_value(
         contributions=list(decision.contributions) if explain else None,
         nearest_change=decision.nearest_change,
         trees=list(decision.trees) if explain else None,
+        without=list(without) or None,
     )
 
 

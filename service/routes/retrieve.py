@@ -4,6 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from featurizer.registry import FEATURES
 from router.explain import group_of
+from router.passage_evidence import PASSAGE_MEANINGS, PASSAGE_NAMES, WITHOUT
 from router.query_performance import MEANINGS, NAMES
 from router.types import Route
 from service.http.auth import READ
@@ -62,17 +63,28 @@ async def route(
     return RouteReply(
         request_id=request_id_of(request.scope),
         question=wanted.question,
-        route=route_value(decision, path=decision.route, asked=Route.AUTO, explain=wanted.explain),
+        route=route_value(
+            decision,
+            path=decision.route,
+            asked=Route.AUTO,
+            explain=wanted.explain,
+            without=() if service.collection(name).has_index else WITHOUT,
+        ),
     )
 
 
 @router.get("/features", summary="What the router's numbers mean", operation_id="list_features")
 async def features() -> FeatureList:
     """What `contributions` names: features of a question's build, and of what the corpus has."""
-    meanings = {**{feature.name: feature.doc for feature in FEATURES}, **MEANINGS}
+    meanings = {
+        **{feature.name: feature.doc for feature in FEATURES},
+        **MEANINGS,
+        **PASSAGE_MEANINGS,
+    }
     return FeatureList(
         data=[
-            FeatureValue(name=name, group=group_of(name), meaning=meanings[name]) for name in NAMES
+            FeatureValue(name=name, group=group_of(name), meaning=meanings[name])
+            for name in (*NAMES, *PASSAGE_NAMES)
         ]
     )
 

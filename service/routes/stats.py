@@ -77,12 +77,11 @@ async def stats(request: Request, service: Served) -> StatsReply:
 
 
 def _scores(collection: Collection, recent: Sequence[RecentQuestion]) -> ScoresValue:
-    session = collection.session if collection.is_ready else None
-    policy = None if session is None else session.policy
+    policy = collection.policy
     own = [one for one in recent if one.collection == collection.name]
     return ScoresValue(
         collection=collection.name,
-        router="" if session is None else session.router_name,
+        router=collection.router_name,
         routes=route_times(own),
         scores=[one.score for one in own if one.score is not None],
         thresholds=None if policy is None else asdict(policy.thresholds),

@@ -124,7 +124,7 @@ def _result(passage: PassageValue) -> StoreResult:
 
 
 async def _store(service: Service, collection: Collection) -> Store:
-    session = collection.session if collection.is_ready else None
+    session = collection.session if collection.is_ready and collection.has_index else None
     fixed = ASKING.get().within(None)
     if session is None:
         count = 0
@@ -136,20 +136,21 @@ async def _store(service: Service, collection: Collection) -> Store:
     return Store(
         id=collection.name,
         name=collection.name,
-        status="in_progress" if session is None else "completed",
+        status="completed" if collection.is_ready else "in_progress",
         created_at=service.started,
         file_counts=FileCounts(completed=count, total=count),
-        metadata=_metadata(session),
+        metadata=_metadata(collection, session),
     )
 
 
-def _metadata(session: Session | None) -> dict[str, str]:
+def _metadata(collection: Collection, session: Session | None) -> dict[str, str]:
     """OpenAI's clients take texts here, and nothing within them."""
-    if session is None or session.policy is None:
-        return {"index_version": "" if session is None else str(session.version)}
+    version = {"index_version": "" if session is None else str(session.version)}
+    if collection.policy is None:
+        return version
     return {
-        "index_version": str(session.version),
-        "router": session.router_name,
-        "threshold_low": repr(session.policy.thresholds.low),
-        "threshold_high": repr(session.policy.thresholds.high),
+        **version,
+        "router": collection.router_name,
+        "threshold_low": repr(collection.policy.thresholds.low),
+        "threshold_high": repr(collection.policy.thresholds.high),
     }

@@ -124,6 +124,14 @@ class RouteValue(BaseModel):
     nearest_change: Change | None = Field(
         default=None, description="The smallest move of the score that changes the route."
     )
+    without: list[str] | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        description=(
+            "Features that the router went without, since there is no index here; left out where "
+            "there is one."
+        ),
+    )
     trees: list[str] | None = Field(
         default=None,
         description=(

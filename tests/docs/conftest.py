@@ -18,6 +18,21 @@ ADDRESS = "127.0.0.1:8000"
 
 Curl = Callable[[Command, str], str]
 
+STORE = """
+class Store:
+    def __init__(self, *passages):
+        self.passages = passages
+
+    def search(self, question, k):
+        return [dict(zip(("id", "title", "text"), one)) for one in self.passages[:k]]
+
+
+bridge = ("mostar", "Stari Most", "The Old Bridge of Mostar spans the Neretva.")
+river = ("neretva", "Neretva", "The Neretva flows into the Adriatic Sea.")
+notes, web = Store(bridge), Store(river, bridge)
+"""
+"""A search of one's own, as arms of the kind python ask it."""
+
 NOTES = {
     "mostar.md": "# Stari Most\nThe Old Bridge spans the Neretva in Mostar.",
     "tower.txt": "Tower Bridge crosses the Thames in London. It was opened in 1894.",
@@ -38,6 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in NOTES.items():
         (made / "my-corpus" / name).write_text(text, encoding="utf-8")
         (made / name).write_text(text, encoding="utf-8")
+    (made / "my_store.py").write_text(STORE, encoding="utf-8")
     _write_part_of_the_demo(made / "DATASET", questions=6)
     return made
 

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from backends.types import Float32, Float64, Int64, Mask, Ranking
 from featurizer.analyser import AnalyserSettings
 from router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
+from router.passage_evidence import PASSAGE_NAMES, passage_columns
 from router.policy import SURE, bands
 from router.query_performance import NAMED, NAMES, with_corpus
 from router.types import Route, Thresholds
 from training.data.feature_cache import cached_features
-from training.data.replay import Replay
+from training.data.replay import RemoteReplay, Replay
 from training.errors import TrainingError
 from training.evaluation.measures import DEPTH, MEASURES
 from training.thresholds.outcomes import Outcome, RouteOutcomes, of_other
@@ -41,11 +42,13 @@ class EvaluationSet:
         features: (n, d) float64 of each question.
         deciding: Stages that a router takes to decide, whatever it decides; see
             `router.query_performance.stages`.
+        names: (d,) of the features.
     """
 
     replays: tuple[Replay, ...]
     features: Float64
     deciding: tuple[str, ...] = _READING
+    names: tuple[str, ...] = NAMES
     _worth: dict[tuple[Route, FusionSettings], Float64] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -76,6 +79,15 @@ class EvaluationSet:
             ModelError: A model is missing or damaged.
             TrainingError: There are no questions, or a file of the cache is damaged.
         """
+        asked = [one for replay in replays for one in replay.questions]
+        returned = [one.remote.returned for one in asked if one.remote and one.remote.returned]
+        if returned:
+            if len(returned) < len(asked):
+                raise TrainingError(
+                    "Some of these questions are asked of an index and some of a remote arm in its "
+                    "place, of which a router sees other things; train one router for each."
+                )
+            return cls(tuple(replays), passage_columns(returned), (), PASSAGE_NAMES)
         features = cached_features(texts_of(replays), cache, settings, progress=progress)
         results = [one for replay in replays for one in replay.results]
         return cls(tuple(replays), with_corpus(features, results), deciding)
@@ -98,7 +110,7 @@ class EvaluationSet:
             if kept:
                 replays.append(replace(replay, questions=kept))
         worth = {key: values[rows] for key, values in self._worth.items()}
-        return EvaluationSet(tuple(replays), self.features[rows], self.deciding, worth)
+        return replace(self, replays=tuple(replays), features=self.features[rows], _worth=worth)
 
     @property
     def texts(self) -> list[str]:
@@ -184,7 +196,18 @@ class EvaluationSet:
         found = self._stages_ms(stages)
         if parsed is not None and "parsing" not in stages:
             found[parsed] += self._stages_ms({"parsing"})[parsed]
+        remote = self._remote
+        if any(remote):  # of our own, the text arms alone are asked then
+            text = self._stages_ms({*decided, *_READS[Route.HYBRID], *stages_of(Route.HYBRID)})
+            more = route not in SIMPLE_ROUTES
+            for row, one in enumerate(remote):
+                if one is not None:
+                    found[row] = text[row] + one.simple_ms + more * one.cost_ms
         return found
+
+    @property
+    def _remote(self) -> list[RemoteReplay | None]:
+        return [one.remote for replay in self.replays for one in replay.questions]
 
     def _stages_ms(self, stages: Collection[str]) -> Float64:
         questions = [one for replay in self.replays for one in replay.questions]
@@ -287,6 +310,19 @@ def texts_of(replays: Sequence[Replay]) -> list[str]:
 def _rankings(
     replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
 ) -> list[Ranking]:
+    found = _own_rankings(replay, route, fusion, scores)
+    for row, one in enumerate(replay.questions):
+        if one.remote is not None and route not in SIMPLE_ROUTES:
+            found[row] = one.remote.fused
+        elif one.remote is not None and one.remote.simple is not None:
+            found[row] = one.remote.simple
+    return found
+
+
+def _own_rankings(
+    replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
+) -> list[Ranking]:
+    """What our own arms answer."""
     if route == Route.FUSION:
         return fuse_all(replay.results, fusion, scores, DEPTH)
     if route == Route.HYBRID:

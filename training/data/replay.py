@@ -21,6 +21,7 @@ from backends.coverage import Coverage, NameCoverage, WordCoverage
 from backends.files import write_atomically
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Mention, Query, RankedHit, Ranking
+from router.passage_evidence import Returned
 from router.types import ARMS, ArmResults, Route
 from training.data.dataset import Judgements, Question
 from training.errors import ReplayError, SplitError
@@ -52,6 +53,26 @@ class ReplayKey:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteReplay:
+    """What remote arms make of a question, where some take part.
+
+    Attributes:
+        fused: What every route but the simple one answers: all lists together.
+        cost_ms: Of the arms that the simple route does without: their time, and their price as
+            time.
+        simple: What the simple route answers; None where it is asked of an index here.
+        simple_ms: The same cost of that.
+        returned: What it returned, which a router without an index looks at; None likewise.
+    """
+
+    fused: Ranking
+    cost_ms: float
+    simple: Ranking | None = None
+    simple_ms: float = 0.0
+    returned: Returned | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """One question with all that arms and steps said.
 
@@ -63,6 +84,7 @@ class Replayed:
         seconds: Processor time by stage (parsing, encoding, each arm, trees, steps).
         steps: What the route of steps gives; None where there was nothing to take apart, so that
             it gives what fusion does.
+        remote: What remote arms make of it; None where none takes part. It is not in the file.
     """
 
     question: Question
@@ -71,6 +93,7 @@ class Replayed:
     answered: Mapping[Route, NDArray[np.bool_]]
     seconds: Mapping[str, float]
     steps: Ranking | None = None
+    remote: RemoteReplay | None = None
 
     def answers_in(self, hits: Sequence[RankedHit], cutoff: int) -> bool:
         """Whether one of the first `cutoff` passages of a ranking of these hits has an answer."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from backends.progress import Progress
+from backends.types import Passage
 from router.session import Session
 from router.settings import Settings
 from training.data.dataset import read_dataset
@@ -80,9 +81,13 @@ class Replays:
 
     def texts(self, replay: Replay, ids: Sequence[str]) -> dict[str, str]:
         """Title and text of passages of the index that a replay is of, by id."""
-        with Session.open(self._settings, self._indexes[replay.key.index]) as session:
-            found = session.passages(ids)
+        found = self.passages(replay, ids)
         return {id_: f"{one.title}\n{one.text}".strip() for id_, one in found.items()}
+
+    def passages(self, replay: Replay, ids: Sequence[str]) -> dict[str, Passage]:
+        """Passages of the index that a replay is of, by id."""
+        with Session.open(self._settings, self._indexes[replay.key.index]) as session:
+            return session.passages(ids)
 
     def training(self, sources: Sequence[QuestionSource], split: str) -> list[TrainingReplay]:
         """Replays to learn from, of the sources that have the split.

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.types import RankedHit, Ranking, Source
+from router.remote_fusion import RemoteList, Scores, together
 from router.types import FusedHit
-from service.arms.fusion import RemoteList, together
-from service.arms.types import Scores
 
 IDS = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)
 

@@ -1,0 +1,129 @@
+"""What the passages that another search returned say about a question, without its corpus.
+
+Of a corpus that lives elsewhere there is no vocabulary, no document frequency and no graph: a word
+weighs as much as any other, and a name is what the question writes with capitals, or a title that
+stands in its words. The numbers are made as those of `router.text_evidence`, on that footing. They
+are other numbers than those of an index, so they have other names, and a router that learned from
+the one is refused by whoever has the other.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from backends.coverage import Coverage, NameCoverage, WordCoverage, bits
+from backends.lexical import content_terms, terms
+from backends.types import Float64, Query
+from backends.words import is_informative, title_names, tokenise
+from router.query_performance import CHEAP_SIGNALS, signals
+from router.text_evidence import LIST_SIGNALS, SEEN, TEXT_MEANINGS, TEXT_SIGNALS
+from router.types import ArmResults
+
+PREFIX = "returned_"
+VERSION = 1
+"""Raised when the value of some column changes."""
+# How sure a name is meant is not known without a graph, and nor is how rare it is.
+_UNKNOWN = LIST_SIGNALS | {
+    "names_value_best",
+    "names_value_sum",
+    "names_specificity",
+    "titled_value",
+    "titled_uniqueness",
+}
+_SIGNALS = tuple(name for name in TEXT_SIGNALS if name not in _UNKNOWN)
+PASSAGE_NAMES: tuple[str, ...] = tuple(f"{PREFIX}{name}" for name in _SIGNALS)
+"""The columns that a router without an index may look at, in order."""
+PASSAGE_MEANINGS: Mapping[str, str] = {f"{PREFIX}{name}": TEXT_MEANINGS[name] for name in _SIGNALS}
+WITHOUT: tuple[str, ...] = tuple(name for name in CHEAP_SIGNALS if name not in _SIGNALS)
+"""Signals that take an index: of its vectors, of BM25 and of the entities of its texts."""
+
+_CAPITAL = "A-Z0-9\u00c0-\u00de"
+_NAME_WORD = rf"[{_CAPITAL}][\w'\u2019.&-]*"
+_CAPITALISED = re.compile(
+    rf"{_NAME_WORD}(?:\s+(?:(?:of|the|de|la|van|von|and)\s+){{0,2}}{_NAME_WORD})*"
+)
+_POSSESSIVE = re.compile(r"['\u2019]s?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a search returned for a question.
+
+    Attributes:
+        passages: Title and text of each, best first; those after the fifth say nothing.
+    """
+
+    question: str
+    passages: Sequence[tuple[str, str]] = field(repr=False)
+
+
+def passage_schema() -> str:
+    """Identity of the columns' values; see `router.query_performance.schema_id`."""
+    content = json.dumps(["passages", PASSAGE_NAMES, VERSION])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def passage_columns(asked: Sequence[Returned]) -> Float64:
+    """(n, len(PASSAGE_NAMES)) what a router looks at."""
+    nothing = np.zeros(0, np.float32)
+    found = [
+        ArmResults(Query(one.question, nothing), coverage=passage_coverage(one)) for one in asked
+    ]
+    return signals(found, _SIGNALS)
+
+
+def passage_coverage(asked: Returned) -> Coverage:
+    """What the first passages hold of a question: its words, and what it names."""
+    shown = asked.passages[:SEEN]
+    heads = [frozenset(terms(title)) for title, _ in shown]
+    bodies = [head.union(terms(text)) for head, (_, text) in zip(heads, shown, strict=True)]
+    words = tuple(
+        WordCoverage(
+            word, 1.0, bits([word in one for one in heads]), bits([word in one for one in bodies])
+        )
+        for word in content_terms(asked.question)
+    )
+    return Coverage((), words, tuple(_names(asked.question, shown)))
+
+
+def _names(question: str, shown: Sequence[tuple[str, str]]) -> list[NameCoverage]:
+    asked = _spoken(question)
+    titles = [[_spoken(name) for name in title_names(title)] for title, _ in shown]
+    bodies = [_spoken(f"{title} {text}") for title, text in shown]
+    named = {_spoken(name): name for name in _capitalised(question)}
+    for own in titles:
+        for title in own:
+            if title in asked and is_informative(title.strip()):
+                named.setdefault(title, title.strip())
+    # A name within a longer one is not another name.
+    found = [one for one in named if not any(one != other and one in other for other in named)]
+    covered = []
+    for one in found:
+        heads, texts = bits([one in own for own in titles]), bits([one in body for body in bodies])
+        degree = max(1, texts.bit_count())
+        covered.append(NameCoverage(named[one], 1.0, degree, heads.bit_count(), heads, texts))
+    return covered
+
+
+def _capitalised(question: str) -> list[str]:
+    """What is written with capitals, but for words that say nothing at its ends."""
+    found = []
+    for match in _CAPITALISED.finditer(question):
+        words = match.group().rstrip(" .,?!").split()
+        while words and not content_terms(words[0]):
+            del words[0]
+        while words and not content_terms(words[-1]):
+            del words[-1]
+        if words:
+            found.append(_POSSESSIVE.sub("", " ".join(words)))
+    return found
+
+
+def _spoken(text: str) -> str:
+    """Its words in order, without case or possessives, with a blank around each."""
+    words = (token.casefold() for token in tokenise(text) if token[0].isalnum())
+    return f" {' '.join(words)} "

@@ -1,0 +1,40 @@
+"""A route by what another search returned: for a corpus that is not indexed here."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from router.explain import summary
+from router.model import RoutingModel
+from router.model_files import load_router
+from router.passage_evidence import PASSAGE_NAMES, Returned, passage_columns, passage_schema
+from router.types import Decision
+
+
+def load_passage_router(folder: Path) -> RoutingModel:
+    """Read a router that decides by returned passages.
+
+    Raises:
+        ModelFileError: It is missing or damaged, or learned from an index.
+    """
+    return load_router(folder, schema_id=passage_schema(), names=PASSAGE_NAMES)
+
+
+def decide_by_passages(
+    model: RoutingModel,
+    asked: Returned,
+    *,
+    explain: bool = False,
+    point: str = "",
+) -> Decision:
+    """Whether what the simple arm returned will do, or the others are asked as well.
+
+    Args:
+        model: Of `load_passage_router`.
+
+    Raises:
+        PolicyError: There is no such operating point.
+    """
+    columns = passage_columns([asked])
+    own = model.at(point)
+    (decision,) = own.decide(columns, explain=explain)
+    return replace(decision, summary=summary(decision)) if explain else decision

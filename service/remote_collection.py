@@ -1,0 +1,209 @@
+"""A collection without an index: its corpus lives elsewhere, and remote arms search it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from featurizer.analyser import Analyser
+from router.errors import RouterError
+from router.model import RoutingModel
+from router.model_files import read_policy
+from router.passage_evidence import Returned
+from router.passage_routing import decide_by_passages, load_passage_router
+from router.policy import Policy
+from router.session import ModelCache, Session
+from router.settings import PASSAGE_ROUTER, RoutingSettings
+from router.types import Decision, Route
+from service.arms.arm import RemoteArm
+from service.arms.file import names_without_index
+from service.collections import THRESHOLDS, Collection, index_folders, router_settings
+from service.errors import ServiceError
+from service.http.problems import Problem
+from service.logs import LOG
+from service.search import RouteParams, SearchParams
+from service.settings import ServiceSettings
+
+NO_INDEX = (
+    "There is no index here: the corpus of '{}' lives elsewhere, and the arms file says who "
+    "searches it."
+)
+ASKED = (Route.AUTO, Route.HYBRID, Route.FUSION, Route.GRAPH)
+"""Routes that can be asked for: the router's choice, the simple arm, all arms, the graph's."""
+
+
+def no_analyser() -> NoReturn:
+    """Stands where nothing is to be encoded.
+
+    Raises:
+        ServiceError: Always.
+    """
+    raise ServiceError("Nothing is encoded here.")
+
+
+class RemoteCollection(Collection):
+    """Arms in the place of an index, and the router that decides by what the simple one returns.
+
+    Everything that takes an index is refused with 409.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        routing: RoutingSettings,
+        analyser: Callable[[], Analyser],
+        *,
+        has_graph: bool,
+    ) -> None:
+        """Load nothing yet.
+
+        Args:
+            analyser: Loads models, for arms that compare vectors of ours; deciding takes none.
+            routing: Settings of the router; the default is that for returned passages.
+            has_graph: Whether an arm takes the graph's place.
+        """
+        super().__init__(name, self._refuse)
+        self._routing = (
+            RoutingSettings(PASSAGE_ROUTER, routing.thresholds)
+            if routing.model == RoutingSettings().model
+            else routing
+        )
+        self._load_analyser = analyser
+        self._model: RoutingModel | None = None
+        self._loaded = False
+        asked = ASKED if has_graph else tuple(one for one in ASKED if one != Route.GRAPH)
+        self.unavailable = {
+            route: f"{NO_INDEX.format(name)} Ask {', '.join(asked)}."
+            for route in Route
+            if route not in asked
+        }
+
+    @property
+    def has_index(self) -> bool:
+        """Whether there is one."""
+        return False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether questions are answered at once."""
+        return self._loaded
+
+    @property
+    def session(self) -> Session:
+        """None.
+
+        Raises:
+            Problem: Always.
+        """
+        self._refuse()
+
+    @property
+    def analyser(self) -> Analyser:
+        """The models that questions are encoded with, loaded at the first."""
+        return self._load_analyser()
+
+    @property
+    def policy(self) -> Policy | None:
+        """What becomes of scores; None without a router."""
+        return self._model.policy if self._model else None
+
+    @property
+    def router_name(self) -> str:
+        """Name and version of the router; "" without one."""
+        return self._model.name if self._model else ""
+
+    def load(self) -> None:
+        """Read the router; without one, the route auto is unavailable and says why."""
+        self._read()
+        self._loaded = True
+        LOG.info("loaded", extra=self.facts())
+
+    def renew(self) -> bool:
+        """Move to newer thresholds, if there are any."""
+        if self._model is None or not self._routing.thresholds:
+            return False
+        try:
+            policy = read_policy(Path(self._routing.thresholds), self._model.name)
+        except RouterError as error:
+            if str(error) != self.faults[THRESHOLDS]:
+                extra = {"collection": self.name, "of": THRESHOLDS, "error": str(error)}
+                LOG.error("refresh failed", extra=extra)
+            self.faults[THRESHOLDS] = str(error)
+            return False
+        self.faults[THRESHOLDS] = ""
+        if policy == self._model.policy:
+            return False
+        self._model = self._model.with_policy(policy)
+        LOG.info("refreshed", extra={**self.facts(), "of": THRESHOLDS})
+        return True
+
+    def decide(self, params: SearchParams | RouteParams, asked: Returned) -> Decision:
+        """Which route a question takes, by what the simple arm returned.
+
+        How long arms take is known to the gateway alone, which holds them to `max_latency_ms`.
+
+        Raises:
+            Problem: 409 without a router.
+            PolicyError: There is no such operating point.
+        """
+        if self._model is None:
+            raise Problem(409, "no-such-route", self.unavailable[Route.AUTO])
+        return decide_by_passages(
+            self._model,
+            asked,
+            explain=params.explain,
+            point=params.point,
+        )
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+    def _read(self) -> None:
+        try:
+            model = load_passage_router(self._routing.folder())
+            if self._routing.thresholds:
+                model = model.with_policy(read_policy(Path(self._routing.thresholds), model.name))
+        except RouterError as error:
+            self.unavailable[Route.AUTO] = str(error)
+            extra = {"collection": self.name, "route": str(Route.AUTO), "error": str(error)}
+            LOG.warning("route unavailable", extra=extra)
+        else:
+            self._model = model
+
+    def _refuse(self) -> NoReturn:
+        raise Problem(409, "no-index", NO_INDEX.format(self.name))
+
+
+def served(settings: ServiceSettings) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """Folders of the collections with an index, by name, and names of those without one.
+
+    Raises:
+        ServiceError: There is none of either, or one is not named well.
+    """
+    elsewhere = bool(names_without_index(settings.arms, ()))
+    folders = index_folders(settings.serve.indexes, settings.index, required=not elsewhere)
+    return folders, names_without_index(settings.arms, list(folders))
+
+
+def remote_collections(
+    settings: ServiceSettings,
+    indexes: Sequence[str],
+    arms: Mapping[str, Sequence[RemoteArm]],
+    models: ModelCache,
+) -> dict[str, Collection]:
+    """The collections whose corpus lives elsewhere, by name.
+
+    Args:
+        indexes: Names of the others.
+        arms: As `read_arms` gave them.
+    """
+    names = [name for name in arms if name not in indexes]
+    routers = router_settings(settings, [*indexes, *names])
+    return {
+        name: RemoteCollection(
+            name,
+            routers[name],
+            lambda: models.analyser(settings.analyser),
+            has_graph=any(arm.takes_graph for arm in arms[name]),
+        )
+        for name in names
+    }

@@ -1,0 +1,160 @@
+"""Fits the router that ships for corpora that are not indexed here.
+
+`python -m training.passages DATASET=INDEX ... --out models` asks our own arms as if they were
+somebody else's: of the text arms' list and of the graph's, the passages and their order are all
+that is known. Each question counts twice: asked of hybrid and of dense search. Passages without
+titles look to the router as if nothing was found of what a question names, so that it asks on.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from backends.progress import Silent
+from backends.types import Ranking
+from router.fusion import fuse_text
+from router.model_files import TrainedRouter, save_router
+from router.passage_evidence import Returned, passage_schema
+from router.remote_fusion import RemoteList, together
+from router.scorer import Trees
+from router.settings import Settings, load_settings
+from router.text_evidence import SEEN
+from router.types import Route
+from training.card import card
+from training.data.evaluation_set import EvaluationSet
+from training.data.replay import RemoteReplay, Replayed, TrainingReplay
+from training.data.sources import Replays, parse_source
+from training.fit.router import Choices, Fitted, TrainingSet, fit
+from training.labels import HELPS, disagreements, labels_of, stakes_of
+from training.report import Report, make_report, write_report
+from training.run import DEV, TRAIN, command_line, versions
+from training.thresholds.outcomes import ThresholdObjective
+
+NAME = "router-passages-en"
+CALL_WORTH = 0.01
+"""Of nDCG@10, for a call that is spared: the price of asking for every question."""
+_DEPTH = 20
+
+
+def as_if_remote(
+    replay: TrainingReplay,
+    simple: Route,
+    texts: dict[str, tuple[str, str]],
+    settings: Settings,
+) -> TrainingReplay:
+    """The same questions, with our own lists in the place of somebody else's.
+
+    Args:
+        simple: Hybrid or dense.
+        texts: Title and text of the first passages, by id.
+    """
+
+    def told(one: Replayed) -> Replayed:
+        own = _simple(one, simple, settings)
+        graph = one.results.rankings[Route.GRAPH]
+        graph = replace(graph, hits=graph.hits[:_DEPTH])
+        returned = Returned(one.question.text, [texts[hit.id] for hit in own.hits[:SEEN]])
+        fused = together(own, [RemoteList(graph, "rank", 1.0)], _DEPTH, by_scores=False)
+        return replace(one, remote=RemoteReplay(fused, 1.0, own, returned=returned), steps=None)
+
+    return replace(replay, questions=tuple(map(told, replay.questions)))
+
+
+def _simple(one: Replayed, simple: Route, settings: Settings) -> Ranking:
+    found = one.results.rankings.get(simple)
+    if found is None:
+        (found,) = fuse_text([one.results], settings.fusion, _DEPTH)
+    return replace(found, hits=found.hits[:_DEPTH])
+
+
+def _variants(
+    replays: Replays, replay: TrainingReplay, settings: Settings
+) -> Iterator[TrainingReplay]:
+    for simple in (Route.HYBRID, Route.DENSE):
+        ids = {
+            hit.id for one in replay.questions for hit in _simple(one, simple, settings).hits[:SEEN]
+        }
+        texts = {
+            id_: (passage.title, passage.text)
+            for id_, passage in replays.passages(replay, sorted(ids)).items()
+        }
+        yield as_if_remote(replay, simple, texts, settings)
+
+
+def fit_passages(settings: Settings, sources: Sequence[str], cache: Path) -> Fitted:
+    """Learn from train and dev of DATASET=INDEX sources.
+
+    Raises:
+        TrainingError: A dataset or an index is missing, or nothing can be learned.
+    """
+    replays = Replays(settings, cache / "replays", Silent)
+    parsed = [parse_source(text, None) for text in sources]
+    found = [
+        variant
+        for split in (TRAIN, DEV)
+        for replay in replays.training(parsed, split)
+        for variant in _variants(replays, replay, settings)
+    ]
+    questions = EvaluationSet.load(found, cache / "features", settings.analyser)
+    told = disagreements(found, Route.HYBRID, HELPS, settings.fusion)
+    dev = np.repeat([one.split == DEV for one in found], [len(one) for one in found])
+    count = len(questions)
+    training = TrainingSet(
+        questions, dev, labels_of(told, count), told.warnings, stakes_of(told, count)
+    )
+    choices = Choices(
+        success=HELPS,
+        kind=Trees.kind,
+        unfamiliar=0.0,
+        simple=Route.HYBRID,
+        goal=ThresholdObjective(latency_weight=CALL_WORTH),
+        fusion=settings.fusion,
+    )
+    return fit(training, questions.names, choices, Silent())
+
+
+def write(fitted: Fitted, models: Path, name: str) -> tuple[Path, Report]:
+    """Write the router with its card."""
+    report = make_report(
+        fitted,
+        None,
+        title=name,
+        schema_id=passage_schema(),
+        command=command_line(["-m training.passages", *sys.argv[1:]]),
+        seconds={},
+        versions=versions(),
+    )
+    policy = replace(fitted.policy, latency_ms={})  # what an arm takes, nobody knows before
+    router = TrainedRouter(
+        fitted.scorer,
+        policy,
+        report.schema_id,
+        card(name, report),
+        {"command": report.command, "questions": len(fitted.training.questions)},
+        {"quality": fitted.choices.quality},
+    )
+    folder = save_router(models, name, router)
+    write_report(folder / "report", report)
+    return folder, report
+
+
+def main() -> None:
+    """Fit, write, and print where."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("sources", nargs="+", help="DATASET=INDEX")
+    parser.add_argument("--out", type=Path, default=Path("models"), help="folder of models")
+    parser.add_argument("--name", default=NAME, help="of the router")
+    parser.add_argument("--cache", type=Path, default=Path(".cache/wye"), help="of replays")
+    given = parser.parse_args()
+    folder, _ = write(
+        fit_passages(load_settings(), given.sources, given.cache), given.out, given.name
+    )
+    print(folder)  # noqa: T201 - a program's output
+
+
+if __name__ == "__main__":
+    main()
