@@ -256,8 +256,7 @@ class Service:
         if self.collections[params.collection].has_index:
             work: Awaitable[object] = self._submit(request, params, question, seconds)
         else:
-            simple = self._simple(params.collection)
-            work = without_index.route(simple, params, question, seconds, self._by_passages)
+            work = self._decide_without(request, params, question, seconds)
         return cast("Decision", await unless_gone(gone(request), work))
 
     def _admit(self, name: str, route: Route, deadline_ms: int | None) -> float:
@@ -322,7 +321,13 @@ class Service:
             simple = self._simple(params.collection)
             others = [arm for arm in arms if not arm.is_simple]
             return await without_index.search(
-                simple, others, params, item, seconds, decide=self._by_passages
+                simple,
+                others,
+                params,
+                item,
+                seconds,
+                decide=self._by_passages,
+                budget=self.budget,
             )
 
         async def find(params: SearchParams, seconds: float) -> SearchResult:
@@ -344,6 +349,21 @@ class Service:
     def _simple(self, collection: str) -> RemoteArm:
         """The arm that stands for our text arms in a collection without an index."""
         return next(arm for arm in self.arms[collection] if arm.is_simple)
+
+    async def _decide_without(
+        self, request: Request, params: RouteParams, question: str, seconds: float
+    ) -> Decision:
+        """Which route a question would take where there is no index."""
+        decision, remote = await without_index.route(
+            self._simple(params.collection),
+            params,
+            QueuedQuestion(question, request_id_of(request.scope)),
+            seconds,
+            decide=self._by_passages,
+            budget=self.budget,
+        )
+        self._count_arms(params.collection, remote)
+        return decision
 
     async def _by_passages(
         self, params: SearchParams | RouteParams, returned: Returned

@@ -162,6 +162,22 @@ async def search(
     return replace(result, params=params, remote=remote, total=perf_counter() - started)
 
 
+async def ask(
+    arm: RemoteArm,
+    params: SearchParams,
+    item: QueuedQuestion,
+    seconds: float,
+    budget: Budget | None,
+) -> ArmCall:
+    """One arm for one question, with all that holds for several; what came of it."""
+    now = monotonic()
+    if not arm.config.price:
+        budget = None
+    left = None if budget is None else await budget.left()
+    asked = _Asked(params, item, 0, False, now, now + seconds, now + usable(seconds), budget, left)
+    return _skipped(arm, asked) or (await _ask([arm], asked))[arm.name]
+
+
 def _skipped(arm: RemoteArm, asked: _Asked) -> ArmCall | None:
     """As a call that is not made, where something speaks against it from the start."""
     if asked.params.min_relevance > 0:

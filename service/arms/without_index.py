@@ -12,7 +12,8 @@ from router.passage_evidence import WITHOUT, Returned
 from router.text_evidence import SEEN
 from router.types import Decision, Reply, Route
 from service.arms import gate
-from service.arms.arm import ArmCall, RemoteArm, usable
+from service.arms.arm import ArmCall, RemoteArm
+from service.arms.budget import Budget
 from service.arms.fusion import named
 from service.arms.gate import RemoteOutcome
 from service.batching import Entry
@@ -31,6 +32,7 @@ async def search(
     seconds: float,
     *,
     decide: Decide,
+    budget: Budget | None = None,
 ) -> SearchResult:
     """Answer a question by remote arms alone.
 
@@ -38,6 +40,7 @@ async def search(
         simple: Stands for our text arms.
         others: Those that suit the route, as `gate.wanted` gives them.
         seconds: That the answer may take.
+        budget: What whoever asks may spend in a day, if that is bound.
 
     Raises:
         QuestionError: Relevance is asked for, of which nothing is known.
@@ -48,7 +51,7 @@ async def search(
     if params.filter is not None:
         simple.check_filter(params.filter)
     started = perf_counter()
-    own = _SimpleSearch(simple, params, item, seconds, decide)
+    own = _SimpleSearch(simple, params, item, seconds, decide, budget)
     left = params.max_cost
     if left is not None and params.route != Route.GRAPH:
         left = max(0.0, left - simple.config.price)
@@ -60,6 +63,7 @@ async def search(
         own.find,
         version=0,
         by_scores=simple.config.scores == "cosine",
+        budget=budget,
     )
     remote = result.remote or RemoteOutcome()
     if own.call is not None:
@@ -74,19 +78,25 @@ async def search(
 
 
 async def route(
-    simple: RemoteArm, params: RouteParams, question: str, seconds: float, decide: Decide
-) -> Decision:
-    """Which route a question would take; the simple arm is asked.
+    simple: RemoteArm,
+    params: RouteParams,
+    item: QueuedQuestion,
+    seconds: float,
+    *,
+    decide: Decide,
+    budget: Budget | None = None,
+) -> tuple[Decision, RemoteOutcome]:
+    """Which route a question would take, and what asking the simple arm came to.
 
     Raises:
         FilterError: The simple arm cannot hold to the filter.
     """
     if params.filter is not None:
         simple.check_filter(params.filter)
-    call = await simple.search(
-        question, simple.config.depth, params.filter, usable(seconds), max_cost=None
-    )
-    return await decide(params, _returned(question, call)) if not call.reason else _undecided()
+    own = SearchParams(params.collection, Route.AUTO, SEEN, params.filter)
+    call = await gate.ask(simple, own, item, seconds, budget)
+    decision = _undecided() if call.reason else await decide(params, _returned(item.text, call))
+    return decision, RemoteOutcome({simple.name: call})
 
 
 @dataclass(slots=True)
@@ -98,6 +108,7 @@ class _SimpleSearch:
     item: QueuedQuestion
     seconds: float
     decide: Decide
+    budget: Budget | None
     call: ArmCall | None = None
     _asking: "asyncio.Task[SearchResult] | None" = None
 
@@ -109,16 +120,10 @@ class _SimpleSearch:
         return replace(await self._asking, params=params)
 
     async def _find(self) -> SearchResult:
-        own, arm = self.params, self.arm
-        now = monotonic()
-        reason = arm.over_budget(own.max_cost, own.max_latency_ms) or arm.closed()
-        if reason:
-            self.call = arm.skipped(reason, "budget" if "budget" in reason else "open")
-        else:
-            depth = max(own.k, arm.config.depth)
-            self.call = await arm.search(
-                self.item.text, depth, own.filter, usable(self.seconds), own.max_cost
-            )
+        own, arm, now = self.params, self.arm, monotonic()
+        # In the place of our text arms it is asked as deep as they are.
+        asking = replace(own, route=Route.HYBRID)
+        self.call = await gate.ask(arm, asking, self.item, self.seconds, self.budget)
         found, passages = named(arm, self.call)
         decision = None
         if own.route == Route.AUTO:
