@@ -19,7 +19,7 @@ import numpy as np
 
 from backends.coverage import WordCoverage, bits
 from backends.numerics import RequestError, ragged, rank_rows, require_k, require_mask
-from backends.store.derived import Arrays, pack_strings, unpack_strings
+from backends.store.derived import Arrays, pack_table, unpack_table
 from backends.types import Float32, Int32, Int64, Mask, Query, Ranking
 from backends.words import Words
 
@@ -151,7 +151,7 @@ class LexicalRetriever:
         self.ids = ids
         self.settings = settings or LexicalSettings()
         self._stopwords = frozenset(self.settings.stopwords)
-        self._words = Words(unpack_strings("words", arrays))
+        self._words = Words(unpack_table("words", arrays))
         self._terms, self._lengths = arrays["terms"], arrays["lengths"]
         self._columns = arrays["columns"]
         self._weights = TermWeights(*(arrays[name] for name in _WEIGHTS))
@@ -161,7 +161,7 @@ class LexicalRetriever:
         """All that it was made to, for `from_arrays`."""
         weights = (self._weights.starts, self._weights.passages, self._weights.values)
         return {
-            **pack_strings("words", self._words),
+            **pack_table("words", self._words.table),
             "terms": self._terms,
             "lengths": self._lengths,
             "columns": self._columns,

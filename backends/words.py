@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from sys import getsizeof
 from typing import overload
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 
 from backends.numerics import ragged
-from backends.types import Int32, Int64
+from backends.types import Int32, Int64, UInt32
 
 _SPACES = re.compile(r"\s+")
 _STRAIGHT = (
@@ -132,18 +133,36 @@ class Words:
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         """Know some words, each once, by their place."""
-        self._numbers: dict[str, int] = {word: number for number, word in enumerate(known)}
+        self._known = known if isinstance(known, StringTable) else None
+        self._made: dict[str, int] | None = None
+        if self._known is None:
+            self._made = {word: number for number, word in enumerate(known)}
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._numbers)
+        return len(self._known or self._numbers)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._numbers)
+        return iter(self._known or self._numbers)
+
+    @property
+    def _numbers(self) -> dict[str, int]:
+        """All of them in memory, from when the first is made or listed."""
+        if self._made is None:
+            self._made = {word: number for number, word in enumerate(self._known or ())}
+            self._known = None
+        return self._made
+
+    @property
+    def table(self) -> "StringTable":
+        """All of them, to be kept."""
+        return self._known or StringTable.of(Strings(self._numbers))
 
     @property
     def bytes(self) -> int:
         """Memory of the words and their table."""
+        if self._known is not None:
+            return self._known.bytes
         return getsizeof(self._numbers) + sum(map(getsizeof, self._numbers))
 
     def number(self, word: str) -> int:
@@ -152,7 +171,8 @@ class Words:
 
     def find(self, word: str) -> int:
         """The number of a word; -1 if there is none."""
-        return self._numbers.get(word, -1)
+        known = self._known  # a later version may take it away meanwhile
+        return self._numbers.get(word, -1) if known is None else known.find(word)
 
     def are_worn(self, used: Int32) -> bool:
         """Whether most words are out of use, so that it is time to start over.
@@ -237,3 +257,57 @@ class Strings(Sequence[str]):
         """Place of a string among ascending ones, -1 where it is not there."""
         place = bisect_left(self, string)
         return place if place < len(self) and self[place] == string else -1
+
+
+def _hash(string: str) -> int:
+    return crc32(string.encode(errors="surrogatepass"))
+
+
+class StringTable(Sequence[str]):
+    """Distinct strings that are found by what they are, without an object for each in memory.
+
+    Attributes:
+        hashes: CRC-32 of each, ascending.
+        order: Their places in that order.
+    """
+
+    def __init__(self, strings: Strings, hashes: UInt32, order: Int32) -> None:
+        self.strings, self.hashes, self.order = strings, hashes, order
+        # To search these takes a third of the time.
+        self._views = hashes.data, order.data
+
+    @classmethod
+    def of(cls, strings: Strings) -> "StringTable":
+        """Of strings, each of which occurs once."""
+        hashes = np.fromiter(map(_hash, strings), np.uint32, len(strings))
+        order = np.argsort(hashes, kind="stable").astype(np.int32)
+        return cls(strings, hashes[order], order)
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Strings: ...
+    def __getitem__(self, place: int | slice) -> str | Strings:
+        return self.strings[place]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.strings)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of it, mapped or not."""
+        return int(self.strings.array.nbytes + self.hashes.nbytes + self.order.nbytes)
+
+    def find(self, string: str) -> int:
+        """Place of a string; -1 where it is not there."""
+        hashes, order = self._views
+        wanted = _hash(string)
+        at = bisect_left(hashes, wanted)
+        while at < len(hashes) and hashes[at] == wanted:
+            if self.strings[order[at]] == string:
+                return int(order[at])
+            at += 1
+        return -1

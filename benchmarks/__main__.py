@@ -26,6 +26,7 @@ OTHERS = (
     "attacks",
     "encoder",
     "fusion",
+    "growth",
     "indexing",
     "linearrag",
     "load",

@@ -65,8 +65,8 @@ class QueryUpdating:
     def _sets(self, query: Query) -> dict[Sentences, float]:
         """The best sets of sentences of every round, with their scores."""
         graph, vectors = self._graph.graph.mentions, self._corpus.sentence_vectors
-        passages_of = self._graph.filtered(None).passages_of
-        entities = {seed.entity for seed in self._graph.finder.find(query, passages_of)}
+        degree = self._graph.filtered(None).degree
+        entities = {seed.entity for seed in self._graph.finder.find(query, degree)}
         near = half_products(vectors, np.arange(len(vectors)), query.vector)
         for sentence in np.argsort(-near, kind="stable")[:NEAREST].tolist():
             entities.update(graph.entities_of(sentence))

@@ -19,6 +19,7 @@ from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
 from backends.store.snapshot import Corpus, earlier_corpus, read_corpus
 from backends.trigraph.graph import TriGraph, assemble
+from backends.trigraph.push import LocalWalk
 from backends.trigraph.retriever import TriGraphRetriever
 from backends.types import Mask, Passage, Retriever
 from featurizer.analyser import Analyser, AnalyserSettings
@@ -36,6 +37,7 @@ from router.types import Decision, Route
 
 _LEXICAL = "lexical"
 _GRAPH = "graph"
+_WALK = "walk"
 
 
 class ModelCache:
@@ -108,6 +110,13 @@ class _KeptArms:
     def known_graph(self) -> TriGraph | None:
         arrays = self._files.read(_GRAPH, self._settings.graph.assembly)
         return TriGraph.from_arrays(self.corpus, arrays) if arrays else None
+
+    def known_walk(self, graph: TriGraph) -> LocalWalk | None:
+        arrays = self._files.read(_WALK, self._settings.graph.assembly)
+        return LocalWalk.from_arrays(graph.counts, arrays) if arrays else None
+
+    def write_walk(self, walk: LocalWalk) -> None:
+        self._files.write(_WALK, walk.to_arrays(), self._settings.graph.assembly)
 
     def write_lexical(self, arm: LexicalRetriever) -> None:
         self._files.write(_LEXICAL, arm.to_arrays(), self._settings.lexical)
@@ -202,13 +211,14 @@ class Snapshot:
         with self._building:
             if self._graph is None:
                 settings = self._settings.graph
+                kept = self._kept.known_graph
+                walk = self._kept.known_walk(kept) if kept else None
                 # Building the lexical arm takes time and memory, so only where its scores count.
-                self._graph = TriGraphRetriever(
-                    self.corpus,
-                    settings,
-                    self.lexical.score if settings.weighs_lexical else None,
-                    self._kept.known_graph or self._build_graph(),
-                )
+                lexical = self.lexical.score if settings.weighs_lexical else None
+                graph = kept or self._build_graph()
+                self._graph = TriGraphRetriever(self.corpus, settings, lexical, graph, walk)
+                if walk is None and self._before is None and self._graph.local_walk:
+                    self._kept.write_walk(self._graph.local_walk)
             return self._graph
 
     def _build_lexical(self) -> LexicalRetriever:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.numerics import ragged
-from backends.store.derived import Arrays, pack_strings, unpack_strings
+from backends.store.derived import Arrays, pack_strings, pack_table, unpack_strings, unpack_table
 from backends.store.snapshot import Corpus
 from backends.types import Int32, Int64, Mask
 from backends.words import (
@@ -65,7 +65,7 @@ class NormalisedCorpus:
     def to_arrays(self) -> Arrays:
         """All of it, for `from_arrays`."""
         return {
-            **pack_strings("words", self.words),
+            **pack_table("words", self.words.table),
             "sentences.packed": self.sentences.packed,
             "sentences.lengths": self.sentences.lengths,
             **pack_strings("surfaces", self.surfaces),
@@ -78,7 +78,7 @@ class NormalisedCorpus:
     def from_arrays(cls, arrays: Arrays) -> "NormalisedCorpus":
         """What gave these arrays."""
         return cls(
-            Words(unpack_strings("words", arrays)),
+            Words(unpack_table("words", arrays)),
             SentenceWords(arrays["sentences.packed"], arrays["sentences.lengths"]),
             unpack_strings("surfaces", arrays),
             unpack_strings("phrases", arrays),

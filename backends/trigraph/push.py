@@ -11,16 +11,23 @@ The walk is that of `backends.trigraph.pagerank`, and so is the result, up to th
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backends.numerics import distinct, top_rows
+from backends.numerics import distinct, spans, sums, top_rows
+from backends.store.derived import Arrays
 from backends.trigraph.pagerank import Masses, Walk, reciprocal
-from backends.types import Float64, Int32, Int64
+from backends.types import Float64, Int32, Int64, Mask
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 THRESHOLD = 1e-3
 MOST = 300
+LEAST_PART = 0.005
+"""A filter that leaves fewer passages than this makes no hub any cheaper to push."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,56 @@ class Edges:
         """How many nodes this side has."""
         return len(self.starts) - 1
 
+    def lengths(self, nodes: Int64) -> Int64:
+        """How many edges each of some nodes has."""
+        return (self.starts[nodes + 1] - self.starts[nodes]).astype(np.int64)
+
+    def cost(self, nodes: Int64) -> Float64:
+        """The same, of those edges that take mass, as far as that is known."""
+        return self.lengths(nodes).astype(np.float64)
+
+    def follow(self, nodes: Int64, mass: Float64) -> tuple[Int32 | Int64, Float64, int]:
+        """A target and its mass for each edge that takes mass of some nodes; how many there are."""
+        edge = spans(self.starts, nodes)
+        moved = self.shares[edge] * np.repeat(mass, self.lengths(nodes))
+        return self.targets[edge], moved, len(edge)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEdges(Edges):
+    """Edges of which a filter leaves some out, without a copy of the others.
+
+    Attributes:
+        of_nodes: (m,) what the share of each node's edges grows by; None for 1.
+        of_targets: What counts of an edge by its target, 0 where it is left out; None for 1.
+        is_whole: Whether the shares of what is left of a node's edges are to add up to 1.
+        part: Of a node's edges about so many are left, of 1.
+    """
+
+    of_nodes: Float64 | None = None
+    of_targets: Float64 | None = None
+    is_whole: bool = False
+    part: float = 1.0
+
+    def cost(self, nodes: Int64) -> Float64:
+        """About how many edges of each node are left."""
+        return self.lengths(nodes) * np.float64(self.part)
+
+    def follow(self, nodes: Int64, mass: Float64) -> tuple[Int32 | Int64, Float64, int]:
+        """The same, on the edges that are left."""
+        edge = spans(self.starts, nodes)
+        targets, shares = self.targets[edge], self.shares[edge]
+        owner = np.repeat(np.arange(len(nodes)), self.lengths(nodes))
+        if self.of_targets is not None:
+            shares = shares * self.of_targets[targets]
+            left = np.flatnonzero(shares)
+            targets, shares, owner = targets[left], shares[left], owner[left]
+        if self.is_whole:
+            mass = mass * reciprocal(sums(owner, shares, len(nodes)))
+        if self.of_nodes is not None:
+            mass = mass * self.of_nodes[nodes]
+        return targets, shares * mass[owner], len(edge)
+
 
 @dataclass(frozen=True, slots=True)
 class LocalWalk:
@@ -55,21 +112,78 @@ class LocalWalk:
     passages: Edges
     entities: Edges
     returned: Float64
-    _spare: "list[_PushStates]" = field(default_factory=list, repr=False, compare=False)
+    _spare: "list[tuple[_Room, _Room]]" = field(default_factory=list, repr=False, compare=False)
+
+    def to_arrays(self) -> Arrays:
+        """What the graph itself does not have, for `from_arrays`."""
+        passages = self.passages
+        return {
+            "passages.starts": passages.starts,
+            "passages.targets": passages.targets,
+            "passages.shares": passages.shares,
+            "entities.shares": self.entities.shares,
+            "returned": self.returned,
+        }
+
+    @classmethod
+    def from_arrays(cls, counts: "sparse.csc_array", arrays: Arrays) -> "LocalWalk":
+        """The walk that gave these arrays, on the same (n, e) counts."""
+        passages = (arrays[f"passages.{name}"] for name in ("starts", "targets", "shares"))
+        entities = Edges(counts.indptr, counts.indices, arrays["entities.shares"])
+        return cls(Edges(*passages), entities, arrays["returned"])
 
     @contextmanager
     def states(self) -> "Iterator[_PushStates]":
         """Room for one walk at a time, kept for the next: fresh pages cost more than a walk."""
         try:
-            states = self._spare.pop()
+            rooms = self._spare.pop()
         except IndexError:
-            returned = np.zeros(len(self.entities))
-            states = _PushStates(
-                _PushState(self.passages, self.returned), _PushState(self.entities, returned)
-            )
-        yield states
+            rooms = _Room(len(self.passages)), _Room(len(self.entities))
+        yield _PushStates(
+            _PushState(self.passages, self.returned, rooms[0]),
+            _PushState(self.entities, None, rooms[1]),
+        )
         # A walk that failed half way would have left its mass behind.
-        self._spare.append(states)
+        self._spare.append(rooms)
+
+    def among(
+        self, allowed: Mask, grown: Float64 | None = None, kept: Mask | None = None
+    ) -> "LocalWalk":
+        """The walk on the graph without some passages; nothing is copied.
+
+        Entities that lead to one passage alone because of that are not folded into `returned`:
+        mass goes to them and comes back.
+
+        Args:
+            allowed: (n,) passages that are left.
+            grown: (n,) what the share of each edge of a passage grows by, where it lost others;
+                None where none did.
+            kept: (e,) entities that are left, among them all of one passage; None for all.
+        """
+        passages, entities = self.passages, self.entities
+        weights = allowed.astype(np.float64) if grown is None else allowed * grown
+        if grown is not None or kept is not None:
+            kept_too = None if kept is None else kept.astype(np.float64)
+            passages = KeptEdges(
+                passages.starts,
+                passages.targets,
+                passages.shares,
+                of_nodes=grown,
+                of_targets=kept_too,
+            )
+        return replace(
+            self,
+            passages=passages,
+            entities=KeptEdges(
+                entities.starts,
+                entities.targets,
+                entities.shares,
+                of_targets=weights,
+                is_whole=True,
+                part=max(float(allowed.mean()), LEAST_PART) if len(allowed) else 1.0,
+            ),
+            returned=self.returned if grown is None else self.returned * grown,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,15 +363,22 @@ def _read(states: "_PushStates", damping: float, edges: int) -> Settled:
     return Settled(rows, mass, max(most - float(certain.sum()), 0.0), edges)
 
 
+class _Room:
+    """What one side of the graph needs during a walk, clean whenever none is under way."""
+
+    def __init__(self, nodes: int) -> None:
+        self.waiting = np.zeros(nodes)
+        self.settled = np.zeros(nodes)
+        self.place = np.empty(nodes, np.int32)
+
+
 class _PushState:
     """The passages or the entities during one walk."""
 
-    def __init__(self, edges: Edges, returned: Float64) -> None:
+    def __init__(self, edges: Edges, returned: Float64 | None, room: _Room) -> None:
         self._edges = edges
         self._returned = returned
-        self.waiting = np.zeros(len(edges))
-        self.settled = np.zeros(len(edges))
-        self._place = np.empty(len(edges), np.int32)
+        self.waiting, self.settled, self._place = room.waiting, room.settled, room.place
         self.touched: list[Int64] = []
         self.fresh = np.empty(0, np.int64)
         """Nodes that mass has come to since this side last pushed, each once."""
@@ -270,25 +391,23 @@ class _PushState:
 
     def push_to(self, other: "_PushState", damping: float, threshold: float) -> int:
         """Settle what waits at nodes that have enough, and send the rest on; returns edges."""
-        starts = self._edges.starts
-        first, last = starts[self.fresh], starts[self.fresh + 1]
-        enough = self.waiting[self.fresh] > threshold * (last - first)
-        nodes, first, last = self.fresh[enough], first[enough], last[enough]
+        enough = self.waiting[self.fresh] > threshold * self._edges.cost(self.fresh)
+        nodes = self.fresh[enough]
         self.fresh = np.empty(0, np.int64)
         mass = self.waiting[nodes] * self.gain(nodes, damping)
         self.waiting[nodes] = 0
         self.settled[nodes] += (1 - damping) * mass
-        degree = (last - first).astype(np.int64)
-        ends = np.cumsum(degree)
-        size = int(ends[-1]) if len(ends) else 0
-        if size and damping:
-            edge = np.arange(size) + np.repeat(first - (ends - degree), degree)
-            moved = self._edges.shares[edge] * np.repeat(damping * mass, degree)
-            other.receive(self._edges.targets[edge], moved)
-        return size
+        if not damping or not len(nodes):
+            return 0
+        targets, moved, edges = self._edges.follow(nodes, damping * mass)
+        if edges:
+            other.receive(targets, moved)
+        return edges
 
     def gain(self, nodes: Int64, damping: float) -> Float64:
         """How often mass is at each of these nodes before it goes on, coming back each time."""
+        if self._returned is None:
+            return np.ones(len(nodes))
         gain: Float64 = 1 / (1 - damping**2 * self._returned[nodes])
         return gain
 
@@ -321,7 +440,7 @@ class _PushState:
 
 @dataclass(frozen=True, slots=True)
 class _PushStates:
-    """Both sides during one walk; clean whenever none is under way. Not for two threads at once."""
+    """Both sides during one walk. Not for two threads at once."""
 
     passages: _PushState
     entities: _PushState

@@ -6,7 +6,8 @@ what each step found, so a ranking explains itself from the very numbers that ma
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from functools import cached_property
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ from backends.trigraph.graph import AssemblySettings, TriGraph, assemble
 from backends.trigraph.pagerank import (
     Walk,
     personalized_pagerank,
+    reciprocal,
     restrict,
     share_of_mentions,
     walk_on,
@@ -43,12 +45,10 @@ from backends.trigraph.pagerank import (
 )
 from backends.trigraph.push import LocalWalk, local_walk
 from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
-from backends.types import Float32, Float64, Int32, Mask, Query, Ranking
-
-if TYPE_CHECKING:
-    from scipy import sparse
+from backends.types import Float32, Float64, Int32, Int64, Mask, Query, Ranking
 
 T = TypeVar("T")
+_Value = TypeVar("_Value", bound=np.generic)
 LexicalScores = Callable[[Query], Float32]
 # Power of a passage's closeness to the question where its title may not have been meant.
 DOUBT = 4
@@ -123,24 +123,90 @@ PUBLISHED = TriGraphSettings(
 PRESETS = {"default": TriGraphSettings(), "published": PUBLISHED}
 
 
-@dataclass(frozen=True, slots=True)
 class FilteredGraph:
     """The graph without the passages that a filter leaves out.
 
+    What is asked of an entity is counted when it is asked, and a local walk goes over the edges of
+    the whole graph; only for full walks, in small corpora, is a graph made of what is left.
+
     Attributes:
-        pushed: The same arranged for local walks; None where walks are full.
-        counts: (n, e + j) N, how often a passage mentions an entity.
-        passages_of: (e + j,) int32 number of passages that mention an entity.
-        titled: (e, n) passages whose title an entity is.
         allowed: (n,) mask; None for all.
     """
 
-    walk: Walk
-    pushed: LocalWalk | None
-    counts: "sparse.csc_array"
-    passages_of: Int32
-    titled: "sparse.csr_array"
-    allowed: Mask | None
+    def __init__(
+        self, graph: TriGraph, walk: Walk | LocalWalk, allowed: Mask | None = None
+    ) -> None:
+        """Nothing is counted yet.
+
+        Args:
+            walk: On the whole graph; questions are walked for likewise.
+        """
+        self.allowed = allowed
+        self._graph = graph
+        self._whole = walk
+
+    def mentions(self, entities: Int64) -> tuple[Int32, Float32, Int64]:
+        """Passages that mention some entities, end to end: rows, how often, and (a,) how many."""
+        counts = self._graph.counts
+        edges = spans(counts.indptr, entities)
+        return self._left(counts.indptr, entities, counts.indices[edges], counts.data[edges])
+
+    def titles(self, entities: Int64) -> tuple[Int32, Int64]:
+        """Passages whose title some entities are, end to end: rows, and (a,) how many."""
+        titled = self._graph.titled
+        rows = titled.indices[spans(titled.indptr, entities)]
+        found, _, lengths = self._left(titled.indptr, entities, rows, rows)
+        return found, lengths
+
+    def degree(self, entities: Int64) -> Int64:
+        """(a,) how many passages mention each of some entities."""
+        starts = self._graph.counts.indptr
+        if self.allowed is None:
+            return (starts[entities + 1] - starts[entities]).astype(np.int64)
+        return self.mentions(entities)[2]
+
+    def among(self, allowed: Mask) -> "FilteredGraph":
+        """The same without passages that a filter leaves out."""
+        return FilteredGraph(self._graph, self._whole, allowed)
+
+    @cached_property
+    def walk(self) -> Walk | LocalWalk:
+        """The walk among the passages that are left."""
+        if self.allowed is None:
+            return self._whole
+        if isinstance(self._whole, LocalWalk):
+            return self._whole.among(self.allowed, *self._without_half_edges(self.allowed))
+        counts = restrict(self._graph.counts, self.allowed)
+        # Edges between chunks of which one is left lead nowhere.
+        ends = np.diff(counts.indptr)
+        whole = ends == 2
+        whole[: len(self._graph)] = True
+        counts = counts if whole.all() else with_edges(counts, np.repeat(whole, ends))
+        return walk_on(share_of_mentions(counts))
+
+    def _left(
+        self, starts: Int32 | Int64, entities: Int64, rows: Int32, values: NDArray[_Value]
+    ) -> tuple[Int32, NDArray[_Value], Int64]:
+        """What is left of the entries of some entities: rows, values, and how many of each."""
+        lengths = (starts[entities + 1] - starts[entities]).astype(np.int64)
+        if self.allowed is None:
+            return rows, values, lengths
+        left = self.allowed[rows]
+        owners = np.repeat(np.arange(len(entities)), lengths)[left]
+        return rows[left], values[left], np.bincount(owners, minlength=len(entities))
+
+    def _without_half_edges(self, allowed: Mask) -> tuple[Float64 | None, Mask | None]:
+        """What shares of a passage grow by where edges between chunks are left out, and which."""
+        counts, size = self._graph.counts, len(self._graph)
+        ends = counts.indices[counts.indptr[size] :].reshape(-1, 2)
+        half = allowed[ends].sum(axis=1) == 1
+        if not half.any():
+            return None, None
+        lost = np.bincount(ends[half].ravel(), minlength=len(allowed))
+        totals = sums(counts.indices, counts.data, len(allowed))
+        kept = np.ones(counts.shape[1], bool)
+        kept[size:] = ~half
+        return totals * reciprocal(totals - lost), kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +235,14 @@ class TriGraphRetriever:
         settings: TriGraphSettings,
         lexical: LexicalScores | None = None,
         graph: TriGraph | None = None,
+        walk: LocalWalk | None = None,
     ) -> None:
         """Rank the passages of a corpus.
 
         Args:
             lexical: (n,) BM25 scores of a query; needed when a lexical weight is not 0.
             graph: Of the same corpus and settings; None to build it.
+            walk: Of that graph, where it was kept; None to arrange it.
 
         Raises:
             ValueError: It is needed and missing: leaving BM25 out unasked would go unnoticed.
@@ -189,7 +257,9 @@ class TriGraphRetriever:
         self.graph = assemble(corpus, settings.assembly) if graph is None else graph
         self.finder = SeedFinder(self.graph, corpus, settings.seeds)
         self.lexical = lexical
-        self._whole = self._filtered(None)
+        # Made now, so that no question waits for it.
+        found = walk if walk and self.walks_locally else self._walk()
+        self._whole = FilteredGraph(self.graph, found)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -215,31 +285,25 @@ class TriGraphRetriever:
 
     def filtered(self, allowed: Mask | None) -> FilteredGraph:
         """The graph of the allowed passages; None for all."""
-        return self._whole if allowed is None else self._filtered(allowed)
+        if allowed is None:
+            return self._whole
+        return self._whole.among(allowed)
 
-    def _filtered(self, allowed: Mask | None) -> FilteredGraph:
-        counts, titled = self.graph.counts, self.graph.titled
-        if allowed is not None:
-            from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+    @property
+    def local_walk(self) -> LocalWalk | None:
+        """The walk over the whole graph, where walks are local."""
+        return self._whole.walk if isinstance(self._whole.walk, LocalWalk) else None
 
-            counts = self._counts_of(allowed)
-            titled = sparse.csr_array(restrict(titled.T, allowed).T)
-        walk = walk_on(share_of_mentions(counts))
-        pushed = local_walk(walk) if self._walks_locally() else None
-        return FilteredGraph(walk, pushed, counts, np.diff(counts.indptr), titled, allowed)
-
-    def _walks_locally(self) -> bool:
+    @property
+    def walks_locally(self) -> bool:
+        """Whether walks go no farther than mass stands out."""
         if self.settings.walk == "auto":
             return len(self.corpus) >= self.settings.local_from
         return self.settings.walk == "local"
 
-    def _counts_of(self, allowed: Mask) -> "sparse.csc_array":
-        """C without the passages that are not allowed, and without chunk edges that lack an end."""
-        counts = restrict(self.graph.counts, allowed)
-        ends = np.diff(counts.indptr)
-        whole = ends == 2
-        whole[: len(self.graph)] = True
-        return counts if whole.all() else with_edges(counts, np.repeat(whole, ends))
+    def _walk(self) -> Walk | LocalWalk:
+        found = walk_on(share_of_mentions(self.graph.counts))
+        return local_walk(found) if self.walks_locally else found
 
 
 class TriGraphBatch:
@@ -260,16 +324,14 @@ class TriGraphBatch:
 
     def seeds(self, place: int) -> tuple[SeedStats, ...]:
         """Where a question's walk starts, known without walking."""
-        titled, passages_of = self._filtered.titled.indptr, self._filtered.passages_of
+        found = self._found(place)
+        entities = _entities(found)
+        passages, titles = self._filtered.degree(entities), self._filtered.titles(entities)[1]
         return tuple(
-            SeedStats(
-                mention=seed.mention,
-                value=seed.value,
-                origin=seed.origin,
-                passages=int(passages_of[seed.entity]),
-                titles=int(titled[seed.entity + 1] - titled[seed.entity]),
+            SeedStats(seed.mention, seed.value, seed.origin, *both)
+            for seed, both in zip(
+                found, zip(passages.tolist(), titles.tolist(), strict=True), strict=True
             )
-            for seed in self._found(place)
         )
 
     def names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
@@ -281,9 +343,9 @@ class TriGraphBatch:
         filtered, rows = self._filtered, np.array(self._arm.corpus.rows(ids), np.int32)
         words = replace(self._queries[place], mentions=())
         found = []
-        for seed in self._arm.finder.find(words, filtered.passages_of):
-            mentioned = _column(filtered.counts, seed.entity)
-            titled = _column(filtered.titled, seed.entity)
+        for seed in self._arm.finder.find(words, filtered.degree):
+            entity = np.array([seed.entity], np.int64)
+            mentioned, titled = filtered.mentions(entity)[0], filtered.titles(entity)[0]
             found.append(
                 NameCoverage(
                     mention=seed.mention,
@@ -363,7 +425,7 @@ class TriGraphBatch:
         near = _scaled(similarity, allowed)
         prior = self._prior(near, lexical, seeds, activation)
         self._add_titles(prior, near, seeds, activation)
-        degree = self._degree(activation)
+        degree = self._filtered.degree(activation.entities)
         shared = np.maximum(degree, 1) ** settings.degree_power
         restart = np.where(degree > 0, self._mass(activation) / shared, 0)
         if allowed is not None:
@@ -376,12 +438,11 @@ class TriGraphBatch:
         # A column for each question, contiguous.
         prior = np.array([trace.prior for trace in traces]).T
         restart = [(trace.activation.entities, trace.restart) for trace in traces]
-        if filtered.pushed is not None:
-            return push.personalized_pagerank(
-                filtered.pushed, prior, restart, damping=settings.damping
-            ).passages
+        walk, damping = filtered.walk, settings.damping
+        if isinstance(walk, LocalWalk):
+            return push.personalized_pagerank(walk, prior, restart, damping=damping).passages
         return personalized_pagerank(
-            filtered.walk, prior, restart, damping=settings.damping, tolerance=settings.tolerance
+            walk, prior, restart, damping=damping, tolerance=settings.tolerance
         )
 
     def _similarities(self, places: Sequence[int]) -> dict[int, Float32]:
@@ -392,8 +453,8 @@ class TriGraphBatch:
 
     def _found(self, place: int) -> tuple[Seed, ...]:
         if place not in self._seeds:
-            query, passages_of = self._queries[place], self._filtered.passages_of
-            self._seeds[place] = self._arm.finder.find(query, passages_of)
+            query = self._queries[place]
+            self._seeds[place] = self._arm.finder.find(query, self._filtered.degree)
         return self._seeds[place]
 
     def _lexical(self, query: Query) -> Float32:
@@ -442,20 +503,15 @@ class TriGraphBatch:
 
     def _bonus(self, activation: Activation) -> Float64:
         """(n,) Σ a_e·ln(1 + N_e)/L_e over the active entities that a passage mentions."""
-        counts = self._filtered.counts
-        edges = spans(counts.indptr, activation.entities)
-        each = np.repeat(activation.value / activation.level, self._degree(activation))
-        often = np.log1p(counts.data[edges].astype(np.float64))
-        return sums(counts.indices[edges], each * often, counts.shape[0])
-
-    def _degree(self, activation: Activation) -> Int32:
-        """(a,) how many passages mention each active entity."""
-        return self._filtered.passages_of[activation.entities]
+        rows, counts, degree = self._filtered.mentions(activation.entities)
+        each = np.repeat(activation.value / activation.level, degree)
+        often = np.log1p(counts.astype(np.float64))
+        return sums(rows, each * often, len(self._arm.corpus))
 
     def _lexical_weight(self, seeds: tuple[Seed, ...]) -> float:
         """BM25 matters where names do not already say what the question is about."""
-        titled = self._filtered.titled.indptr
-        if any(s.value >= 1 and titled[s.entity + 1] > titled[s.entity] for s in seeds):
+        sure = _entities([seed for seed in seeds if seed.value >= 1])
+        if self._filtered.titles(sure)[1].any():
             return self._settings.lexical_weight_titled
         return self._settings.lexical_weight
 
@@ -468,10 +524,8 @@ class TriGraphBatch:
         out, and an uncertain one recede. Where only lower-case words of the question matched the
         title, its passage must be close to the question as well.
         """
-        titled = self._filtered.titled
         entities = activation.entities
-        over = titled.indptr[entities + 1] - titled.indptr[entities]
-        passages = titled.indices[spans(titled.indptr, entities)]
+        passages, over = self._filtered.titles(entities)
         share = self._settings.title_weight * self._mass(activation) ** 2 / np.maximum(over, 1)
         doubtful = [seed.entity for seed in seeds if seed.value < 1]
         closeness = near[passages]
@@ -483,10 +537,9 @@ class TriGraphBatch:
         return activation.weight if self._settings.summed else activation.value
 
 
-def _column(matrix: "sparse.csc_array | sparse.csr_array", entity: int) -> Int32:
-    """Passages of an entity, in a matrix whose compressed axis is that of entities."""
-    found: Int32 = matrix.indices[matrix.indptr[entity] : matrix.indptr[entity + 1]]
-    return found
+def _entities(seeds: Sequence[Seed]) -> Int64:
+    """(a,) of seeds."""
+    return np.array([seed.entity for seed in seeds], np.int64)
 
 
 def _scaled(similarity: Float32, allowed: Mask | None) -> Float64:

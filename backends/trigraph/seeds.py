@@ -1,6 +1,7 @@
 """Where a walk starts: the entities that a question names."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,11 +9,14 @@ import numpy as np
 from backends.errors import BackendError
 from backends.store.snapshot import Corpus
 from backends.trigraph.graph import TriGraph
-from backends.types import Float32, Int32, Query
+from backends.types import Float32, Int64, Query
 from backends.words import entity_key, starts_like_a_name, stretch, tokenise
 
 # A seed has a positive value whatever the floor.
 MIN_VALUE = 1e-6
+
+Degree = Callable[[Int64], Int64]
+"""(a,) entities to (a,) numbers of the passages that mention them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +93,19 @@ class SeedFinder:
         """Whether a tagged mention can only be linked by its vector."""
         return self._vectors is not None and self._entity(mention) < 0
 
-    def find(self, query: Query, passages_of: Int32) -> tuple[Seed, ...]:
+    def find(self, query: Query, degree: Degree) -> tuple[Seed, ...]:
         """Seeds in the order in which they are found, each entity once, with its best value.
 
         Args:
-            passages_of: (at least e,) passages that may be used for each entity; one that has
-                none is no seed.
+            degree: How many passages may be used for each of some entities; one that has none is
+                no seed.
         """
-        found = [
-            *self._tagged(query, passages_of),
-            *self._in_vocabulary(query),
-            *self._phrases(query),
-        ]
+        found = [*self._tagged(query, degree), *self._in_vocabulary(query), *self._phrases(query)]
+        usable = degree(np.array([seed.entity for seed in found], np.int64)) > 0
         best: dict[int, Seed] = {}
-        for seed in found:
+        for seed in itertools.compress(found, usable.tolist()):
             known = best.get(seed.entity)
-            if passages_of[seed.entity] and (known is None or known.value < seed.value):
+            if known is None or known.value < seed.value:
                 best[seed.entity] = seed
         return tuple(best.values())
 
@@ -112,7 +113,7 @@ class SeedFinder:
         entity = self._graph.keys.find(entity_key(mention))
         return -1 if entity >= 0 and self._graph.is_phrase[entity] else entity
 
-    def _tagged(self, query: Query, passages_of: Int32) -> list[Seed]:
+    def _tagged(self, query: Query, degree: Degree) -> list[Seed]:
         seeds = []
         for mention in query.mentions:
             if mention.kind != "entity":
@@ -122,7 +123,7 @@ class SeedFinder:
                 seeds.append(Seed(entity, 1.0, mention.text, "name"))
             elif self._vectors is not None and len(self._vectors) and mention.vector is not None:
                 # What a filter leaves out must not stand in front of the nearest that is left.
-                usable = passages_of[: len(self._vectors)] > 0
+                usable = degree(np.arange(len(self._vectors))) > 0
                 similarity = np.where(usable, self._vectors @ mention.vector, -1)
                 entity = int(similarity.argmax())
                 value = min(float(similarity[entity]), 1.0)

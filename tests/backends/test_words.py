@@ -12,6 +12,8 @@ import backends.words
 from backends.words import (
     END,
     SentenceWords,
+    Strings,
+    StringTable,
     Words,
     entity_key,
     is_informative,
@@ -224,3 +226,27 @@ def test_names_start_with_a_capital_or_a_digit(token: str, answer: bool) -> None
 def test_a_stretch_is_written_as_the_text_has_it() -> None:
     assert stretch("Is St. Olav's town far (away)?", 1, 4) == "St. Olav's"
     assert stretch("Is St. Olav's town far (away)?", 6, 3) == "far (away"
+
+
+@given(st.lists(st.text(), unique=True), st.text(), st.integers(0, 1))
+def test_a_table_finds_what_a_list_does(texts: list[str], other: str, hashed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if not hashed:  # all fall into one place
+            patch.setattr(backends.words, "_hash", lambda _: 7)
+        table = StringTable.of(Strings(texts))
+        places = {text: place for place, text in enumerate(texts)}
+        for text in [*texts, other, "\ud800"]:
+            assert table.find(text) == places.get(text, -1)
+    assert [*table] == texts
+    assert len(table) == len(texts)
+
+
+def test_words_of_a_table_are_those_of_a_list_and_take_new_ones() -> None:
+    texts = ["b", "a", "ß"]
+    words, others = Words(StringTable.of(Strings(texts))), Words(texts)
+    assert [words.find(text) for text in [*texts, "c"]] == [0, 1, 2, -1]
+    assert (len(words), [*words]) == (len(others), [*others])
+    assert words.number("a") == 1
+    assert words.number("c") == 3
+    assert [*words.table] == [*words] == ["b", "a", "ß", "c"]
+    assert [*others.table] == texts

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 import backends.store.index
+import backends.store.snapshot
 import backends.words
 from backends.lexical import LexicalSettings
 from backends.store.derived import LAYOUT
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus
+from backends.trigraph.retriever import TriGraphSettings
 from backends.types import Passage, Query
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import Analyser, AnalyserSettings
@@ -153,38 +155,55 @@ def files_in(folder: Path) -> list[Path]:
     return sorted((folder / "derived").rglob("*.arrays"))
 
 
+LOCAL = Settings(graph=TriGraphSettings(walk="local"))
+
+
+@pytest.mark.parametrize("listed", [0, 50_000])
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        (Settings(), ["graph", "lexical", "passages.arrays"]),
+        (LOCAL, ["graph", "lexical", "passages.arrays", "walk"]),
+    ],
+)
 def test_what_is_mapped_answers_as_what_was_built(
-    tmp_path: Path, kept: None, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    kept: None,
+    *,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Settings,
+    parts: list[str],
+    listed: int,
 ) -> None:
+    monkeypatch.setattr(backends.store.snapshot, "LISTED", listed)
     index = twenty(tmp_path, random.Random(3))
-    built = answers(Snapshot(index, Settings()))
+    built = answers(Snapshot(index, settings))
     files = files_in(tmp_path)
-    assert [file.name.partition("-")[0] for file in files] == [
-        "graph",
-        "lexical",
-        "passages.arrays",
-    ]
+    assert [file.name.partition("-")[0] for file in files] == parts
     times = [file.stat().st_mtime_ns for file in files]
-    mapped = Snapshot(index, Settings())
+    mapped = Snapshot(index, settings)
     assert not mapped.corpus.vectors.flags.writeable
+    assert isinstance(mapped.corpus.ids, list) == bool(listed)
     assert answers(mapped) == built
     assert [file.stat().st_mtime_ns for file in files] == times
     for file in files:
         whole = file.read_bytes()
-        file.write_bytes(whole[:-100] + bytes(100))
-        assert answers(Snapshot(index, Settings())) == built
+        file.write_bytes(whole[:-100] + bytes(byte ^ 1 for byte in whole[-100:]))
+        assert answers(Snapshot(index, settings)) == built
         assert file.read_bytes() == whole
     assert caplog.text.count("derived again") == len(files)
 
 
-LAYOUTS = {1: "a0bbb732e7727fa21cfaa24e538d94d7"}
+LAYOUTS = {2: "9e6f7cf139511ab74eb596de5d4551b3"}
 """Digest of what is kept of an index, by the layout; another digest needs another layout."""
 
 
 def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, kept: None) -> None:
-    index, settings = twenty(tmp_path, random.Random(3)), Settings()
-    answers(Snapshot(index, settings))
-    parts = {"passages": None, "lexical": settings.lexical, "graph": settings.graph.assembly}
+    index = twenty(tmp_path, random.Random(3))
+    answers(Snapshot(index, LOCAL))
+    assembly = LOCAL.graph.assembly
+    parts = {"passages": None, "lexical": LOCAL.lexical, "graph": assembly, "walk": assembly}
     digest = hashlib.blake2b(digest_size=16)
     for part, own in parts.items():
         arrays = index.derived.read(part, own)

@@ -138,7 +138,12 @@ def test_a_file_that_is_cut_short_anywhere_is_not_read(
     assert files(tmp_path).read("part") is None
 
 
-def test_no_changed_byte_is_believed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [16, backends.store.derived._BLOCK])
+def test_no_changed_byte_is_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(backends.store.derived, "_BLOCK", block)
+    monkeypatch.setattr(backends.store.derived, "_ROOM", 2 * block)
     files(tmp_path).write("part", some_arrays())
     path = file_of(tmp_path)
     whole = path.read_bytes()

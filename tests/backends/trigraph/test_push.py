@@ -5,7 +5,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from backends.trigraph import push as local
-from backends.trigraph.pagerank import personalized_pagerank, walk_on
+from backends.trigraph.pagerank import (
+    personalized_pagerank,
+    reciprocal,
+    share_of_mentions,
+    walk_on,
+)
 from backends.trigraph.push import LocalWalk, Restart, Settled, local_walk, settle
 from tests.backends import reference
 from tests.backends.trigraph.test_pagerank import per_column
@@ -144,3 +149,34 @@ def test_settings_out_of_range_are_refused() -> None:
         settle(walk, [], damping=1.0, threshold=1e-6)
     with pytest.raises(ValueError, match="threshold"):
         settle(walk, [], damping=0.5, threshold=0.0)
+
+
+@given(seeds, st.integers(0, 4), st.floats(1e-6, 0.5), st.floats(0, 1))
+def test_among_some_passages_mass_settles_as_in_a_graph_of_them(
+    seed: int, columns: int, threshold: float, share: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    counts = sparse.csc_array(rng.integers(1, 4, (25, 20)) * (rng.random((25, 20)) < 0.15))
+    allowed, kept = rng.random(25) < share, rng.random(20) < 0.9
+    kept |= (counts.toarray() > 0).sum(axis=0) < 2
+    left = counts.toarray().astype(np.float64)
+    totals = left.sum(axis=1)
+    left[:, ~kept] = 0
+    grown = totals * reciprocal(left.sum(axis=1))
+    left[~allowed] = 0
+    passages = rng.random((25, columns)) ** 8 * allowed[:, None]
+    restart = rng.random((20, columns)) * (rng.random((20, columns)) < 0.2)
+    restart *= (left.sum(axis=0) > 0)[:, None]
+    own = per_column(sparse.csc_array(restart))
+    small = walk_on(share_of_mentions(sparse.csc_array(left)))
+    full = personalized_pagerank(small, passages, own, damping=DAMPING, tolerance=1e-14)
+    walk = local_walk(walk_on(share_of_mentions(counts)))
+    for some in (walk.among(allowed, grown, kept), walk.among(allowed, grown, kept)):
+        found = local.personalized_pagerank(
+            some, passages, own, damping=DAMPING, threshold=threshold
+        )
+        missing = full - found.passages
+        assert missing.min(initial=0.0) >= -1e-12
+        assert (missing.sum(axis=0) <= found.missing + 1e-12).all()
+        whole = local.personalized_pagerank(some, passages, own, damping=DAMPING, threshold=1e-13)
+        np.testing.assert_allclose(whole.passages, full, rtol=0, atol=1e-10)

@@ -111,7 +111,7 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
     counts[~allowed] = 0
     counts[:, size:] *= (counts[:, size:] > 0).sum(axis=0) == 2
     degree = (counts > 0).sum(axis=0)
-    seeds = {s.entity: s.value for s in retriever.finder.find(query, degree)}
+    seeds = {s.entity: s.value for s in retriever.finder.find(query, lambda own: degree[own])}
     owners = corpus.sentence_passage.tolist()
     sentences = [
         graph.mentions.entities_of(i) if allowed[owner] else [] for i, owner in enumerate(owners)

@@ -1,0 +1,317 @@
+"""What becomes slow and large as an index grows: opening, memory, questions, and small writes.
+
+An index is made of so many copies of the rows of another. In each copy ids, titles and names that
+few passages mention are renamed, in texts as well, and vectors are moved a little; names that many
+passages share stay shared. So sizes grow as in a corpus with more of the same kind, but recall
+means nothing, for each passage has near-duplicates. `--to` keeps the index for the next run.
+Memory is what a process has for itself: files that it maps are shared with
+others. Of a first process, it derives what the next one maps.
+"""
+
+import argparse
+import asyncio
+import gc
+import re
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from multiprocessing import get_context
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import httpx2 as httpx
+import numpy as np
+import psutil
+import pyarrow as pa
+
+from backends.store.index import PassageStore
+from backends.store.schema import content_hash, metadata_json, vector_array
+from backends.types import Float32, Passage
+from backends.words import title_names
+from benchmarks import harness
+from benchmarks.harness import WYE, BenchmarkError, Table
+from benchmarks.load import Client, closed_loop, free_port, running
+from benchmarks.reload_latency import put
+from benchmarks.scale import noisy
+from router.session import Session
+from router.settings import load_settings
+from router.types import Route
+
+RARE = 3
+"""Passages that mention a name which is renamed, at most."""
+MOVED = 0.3
+"""Length of the noise that is added to a vector of length 1."""
+MODELS = ("encoding", "parsing")
+"""Stages that have nothing to do with the size of the index."""
+FILTER = {"type": "eq", "key": "copy", "value": 0}
+_LIST = pa.list_(pa.string())
+QUESTIONS = 200
+_ANONYMOUS = re.compile(r"^Anonymous: *(\d+) kB", re.MULTILINE)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add data, sizes, and how long is measured."""
+    harness.add_data(parser)
+    parser.add_argument("--times", type=int, default=20, help="copies of each row (default 20)")
+    parser.add_argument("--to", type=Path, help="folder of the index that is made, kept there")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each sample (default 20)")
+
+
+def run(given: argparse.Namespace) -> None:
+    """Make the index and print the tables."""
+    questions = harness.read_questions(given.dataset)
+    np.random.default_rng(given.seed).shuffle(questions)
+    with harness.index_of(given) as source, tempfile.TemporaryDirectory() as scratch:
+        folder = given.to or Path(scratch) / "index"
+        if not folder.is_dir():
+            grow(source, folder, given.times, given.seed)
+        count = PassageStore.open(folder).count()
+        data = f"{harness.data_name(given)} x {given.times}, {count:,} passages"
+        harness.print_header("What grows with an index", seed=given.seed, data=data)
+        print_opening(folder, questions[:QUESTIONS])
+        print()
+        # Written to, and so a copy, with files that are not shared with it.
+        written = Path(scratch) / "written"
+        shutil.copytree(folder, written)
+        asyncio.run(print_service(written, questions[:QUESTIONS], given.seconds))
+
+
+def grow(source: Path, folder: Path, times: int, seed: int) -> None:
+    """Write an index of so many copies of the rows of another.
+
+    Raises:
+        BenchmarkError: It has no rows.
+    """
+    store = PassageStore.open(source)
+    rows = store.snapshot().to_table()
+    if not rows.num_rows:
+        raise BenchmarkError(f"There is no passage in {source}.")
+    target = PassageStore.create(folder, store.dimension, store.fingerprint)
+    with target.writer() as writer:
+        for batch in copies(rows, times, seed):
+            writer.upsert(batch)
+
+
+def copies(rows: pa.Table, times: int, seed: int) -> Iterator[pa.RecordBatch]:
+    """Copies of rows; the first is as they are but for a key of their metadata."""
+    generator = np.random.default_rng(seed)
+    schema = rows.schema
+    plain = [name for name in schema.names if name not in ("vector", "sentences")]
+    texts = rows.select(plain).to_pylist()
+    lists = rows["sentences"].combine_chunks()
+    flat = lists.flatten()
+    mentioned = {name: flat.field(name).to_pylist() for name in ("text", "entities", "phrases")}
+    lengths = lists.value_lengths().to_numpy()
+    ends = np.cumsum(lengths).tolist()
+    owners = np.repeat(np.arange(len(texts)), lengths).tolist()
+    vectors, near = _matrix(rows["vector"].combine_chunks()), _matrix(flat.field("vector"))
+    rare = _rare(texts, mentioned, ends)
+    for number in range(times):
+        made = [_renamed(row, names, number) for row, names in zip(texts, rare, strict=True)]
+        of = [rare[row] for row in owners]
+        structs = pa.StructArray.from_arrays(
+            [
+                pa.array(map(_Names.in_text, of, mentioned["text"], repeat(number)), pa.string()),
+                vector_array(_moved(near, generator, number), near.shape[1]),
+                *(
+                    pa.array(map(_Names.among, of, mentioned[name], repeat(number)), _LIST)
+                    for name in ("entities", "phrases")
+                ),
+            ],
+            fields=list(lists.type.value_type),
+        )
+        columns = [pa.array([row[name] for row in made], schema.field(name).type) for name in plain]
+        columns.append(vector_array(_moved(vectors, generator, number), vectors.shape[1]))
+        columns.append(pa.ListArray.from_arrays(pa.array([0, *ends], pa.int32()), structs))
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class _Names:
+    """Names of a passage that are renamed, wherever they stand in it."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+        longest = sorted(names, key=lambda name: (-len(name), name))
+        self._pattern = re.compile("|".join(map(re.escape, longest))) if names else None
+
+    def in_text(self, text: str, number: int) -> str:
+        """A text of a copy."""
+        if self._pattern is None or not number:
+            return text
+        return self._pattern.sub(lambda found: found[0] + _suffix(number), text)
+
+    def among(self, mentions: Sequence[str], number: int) -> list[str]:
+        """Mentions of a copy."""
+        suffix = _suffix(number)
+        return [name + suffix if name in self._names else name for name in mentions]
+
+
+def _suffix(number: int) -> str:
+    """What a name of a copy ends with; nothing for the first."""
+    return "q" + chr(97 + number // 26 % 26) + chr(97 + number % 26) if number else ""
+
+
+def _rare(
+    texts: Sequence[dict[str, Any]], mentioned: dict[str, list[Any]], ends: Sequence[int]
+) -> list[_Names]:
+    """Names of each passage that few passages mention."""
+    each: list[set[str]] = []
+    first = 0
+    for row, last in zip(texts, ends, strict=True):
+        found = [*mentioned["entities"][first:last], *mentioned["phrases"][first:last]]
+        each.append({*title_names(row["title"]), *(name for names in found for name in names)})
+        first = last
+    often = Counter(name for names in each for name in names)
+    return [_Names({name for name in names if name and often[name] <= RARE}) for names in each]
+
+
+def _renamed(row: dict[str, Any], names: _Names, number: int) -> dict[str, Any]:
+    """A row of a copy, but for what was found by an analyser."""
+    passage = Passage(
+        f"{row['id']}~{number}",
+        names.in_text(row["title"], number),
+        names.in_text(row["text"], number),
+        {"copy": number},
+        f"{row['document']}~{number}",
+        row["chunk"],
+    )
+    return {
+        **row,
+        "id": passage.id,
+        "document": passage.document,
+        "title": passage.title,
+        "text": passage.text,
+        "metadata": metadata_json(passage.metadata),
+        "content_hash": content_hash(passage),
+    }
+
+
+def _moved(vectors: Float32, generator: np.random.Generator, number: int) -> Float32:
+    """Vectors of a copy."""
+    return noisy(generator, vectors, MOVED) if number else vectors
+
+
+def _matrix(column: pa.FixedSizeListArray) -> Float32:
+    """(n, d) vectors of a column."""
+    flat: Float32 = column.flatten().to_numpy().astype(np.float32)
+    return flat.reshape(len(column), -1)
+
+
+def print_opening(folder: Path, questions: Sequence[str]) -> None:
+    """What opening costs a process, and questions without their models."""
+    table = Table(["opened in a process of its own", "first", "again"], width=36)
+    with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        found = [pool.apply(opened, (folder, questions)) for _ in range(2)]
+    for name in found[0]:
+        table.row(name, *(each[name] for each in found))
+
+
+def opened(folder: Path, questions: Sequence[str]) -> dict[str, float]:
+    """Open an index and ask it; models are loaded before. Numbers by what they are of."""
+    process = psutil.Process()
+    with Session.open(load_settings(), folder) as session:
+        parses = session.analyser.parse_questions(questions[:8])
+        session.analyser.syntax_of(parses)
+        session.analyser.encode_questions(questions[:8])
+        _ = session.router, session.relevance
+        gc.collect()
+        before = own_memory(process)
+        start = time.perf_counter()
+        session.gateway.search(questions[:1], Route.AUTO, k=10)
+        found = {"first auto answer, s": time.perf_counter() - start}
+        found |= _milliseconds(session, "fusion", questions[1:], Route.FUSION, None)
+        found |= _milliseconds(session, "graph, filtered", questions[1:21], Route.GRAPH, FILTER)
+        found |= _milliseconds(session, "auto", questions[1:], Route.AUTO, None)
+        gc.collect()
+        found["memory of its own, MB"] = own_memory(process) - before
+    return found
+
+
+def _milliseconds(
+    session: Session, name: str, questions: Sequence[str], route: Route, filter_: object
+) -> dict[str, float]:
+    """p50 and p95 of questions asked one by one, without what models take."""
+    seconds = []
+    for question in questions:
+        (reply,) = session.gateway.search([question], route, k=10, filter=filter_)
+        seconds.append(sum(own for stage, own in reply.seconds.items() if stage not in MODELS))
+    p50, p95, _ = harness.percentiles(seconds)
+    return {f"{name} p50, ms": p50, f"{name} p95, ms": p95}
+
+
+def own_memory(process: psutil.Process) -> float:
+    """What a process has for itself and not of a file, in MB."""
+    listed = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+    return float(_ANONYMOUS.findall(listed)[0]) / 1000
+
+
+class _Peak:
+    """The most memory that processes had for themselves while a `with` block ran, in MB."""
+
+    def __init__(self, process: int) -> None:
+        self._process = psutil.Process(process)
+        self._ended = Event()
+        self._watch = Thread(target=self._look)
+        self.start = self.most = self._now()
+
+    def __enter__(self) -> "_Peak":
+        self._watch.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._watch.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.05):
+            self.most = max(self.most, self._now())
+
+    def _now(self) -> float:
+        family = [self._process, *self._process.children(recursive=True)]
+        return sum(map(own_memory, family))
+
+
+async def print_service(folder: Path, questions: Sequence[str], seconds: float) -> None:
+    """Small writes, and searches meanwhile, over HTTP."""
+    port = free_port()
+    command = [*WYE, "serve", "--index", str(folder), "--port", str(port)]
+    bodies = [{"question": text, "route": "fusion", "k": 10} for text in questions]
+    with running(command, port) as (url, process):
+        client = Client(url)
+        try:
+            await closed_loop(client, bodies, 1, min(2.0, seconds))
+            quiet = await closed_loop(client, bodies, 1, seconds)
+            with _Peak(process) as peak:
+                stored, found = await put(url, 1 / seconds, 3 * seconds)
+                deleted = await delete(url, 3)
+            busy, _ = await asyncio.gather(
+                closed_loop(client, bodies, 1, seconds), put(url, 1.0, seconds)
+            )
+        finally:
+            await client.close()
+    table = Table(["searching", "answers", "errors", "p50 ms", "p95 ms", "p99 ms"])
+    for name, sample in (("nothing is written", quiet), ("1 document/s", busy)):
+        counts = len(sample.answered), sample.failed + len(sample.refused)
+        table.row(name, *counts, *harness.percentiles(sample.answered))
+    print()
+    table = Table(["a document", "count", "p50 ms", "p95 ms", "p99 ms"])
+    for name, own in (("stored", stored), ("found", found), ("deleted", deleted)):
+        table.row(f"until it is {name}", len(own), *harness.percentiles(own))
+    print(
+        f"\nmemory of the server: {peak.start:,.0f} MB, at most {peak.most:,.0f} MB while written"
+    )
+
+
+async def delete(url: str, count: int) -> list[float]:
+    """Seconds until each of some documents that `put` wrote is deleted, and found no more."""
+    seconds = []
+    async with httpx.AsyncClient(base_url=url, timeout=600) as http:
+        for number in range(count):
+            start = time.perf_counter()
+            (await http.delete(f"/v1/documents/written-{1_000 + number}")).raise_for_status()
+            seconds.append(time.perf_counter() - start)
+    return seconds
