@@ -6,7 +6,7 @@ the router does not do without. Quality is nDCG@10, with the 95 % bootstrap inte
 difference to always asking. In the table of faults each call meets one of them by the probability
 --faulty; 503 and 504 are replies of a gateway that had no time for its own arms. The last table
 asks the arm alone, without a delay and one question at a time: through the gateway with the route
-graph, and directly. Delays are scaled by --scale.
+graph, and directly, which of them first in turns. Delays are scaled by --scale.
 """
 
 import argparse
@@ -230,7 +230,8 @@ async def _print_overhead(
         }
         for place, text in enumerate([texts[0], *texts]):  # the first for connections and models
             before = sum(gateway.cpu_times()[:2])
-            for address, client in clients.items():
+            turns = [*clients.items()][:: 1 if place % 2 else -1]
+            for address, client in turns:
                 asked = await ask(client, text, route="graph")
                 seconds[address].append(asked.seconds)
             spent += (sum(gateway.cpu_times()[:2]) - before) if place else 0.0
