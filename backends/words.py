@@ -12,10 +12,13 @@ from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from backends.numerics import ragged
-from backends.types import Int32, Int64, UInt32
+from backends.types import Int32, Int64, Mask, UInt32
 
+_SHORT = 2**31 - 2**20
+"""Bytes from which on 32 bits do not count those of strings."""
 _SPACES = re.compile(r"\s+")
 _STRAIGHT = (
     ("\N{RIGHT SINGLE QUOTATION MARK}", "'"),
@@ -253,10 +256,41 @@ class Strings(Sequence[str]):
     def __iter__(self) -> Iterator[str]:
         return iter(self.array.to_pylist())
 
+    def where(self, mask: Mask) -> "Strings":
+        """Those that a mask takes."""
+        return Strings(self.array.filter(pa.array(mask)))
+
     def find(self, string: str) -> int:
         """Place of a string among ascending ones, -1 where it is not there."""
         place = bisect_left(self, string)
         return place if place < len(self) and self[place] == string else -1
+
+
+def places(strings: Strings, among: Strings) -> Int64:
+    """(n,) where each string is among others, which are distinct; -1 where it is not."""
+    strings, among = _alike(strings, among)
+    found = pc.fill_null(pc.index_in(strings.array, value_set=among.array), -1)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+
+
+def joined(some: Strings, more: Strings, source: Int64) -> Strings:
+    """Some of the strings of two lists, by their place in both end to end."""
+    arrays = [strings.array for strings in _alike(some, more)]
+    return Strings(pa.concat_arrays(arrays).take(pa.array(source)))
+
+
+def ascending(*several: Strings) -> Strings:
+    """Each string of several lists once, in code point order; the empty one is left out."""
+    found = pc.unique(pa.concat_arrays([strings.array for strings in _alike(*several)]))
+    found = found.filter(pc.not_equal(found, ""))
+    return Strings(found.take(pc.sort_indices(found)))
+
+
+def _alike(*several: Strings) -> tuple[Strings, ...]:
+    """The same, with room for all of them together."""
+    size = sum(strings.array.nbytes for strings in several)
+    kind = pa.large_string() if size > _SHORT else pa.string()
+    return tuple(Strings(strings.array.cast(kind)) for strings in several)
 
 
 def _hash(string: str) -> int:

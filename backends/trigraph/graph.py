@@ -25,7 +25,7 @@ from backends.trigraph.linking import (
     normalise,
 )
 from backends.types import Int32, Int64, Mask
-from backends.words import Strings
+from backends.words import Strings, ascending, places
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -201,7 +201,9 @@ def assemble(
 
 def _number(corpus: Corpus, settings: AssemblySettings, normalised: NormalisedCorpus) -> _Numbers:
     phrases = normalised.phrases
-    recurring = _recurring(corpus) if phrases else np.zeros(0, bool)
+    kept = Strings(())
+    if phrases:
+        kept = phrases.where(_recurring(corpus))
     title_passage: list[int] = []
     titles: list[str] = []
     if settings.title_entities:
@@ -209,18 +211,17 @@ def _number(corpus: Corpus, settings: AssemblySettings, normalised: NormalisedCo
             for key in keys_of:
                 title_passage.append(passage)
                 titles.append(key)
-    kept = {key for key, good in zip(phrases, recurring.tolist(), strict=True) if good and key}
-    keys = sorted({*normalised.surfaces, *titles, *kept} - {""})
-    index = {key: entity for entity, key in enumerate(keys)}
+    named = Strings(titles)
+    keys = ascending(normalised.surfaces, named, kept)
     phrase = np.full(len(corpus.phrases.names), -1, np.int64)
     if phrases:
-        phrase[:] = [index[key] if key in kept else -1 for key in phrases]
+        phrase[:] = np.where(places(phrases, kept) >= 0, places(phrases, keys), -1)
     return _Numbers(
-        Strings(keys),
-        np.array([index.get(key, -1) for key in normalised.surfaces], np.int64),
+        keys,
+        places(normalised.surfaces, keys),
         phrase,
         np.array(title_passage, np.int64),
-        np.array([index[key] for key in titles], np.int64),
+        places(named, keys),
     )
 
 

@@ -15,8 +15,6 @@ from itertools import chain, islice
 from typing import overload
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from backends.numerics import ragged
 from backends.store.derived import Arrays, pack_strings, pack_table, unpack_strings, unpack_table
@@ -28,6 +26,8 @@ from backends.words import (
     Words,
     entity_key,
     is_informative,
+    joined,
+    places,
     title_keys,
     title_names,
     tokenise,
@@ -128,13 +128,13 @@ def normalise(
     words = Words() if normalised is None else normalised.words
     surfaces = _keys(
         corpus.entities.names,
-        old.entities.names if old else (),
-        normalised.surfaces if normalised else (),
+        old.entities.names if old else Strings(()),
+        normalised.surfaces if normalised else Strings(()),
     )
     noun_phrases = _keys(
-        corpus.phrases.names if phrases else (),
-        old.phrases.names if old and normalised and normalised.phrases else (),
-        normalised.phrases if normalised else (),
+        corpus.phrases.names if phrases else Strings(()),
+        old.phrases.names if old and normalised and normalised.phrases else Strings(()),
+        normalised.phrases if normalised else Strings(()),
     )
     return NormalisedCorpus(
         words,
@@ -145,10 +145,13 @@ def normalise(
     )
 
 
-def _keys(names: Sequence[str], known: Sequence[str], keys: Sequence[str]) -> Strings:
+def _keys(names: Strings, known: Strings, keys: Strings) -> Strings:
     """The key of each name, some of which are known."""
-    memo = dict(zip(known, keys, strict=True))
-    return Strings(memo[name] if name in memo else entity_key(name) for name in names)
+    source = places(names, known)
+    new = np.flatnonzero(source < 0)
+    made = Strings(map(entity_key, names.where(source < 0)))
+    source[new] = len(keys) + np.arange(len(new), dtype=np.int64)
+    return joined(keys, made, source)
 
 
 def _titles(
@@ -249,11 +252,11 @@ def name_words(keys: Strings, words: Words, before: tuple[Strings, NameWords] | 
     if before is None:
         return NameWords.of(keys, words)
     known, names = before
-    found = pc.fill_null(pc.index_in(keys.array, value_set=known.array), -1)
-    source: Int64 = found.to_numpy().astype(np.int64)
+    source = places(keys, known)
     new = np.flatnonzero(source < 0)
+    made = NameWords.of(keys.where(source < 0), words)
     source[new] = len(known) + np.arange(len(new), dtype=np.int64)
-    return names.joined(NameWords.of(Strings(keys.array.take(pa.array(new))), words), source)
+    return names.joined(made, source)
 
 
 @dataclass(frozen=True, slots=True)

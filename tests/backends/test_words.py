@@ -15,8 +15,11 @@ from backends.words import (
     Strings,
     StringTable,
     Words,
+    ascending,
     entity_key,
     is_informative,
+    joined,
+    places,
     starts_like_a_name,
     stretch,
     title_keys,
@@ -250,3 +253,21 @@ def test_words_of_a_table_are_those_of_a_list_and_take_new_ones() -> None:
     assert words.number("c") == 3
     assert [*words.table] == [*words] == ["b", "a", "ß", "c"]
     assert [*others.table] == texts
+
+
+short_texts = st.lists(st.text(max_size=3))
+
+
+@given(short_texts, short_texts, st.sampled_from([0, 2**31]))
+def test_lists_of_strings_are_looked_up_joined_and_put_in_order(
+    some: list[str], more: list[str], short: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends.words, "_SHORT", short)
+        known = ascending(Strings(some), Strings(more))
+        assert [*known] == sorted({*some, *more} - {""})
+        assert places(Strings(more), known).tolist() == [known.find(text) for text in more]
+        back = np.arange(len(some) + len(more))[::-1].copy()
+        assert [*joined(Strings(some), Strings(more), back)] == [*some, *more][::-1]
+    mask = np.arange(len(some)) % 2 == 0
+    assert [*Strings(some).where(mask)] == some[::2]

@@ -266,3 +266,21 @@ def test_passages_that_share_one_content(tmp_path: Path) -> None:
     later = read_corpus(index, before)
     assert later.changed.tolist() == [later.ids.index("c")]
     assert_same(later, read_corpus(index))
+
+
+@given(st.data())
+def test_rows_are_gathered_alone_or_together_as_by_their_places(data: st.DataObject) -> None:
+    lengths = data.draw(st.lists(st.integers(0, 12), min_size=1, max_size=4))
+    every = np.arange(2 * sum(lengths), dtype=np.float32).reshape(-1, 2)
+    blocks = np.split(every, np.cumsum(lengths)[:-1])
+    # Stretches of rows, as they are left where little was changed.
+    starts = st.tuples(st.integers(0, len(every)), st.integers(0, len(every)))
+    spans = data.draw(st.lists(starts, max_size=4))
+    source = np.concatenate([np.empty(0, np.int64), *(np.arange(*span) for span in spans)])
+    source = source.astype(np.int64)
+    for run in (0, 1, 16):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backends.store.snapshot, "_RUN", run)
+            out = np.empty((len(source), 2), np.float32)
+            found = backends.store.snapshot._gather(list(blocks), source, out)
+        assert np.array_equal(found, every[source])
