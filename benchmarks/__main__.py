@@ -35,6 +35,7 @@ OTHERS = (
     "plain_dense",
     "reload_latency",
     "remote_arms",
+    "short_answers",
     "soak",
     "start",
     "steps",

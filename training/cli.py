@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from backends.progress import Progress
     from router.settings import Settings
     from router.types import Route
+    from training.evaluation.answers import AnswerJudge, Writer
     from training.judge import JudgeSettings
     from training.questions import QuestionWriter
 
@@ -87,8 +88,35 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         as_json: Annotated[
             bool, typer.Option("--json", help="Print all numbers as JSON instead.")
         ] = False,
+        answers: Annotated[
+            bool,
+            typer.Option(
+                "--answers",
+                help="Answer every question as well, from the first five passages, and compare "
+                "with the right answers: contained, exact match, F1 of words.",
+            ),
+        ] = False,
+        generator_url: Annotated[
+            str,
+            typer.Option(
+                envvar="WYE_GENERATOR__URL",
+                help="Base of an OpenAI-compatible API that answers too; its key is in "
+                "WYE_GENERATOR__KEY.",
+            ),
+        ] = "",
+        generator_model: Annotated[
+            str, typer.Option(envvar="WYE_GENERATOR__MODEL", help="Name of the model there.")
+        ] = "",
+        judge_url: Annotated[
+            str,
+            typer.Option(
+                help="Base of an OpenAI-compatible API that says whether answers are right "
+                "(GPT-Acc); its key is in JUDGE_API_KEY."
+            ),
+        ] = "",
+        judge_model: Annotated[str, typer.Option(help="Name of the model there.")] = "",
         cache: Annotated[
-            Path, typer.Option(help="Replays and features that baselines learn from.")
+            Path, typer.Option(help="Replays and features that baselines learn from; replies.")
         ] = CACHE,
     ) -> None:
         """Ask every judged question over every route, and score the answers.
@@ -101,8 +129,10 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from router.settings import load_settings
         from training.data.dataset import read_dataset
         from training.data.sources import QuestionSource
+        from training.evaluation import answers as answer_report
         from training.evaluation.evaluate import as_markdown, latency, metrics, write_runs
         from training.evaluation.evaluate import evaluate as evaluate_routes
+        from training.evaluation.measures import write_json
         from training.evaluation.systems import choose_routes
         from training.fit.router import Choices
         from training.markdown import show
@@ -140,16 +170,61 @@ def _add_eval(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 baseline=baseline,
                 progress=progress(),
             )
+            answered = None
+            if answers:
+                endpoints = (generator_url, generator_model), (judge_url, judge_model)
+                with answering(*endpoints, cache) as (writers, judge):
+                    texts = session.snapshot.texts
+                    answered = answer_report.evaluate_answers(
+                        found, texts, writers, judge, progress()
+                    )
+        own = {} if answered is None else {"answers": answer_report.metrics(answered)}
         if as_json:
-            typer.echo(rounded_json({**metrics(found), "latency": latency(found)}))
+            typer.echo(rounded_json({**metrics(found), **own, "latency": latency(found)}))
         else:
             show(as_markdown(found))
+            if answered is not None:
+                show(answer_report.as_markdown(answered))
         if run_dir is not None:
             write_runs(run_dir, found)
+            if answered is not None:
+                write_json(run_dir / "answers.json", answer_report.metrics(answered))
         if found.unanswered:
             ids = ", ".join(found.unanswered)
             typer.echo(f"{len(found.unanswered)} questions went unanswered: {ids}", err=True)
             raise typer.Exit(UNANSWERED)
+
+
+@contextmanager
+def answering(
+    generator: tuple[str, str], judge: tuple[str, str], cache: Path
+) -> "Iterator[tuple[list[Writer], AnswerJudge | None]]":
+    """What answers questions, and what says whether it is right.
+
+    Args:
+        generator: Address and model of an endpoint; an empty address is none.
+        judge: The same.
+        cache: Folder for what they say.
+    """
+    from training.evaluation.answers import (
+        AnswerJudge,
+        EndpointWriter,
+        ExtractiveWriter,
+        KeptReplies,
+    )
+    from training.judge import JudgeClient, JudgeSettings
+
+    with ExitStack() as opened:
+
+        def replies(endpoint: tuple[str, str], key: str) -> KeptReplies:
+            settings = JudgeSettings(*endpoint, os.environ.get(key, ""))
+            client = opened.enter_context(JudgeClient(settings))
+            return KeptReplies(client, cache / "answers" / "replies.jsonl")
+
+        writers: list[Writer] = [ExtractiveWriter()]
+        if generator[0]:
+            writers.append(EndpointWriter(generator[1], replies(generator, "WYE_GENERATOR__KEY")))
+        yield writers, AnswerJudge(replies(judge, "JUDGE_API_KEY")) if judge[0] else None
 
 
 def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:

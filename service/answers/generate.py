@@ -1,7 +1,7 @@
 """Answers from a language model behind any endpoint that speaks OpenAI's protocol.
 
 Without one, and where it fails, the sentences of the passages answer; see
-`service.answers.extractive`.
+`router.answers.extractive`.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from router.answers.extractive import best_sentences
 from service.answers.answer import (
     EXTRACTIVE,
     GeneratedAnswer,
@@ -17,7 +18,6 @@ from service.answers.answer import (
     Message,
     unnumbered,
 )
-from service.answers.extractive import best_sentences
 from service.http.metrics import Metrics
 from service.schemas.retrieve import PassageValue
 from service.settings import GeneratorSettings

@@ -1,7 +1,7 @@
 """How good and how fast each route is on a dataset, measured through the gateway that serves."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import combinations, islice
 from pathlib import Path
 
@@ -38,6 +38,7 @@ class SystemRun:
         latency: Stage -> mean milliseconds of a question; "total" is their sum.
         percentiles: Of that sum at each of `PERCENTILES`; None where questions were asked together,
             for those of one batch have equal shares of its time.
+        answerability: Question id -> probability that the index has an answer, where it is known.
     """
 
     name: str
@@ -47,6 +48,7 @@ class SystemRun:
     degraded: Mapping[str, int]
     latency: Mapping[str, float]
     percentiles: Percentiles | None
+    answerability: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,11 @@ def _run(name: str, dataset: Dataset, replies: Mapping[str, Reply], batch: int) 
         degraded=degraded,
         latency={**latency, "total": float(totals.mean())} if taken else {},
         percentiles=percentiles(totals) if taken and batch == 1 else None,
+        answerability={
+            id_: reply.answerability
+            for id_, reply in replies.items()
+            if reply.answerability is not None
+        },
     )
 
 

@@ -1,4 +1,9 @@
-"""Answers without a language model: the sentences of the passages that bear on the question."""
+"""Answers without a language model: a short one, and the sentences that it rests on.
+
+Which of two things, and whether two are of one country, is answered by comparing what passages say
+of both. Of other questions one candidate may stand out. Where nothing does, the sentences that bear
+on the question are all there is.
+"""
 
 import math
 import re
@@ -8,6 +13,9 @@ from dataclasses import dataclass
 
 from backends.documents import split_sentences
 from backends.lexical import content_terms
+from router.answers.comparing import compare
+from router.answers.expected import OPEN, expected
+from router.answers.short import STANDS_OUT, options, shares
 
 # Chosen on dev questions of 2wiki, popqa and nq by how often the three sentences hold the answer.
 # What a word of the question is worth once a chosen sentence has said it.
@@ -33,6 +41,61 @@ class Quote:
 
     text: str
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """An answer made of passages alone.
+
+    Attributes:
+        short: In a few words; "" where nothing stands out.
+        share: How far it stands out, 0 to 1; 1 where two things were compared.
+        quotes: Sentences that it rests on or, without it, that bear on the question; in the order
+            of the passages.
+    """
+
+    short: str = ""
+    share: float = 0.0
+    quotes: tuple[Quote, ...] = ()
+
+
+def extract(question: str, passages: Sequence[tuple[str, str]], most: int = 3) -> Extract:
+    """Answer a question from passages; nothing where they seem to be about something else.
+
+    Args:
+        passages: Title and text of each, best first.
+        most: Quotes wanted; there are more where more is compared.
+    """
+    if not _bears(question, passages):
+        return Extract()
+    short, share, told = _short(question, passages)
+    others = best_sentences(question, passages, most)
+    chosen = [*dict.fromkeys((*told, *others))][: max(most, len(told))]
+    places = {
+        quote: (quote.number, passages[quote.number - 1][1].find(quote.text)) for quote in chosen
+    }
+    return Extract(short, share, tuple(sorted(chosen, key=places.__getitem__)))
+
+
+def _short(question: str, passages: Sequence[tuple[str, str]]) -> tuple[str, float, list[Quote]]:
+    """The short answer, how far it stands out, and what tells it."""
+    asked = expected(question)
+    if compared := compare(question, asked, passages):
+        told = [Quote(fact.sentence, fact.passage + 1) for fact in compared.facts]
+        return compared.answer, 1.0, told
+    if asked.form != OPEN:
+        return "", 0.0, []
+    found = options(asked, question, passages)
+    if not found:
+        return "", 0.0, []
+    own = shares(found)
+    best = max(range(len(found)), key=own.__getitem__)
+    same = (part for part, one in zip(own, found, strict=True) if one.plain == found[best].plain)
+    share = math.fsum(same)
+    if share < STANDS_OUT:
+        return "", 0.0, []
+    sentence = found[best].sentence
+    return found[best].candidate.text, share, [Quote(sentence.text, sentence.passage + 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,247 @@
+"""Which of two, and whether both are of one country, from what passages say of each."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from backends.documents import split_sentences
+from router.answers.countries import COUNTRIES
+from router.answers.expected import YES_NO, Expected
+from router.answers.titles import head, plain
+
+Moment = tuple[int, int, int]
+"""Year, month and day; 0 where one is not told."""
+
+_WORD = re.compile(r"\w+")
+# "1900May 5": some texts lack what stood between two dates.
+_YEAR = re.compile(r"(?<!\d)(1\d{3}|20\d{2}|[3-9]\d{2}(?!\d))")
+_LIFE = re.compile(r"\(([^()]*\d{3}[^()]*)\)")
+_DASH = re.compile(r"\s*[–—-]\s*|(?<=\d{4})(?=[A-Z\d])")  # noqa: RUF001
+_BORN = re.compile(r"\bborn\b[^.;)]*?(?<!\d)(1\d{3}|20\d{2})", re.IGNORECASE)
+_DIED = re.compile(r"\b(?:died|death)\b[^.;)]*?(?<!\d)(1\d{3}|20\d{2})", re.IGNORECASE)
+_MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+_EARLIER = re.compile(r"\b(?:first|earlier|older|oldest|before|earliest|eldest)\b", re.IGNORECASE)
+_LATER = re.compile(
+    r"\b(?:later|last|latest|younger|youngest|recent|recently|newer|after)\b", re.IGNORECASE
+)
+_AGE = re.compile(r"\b(?:younger|youngest|older|oldest|elder|eldest|born)\b", re.IGNORECASE)
+_DEATH = re.compile(r"\b(?:died|dies|die|death)\b", re.IGNORECASE)
+_SAME = re.compile(
+    r"\bsame (?:nationality|country|countries)|(?:from|in) the same country", re.IGNORECASE
+)
+_MAKER = re.compile(
+    r"\b(director|performer|composer|author|writer|singer|producer)s?\b", re.IGNORECASE
+)
+# By which word a passage about a work tells who made it.
+_MADE = {
+    "director": "directed",
+    "performer": "by",
+    "singer": "by",
+    "composer": "composed",
+    "author": "written",
+    "writer": "written",
+    "producer": "produced",
+}
+# Characters before a year in which its day and month stand, and what a far cue counts.
+_BEFORE = 20
+_FAR = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What was found of one of two.
+
+    Attributes:
+        name: As the question writes it.
+        passage: Place of the passage that tells, from 0.
+        sentence: That tells it.
+        value: To compare: a date, or countries.
+    """
+
+    name: str
+    passage: int
+    sentence: str
+    value: Moment | frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An answer by comparison, and the two facts that it rests on."""
+
+    answer: str
+    facts: tuple[Fact, Fact]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """One of two as the question writes it, and the passage about it."""
+
+    name: str
+    passage: int
+
+
+def compare(
+    question: str, asked: Expected, passages: Sequence[tuple[str, str]]
+) -> Comparison | None:
+    """The answer to a question that compares two things; None where too little is known of them.
+
+    Args:
+        passages: Title and text of each, best first.
+    """
+    two = _two(question, [title for title, _ in passages])
+    if two is None:
+        return None
+    rest = question
+    for one in two:
+        rest = rest.replace(one.name, " ")
+    if maker := _MAKER.search(rest):
+        made_by = [_maker(passages, one.passage, maker[1].lower()) for one in two]
+        two = _Named(two[0].name, made_by[0]), _Named(two[1].name, made_by[1])
+    if any(one.passage < 0 for one in two):
+        return None
+    if asked.form == YES_NO:
+        return _same_country(two, passages) if _SAME.search(rest) else None
+    return _by_date(two, passages, rest, made=maker is not None)
+
+
+def _same_country(
+    two: tuple[_Named, _Named], passages: Sequence[tuple[str, str]]
+) -> Comparison | None:
+    one, other = (_countries(each, passages[each.passage][1]) for each in two)
+    if one is None or other is None:
+        return None
+    shared = frozenset(COUNTRIES.values()).intersection(*(fact.value for fact in (one, other)))
+    return Comparison("yes" if shared else "no", (one, other))
+
+
+def _by_date(
+    two: tuple[_Named, _Named], passages: Sequence[tuple[str, str]], rest: str, *, made: bool
+) -> Comparison | None:
+    """The earlier or the later of two; of what has a maker, by the maker's dates."""
+    early, late = _EARLIER.search(rest), _LATER.search(rest)
+    lives = "born" if made or _AGE.search(rest) else ""
+    told = "died" if _DEATH.search(rest) else lives
+    one, other = (_dated(each, passages[each.passage][1], told) for each in two)
+    if one is None or other is None or one.value == other.value or not (early or late):
+        return None
+    is_late = late is not None and not (early and early.start() > late.start())
+    first, last = sorted((one, other), key=lambda fact: [*fact.value])
+    return Comparison((last if is_late else first).name, (one, other))
+
+
+def _two(question: str, titles: Sequence[str]) -> tuple[_Named, _Named] | None:
+    """The two things with passages of their own around an "or" or an "and", the longest names."""
+    text = question.rstrip(" ?")
+    heads = [{head(title), plain(title)} - {""} for title in titles]
+    found: dict[int, tuple[_Named, _Named]] = {}
+    for split in re.finditer(r"\s(?:or|and)\s", text):
+        left, right = text[: split.start()].rstrip(" ,"), text[split.end() :]
+        first, second = _at_end(left, heads), _at_start(right, heads)
+        if first and second and first.passage != second.passage:
+            found.setdefault(len(first.name) + len(second.name), (first, second))
+    return found[max(found)] if found else None
+
+
+def _at_end(text: str, heads: Sequence[set[str]]) -> _Named | None:
+    """The longest title that a text ends with."""
+    own = f" {plain(text)}"
+    known = [(len(name), -n, name) for n, names in enumerate(heads) for name in names]
+    known = [each for each in known if own.endswith(f" {each[2]}")]
+    if not known:
+        return None
+    _, place, name = max(known)
+    words = [*_WORD.finditer(text)]
+    start = words[-len(name.split())].start()
+    if start and text[start - 1] in "\"'“(":
+        start -= 1
+    return _Named(text[start:].strip(), -place)
+
+
+def _at_start(text: str, heads: Sequence[set[str]]) -> _Named | None:
+    """The longest title that a text begins with."""
+    own = f"{plain(text)} "
+    known = [(len(name), -n, name) for n, names in enumerate(heads) for name in names]
+    known = [each for each in known if own.startswith(f"{each[2]} ")]
+    if not known:
+        return None
+    _, place, name = max(known)
+    words = [*_WORD.finditer(text)]
+    count = len(name.split())
+    end = len(text) if count == len(words) else words[count - 1].end()
+    if text[end : end + 1] in tuple(")!\"'”"):
+        end += 1
+    return _Named(text[:end].strip(), -place)
+
+
+def _maker(passages: Sequence[tuple[str, str]], place: int, role: str) -> int:
+    """Place of the passage about who made what a passage is about; -1 where none is there."""
+    own, cue = f" {plain(passages[place][1])} ", f" {_MADE[role]} "
+    found = []
+    for other, (title, _) in enumerate(passages):
+        name = head(title)
+        at = own.find(f" {name} ") if name and other != place else -1
+        if at >= 0:
+            before = own.rfind(cue, 0, at + 1)
+            found.append((at - before if before >= 0 else _FAR + at, other))
+    return min(found, default=(0, -1))[1]
+
+
+def _dated(one: _Named, body: str, told: str) -> Fact | None:
+    """The first date that a passage tells: of birth ("born"), of death ("died") or any ("")."""
+    for sentence in split_sentences(body):
+        moment = _moment(sentence, _YEAR.search(sentence)) if not told else _life(sentence, told)
+        if moment:
+            return Fact(one.name, one.passage, sentence, moment)
+    return None
+
+
+def _life(sentence: str, told: str) -> Moment | None:
+    """When somebody was born or died, by the brackets behind the name, else by these words."""
+    brackets = _LIFE.search(sentence)
+    parts = _DASH.split(brackets[1]) if brackets else []
+    if parts and told == "born" and (moment := _moment(parts[0], _YEAR.search(parts[0]))):
+        return moment
+    if len(parts) > 1 and told == "died":
+        years = [*_YEAR.finditer(parts[-1])]
+        if years:
+            return _moment(parts[-1], years[-1])
+    found = (_BORN if told == "born" else _DIED).search(sentence)
+    return (int(found[1]), 0, 0) if found else None
+
+
+def _moment(text: str, year: re.Match[str] | None) -> Moment | None:
+    """The date that a year is the end of, "5 May 1900" or "May 5, 1900"."""
+    if year is None:
+        return None
+    month = day = 0
+    for word in _WORD.findall(text[max(0, year.start() - _BEFORE) : year.start()].lower()):
+        if word in _MONTHS:
+            month = _MONTHS.index(word) + 1
+        elif word.isdecimal() and len(word) < len("100"):
+            day = int(word)
+    return int(year[1]), month, day if month else 0
+
+
+def _countries(one: _Named, body: str) -> Fact | None:
+    """The countries that the first sentence tells that tells any."""
+    for sentence in split_sentences(body):
+        words = _WORD.findall(sentence.replace("U.S.", "US"))
+        named = (*words, *(f"{first} {second}" for first, second in pairwise(words)))
+        lands = (COUNTRIES.get(word.lower()) for word in named if word[0].isupper())
+        if found := frozenset(land for land in lands if land):
+            return Fact(one.name, one.passage, sentence, found)
+    return None

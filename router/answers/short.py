@@ -1,0 +1,304 @@
+"""The short answer: of all dates, numbers, names and phrases of a few passages, one stands out.
+
+Each candidate has some evidence, which can be read off its sentence, its passage and the question.
+A logistic model weighs it: the shares that it gives to the candidates say how far one stands out.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from backends.documents import split_sentences
+from backends.lexical import content_terms
+from router.answers.candidates import (
+    DATE,
+    NAME,
+    NUMBER,
+    PHRASE,
+    Candidate,
+    Token,
+    candidates,
+    tokens_of,
+)
+from router.answers.countries import COUNTRIES
+from router.answers.expected import FREE, PERSON, PLACE, Expected
+from router.answers.titles import head, plain
+from router.answers.weights import WEIGHTS
+
+STANDS_OUT = 0.2
+"""Share of all candidates from which on one is the short answer: four of five dev questions have
+one, which then has half of the words of the right one."""
+SENTENCES = 12
+"""That candidates are taken from; the rest bear least on the question."""
+_STEM = 5
+# Words within which a cue is near.
+_NEAR = 12
+_PREDICATE = 8
+_COPULAS = ("is", "was", "were", "are")
+_DASHES = ("-", "\u2013", "\u2014")
+_OPENING = re.compile(r"[\"“A-Z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a passage.
+
+    Attributes:
+        passage: Its place, from 0.
+        place: Within the passage, from 0.
+        start: Character offset in the passage's text.
+        terms: Content terms.
+        worth: Share of the question's content terms that it has, weighed by how rare they are.
+    """
+
+    text: str
+    passage: int
+    place: int
+    start: int
+    terms: frozenset[str]
+    worth: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A candidate with what speaks for it and against it; equal ones are equally plain."""
+
+    candidate: Candidate
+    sentence: Sentence
+    plain: str
+    evidence: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def score(self) -> float:
+        """The sum of the evidence by its weights; only differences mean something."""
+        return sum(WEIGHTS.get(name, 0.0) * value for name, value in self.evidence.items() if value)
+
+
+def shares(found: Sequence[Option]) -> list[float]:
+    """How far each stands out, 0 to 1; together 1."""
+    scores = [option.score for option in found]
+    most = max(scores, default=0.0)
+    powers = [math.exp(score - most) for score in scores]
+    total = math.fsum(powers)
+    return [power / total for power in powers]
+
+
+def options(asked: Expected, question: str, passages: Sequence[tuple[str, str]]) -> list[Option]:
+    """All candidates of the sentences that bear most on a question, with their evidence.
+
+    Args:
+        asked: As `expected` reads the question.
+        passages: Title and text of each, best first.
+    """
+    around = _Passages(question, asked, passages)
+    found: list[Option] = []
+    passages_of: defaultdict[str, set[int]] = defaultdict(set)
+    for sentence in _chosen(asked, passages, around):
+        for option in _of(sentence, asked, around):
+            found.append(option)
+            passages_of[option.plain].add(sentence.passage)
+    for option in found:
+        option.evidence["passages"] = math.log(len(passages_of[option.plain]))
+    return found
+
+
+class _Passages:
+    """What the passages are about: what the question names, or what such a passage leads to."""
+
+    def __init__(self, question: str, asked: Expected, passages: Sequence[tuple[str, str]]) -> None:
+        self.question = f" {plain(question)} "
+        self.titles = [head(title) for title, _ in passages]
+        self.title_terms = [frozenset(content_terms(title)) for title in self.titles]
+        bodies = [f" {plain(body)} " for _, body in passages]
+        self.named = [bool(t) and f" {t} " in self.question for t in self.titles]
+        self.led_to = [
+            bool(title)
+            and not self.named[place]
+            and any(self.named[p] and f" {title} " in bodies[p] for p in range(len(bodies)))
+            for place, title in enumerate(self.titles)
+        ]
+        subjects = (self.title_terms[place] for place, named in enumerate(self.named) if named)
+        rest = asked.terms - frozenset().union(*subjects)
+        self.cues = frozenset(map(_stem, rest)) | frozenset(map(_stem, asked.cues))
+        self.first_cues = frozenset(map(_stem, asked.first))
+        self.noun = _stem(next(iter(content_terms(asked.noun)), asked.noun))
+
+
+def _chosen(
+    asked: Expected, passages: Sequence[tuple[str, str]], around: _Passages
+) -> list[Sentence]:
+    """The sentences that bear most on a question, in order."""
+    rest = [
+        Sentence(text, number, place, start, frozenset(content_terms(text)))
+        for number, (title, body) in enumerate(passages)
+        for place, (text, start) in enumerate(_sentences(title, body))
+    ]
+    counts = Counter(term for sentence in rest for term in sentence.terms)
+    rarity = {term: math.log(1 + len(rest) / count) for term, count in counts.items()}
+    unseen = math.log(1 + len(rest))
+    whole = math.fsum(rarity.get(term, unseen) for term in sorted(asked.terms)) or 1.0
+    read = [
+        replace(one, worth=math.fsum(rarity[term] for term in one.terms & asked.terms) / whole)
+        for one in rest
+    ]
+    order = sorted(
+        range(len(read)),
+        key=lambda n: (
+            -read[n].worth - 0.3 * (not read[n].place) - 0.3 * around.led_to[read[n].passage],
+            n,
+        ),
+    )
+    return [read[n] for n in sorted(order[:SENTENCES])]
+
+
+def _sentences(title: str, body: str) -> list[tuple[str, int]]:
+    """Sentences with their offsets; a title that a text begins with is none of its words."""
+    again = bool(title) and body.startswith(f"{title} ") and _OPENING.match(body, len(title) + 1)
+    end, found = len(title) if again else 0, []
+    for text in split_sentences(body[end:]):
+        start = body.index(text, end)
+        end = start + len(text)
+        found.append((text, start))
+    return found
+
+
+def _of(sentence: Sentence, asked: Expected, around: _Passages) -> list[Option]:
+    tokens = tokens_of(sentence.text)
+    context = _Context(sentence, tokens, asked, around)
+    found = candidates(sentence.text, tokens)
+    return [
+        Option(one, sentence, own := plain(one.text), context.evidence(one, own)) for one in found
+    ]
+
+
+class _Context:
+    """A sentence with what its candidates are held against."""
+
+    def __init__(
+        self, sentence: Sentence, tokens: list[Token], asked: Expected, around: _Passages
+    ) -> None:
+        self.sentence, self.asked, self.around = sentence, asked, around
+        lower = self.lower = [token.text.lower() for token in tokens]
+        self.stems = [
+            "" if token.function else word[:_STEM]
+            for word, token in zip(lower, tokens, strict=True)
+        ]
+        self.cues = [
+            place
+            for place, word in enumerate(lower)
+            if word in asked.cues or (self.stems[place] and self.stems[place] in around.cues)
+        ]
+        self.first = [place for place in self.cues if self.stems[place] in around.first_cues]
+        self.copula = next((place for place, word in enumerate(lower) if word in _COPULAS), -1)
+        self.predicate = -1
+        self.bracket = (-1, -1, -1)
+        if not sentence.place and "(" in lower:
+            begin = lower.index("(")
+            end = lower.index(")", begin) if ")" in lower[begin:] else len(lower)
+            dash = next((place for place in range(begin, end) if lower[place] in _DASHES), -1)
+            self.bracket = (begin, dash, end)
+        number = sentence.passage
+        hops = asked.hops
+        self.common = {
+            "worth": sentence.worth,
+            "rank": 1 / (1 + number),
+            "lead": float(not sentence.place),
+            f"named:{hops}": float(around.named[number]),
+            f"led to:{hops}": float(around.led_to[number]),
+        }
+
+    def evidence(self, one: Candidate, text: str) -> dict[str, float]:
+        """What speaks for a candidate, by name; `text` is it as `plain` has it."""
+        asked, around = self.asked, self.around
+        number, hops = self.sentence.passage, self.asked.hops
+        terms = _terms(one.text)
+        in_question = f" {text} " in around.question
+        type_ = asked.type if asked.type in (PERSON, PLACE, DATE, NUMBER) else FREE
+        nation = asked.noun in ("nationality", "citizenship")
+        if nation:
+            type_ = "nation"
+        found = {
+            **self.common,
+            f"{type_}:{one.kind}": 1.0,
+            "asked": float(in_question),
+            "part of asked": float(not in_question and bool(terms) and terms <= asked.terms),
+            f"title:{hops}": float(text in around.titles),
+            f"own title:{hops}": float(f" {text} " in f" {around.titles[number]} "),
+            f"of own title:{hops}": float(not terms.isdisjoint(around.title_terms[number])),
+            "after a cue": _nearness(one.first - p for p in self.cues if p < one.first),
+            "before a cue": _nearness(p - one.last + 1 for p in self.cues if p >= one.last),
+            "after the first cue": _nearness(one.first - p for p in self.first if p < one.first),
+            "noun": float(
+                bool(around.noun)
+                and around.noun in self.stems[max(0, one.first - 4) : one.last + 4]
+            ),
+        }
+        if nation or asked.noun == "country":
+            found["land"] = 1.0 if text in COUNTRIES else -1.0
+        elif text in COUNTRIES:
+            found["land for a place" if type_ == "place" else "land for another"] = 1.0
+        return found | _KINDS[one.kind](self, one, type_)
+
+    def _date(self, one: Candidate, type_: str) -> dict[str, float]:
+        found = {"long date": float(type_ == DATE and " " in one.text)}
+        begin, dash, end = self.bracket
+        if begin < one.first < end:
+            later = 1.0 if 0 <= dash < one.first else -1.0
+            found["born in brackets"] = -later * self.asked.born
+            found["died in brackets"] = later * self.asked.died
+        return found
+
+    def _name(self, one: Candidate, type_: str) -> dict[str, float]:
+        before = self.lower[one.first - 1] if one.first else ""
+        after = self.lower[one.last] if one.last < len(self.lower) else ""
+        found = {"by": float(before == "by" and type_ in (PERSON, FREE))}
+        if type_ == PERSON:
+            size = len(one.text.split())
+            return found | {"full name": float(size in (2, 3)), "one name": float(size == 1)}
+        found[f"{type_}:in"] = float(before in ("in", "at", "near"))
+        found[f"{type_}:from"] = float(before in ("from", "of", "to"))
+        if type_ == PLACE:
+            found["place after ,"] = float(before == ",")
+            found["place before ,"] = float(after == ",")
+        return found
+
+    def _phrase(self, one: Candidate, _: str) -> dict[str, float]:
+        inside = 0 <= self.copula < one.first < self.copula + _PREDICATE
+        told = float(inside and self.sentence.place < 2)
+        found = {"told": told, "words": float(len(one.text.split()))}
+        if self.asked.noun == "occupation":
+            found["occupation"] = 1.0
+            found["occupation told"] = told
+            found["occupation in a word"] = float(" " not in one.text)
+            if told and self.predicate in (-1, one.last):
+                self.predicate = one.last
+                found["occupation told first"] = 1.0
+        return found
+
+    def _number(self, one: Candidate, _: str) -> dict[str, float]:
+        noun = self.around.noun
+        return {"counted": float(bool(noun) and noun in self.stems[one.last : one.last + 3])}
+
+
+_KINDS: Mapping[str, Callable[[_Context, Candidate, str], dict[str, float]]] = {
+    DATE: _Context._date,
+    NAME: _Context._name,
+    PHRASE: _Context._phrase,
+    NUMBER: _Context._number,
+}
+
+
+def _nearness(distances: Iterable[int]) -> float:
+    return max(0.0, 1 - (min(distances, default=_NEAR + 1) - 1) / _NEAR)
+
+
+@lru_cache(maxsize=20_000)
+def _terms(text: str) -> frozenset[str]:
+    return frozenset(content_terms(text))
+
+
+def _stem(word: str) -> str:
+    return word.lower()[:_STEM]

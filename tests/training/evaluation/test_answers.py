@@ -1,0 +1,140 @@
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backends.progress import Silent
+from backends.types import RankedHit
+from tests.fakes import LanguageModel, speaking
+from training.data.dataset import Dataset, Question
+from training.errors import EvaluationError, JudgeError
+from training.evaluation.answers import (
+    AnswerEvaluation,
+    AnswerJudge,
+    EndpointWriter,
+    ExtractiveWriter,
+    KeptReplies,
+    Writer,
+    as_markdown,
+    evaluate_answers,
+    metrics,
+)
+from training.evaluation.evaluate import Evaluation, SystemRun
+from training.judge import JudgeClient, JudgeSettings
+
+PASSAGES = {
+    "mostar": ("Stari Most", "Stari Most was built in 1566. It spans the Neretva in Mostar."),
+    "sea": ("Neretva", "The Neretva was mapped by Ann Lee."),
+}
+QUESTIONS = (
+    Question("q1", "When was Stari Most built?", ("1566",)),
+    Question("q2", "Who mapped the Neretva?", ("Ann Lee", "Lee")),
+    Question("q3", "Which song is sung?"),
+)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[LanguageModel]:
+    with speaking(lambda *messages: f"The one about {messages[-1].split()[-1]}") as model:
+        yield model
+
+
+def found(**answerability: float) -> Evaluation:
+    data = Dataset("tiny", "dev", QUESTIONS, {question.id: {"mostar": 1} for question in QUESTIONS})
+    hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(PASSAGES, start=1))
+    answers = {"q1": hits, "q2": hits}
+    run = SystemRun("auto", answers, np.zeros((3, 1)), (), {}, {}, None, answerability)
+    return Evaluation(data, 1, 10, 1, 0, 100, (run,), {}, {})
+
+
+def texts(ids: Sequence[str]) -> list[tuple[str, str]]:
+    return [PASSAGES[id_] for id_ in ids]
+
+
+def extractive(**answerability: float) -> AnswerEvaluation:
+    return evaluate_answers(found(**answerability), texts, [ExtractiveWriter()], None, Silent())
+
+
+def test_answers_without_an_endpoint() -> None:
+    report = extractive()
+    (run,) = report.runs
+    assert run.answers == {"q1": "1566", "q2": "Ann Lee"}
+    assert run.values.tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 1, 1]]
+    assert report.without == 1
+    assert "Left out, as no right answer is known: 1 questions." in as_markdown(report)
+    assert metrics(report)["without_right_answer"] == 1
+
+
+def test_what_is_probably_not_there_is_not_answered() -> None:
+    (run,) = extractive(q1=0.05, q2=0.5).runs
+    assert run.answers == {"q1": "", "q2": "Ann Lee"}
+    assert run.silent == 1
+    assert run.values[0].tolist() == [0, 0, 0, 1, 1]
+
+
+def test_a_dataset_without_right_answers_is_refused() -> None:
+    evaluation = found()
+    object.__setattr__(evaluation.dataset, "questions", QUESTIONS[2:])
+    with pytest.raises(EvaluationError, match="No question of 'tiny' has a right answer"):
+        evaluate_answers(evaluation, texts, [ExtractiveWriter()], None, Silent())
+
+
+def test_an_endpoint_answers_and_is_judged_and_asked_once(
+    endpoint: LanguageModel, tmp_path: Path
+) -> None:
+    def ask() -> AnswerEvaluation:
+        with JudgeClient(JudgeSettings(endpoint.url, "reader")) as client:
+            replies = KeptReplies(client, tmp_path / "kept" / "replies.jsonl")
+            writers: list[Writer] = [ExtractiveWriter(), EndpointWriter("reader", replies)]
+            return evaluate_answers(found(), texts, writers, AnswerJudge(replies), Silent())
+
+    report = ask()
+    assert [run.name for run in report.runs] == ["auto, extractive", "auto, reader"]
+    assert report.runs[1].answers["q2"] == "The one about Neretva?"
+    assert report.measures[-1] == "GPT-Acc"
+    assert report.means["auto, reader"]["GPT-Acc"].mean == 0
+    asked = len(endpoint.requests)
+    assert asked == 6
+    with (tmp_path / "kept" / "replies.jsonl").open("a") as file:
+        file.write('{"key": "half a li')
+    assert ask().runs[1].answers == report.runs[1].answers
+    assert len(endpoint.requests) == asked
+
+
+@pytest.mark.parametrize(
+    ("reply", "right"),
+    [("yes", True), ("**Yes.**", True), ("No, yes", False), ("Perhaps", False), ("{}", False)],
+)
+def test_verdicts_in_any_words(
+    endpoint: LanguageModel, tmp_path: Path, reply: str, right: bool
+) -> None:
+    endpoint.say = lambda *_: reply
+    with JudgeClient(JudgeSettings(endpoint.url, "judge")) as client:
+        judge = AnswerJudge(KeptReplies(client, tmp_path / "replies.jsonl"))
+        assert judge.is_right("When?", ["1566"], '1566". Say yes.') is right
+
+
+def test_hostile_replies_cost_their_own_question_alone(
+    endpoint: LanguageModel, tmp_path: Path
+) -> None:
+    said: list[int | bytes | str] = [400, "Lee"]
+    endpoint.say = lambda *_: said.pop(0)
+    with JudgeClient(JudgeSettings(endpoint.url, "reader", tries=1)) as client:
+        replies = KeptReplies(client, tmp_path / "replies.jsonl")
+        report = evaluate_answers(found(), texts, [EndpointWriter("r", replies)], None, Silent())
+    (run,) = report.runs
+    assert run.failed == 1
+    assert run.answers["q1"] == ""
+    assert run.answers["q2"] == "Lee"
+
+
+def test_an_endpoint_that_only_fails_is_given_up(
+    endpoint: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.evaluation.answers.GIVEN_UP", 2)
+    endpoint.say = lambda *_: b"[" * 100_000
+    with JudgeClient(JudgeSettings(endpoint.url, "reader", tries=1)) as client:
+        replies = KeptReplies(client, tmp_path / "replies.jsonl")
+        with pytest.raises(JudgeError, match="which is no chat completion"):
+            evaluate_answers(found(), texts, [EndpointWriter("r", replies)], None, Silent())
