@@ -8,7 +8,8 @@ from router.policy import SURE
 from router.query_performance import CHEAP_SIGNALS
 from training.evaluation.compare import AUTO, QUALITY
 from training.markdown import code, fill, gain_spread, percent, share, spread, table
-from training.report import CROSSFIT, Report, away_section, gap, probes_markdown
+from training.report import CROSSFIT, Report
+from training.report_text import away_section, gap, probes_markdown
 
 MEASURED = (QUALITY, "R@5", "Success@1")
 

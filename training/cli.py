@@ -358,7 +358,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from training.fit.router import UNFAMILIAR, Choices, columns_named, published
         from training.judge import JudgeSettings
         from training.markdown import show
-        from training.report import overall_markdown, verdict
+        from training.report_text import overall_markdown, verdict
         from training.run import TrainingRun, open_start
         from training.thresholds.outcomes import ThresholdObjective
 

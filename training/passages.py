@@ -30,7 +30,8 @@ from training.data.replay import RemoteReplay, Replayed, TrainingReplay
 from training.data.sources import Replays, parse_source
 from training.fit.router import Choices, Fitted, TrainingSet, fit
 from training.labels import HELPS, disagreements, labels_of, stakes_of
-from training.report import Report, make_report, write_report
+from training.report import Report, make_report
+from training.report_text import write_report
 from training.run import DEV, TRAIN, command_line, versions
 from training.thresholds.outcomes import ThresholdObjective
 

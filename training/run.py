@@ -48,7 +48,8 @@ from training.labels import (
     labels_of,
     stakes_of,
 )
-from training.report import Report, make_report, write_report
+from training.report import Report, make_report
+from training.report_text import write_report
 from training.thresholds.outcomes import scores_of
 
 TRAIN, DEV, TEST = "train", "dev", "test"

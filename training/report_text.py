@@ -1,0 +1,475 @@
+"""The report of a training run as people read it: Markdown with plots, one page, and JSON."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from backends.files import plain
+from router.policy import SURE, routes
+from router.types import Route, Thresholds
+from training.evaluation.away import MEASURED, Away
+from training.evaluation.bootstrap import Interval
+from training.evaluation.compare import AUTO, ORACLE, PERCENTILES, QUALITY
+from training.evaluation.held_out import Summary
+from training.evaluation.measures import write_json
+from training.fit.crossfit import ScorerComparison
+from training.fit.probes import Probe
+from training.fit.router import Choices
+from training.labels import HELPS
+from training.markdown import (
+    by_measure,
+    code,
+    escape,
+    fill,
+    gain,
+    gain_spread,
+    milliseconds,
+    percent,
+    share,
+    spread,
+    table,
+    to_html,
+)
+from training.plots import front_plot, importance_plot, reliability_plot, score_plot
+from training.report import DEV, QuestionCounts, Report
+from training.thresholds.outcomes import Outcome
+from training.thresholds.solve import Front
+from training.thresholds.sweep import keeps
+
+SHOWN_FEATURES = 30
+_CAUTIOUS = (
+    "the middle of these for the low threshold, and the highest that goes with it for the high one"
+)
+_MS = tuple(f"p{p} ms" for p in PERCENTILES)
+
+
+def write_report(folder: Path, report: Report) -> None:
+    """Write `report.md` with its plots, `report.html` and `report.json`.
+
+    The same report gives the same bytes; older reports in the folder are replaced.
+    """
+    text, drawn = as_markdown(report), plots(report)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.md").write_text(text, encoding="utf-8")
+    (folder / "report.html").write_text(to_html(report.title, text, drawn), encoding="utf-8")
+    for name, svg in drawn.items():
+        (folder / name).write_text(svg, encoding="utf-8")
+    write_json(folder / "report.json", plain(report))
+
+
+def plots(report: Report) -> dict[str, str]:
+    """Name of the file -> SVG."""
+    shown = {name: found for name, found in report.calibration.items() if name != DEV}
+    chosen, quality = report.solutions[report.policy.simple].outcome, report.choices.quality
+    return {
+        "importances.svg": importance_plot(report.selection.names, report.importances),
+        "reliability.svg": reliability_plot(shown),
+        "scores.svg": score_plot(report.scores, report.policy.thresholds),
+        "front.svg": front_plot(report.front, chosen, report.fixed, quality),
+    }
+
+
+def as_markdown(report: Report) -> str:
+    """The text; without a final evaluation, it says so."""
+    choices, policy, stable = report.choices, report.policy, report.stability
+    sizes, information = report.importances, report.selection.information
+    order = np.argsort(-sizes, kind="stable")[:SHOWN_FEATURES].tolist()
+    features = [
+        (report.selection.names[at], *(f"{values[at]:.3f}" for values in (sizes, information)))
+        for at in order
+    ]
+    intervals = [
+        (choices.quality, spread(stable.quality)),
+        ("mean ms", _times(stable.mean_ms)),
+        ("low", spread(stable.low)),
+        ("high", spread(stable.high)),
+    ]
+    return fill(
+        "report.md",
+        report=report,
+        title=escape(report.title),
+        summary=_summary(report.evaluation),
+        data=_data(report.data),
+        learned=_learned(report.choices),
+        comparison=_comparison(report.comparison),
+        features=len(sizes),
+        constants=len(report.selection.constants),
+        duplicates=len(report.selection.duplicates),
+        shown=len(order),
+        importances=table(("feature", "importance", "mutual information, nats"), features),
+        calibration=table(
+            ("scores of", "ECE, size", "ECE, width", "Brier", "log loss"),
+            [
+                (name, *map(share, (one.ece_mass, one.ece_width, one.brier)), f"{one.nll:.3f}")
+                for name, one in report.calibration.items()
+            ],
+        ),
+        aim=_aim(choices),
+        steps=_steps(policy.thresholds),
+        started=_started(choices),
+        plateau=percent(report.solutions[policy.simple].plateau),
+        errors=f"{choices.errors:g} standard error{'s' if choices.errors > 1 else ''}",
+        taken=_CAUTIOUS if choices.elsewhere else "the middle of these",
+        times=", ".join(f"{route} {milliseconds(ms)}" for route, ms in policy.latency_ms.items()),
+        thresholds=_thresholds(report),
+        impossible=f" On {percent(stable.impossible)} of the resamples no pair keeps the bounds."
+        if stable.impossible
+        else "",
+        stability=table(("figure", "interval"), intervals),
+        pairs=len(report.front.quality),
+        front=_front(report.front, choices.quality),
+        fixed=table(
+            ("always", choices.quality, "mean ms", "p95 ms"),
+            [
+                (name, share(one.quality), milliseconds(one.mean_ms), milliseconds(one.p95_ms))
+                for name, one in report.fixed.items()
+            ],
+        ),
+        evaluation=_evaluation(report),
+        stages=table(
+            ("stage", *_MS),
+            [(n, *(f"{value:.2f}" for value in times)) for n, times in report.stages_ms.items()],
+        ),
+        probes=probes_markdown(report.probes),
+        transfer=_transfer(report),
+        command=code(report.command),
+        versions=table(("part", "version"), list(report.versions.items()), words=2),
+        seconds=table(
+            ("stage", "seconds"), [(name, f"{took:.1f}") for name, took in report.seconds.items()]
+        ),
+    )
+
+
+def _summary(found: Summary | None) -> str:
+    if found is None:
+        return "No dataset has a test split, so that the router has not been judged."
+    means = ", ".join(
+        f"{name} {share(found.means[name][QUALITY].mean)}"
+        for name in ("always dense", "always graph", AUTO, ORACLE)
+    )
+    return f"{QUALITY} on {found.questions} test questions: {means}. {gap(found)}"
+
+
+def _data(data: Sequence[QuestionCounts]) -> str:
+    rows = list(data)
+    for split in dict.fromkeys(one.split for one in data):
+        own = [one for one in data if one.split == split]
+        sums = (sum(getattr(one, name) for one in own) for name in ("questions", "simple", "graph"))
+        rows.append(QuestionCounts("all", "all", split, *sums))
+    counts = ("questions", "disagreements", "only simple", "only graph", "graph's share")
+    return table(
+        ("replay", "dataset", "split", *counts),
+        [
+            (
+                *(one.origin, one.dataset, one.split),
+                *map(str, (one.questions, one.disagreements, one.simple, one.graph)),
+                percent(one.graph / one.disagreements) if one.disagreements else "-",
+            )
+            for one in rows
+        ],
+        words=3,
+    )
+
+
+def _learned(choices: Choices) -> str:
+    if choices.success == HELPS:
+        return (
+            "A router learns from every question whether fusion, in steps where it has a plan, "
+            "answers it better than the simple route, by nDCG@10; a question counts by how far "
+            "they are apart."
+        )
+    return (
+        "A router learns from disagreements: questions on which exactly one of the simple and the "
+        f"graph arm succeeds, by {choices.success}."
+    )
+
+
+def _comparison(found: ScorerComparison | None) -> str:
+    if found is None:
+        return ", as was asked for"
+    return (
+        f": on cross-fitted questions, the likelihood of {found.kinds[1]} is "
+        f"{found.gain.mean:+.4f} nats a question [{found.gain.low:+.4f} {found.gain.high:+.4f}] "
+        f"above that of {found.kinds[0]}, which is {'more' if found.clever else 'no more'} than "
+        "one standard error "
+        f"({found.error:.4f})"
+    )
+
+
+def _aim(choices: Choices) -> str:
+    goal = choices.goal
+    bounds = [
+        f"{name} at most {value:g}"
+        for name, value in (
+            ("mean latency in ms", goal.max_mean_ms),
+            ("95th percentile of latency in ms", goal.max_p95_ms),
+            ("share of questions that walk the graph", goal.max_graph_share),
+        )
+        if value is not None
+    ]
+    weight = f" less {goal.latency_weight:g} a millisecond" if goal.latency_weight else ""
+    return choices.quality + weight + (f", with {' and '.join(bounds)}" if bounds else "")
+
+
+def _thresholds(report: Report) -> str:
+    def row(name: str, pair: Thresholds, found: Outcome) -> tuple[str, ...]:
+        shares = map(share, (pair.low, pair.high, found.quality))
+        times = map(milliseconds, (found.mean_ms, found.p95_ms))
+        return name, *shares, *times, *map(percent, found.shares)
+
+    rows = []
+    for route, found in report.solutions.items():
+        kept = " (kept)" if route == report.policy.simple else ""
+        rows.append(row(f"{route}{kept}", found.thresholds, found.outcome))
+        rows.append(row(f"{route}, best pair", found.best, found.best_outcome))
+    header = ("simple route", "low", "high", report.choices.quality, "mean ms", "p95 ms")
+    return table((*header, "simple", "fusion", "graph"), rows)
+
+
+def _started(choices: Choices) -> str:
+    if not choices.start:
+        return ""
+    return (
+        f"It starts from {escape(choices.start)}, whose scorer it corrects as far as these "
+        "questions say, and whose thresholds it keeps. What is told of thresholds is of those."
+    )
+
+
+def _steps(pair: Thresholds) -> str:
+    if not pair.steps:
+        return ""
+    few = (
+        ""
+        if pair.steps == 1
+        else f" where less than {percent(pair.steps)} of their names head the first passages"
+    )
+    return f" Questions that have a plan go in steps{few}, from a score of {SURE:g} on."
+
+
+def _times(cell: Interval) -> str:
+    mean, low, high = map(milliseconds, (cell.mean, cell.low, cell.high))
+    return f"{mean} [{low} {high}]"
+
+
+def _front(found: Front, quality: str) -> str:
+    places = np.unique(np.linspace(0, len(found.quality) - 1, 10).round().astype(int)).tolist()
+    rows = []
+    for at in places:
+        pair = found.thresholds[at]
+        shares = map(share, (found.quality[at], pair.low, pair.high))
+        rows.append((milliseconds(found.mean_ms[at]), *shares))
+    return table(("mean ms", quality, "low", "high"), rows)
+
+
+def probes_markdown(found: Sequence[Probe]) -> str:
+    """A row for each probe, a column for each dataset."""
+    datasets = list(dict.fromkeys(name for one in found for name in one.within))
+    return table(
+        ("AUC of a scorer", "all", "mean within", *datasets),
+        [
+            (
+                one.name,
+                *map(share, (one.auc, one.mean_within)),
+                *(share(one.within[name]) if name in one.within else "-" for name in datasets),
+            )
+            for one in found
+        ],
+    )
+
+
+def away_markdown(found: Sequence[Away]) -> str:
+    """A row for each dataset and operating point, less the best that always takes one route."""
+    fixed = list(found[0].fixed) if found else []
+    return table(
+        ("dataset", "point", "questions", *MEASURED, *fixed, "less the best", "routes"),
+        [
+            (
+                *(one.dataset, one.point, str(one.questions)),
+                *(share(one.means[measure]) for measure in MEASURED),
+                *(share(one.fixed[route]) for route in fixed),
+                gain_spread(one.less_best),
+                " / ".join(f"{100 * taken:.0f}" for taken in one.shares),
+            )
+            for one in found
+        ],
+        words=2,
+    )
+
+
+def away_section(report: Report) -> str:
+    """How the router does on what it has not seen; nothing where that was not tried."""
+    said = []
+    told = (
+        f"{QUALITY} of always hybrid, fusion and steps stands beside it, and what it has more or "
+        "less than the best of these. Routes are percentages: simple, fusion, graph and steps."
+    )
+    if report.left_out:
+        said += [
+            "Train and dev questions of each dataset, routed by a router that learned everything, "
+            f"its thresholds too, from the other datasets. {told}",
+            away_markdown(report.left_out),
+        ]
+    if report.strangers:
+        said += [
+            "Questions of datasets and spellings that nothing was learned from, routed by this "
+            "router.",
+            away_markdown(report.strangers),
+        ]
+    return "\n\n".join(["## Away from home", *said] if said else [])
+
+
+def _evaluation(report: Report) -> str:
+    if report.evaluation is None:
+        return ""
+    said = [overall_markdown(report.evaluation)]
+    if len(report.parts) > 1:
+        for name, part in report.parts.items():
+            said += [f"### {escape(name)}", headline(part), _systems(part)]
+    return "\n\n".join(said)
+
+
+def overall_markdown(found: Summary, *, narrow: bool = False) -> str:
+    """The final evaluation over all questions.
+
+    Args:
+        found: All questions.
+        narrow: For a terminal: fewer columns, and differences without intervals.
+    """
+    return "\n\n".join(
+        [
+            "## Final evaluation",
+            "On the test splits, which nothing was chosen on, with 95 % bootstrap intervals over "
+            "questions. The random router takes each route as often as auto does. The oracle takes "
+            f"the route whose ranking has the best {QUALITY}, which nobody can know. Baselines "
+            "have thresholds solved as the router's are.",
+            headline(found),
+            _systems(found, narrow=narrow),
+            "### Latency and routes",
+            table(
+                ("system", *_MS, "simple", "fusion", "graph", "steps"),
+                [
+                    (name, *map(milliseconds, times), *map(percent, found.shares[name]))
+                    for name, times in found.latency_ms.items()
+                ],
+            ),
+        ]
+    )
+
+
+def _systems(found: Summary, *, narrow: bool = False) -> str:
+    return "\n\n".join(
+        [
+            by_measure("system", found.means, spread, width=3 if narrow else None),
+            "Paired differences, auto less each; * where the 95 % interval excludes 0.",
+            by_measure(
+                "auto less",
+                found.differences,
+                gain if narrow else gain_spread,
+                width=4 if narrow else None,
+            ),
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a router is worth using, and that in a sentence or two."""
+
+    better: bool
+    says: str
+
+
+def verdict(report: Report) -> Verdict | None:
+    """The router beside always taking fusion, on the test splits; None where there are none.
+
+    Where fusion does not keep the bounds that were asked for, the simple route is its rival.
+    """
+    found, quality = report.evaluation, report.choices.quality
+    if found is None:
+        return None
+    bounded = not keeps(report.fixed[str(Route.FUSION)], report.choices.goal)
+    rival = f"always {report.policy.simple if bounded else Route.FUSION}"
+    gained = found.differences[rival][quality]
+    # What a router is for may be speed: then it is held to what was asked for.
+    auto_ms, rival_ms = (found.latency_ms[name][0] for name in (AUTO, rival))
+    bought = report.choices.goal.latency_weight * (rival_ms - auto_ms)
+    better = gained.low + bought > 0
+    known = "better" if gained.low > 0 else "worse" if gained.high < 0 else "not better"
+    says = f"{known.capitalize()} than {rival}: {quality} {gain_spread(gained)} on the test split."
+    if bought:
+        says += f" The median question takes {auto_ms:.1f} ms instead of {rival_ms:.1f}."
+    if not better:
+        says += f" Do not use this router; take {rival.removeprefix('always ')} instead."
+    order = (*routes(report.policy.simple), Route.STEPS)
+    routes_taken = dict(zip(order, found.shares[AUTO], strict=True))
+    if constant := [str(route) for route, taken in routes_taken.items() if taken == 1]:
+        says += f" It sends every question to {constant[0]}, for which nobody needs a router."
+    return Verdict(better, says)
+
+
+def headline(found: Summary) -> str:
+    """An evaluation in a few sentences."""
+    said = f"{found.questions} questions, {found.disagreements} disagreements."
+    if not math.isnan(found.auc):
+        said += f" The router's AUC is {share(found.auc)}"
+        if found.calibration is not None:
+            said += f" and its ECE {share(found.calibration.ece_mass)}"
+        said += "."
+    said += f" {gap(found)}"
+    if AUTO in found.shares:
+        simple, fusion, graph, steps = map(percent, found.shares[AUTO])
+        said += f" Routes: {simple} simple, {fusion} fusion, {graph} graph, {steps} steps."
+    return said
+
+
+def gap(found: Summary) -> str:
+    """How near the router comes to the oracle, in words."""
+    closed = found.gap_closed[QUALITY]
+    if math.isnan(closed):
+        return f"No choice of routes beats the best fixed route in {QUALITY}."
+    return (
+        f"The router closes {percent(closed)} of the gap between the best fixed route and the "
+        f"oracle in {QUALITY}."
+    )
+
+
+def _transfer(report: Report) -> str:
+    if report.evaluation is None:
+        return ""
+    said = []
+    if report.transfer or report.untried:
+        rows = []
+        for name, part in report.transfer.items():
+            arms = [name for name in part.means if name.startswith("always ")]
+            better = max(arms, key=lambda arm: part.means[arm][QUALITY].mean)
+            rows.append(
+                (
+                    name,
+                    str(part.questions),
+                    spread(part.means[AUTO][QUALITY]),
+                    better,
+                    gain_spread(part.differences[better][QUALITY]),
+                    share(part.means[ORACLE][QUALITY].mean),
+                    share(part.auc),
+                    "-" if part.calibration is None else share(part.calibration.ece_mass),
+                )
+            )
+        header = ("tested on", "questions", f"auto, {QUALITY}", "best fixed")
+        said += [
+            "## Transfer",
+            "Each dataset judged by a router that learned from the other ones alone.",
+            table((*header, "auto less best fixed", "oracle", "AUC", "ECE"), rows),
+        ]
+        for name, why in report.untried.items():
+            said.append(f"The dataset {escape(name)} could not be tried: {escape(why)}")
+    if away := away_section(report):
+        said.append(away)
+    said += [
+        "## Near duplicates",
+        f"{report.near_duplicates} test questions share most of their words with a question that "
+        "was learned from.",
+    ]
+    return "\n\n".join(said)
