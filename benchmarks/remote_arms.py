@@ -5,8 +5,9 @@ server takes and fails as it is told to. Always asking it is the route fusion; `
 the router does not do without. Quality is nDCG@10, with the 95 % bootstrap interval of the paired
 difference to always asking. In the table of faults each call meets one of them by the probability
 --faulty; 503 and 504 are replies of a gateway that had no time for its own arms. The last table
-asks the arm alone, without a delay and one question at a time: through the gateway with the route
-graph, and directly, which of them first in turns. Delays are scaled by --scale.
+asks the arm alone, one question at a time: through the gateway with the route graph, and directly,
+which of them first in turns. There the proxy gives one reply of the arm again and again, so that
+what differs is the gateway. Delays are scaled by --scale.
 """
 
 import argparse
@@ -82,7 +83,7 @@ async def _measure(given: argparse.Namespace, dataset: Dataset, index: Path, arm
                 await _print_faults(given, dataset, url, proxy)
                 proxy.faulty, proxy.delay = 0.0, 0.0
                 print()
-                await _print_overhead(given, dataset, url, proxy.url, psutil.Process(process))
+                await _print_overhead(given, dataset, url, proxy, psutil.Process(process))
 
 
 def declared(url: str, timeout_ms: int) -> str:
@@ -216,10 +217,10 @@ async def _print_faults(
 
 
 async def _print_overhead(
-    given: argparse.Namespace, dataset: Dataset, url: str, direct: str, gateway: psutil.Process
+    given: argparse.Namespace, dataset: Dataset, url: str, proxy: "Proxy", gateway: psutil.Process
 ) -> None:
     texts = [question.text for question in dataset.questions][: given.alone]
-    seconds: dict[str, list[float]] = {url: [], direct: []}
+    seconds: dict[str, list[float]] = {url: [], proxy.url: []}
     spent = 0.0
     async with AsyncExitStack() as stack:
         clients = {
@@ -235,6 +236,7 @@ async def _print_overhead(
                 asked = await ask(client, text, route="graph")
                 seconds[address].append(asked.seconds)
             spent += (sum(gateway.cpu_times()[:2]) - before) if place else 0.0
+            proxy.repeats = True
     through, alone = (np.array(own[1:]) for own in seconds.values())
     table = Table(["one at a time", "p50 ms", "p95 ms"])
     rows = {"directly": alone, "through the gateway": through, "difference": through - alone}
@@ -252,6 +254,7 @@ class Proxy:
         faulty: Share of the calls that meet one of the faults.
         faults: That there are.
         met: How often each was met.
+        repeats: Whether it gives its last reply again, and asks nobody.
     """
 
     def __init__(self, target: str, delay: float, seed: int) -> None:
@@ -260,6 +263,8 @@ class Proxy:
         self.faulty = 0.0
         self.faults: Sequence[str] = FAULTS
         self.met: Counter[str] = Counter()
+        self.repeats = False
+        self._last: httpx2.Response | None = None
         self._random = random.Random(seed)
         self._client = httpx2.AsyncClient(base_url=target, timeout=PATIENCE)
 
@@ -304,9 +309,11 @@ class Proxy:
             return self._send(writer, 429, b"{}")
         if fault == "garbled":
             return self._send(writer, 200, b'{"passages": [{"id": 3')
-        reply = await self._client.request(
-            method, path, content=body, headers={"content-type": "application/json"}
-        )
+        reply = self._last
+        if reply is None or not self.repeats:
+            self._last = reply = await self._client.request(
+                method, path, content=body, headers={"content-type": "application/json"}
+            )
         return self._send(writer, reply.status_code, reply.content)
 
     def _send(self, writer: asyncio.StreamWriter, status: int, body: bytes) -> bool:
