@@ -9,6 +9,11 @@ export function percent(share) {
   return `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 }
 
+// Of money, in whatever currency the arms file has.
+export function amount(value) {
+  return String(Number(value.toPrecision(3)));
+}
+
 export function signed(value) {
   return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
 }

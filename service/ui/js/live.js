@@ -3,7 +3,7 @@
 import { hashOf } from "./address.js";
 import { get } from "./api.js";
 import { card, el } from "./dom.js";
-import { ms, percent } from "./format.js";
+import { amount, ms, percent } from "./format.js";
 import { showProblem } from "./problem.js";
 import { Tryout } from "./tryout.js";
 
@@ -58,6 +58,12 @@ function tiles(stats) {
     [String(stats.last_minute), "in the last minute"],
     [String(stats.queue_depth), "waiting now"],
   ];
+  if (stats.remote_arms.length) {
+    facts.push([amount(stats.spent), "spent on remote arms"], [amount(stats.saved), "saved by the router"]);
+  }
+  if (stats.spent_today !== null) {
+    facts.push([amount(stats.spent_today), `spent today, of ${amount(stats.max_cost_per_day)}`]);
+  }
   const several = stats.workers > 1 ? `; ${stats.workers} workers share the traffic, and each tells of its own` : "";
   const made = card(
     "Traffic",

@@ -20,6 +20,7 @@ from backends.types import Passage
 from service.app import build
 from service.settings import ServeSettings, ServiceSettings
 from tests.live import listening
+from tests.service.arms.fakes import Remote
 from tests.service.fakes import LIBRARY, Library
 
 PATIENCE = 30
@@ -172,3 +173,11 @@ def visit(chromium: webdriver.Chrome, downloads: Path, tmp_path: Path) -> Iterat
 def page(visit: Visit) -> Page:
     """Of a library in which one passage is hostile."""
     return visit(Library((*LIBRARY, HOSTILE)))
+
+
+@pytest.fixture
+def remote() -> Iterator[Remote]:
+    """A search service of others."""
+    made = Remote()
+    yield made
+    made.close()

@@ -7,6 +7,7 @@ from selenium.webdriver.common.keys import Keys
 from router.errors import ModelFileError
 from router.model_files import read_policy
 from router.types import Thresholds
+from tests.service.arms.fakes import Remote, arms_file, table
 from tests.service.fakes import Library
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 Visit = Callable[..., "Page"]
 
+SIMPLE = "What river?"
+COSTLY = "In which of the towns by the river Neretva is it?"
 FUSION = "Which river does the bridge cross?"
 GRAPH = "Into which sea does the river under the bridge flow?"
 
@@ -25,6 +28,23 @@ def test_traffic_is_shown_and_questions_only_if_logged(page: "Page") -> None:
     assert page.text("#routes tbody").startswith("graph100 %")
     assert page.text(".tiles strong") == "1"
     assert "WYE_SERVE__REQUEST_LOG" in page.text("#recent")
+    assert page.complaints == []
+
+
+def test_what_remote_arms_cost_is_shown(
+    visit: Visit, library: Library, remote: Remote, tmp_path: Path
+) -> None:
+    parts = {"arms": arms_file(tmp_path, table(remote.url))}
+    page = visit(library, parts=parts, max_cost_per_day=0.5)
+    page.ask(COSTLY)
+    page.ask(SIMPLE)
+    page.one("#tab-live").click()
+    page.wait(lambda: page.all("#routes tbody tr"))
+    page.wait(lambda: page.text(".tiles strong") == "2")
+    names, values = ([one.text for one in page.all(f".tiles {tag}")] for tag in ("span", "strong"))
+    told = dict(zip(names, values, strict=True))
+    assert (told["spent on remote arms"], told["saved by the router"]) == ("0.02", "0.02")
+    assert told["spent today, of 0.5"] == "0.02"
     assert page.complaints == []
 
 
