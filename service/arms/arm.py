@@ -26,6 +26,7 @@ MOST_RESERVE = 0.75
 
 _LATELY = 20
 _FIRST_WAIT = 0.05
+_EXACT = 1e-9  # sums of prices are off by less
 _BY_GRAPH = frozenset({Route.AUTO, Route.FUSION, Route.GRAPH, Route.STEPS})
 _BY_LIST = _BY_GRAPH - {Route.GRAPH}
 _BY_SIMPLE = _BY_LIST | {Route.HYBRID}
@@ -149,7 +150,7 @@ class RemoteArm:
         """
         price = self.config.price
         for bound, left in money.items():
-            if price > left:
+            if price > left + _EXACT:
                 return f"budget: a call costs {price:g}, more than is left of {bound}"
         if left_ms is not None and self.usual_ms > left_ms:
             return (
@@ -261,7 +262,8 @@ class RemoteArm:
                 raise
 
         def affords() -> bool:
-            return max_cost is None or (calls.made + 1) * self.config.price <= max_cost
+            cost = (calls.made + 1) * self.config.price
+            return max_cost is None or cost <= max_cost + _EXACT
 
         for attempt in range(self.config.retries + 1):
             try:

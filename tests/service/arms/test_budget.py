@@ -1,5 +1,6 @@
 """What API keys may spend in a day: in the file, and in requests."""
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -9,14 +10,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from router.types import Route
+from service.arms import gate
+from service.arms.arm import RemoteArm
 from service.arms.budget import Budget, Ledger
+from service.arms.types import ArmConfig, ArmError, Kind, RemoteHits
 from service.errors import ServiceError
 from service.http.keys import Scope, new_key
+from service.search import QueuedQuestion, SearchParams
 from tests.live import until
 from tests.service.arms.fakes import Remote, arms_file, table
 from tests.service.fakes import Library
@@ -242,3 +251,57 @@ def test_who_goes_away_has_spent_it(gateway: Gateway, remote: Remote, tmp_path: 
     assert ask(client, deadline_ms=300)["spent"] == 0.02
     ledger = Ledger(tmp_path / "wye.spent")
     until(lambda: ledger.spent("local") == pytest.approx(0.02))
+
+
+class Paid(Kind[ArmConfig]):
+    """Answers, fails or dawdles as it is told to, and counts what that cost."""
+
+    Config = ArmConfig
+
+    def __init__(self, script: list[str], **changes: Any) -> None:  # noqa: ANN401
+        known = {"kind": "paid", "role": "list", "price": 0.02, "timeout_ms": 200}
+        super().__init__(ArmConfig.model_validate({**known, "open_after": 1_000, **changes}))
+        self.script = script
+        self.cost = 0.0
+
+    async def search(self, question: str, k: int, filter_: object | None) -> RemoteHits:
+        del question, k, filter_
+        does = self.script.pop(0) if self.script else "answer"
+        self.cost += 0.0 if does == "free" else self.config.price
+        if does == "dawdle":
+            await asyncio.sleep(0.02)
+        elif does == "hang":
+            await asyncio.sleep(1.0)
+        elif does != "answer":
+            raise ArmError(does, retry=does != "final", charged=does != "free", wait=0.0)
+        return RemoteHits(())
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    script=st.lists(st.sampled_from(["answer", "dawdle", "hang", "broken", "free", "final"])),
+    most=st.integers(0, 12),
+    retries=st.integers(0, 2),
+    hedge=st.sampled_from([0, 10]),
+    together=st.integers(1, 4),
+)
+def test_no_more_is_spent_than_a_day_has_whatever_happens(
+    tmp_path: Path, *, script: list[str], most: int, retries: int, hedge: int, together: int
+) -> None:
+    async def spend() -> float:
+        kind = Paid(script, retries=retries, hedge_ms=hedge)
+        arm = RemoteArm("paid", kind, 5.0)
+        ledger = Ledger(Path(folder) / "wye.spent")
+        budget = Budget(ledger, "ada", 0.02 * most)
+        params = SearchParams("docs", Route.FUSION, 5)
+        for _ in range(3):
+            item = QueuedQuestion("Which river?", "1")
+            asked = (gate.ask(arm, params, item, 1.0, budget) for _ in range(together))
+            await asyncio.gather(*asked)
+        assert ledger.spent("ada") == pytest.approx(kind.cost)
+        return kind.cost
+
+    with TemporaryDirectory(dir=tmp_path) as folder:
+        assert asyncio.run(spend()) <= 0.02 * most + 1e-9
