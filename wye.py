@@ -280,8 +280,8 @@ class Index:
         Args:
             question: At least one word.
             k: Hits wanted.
-            route: "dense", "lexical", "hybrid", "graph", "fusion" or "steps"; with "auto" the
-                router chooses.
+            route: "dense", "lexical", "hybrid", "graph", "fusion", "steps", "clue" or "zoom"; with
+                "auto" the router chooses.
             filter: A metadata filter, such as {"type": "gte", "key": "year", "value": 1800}.
             max_latency_ms: Most time for an answer, where the router chooses; steps take no further
                 one after it.

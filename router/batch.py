@@ -18,9 +18,11 @@ from router.query_performance import CHEAP_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS,
 from router.reading import QuestionReading
 from router.steps import Passages
 from router.text_evidence import SCORED, SEEN, TEXT_SIGNALS
-from router.types import ArmResults, Route
+from router.types import FURTHER, ArmResults, Route
 
 _TEXT = (Route.DENSE, Route.LEXICAL)
+_BY_NAMES = frozenset({Route.GRAPH, *FURTHER})
+"""Arms that go by what a question names."""
 
 
 class TextArm(Retriever, Protocol):
@@ -78,6 +80,14 @@ class GraphArm(Protocol):
         ...
 
 
+class FurtherArm(Retriever, Protocol):
+    """An arm that is asked only where it is named."""
+
+    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None) -> Explanation:
+        """How the passages of a ranking came to their places."""
+        ...
+
+
 class Arms(Protocol):
     """One version of an index, as the gateway needs it; `router.session.Snapshot` is one."""
 
@@ -109,6 +119,10 @@ class Arms(Protocol):
     @property
     def graph(self) -> GraphArm:
         """The graph arm."""
+        ...
+
+    def further(self, arm: Route) -> FurtherArm:
+        """An arm that is asked only where it is named."""
         ...
 
     def allowed(self, filter_: object | None) -> Mask | None:
@@ -169,11 +183,12 @@ class Batch:
         Args:
             tokens: Whether the tokens of the questions will be wanted too.
         """
-        if Route.GRAPH in arms or tokens:
+        by_names = not _BY_NAMES.isdisjoint(arms)
+        if by_names or tokens:
             self._read(places, tokens=tokens, vectors=True)
-        if not {Route.DENSE, Route.GRAPH}.isdisjoint(arms):
+        if by_names or Route.DENSE in arms:
             self.reading.encode()
-        if Route.GRAPH in arms:
+        if by_names:
             self.reading.find_mentions(places, self._arms.graph.needs_vector)
 
     def columns(
@@ -269,11 +284,15 @@ class Batch:
         }
 
     def explain(self, place: int, ranking: Ranking) -> Explanation | None:
-        """How the graph came to the places of a ranking; None where it was not asked."""
-        if place not in self._rankings.get(Route.GRAPH, {}):
+        """How the graph, or a further arm, came to a ranking; None where neither was asked."""
+        walked = [arm for arm in (Route.GRAPH, *FURTHER) if place in self._rankings.get(arm, {})]
+        if not walked:
             return None
         with self.stage("explaining", [place]):
-            return self._on_graph.explain(place, ranking)
+            if walked[0] == Route.GRAPH:
+                return self._on_graph.explain(place, ranking)
+            query = self.reading.queries[place]
+            return self._arms.further(walked[0]).explain(query, ranking, self._allowed)
 
     def stage(self, name: str, places: Sequence[int]) -> AbstractContextManager[None]:
         """Count the time of what runs inside, shared equally by these questions."""
@@ -309,7 +328,11 @@ class Batch:
         if arm == Route.GRAPH:
             dense, lexical = self._scores[Route.DENSE], self._scores[Route.LEXICAL]
             return self._on_graph.search(places, depth, dense, lexical)
-        retriever, kept, queries = self._text_arm(arm), self._scores[arm], self.reading.queries
+        queries = self.reading.queries
+        if arm in FURTHER:
+            asked = [queries[place] for place in places]
+            return self._arms.further(arm).search(asked, depth, self._allowed)
+        retriever, kept = self._text_arm(arm), self._scores[arm]
         if self._keeps(arm):
             missing = [place for place in places if place not in kept]
             scores = retriever.scores([queries[place] for place in missing])

@@ -16,7 +16,7 @@ from backends.types import Float64, Int64, Ranking, Source
 from router.errors import FusionError, SettingsError
 from router.query_performance import log_share, signals
 from router.scorer import sigmoid
-from router.types import ARMS, ArmResults, FusedHit, Route
+from router.types import ARMS, FURTHER, ArmResults, FusedHit, Route
 
 GRAPH_WEIGHT_SIGNALS: tuple[str, ...] = ("seed_title_uniqueness", "graph_margin_5")
 """What a `GraphWeightModel` weighs, in order; more of either never speaks against the graph."""
@@ -321,11 +321,12 @@ class FusionSettings:
             )
         if self.method not in METHODS:
             raise SettingsError(f"WYE_FUSION__METHOD is {self.method}; take {', '.join(METHODS)}.")
-        unknown = [name for name in self.lists if name not in ARMS]
+        known = (*ARMS, *FURTHER)
+        unknown = [name for name in self.lists if name not in known]
         if unknown or not self.lists or len(set(self.lists)) < len(self.lists):
             raise SettingsError(
                 f"WYE_FUSION__LISTS is {', '.join(self.lists) or 'empty'}; "
-                f"name some of {', '.join(ARMS)}, each once."
+                f"name some of {', '.join(known)}, each once."
             )
         if not 0 <= self.s <= 1:
             raise SettingsError(f"WYE_FUSION__S is {self.s}; use a number from 0 to 1.")
@@ -445,6 +446,6 @@ def _by_score(
     weights = score_weights(
         graph_weight, lexical_share=settings.lexical_share, graph_scale=settings.graph_scale
     )
-    lists = results.rankings
+    lists = {arm: one for arm, one in results.rankings.items() if arm in weights}
     of_lists = [weights[Route(arm)] for arm in lists]
     return combine_scores(list(lists.values()), of_lists, k=k, sources=sources)

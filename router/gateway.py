@@ -21,7 +21,7 @@ from router.reading import QuestionReading
 from router.relevance import FIRST, Asked, Judged, RelevanceModel, likely
 from router.step_search import StepSearch
 from router.steps import InnerResult, Passages, PlannedQuestion, Stepped, StepSettings, step_through
-from router.types import ARMS, Decision, Reply, Route, TimedArmResults
+from router.types import ARMS, FURTHER, Decision, Reply, Route, TimedArmResults
 
 EMPTY_INDEX = "the index is empty"
 LONGEST_STEPPED = 40
@@ -31,7 +31,7 @@ NO_RELEVANCE = (
     "arms; leave min_relevance out."
 )
 _NO_PLAN = Plan()
-_WITH_GRAPH = frozenset({Route.GRAPH, Route.FUSION, Route.STEPS})
+_WITH_GRAPH = frozenset({Route.GRAPH, Route.FUSION, Route.STEPS, *FURTHER})
 _UNDECIDED = Decision(Route.DENSE, None, None, None, f"degraded: {EMPTY_INDEX}")
 
 
@@ -126,6 +126,11 @@ class Gateway:
             return []
         if min_relevance > 0 and self._relevance is None:
             raise QuestionError(NO_RELEVANCE)
+        if min_relevance > 0 and route in FURTHER:
+            raise QuestionError(
+                f"How likely a hit of '{route}' is relevant is not known. Take another route, or "
+                "leave min_relevance out."
+            )
         arms = self._arms()
         if not len(arms):
             return [_of_empty_index(question, route, arms.version) for question in questions]
@@ -231,6 +236,8 @@ class Gateway:
     ) -> list[TimedArmResults]:
         """What every arm and the route of steps say to each question, for replay.
 
+        A further arm is asked where fusion has its list.
+
         Models and arms run one after another, so that the time of each stage is its own; that of
         steps is all that it takes beyond fusion. It is processor time, which says the same on a
         busy machine.
@@ -250,12 +257,13 @@ class Gateway:
         for part in in_parts(questions, len(arms)):
             reading = QuestionReading(part, self._reader, states=True, clock=process_time)
             places = range(len(part))
-            batch = Batch(arms, reading, filter, ARMS, self._fusion)
+            asked = tuple(dict.fromkeys((*ARMS, *self._fusion.arms())))
+            batch = Batch(arms, reading, filter, asked, self._fusion)
             reading.parse(places, tokens=True)  # once, for mentions and for plans
             reading.encode()
             stepped = self._take_steps(arms, batch, filter, places, depth)
             coverage = batch.coverage(places)
-            results = list(map(with_coverage, batch.results(ARMS, places, depth), coverage))
+            results = list(map(with_coverage, batch.results(asked, places, depth), coverage))
             steps = [stepped[p].ranking if stepped[p].searches else None for p in places]
             found += map(TimedArmResults, results, reading.seconds, steps)
         return found
@@ -369,7 +377,7 @@ class Gateway:
             batch.prepare(walks, (Route.GRAPH,))
         for route, lists in arms.items():
             places = [place for place, own in enumerate(chosen) if own == route]
-            if route in ARMS:
+            if route in (*ARMS, *FURTHER):
                 rankings = batch.search(route, places, k)
             elif route == Route.HYBRID:
                 rankings = batch.hybrid(places, k)

@@ -25,7 +25,7 @@ from backends.numerics import logistic
 from backends.types import Float64, RankedHit, Ranking
 from router.errors import ModelFileError
 from router.settings import Settings
-from router.types import FusedHit, Route
+from router.types import FURTHER, USUAL, FusedHit, Route
 
 FORMAT = 1
 RELEVANCE = "relevance.json"
@@ -122,11 +122,12 @@ class RelevanceModel:
         """Probabilities for the first hits of rankings, each the same with others and alone.
 
         Args:
-            asked: Each with at least `FIRST` hits, where there are so many.
+            asked: Each with at least `FIRST` hits, where there are so many. Of the routes of
+                `FURTHER` nothing is known.
         """
         found: dict[int, tuple[Route, Evidence]] = {}
         for place, one in enumerate(asked):
-            if one.ranking.hits:
+            if one.ranking.hits and one.route not in FURTHER:
                 known, scores = scores_of(one.route, one.ranking, self.depth)
                 found[place] = known, Evidence(one.question, scores, one.texts)
         judged = [Judged()] * len(asked)
@@ -270,7 +271,7 @@ _PARTS = {"passages": PASSAGE_EVIDENCE, "answers": ANSWER_EVIDENCE}
 
 def _of_routes(content: Mapping[str, Any], names: Sequence[str]) -> dict[Route, CurveSum]:
     found = {Route(route): _curves(own, names) for route, own in content.items()}
-    if missing := set(Route) - {Route.AUTO} - set(found):
+    if missing := set(USUAL) - {Route.AUTO} - set(found):
         raise ValueError(f"no curves for {', '.join(sorted(missing))}")
     return found
 

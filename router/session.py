@@ -1,9 +1,10 @@
 """An opened index with its models: the one place where settings become parts that work together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cache, cached_property
+from importlib import import_module
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Self
@@ -23,6 +24,7 @@ from backends.trigraph.push import LocalWalk
 from backends.trigraph.retriever import TriGraphRetriever
 from backends.types import Mask, Passage, Retriever
 from featurizer.analyser import Analyser, AnalyserSettings
+from router.batch import FurtherArm
 from router.errors import ModelFileError
 from router.gateway import Gateway, decide_without_index
 from router.model import RoutingModel
@@ -34,6 +36,12 @@ from router.rerank import Reranker
 from router.settings import RelevanceSettings, RoutingSettings, Settings
 from router.steps import CorpusPassages
 from router.types import Decision, Route
+
+FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
+    Route.CLUE: lambda graph: import_module("backends.clue").ClueRetriever(graph),
+    Route.ZOOM: lambda graph: import_module("backends.zoom").ZoomRetriever(graph),
+}
+"""How an arm that is asked only where it is named is made of the graph; see `types.FURTHER`."""
 
 _LEXICAL = "lexical"
 _GRAPH = "graph"
@@ -155,6 +163,7 @@ class Snapshot:
         self._dense: DenseRetriever | None = None
         self._lexical: LexicalRetriever | None = None
         self._graph: TriGraphRetriever | None = None
+        self._further: dict[Route, FurtherArm] = {}
 
     def __len__(self) -> int:
         """How many passages there are."""
@@ -173,6 +182,8 @@ class Snapshot:
                 return self.lexical
             case Route.GRAPH:
                 return self.graph
+        if arm in FURTHER_ARMS:
+            return self.further(arm)
         raise ValueError(f"'{arm}' is not a single arm")
 
     @property
@@ -220,6 +231,13 @@ class Snapshot:
                 if walk is None and self._before is None and self._graph.local_walk:
                     self._kept.write_walk(self._graph.local_walk)
             return self._graph
+
+    def further(self, arm: Route) -> FurtherArm:
+        """An arm that is asked only where it is named; the first call builds it."""
+        with self._building:
+            if arm not in self._further:
+                self._further[arm] = FURTHER_ARMS[arm](self.graph)
+            return self._further[arm]
 
     def _build_lexical(self) -> LexicalRetriever:
         before = self._before.known_lexical if self._before else None

@@ -20,7 +20,8 @@ class Route(StrEnum):
     """Which arm, or mix of arms, answers a question; or that the router is to choose.
 
     Hybrid is the dense and the lexical arm without the graph; fusion is what the settings say;
-    steps is fusion for a question and for its parts, one after another.
+    steps is fusion for a question and for its parts, one after another. Clue and zoom are further
+    arms, see `FURTHER`.
     """
 
     AUTO = "auto"
@@ -30,6 +31,8 @@ class Route(StrEnum):
     GRAPH = "graph"
     FUSION = "fusion"
     STEPS = "steps"
+    CLUE = "clue"
+    ZOOM = "zoom"
 
 
 def route_named(name: str) -> Route:
@@ -46,7 +49,15 @@ def route_named(name: str) -> Route:
 
 
 ARMS = (Route.DENSE, Route.LEXICAL, Route.GRAPH)
-"""The single arms."""
+"""The single arms that fusion asks."""
+
+FURTHER = (Route.CLUE, Route.ZOOM)
+"""Single arms that are asked where they are named. Nothing is built or imported for them before,
+nothing was fitted to them, and how likely their hits are relevant is not known. One more is a name
+here and a line in `router.session.FURTHER_ARMS`."""
+
+USUAL = tuple(route for route in Route if route not in FURTHER)
+"""The routes that are made ready, judged and fitted."""
 
 
 class FusedHit(RankedHit):

@@ -17,7 +17,7 @@ from router.model_files import read_info, read_policy
 from router.policy import Policy
 from router.session import Session
 from router.settings import RoutingSettings
-from router.types import Route
+from router.types import USUAL, Route
 from service.errors import ServiceError
 from service.http.problems import Problem
 from service.logs import LOG
@@ -163,7 +163,7 @@ class Collection:
         try:
             session = self._open()
             session.build()
-            for route in Route:
+            for route in USUAL:
                 self._warm(session, route)
         except Exception as error:
             self.faults[INDEX] = str(error)

@@ -19,7 +19,7 @@ from router.errors import RouterError
 from router.request_log import RequestLog
 from router.session import ModelCache, Session, decide, open_router
 from router.settings import RoutingSettings
-from router.types import Route
+from router.types import USUAL, Route
 from service.arms.file import read_arms
 from service.collections import WARM_UP, check_router, router_settings
 from service.errors import ServiceError
@@ -162,7 +162,7 @@ def _index(settings: ServiceSettings, folder: Path, models: ModelCache) -> str:
     index.check_content()
     session = Session(settings, index, models)
     session.build()
-    for route in Route:
+    for route in USUAL:
         if route != Route.AUTO:  # looked at by itself
             session.gateway.search([WARM_UP], route, 1)
     count, number = session.count, session.version

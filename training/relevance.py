@@ -40,7 +40,7 @@ from router.relevance import (
 )
 from router.session import ModelCache, Session
 from router.settings import Settings, load_settings
-from router.types import Route
+from router.types import USUAL, Route
 from training.data.dataset import read_dataset
 from training.errors import FitError
 from training.fit.calibration import BINS, reliability
@@ -52,7 +52,7 @@ FOLDS = 5
 BATCH = 32
 FEWEST = 100
 """Questions of other families that an index is asked, where it has fewer of its own."""
-ROUTES = tuple(route for route in Route if route != Route.AUTO)
+ROUTES = tuple(route for route in USUAL if route != Route.AUTO)
 MEASURES = ("AUC", "ECE", "Brier")
 KINDS = ("own", "removed", "foreign")
 UNANSWERED = 0.5

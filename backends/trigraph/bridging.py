@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backends.numerics import spans
+from backends.numerics import spans, sums
 from backends.types import Float32, Float64, Int32, Int64
 
 if TYPE_CHECKING:
@@ -150,6 +150,49 @@ def bridge(
         np.array([level[e] for e in entities], np.int64),
         bridges,
     )
+
+
+def equation_5(
+    graph: MentionGraph,
+    seeds: Mapping[int, float],
+    similarity: Similarity,
+    *,
+    steps: int,
+    threshold: float,
+) -> Activation:
+    """Activation as LinearRAG prints it; equal in values to `reference.equation_5`.
+
+    a becomes max(a, M' (s * (M a))) with s the similarities of the sentences, after which what is
+    below the threshold is 0. Every sentence of an active entity counts, and counts again at each
+    step, so that values grow beyond 1. A similarity below 0 counts as 0.
+
+    Args:
+        seeds: Value of each seed entity.
+        similarity: Given (m,) rows of sentences, their (m,) similarity to the question.
+        steps: T, the seeds' own step included.
+        threshold: An entity whose value is below is not active.
+    """
+    entities = np.array(sorted(seeds), np.int64)
+    value = np.array([seeds[entity] for entity in entities.tolist()])
+    level = dict.fromkeys(seeds, 1)
+    for step in range(2, steps + 1):
+        lengths = np.diff(graph.sentence_starts)[entities]
+        beside = graph.sentences[spans(graph.sentence_starts, entities)]
+        sentences, place = np.unique(beside, return_inverse=True)
+        sigma = np.maximum(similarity(sentences.astype(np.int64)), 0).astype(np.float64)
+        passed_on = sigma * sums(place, np.repeat(value, lengths), len(sentences))
+        reached = graph.entities[spans(graph.entity_starts, sentences)]
+        known, place = np.unique(np.concatenate([entities, reached]), return_inverse=True)
+        each = np.repeat(passed_on, np.diff(graph.entity_starts)[sentences])
+        # NumPy adds up nothing to whole numbers.
+        found = sums(place[len(entities) :], each, len(known)).astype(np.float64)
+        found[place[: len(entities)]] = np.maximum(found[place[: len(entities)]], value)
+        active = (found >= threshold) & (found > 0) | np.isin(known, list(seeds))
+        entities, value = known[active].astype(np.int64), found[active]
+        for entity in entities.tolist():
+            level.setdefault(entity, step)
+    levels = np.array([level[entity] for entity in entities.tolist()], np.int64)
+    return Activation(entities, value, value, levels)
 
 
 def _compare_sentences(

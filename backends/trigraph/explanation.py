@@ -35,7 +35,7 @@ class BridgeNote:
     """The sentence that led from one entity to another.
 
     Attributes:
-        source: Name of the entity it was reached from.
+        source: Name of the entity it was reached from; empty for the question itself.
         passage: Id of the sentence's passage.
         sentence: Its text.
         similarity: To the question.
@@ -168,7 +168,7 @@ def _explain_bridges(
     texts = corpus.sentence_texts(rows) if len(rows) else []
     return {
         entity: BridgeNote(
-            graph.display_names.of(bridge.source),
+            graph.display_names.of(bridge.source) if bridge.source >= 0 else "",
             corpus.ids[int(corpus.sentence_passage[bridge.sentence])],
             text,
             bridge.similarity,

@@ -7,7 +7,7 @@ what each step found, so a ranking explains itself from the very numbers that ma
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,14 @@ from backends.numerics import (
 )
 from backends.store.snapshot import Corpus
 from backends.trigraph import push
-from backends.trigraph.bridging import Activation, bridge
+from backends.trigraph.bridging import Activation, bridge, equation_5
 from backends.trigraph.explanation import (
     Explanation,
     explain_entities,
     explain_passages,
     explain_seeds,
 )
+from backends.trigraph.facts import activate, best_facts
 from backends.trigraph.graph import AssemblySettings, TriGraph, assemble
 from backends.trigraph.pagerank import (
     Walk,
@@ -46,6 +47,10 @@ from backends.trigraph.pagerank import (
 from backends.trigraph.push import LocalWalk, local_walk
 from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
 from backends.types import Float32, Float64, Int32, Int64, Mask, Query, Ranking
+from backends.units import Units
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 T = TypeVar("T")
 _Value = TypeVar("_Value", bound=np.generic)
@@ -64,6 +69,10 @@ class TriGraphSettings:
     Attributes:
         assembly: What counts as an entity and as a mention.
         seeds: How a question's mentions become entities.
+        activation: "bridging" goes from the names of the question along its closest sentences;
+            "eq5" does so along all sentences, as LinearRAG's equation 5 is printed; "facts" starts
+            from what the closest sentences of the whole corpus mention, as EA-GraphRAG's graph arm
+            does.
         steps: T, at most so many steps of bridging, the seeds' own included.
         threshold: δ, values below it activate nothing.
         sentences_per_entity: k, sentences that each active entity passes its value on through.
@@ -86,6 +95,7 @@ class TriGraphSettings:
 
     assembly: AssemblySettings = field(default_factory=AssemblySettings)
     seeds: SeedSettings = field(default_factory=SeedSettings)
+    activation: Literal["bridging", "eq5", "facts"] = "bridging"
     steps: Annotated[int, Field(ge=1)] = 3
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.35
     sentences_per_entity: int = 1
@@ -176,13 +186,19 @@ class FilteredGraph:
             return self._whole
         if isinstance(self._whole, LocalWalk):
             return self._whole.among(self.allowed, *self._without_half_edges(self.allowed))
+        return walk_on(share_of_mentions(self.counts))
+
+    @property
+    def counts(self) -> "sparse.csc_array":
+        """(n, e + j) how often passages that are left mention each entity; made anew each time."""
+        if self.allowed is None:
+            return self._graph.counts
         counts = restrict(self._graph.counts, self.allowed)
         # Edges between chunks of which one is left lead nowhere.
         ends = np.diff(counts.indptr)
         whole = ends == 2
         whole[: len(self._graph)] = True
-        counts = counts if whole.all() else with_edges(counts, np.repeat(whole, ends))
-        return walk_on(share_of_mentions(counts))
+        return counts if whole.all() else with_edges(counts, np.repeat(whole, ends))
 
     def _left(
         self, starts: Int32 | Int64, entities: Int64, rows: Int32, values: NDArray[_Value]
@@ -257,6 +273,7 @@ class TriGraphRetriever:
         self.graph = assemble(corpus, settings.assembly) if graph is None else graph
         self.finder = SeedFinder(self.graph, corpus, settings.seeds)
         self.lexical = lexical
+        self.units = Units(corpus) if settings.activation == "facts" else None
         # Made now, so that no question waits for it.
         found = walk if walk and self.walks_locally else self._walk()
         self._whole = FilteredGraph(self.graph, found)
@@ -391,16 +408,12 @@ class TriGraphBatch:
             place: Of a question that was searched.
             ranking: Of this arm or of another; passages that this version lacks are left out.
         """
-        trace, settled = self._walked[place]
-        graph, corpus = self._arm.graph, self._arm.corpus
-        total = trace.prior.sum() + trace.restart.sum()
-        shares = np.stack([trace.prior / (total or 1), settled / (settled.sum() or 1)])
-        rows = corpus.rows([hit.id for hit in ranking.hits])
-        return Explanation(
-            explain_seeds(graph, trace.seeds),
-            explain_entities(graph, corpus, trace.activation),
-            explain_passages(graph, corpus.ids, rows, trace.activation, shares),
-        )
+        return explain_walk(self._arm.graph, self._arm.corpus, *self._walked[place], ranking)
+
+    @property
+    def filtered(self) -> FilteredGraph:
+        """The graph of the passages that take part."""
+        return self._filtered
 
     def trace(
         self, place: int, similarity: Float32 | None = None, lexical: Float32 | None = None
@@ -420,7 +433,7 @@ class TriGraphBatch:
             similarity = self._similarities([place])[place]
         if lexical is None or not settings.weighs_lexical:
             lexical = self._lexical(query)
-        seeds = self._found(place)
+        seeds = self._found(place) if self._arm.units is None else ()
         activation = self._activate(query, seeds)
         near = _scaled(similarity, allowed)
         prior = self._prior(near, lexical, seeds, activation)
@@ -463,10 +476,11 @@ class TriGraphBatch:
         return self._arm.lexical(query)
 
     def _rank(self, trace: Trace, settled: Float64, k: int) -> Ranking:
-        score = settled if trace.seeds else trace.prior
+        walked = len(trace.activation.entities) > 0
+        score = settled if walked else trace.prior
         allowed = self._filtered.allowed
         eligible = None if allowed is None else np.flatnonzero(allowed)
-        name, ids, degraded = self._arm.name, self._arm.corpus.ids, "" if trace.seeds else NO_SEED
+        name, ids, degraded = self._arm.name, self._arm.corpus.ids, "" if walked else NO_SEED
         return rank_rows(name, ids, score, eligible, k, degraded=degraded)
 
     def _activate(self, query: Query, seeds: tuple[Seed, ...]) -> Activation:
@@ -478,13 +492,22 @@ class TriGraphBatch:
                 near[~allowed[corpus.sentence_passage[sentences]]] = -1
             return near
 
+        mentions, settings = self._arm.graph.mentions, self._settings
+        if self._arm.units is not None:
+            facts = best_facts(self._arm.units, query, allowed)
+            return activate(mentions, *facts, self._filtered.degree)
+        values = {seed.entity: seed.value for seed in seeds}
+        if settings.activation == "eq5":
+            return equation_5(
+                mentions, values, similarity, steps=settings.steps, threshold=settings.threshold
+            )
         return bridge(
-            self._arm.graph.mentions,
-            {seed.entity: seed.value for seed in seeds},
+            mentions,
+            values,
             similarity,
-            steps=self._settings.steps,
-            threshold=self._settings.threshold,
-            sentences_per_entity=self._settings.sentences_per_entity,
+            steps=settings.steps,
+            threshold=settings.threshold,
+            sentences_per_entity=settings.sentences_per_entity,
         )
 
     def _prior(
@@ -540,6 +563,24 @@ class TriGraphBatch:
 def _entities(seeds: Sequence[Seed]) -> Int64:
     """(a,) of seeds."""
     return np.array([seed.entity for seed in seeds], np.int64)
+
+
+def explain_walk(
+    graph: TriGraph, corpus: Corpus, trace: Trace, settled: Float64, ranking: Ranking
+) -> Explanation:
+    """How the passages of a ranking came to their places, in the numbers of a walk.
+
+    Args:
+        settled: (n,) mass on the passages.
+    """
+    total = trace.prior.sum() + trace.restart.sum()
+    shares = np.stack([trace.prior / (total or 1), settled / (settled.sum() or 1)])
+    rows = corpus.rows([hit.id for hit in ranking.hits])
+    return Explanation(
+        explain_seeds(graph, trace.seeds),
+        explain_entities(graph, corpus, trace.activation),
+        explain_passages(graph, corpus.ids, rows, trace.activation, shares),
+    )
 
 
 def _scaled(similarity: Float32, allowed: Mask | None) -> Float64:

@@ -51,7 +51,8 @@ class SearchOptions(TypedDict, total=False):
     """How to search; what is left out is as the server has it.
 
     Attributes:
-        route: "auto", "dense", "lexical", "hybrid", "graph", "fusion" or "steps".
+        route: "auto", "dense", "lexical", "hybrid", "graph", "fusion", "steps", "clue" or
+            "zoom".
         k: Passages wanted.
         filter: By metadata, such as {"type": "gte", "key": "year", "value": 1850}.
         collection: By name; the server's first without it.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.types import Route
+from router.types import USUAL, Route
 from service.commands.index import BadLines, ingest_files
 from service.commands.options import PortOption
 from service.errors import ServiceError
@@ -149,7 +149,7 @@ def _scoreboard(opened: "Index", questions: list[JudgedQuestion], kind: str) -> 
         box=box.SIMPLE_HEAD,
     )
     bar = Bar()
-    for route in Route:
+    for route in USUAL:
         bar.start(len(questions), f"asking {route}")
         first = whole = 0
         seconds = 0.0

@@ -1,7 +1,7 @@
 """Slow, obvious versions of the fast algorithms, to test against in values."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -96,3 +96,159 @@ def passage_prior(
         bonus = sum(value[e] * math.log1p(row[e]) / level[e] for e in sorted(value) if row[e])
         priors.append(similarity_weight * similarity[passage] + math.log1p(bonus))
     return priors
+
+
+def equation_5(
+    mentions: Float64,
+    similarity: Float64,
+    seeds: Mapping[int, float],
+    *,
+    steps: int,
+    threshold: float,
+) -> tuple[Float64, Float64]:
+    """LinearRAG's equation 5 as printed, on dense arrays.
+
+    Args:
+        mentions: (s, e) 1 where a sentence mentions an entity.
+        similarity: (s,) to the question.
+
+    Returns:
+        (e,) values, 0 for what is not active, and (e,) the first step of each, 0 likewise.
+    """
+    value = np.zeros(mentions.shape[1])
+    for entity, own in seeds.items():
+        value[entity] = own
+    level = (value > 0).astype(np.float64)
+    for step in range(2, steps + 1):
+        found = np.maximum(value, mentions.T @ (np.maximum(similarity, 0) * (mentions @ value)))
+        kept = found >= threshold
+        kept[[*seeds]] = True
+        value = np.where(kept, found, 0)
+        level[(level == 0) & (value > 0)] = step
+    return value, level
+
+
+def activate_facts(
+    facts: Sequence[tuple[Sequence[int], float]], passages_of: Sequence[int], entities: int
+) -> dict[int, float]:
+    """EA-GraphRAG, algorithm 1, as far as its restart masses.
+
+    Args:
+        facts: Entities and score of each, best first.
+        passages_of: How many passages mention an entity.
+        entities: At most so many.
+
+    Returns:
+        For each entity its score.
+    """
+    best: dict[int, float] = {}
+    for members, score in facts:
+        for entity in members:
+            best[entity] = max(score, best.get(entity, 0.0))
+    order = sorted((e for e in best if best[e]), key=lambda e: (-best[e] / passages_of[e], e))
+    return {entity: best[entity] for entity in order[:entities]}
+
+
+def overlap(
+    question: Sequence[str], words: Sequence[frozenset[str]], passages: Sequence[frozenset[str]]
+) -> float:
+    """Share of a question's words, weighed by their rarity, that some sentences have.
+
+    Args:
+        question: Its words.
+        words: Of each sentence.
+        passages: Of the sentences of each passage that takes part.
+    """
+    weight = {
+        word: math.log(1 + len(passages) / (1 + sum(word in own for own in passages)))
+        for word in sorted(set(question))
+    }
+    total = math.fsum(weight.values())
+    has = frozenset[str]().union(*words)
+    return math.fsum(weight[word] for word in weight if word in has) / total if total else 0.0
+
+
+def clue(
+    sentences: Sequence[Sequence[int]],
+    vectors: Float64,
+    question: Float64,
+    anchors: set[int],
+    score: Callable[[tuple[int, ...]], float],
+    *,
+    nearest: int,
+    rounds: int,
+    sets: int,
+    updating: bool,
+) -> dict[tuple[int, ...], float]:
+    """Clue-RAG, algorithms 3 and 4: the sets of sentences that are followed, with their scores.
+
+    Args:
+        sentences: Entities that each sentence mentions.
+        vectors: (s, d) of the sentences.
+        anchors: Entities to begin with.
+        score: What a set of sentences is worth.
+        nearest: K.
+        rounds: D.
+        sets: M.
+        updating: Whether what was taken is subtracted from the question.
+    """
+    states: dict[tuple[int, ...], set[int]] = {(): anchors}
+    followed: dict[tuple[int, ...], float] = {}
+    for _ in range(rounds):
+        found: dict[tuple[int, ...], set[int]] = {}
+        for taken, entities in states.items():
+            left = question - vectors[[*taken]].sum(axis=0) * updating
+            for entity in entities:
+                own = [s for s, who in enumerate(sentences) if entity in who and s not in taken]
+                for s in sorted(own, key=lambda s: (-(vectors[s] @ left), s))[:nearest]:
+                    found.setdefault(tuple(sorted((*taken, s))), set()).update(sentences[s])
+        best = sorted(found, key=lambda one: (-score(one), one))[:sets]
+        followed |= {one: score(one) for one in best}
+        states = {one: found[one] for one in best}
+    return followed
+
+
+def zoom(
+    mentions: Float64,
+    near: Float64,
+    named: Sequence[int],
+    similar: Float64 | None = None,
+    *,
+    deviations: float,
+    restart: float,
+    steps: int,
+) -> Float64:
+    """ZoomRAG's walk from one question over one dense graph that it is a node of.
+
+    Args:
+        mentions: (n, e) 1 where a passage mentions an entity; an entity of none takes no part.
+        near: (n,) similarities of the question to the passages.
+        named: Entities that the question names.
+        similar: (n, n) weights between passages; None for no edges.
+
+    Returns:
+        (n + e,) mass on passages and entities.
+    """
+    n, e = mentions.shape
+    entities = int((mentions.sum(axis=0) > 0).sum())
+
+    def rescaled(block: Float64, cells: int) -> Float64:
+        return block * cells / block.sum() if block.sum() else block
+
+    edges = np.zeros((1 + n + e, 1 + n + e))
+    chosen = near > near.mean() + deviations * near.std()
+    edges[0, 1 : n + 1] = rescaled(np.where(chosen, np.exp(near), 0), n)
+    edges[0, [n + 1 + one for one in named]] = 1
+    edges[0, n + 1 :] = rescaled(edges[0, n + 1 :], entities)
+    edges[1 : n + 1, n + 1 :] = rescaled(mentions, n * entities)
+    edges += edges.T
+    if similar is not None:
+        edges[1 : n + 1, 1 : n + 1] = rescaled(similar, n * n)
+    sums = edges.sum(axis=0)
+    step = edges / np.where(sums > 0, sums, 1)
+    start = np.zeros(1 + n + e)
+    start[0] = 1
+    mass = start
+    for _ in range(steps):
+        mass = (1 - restart) * step @ mass + restart * start
+    return mass[1:]

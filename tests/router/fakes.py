@@ -49,6 +49,14 @@ class FakeArm:
         raise NotImplementedError
 
 
+class FakeFurtherArm(FakeArm):
+    """One that explains nothing."""
+
+    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None) -> Explanation:
+        del query, ranking, allowed
+        return Explanation((), (), ())
+
+
 class FakeGraph:
     """A graph without entities."""
 
@@ -120,6 +128,9 @@ class FakeArms:
 
     def __len__(self) -> int:
         return self._count
+
+    def further(self, arm: Route) -> "FakeFurtherArm":
+        return FakeFurtherArm(arm, self._count, self.log)
 
     def allowed(self, filter_: object | None) -> Mask | None:
         return None if filter_ is None else np.arange(self._count) > 0

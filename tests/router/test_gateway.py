@@ -13,7 +13,7 @@ from router.query_performance import NAMES
 from router.reading import QuestionReading
 from router.relevance import RelevanceModel
 from router.steps import OUT_OF_TIME
-from router.types import ARMS, Decision, FusedHit, Route
+from router.types import ARMS, FURTHER, Decision, FusedHit, Route
 from tests.router.fakes import ByLength, FakeAnalyser, FakeArm, FakeArms, column
 from tests.router.test_relevance import model
 
@@ -404,6 +404,26 @@ def test_what_is_not_likely_enough_is_left_out() -> None:
     assert [hit.rank for hit in reply.ranking.hits] == list(range(1, len(reply.relevance) + 1))
     assert reply.relevance == tuple(own for own in whole.relevance if own >= least)
     assert reply.answerability == whole.answerability
+
+
+@pytest.mark.parametrize("route", FURTHER)
+def test_of_a_further_arm_no_relevance_is_known(route: Route) -> None:
+    judged = gateway(FakeArms(7), relevance=model())
+    dense, further = (judged.search(["Which passage?"], own, 3)[0] for own in (Route.DENSE, route))
+    assert [hit.id for hit in further.ranking.hits] == [hit.id for hit in dense.ranking.hits]
+    assert (len(dense.relevance), further.relevance, further.answerability) == (3, (), None)
+    with pytest.raises(QuestionError, match=f"a hit of '{route}' is relevant is not known"):
+        judged.search(["Which passage?"], route, 3, min_relevance=0.5)
+
+
+@pytest.mark.parametrize("route", FURTHER)
+def test_a_further_arm_is_fused_by_rank_where_fusion_has_its_list(route: Route) -> None:
+    arms = FakeArms(4)
+    fusion = FusionSettings("rrf", lists=(Route.DENSE, route, Route.GRAPH))
+    asking = Gateway(lambda: arms, FakeAnalyser, fusion, ByLength)
+    (reply,) = asking.search(["one"], Route.FUSION, 4)
+    assert [*reply.arms] == [Route.DENSE, route, Route.GRAPH]
+    assert {source.retriever for source in reply.ranking.hits[0].sources} == {*reply.arms}
 
 
 def test_without_a_model_no_relevance_is_known_and_none_can_be_asked_for(arms: FakeArms) -> None:

@@ -1,6 +1,8 @@
 import hashlib
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -27,7 +29,7 @@ from router.policy import Policy
 from router.query_performance import NAMES, schema_id
 from router.session import ModelCache, Session, Snapshot, decide, open_router
 from router.settings import RoutingSettings, Settings, load_settings
-from router.types import ARMS, Route, Thresholds
+from router.types import ARMS, FURTHER, Route, Thresholds
 
 pytestmark = pytest.mark.usefixtures("fake_models")
 
@@ -75,6 +77,28 @@ def test_a_route_builds_its_own_arm_alone_and_words_load_no_models(
         built = [arm for arm in ARMS if vars(session.snapshot)[f"_{arm}"] is not None]
         assert built == [route]
         assert (vars(session)["_analyser"] is None) == (route == Route.LEXICAL)
+
+
+def test_a_further_arm_is_built_once_it_is_asked_and_never_before(folder: Path) -> None:
+    with Session.open(load_settings(), folder) as session:
+        session.build()
+        assert vars(session.snapshot)["_further"] == {}
+        for arm in FURTHER:
+            (reply,) = session.gateway.search(["Who met Ada?"], arm, 2, explain=True)
+            assert (reply.route, [*reply.arms]) == (arm, [str(arm)])
+            assert reply.relevance == ()
+            assert reply.explanation is not None
+            assert [note.id for note in reply.explanation.passages] == [
+                hit.id for hit in reply.ranking.hits
+            ]
+            assert session.snapshot.retriever(arm) is session.snapshot.further(arm)
+        assert [*vars(session.snapshot)["_further"]] == [*FURTHER]
+
+
+def test_further_arms_are_imported_where_they_are_named() -> None:
+    code = "import sys, router.session; print({'backends.clue', 'backends.zoom'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_the_index_says_how_its_sentences_were_encoded(folder: Path) -> None:

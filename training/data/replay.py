@@ -22,7 +22,7 @@ from backends.files import write_atomically
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Mention, Query, RankedHit, Ranking
 from router.passage_evidence import Returned
-from router.types import ARMS, ArmResults, Route
+from router.types import ARMS, FURTHER, ArmResults, Route
 from training.data.dataset import Judgements, Question
 from training.errors import ReplayError, SplitError
 from training.evaluation.measures import score
@@ -302,8 +302,10 @@ def write_rows(
 ) -> None:
     """Write questions, so that the file is whole or absent whenever the process dies."""
     columns = [_row(dataset, split, one) for one in rows]
+    further = [arm for arm in FURTHER if any(arm in row for row in columns)]
     stated = json.dumps({"dataset": dataset, "split": split, "key": asdict(key)}, sort_keys=True)
-    schema = _COLUMNS.with_metadata({_META: stated.encode()})
+    fields = pa.schema([*_COLUMNS, *((str(arm), _ARM) for arm in further)])
+    schema = fields.with_metadata({_META: stated.encode()})
     path.parent.mkdir(parents=True, exist_ok=True)
     with write_atomically(path) as file:
         pq.write_table(pa.Table.from_pylist(columns, schema=schema), file, compression="zstd")
@@ -341,7 +343,7 @@ def _row(dataset: str, split: str, one: Replayed) -> dict[str, Any]:
         "seeds": [asdict(seed) for seed in results.seeds],
         "coverage": asdict(results.coverage),
         "seconds": list(one.seconds.items()),
-        **{str(arm): _arm(results.rankings[arm], one.answered[arm].tolist()) for arm in ARMS},
+        **{str(arm): _arm(of, one.answered[arm].tolist()) for arm, of in results.rankings.items()},
         str(Route.STEPS): one.steps and _arm(one.steps, one.answered[Route.STEPS].tolist()),
     }
 
@@ -360,14 +362,15 @@ def _question(row: Mapping[str, Any]) -> Replayed:
     mentions = tuple(Mention(m["text"], m["kind"]) for m in row["mentions"])
     query = Query(row["text"], np.array(row["vector"], np.float32), mentions=mentions)
     steps = row[Route.STEPS]
-    told = (*ARMS, Route.STEPS) if steps else ARMS
+    arms = (*ARMS, *(arm for arm in FURTHER if arm in row))
+    told = (*arms, Route.STEPS) if steps else arms
     return Replayed(
         question=Question(row["id"], row["text"], tuple(row["answers"]), row["group"]),
         gold=dict(row["gold"]),
         results=ArmResults(
             query,
             tuple(SeedStats(**seed) for seed in row["seeds"]),
-            {arm: _ranking(str(arm), row[str(arm)]) for arm in ARMS},
+            {arm: _ranking(str(arm), row[str(arm)]) for arm in arms},
             _coverage(row["coverage"]),
         ),
         answered={route: np.array(row[route]["answered"], dtype=bool) for route in told},

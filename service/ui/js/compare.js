@@ -5,7 +5,7 @@ import { linked } from "./arms.js";
 import { card, el } from "./dom.js";
 import { ms } from "./format.js";
 
-const ROUTES = ["auto", "dense", "lexical", "hybrid", "graph", "fusion", "steps"];
+const ROUTES = ["auto", "dense", "lexical", "hybrid", "graph", "fusion", "steps", "clue", "zoom"];
 
 // A passage by its title, which unfolds its text; its places in the other lists light up.
 function passage(hit) {

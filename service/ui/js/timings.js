@@ -6,7 +6,7 @@ import { ms } from "./format.js";
 const PARTS = [
   ["reading", ["parsing", "trees", "encoding", "features"], "The parser and the encoder work side by side: encoding is what was left of it when parsing was done."],
   ["routing", ["routing"], "Scoring the question, and saying why."],
-  ["searching", ["seeds", "dense", "lexical", "graph"], "Each arm that was asked."],
+  ["searching", ["seeds", "dense", "lexical", "graph", "clue", "zoom"], "Each arm that was asked."],
   ["fusing", ["fusing", "fetching"], "One ranking of several, and the texts of its passages."],
   ["steps", ["steps"], "Searches for parts of the question, one level after another."],
   ["explaining", ["explaining"], "How the graph came to its ranking; only asked for here."],

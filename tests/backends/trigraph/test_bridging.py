@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from backends.trigraph.bridging import Activation, MentionGraph, Similarity, bridge
+from backends.trigraph.bridging import Activation, MentionGraph, Similarity, bridge, equation_5
 from backends.types import Float32, Int64
 from tests.backends import reference
 
@@ -111,6 +111,28 @@ def test_values_equal_the_slow_version_and_bridges_lead_where_they_say(
     again = run(sentences, sigma, other, steps=steps, threshold=threshold, count=count)
     assert as_dicts(again) == expected
     assert again.bridges == found.bridges
+
+
+@given(case=cases, steps=st.integers(0, 4), threshold=st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+def test_equation_5_is_the_product_of_matrices(case: Case, steps: int, threshold: float) -> None:
+    drawn, seeds = case
+    size = 1 + max([*seeds, *(e for members, _ in drawn for e in members)], default=0)
+    mentions = np.array([[e in members for e in range(size)] for members, _ in drawn], np.float64)
+    sigma = np.array([value for _, value in drawn])
+    found = equation_5(
+        graph_of([sorted(members) for members, _ in drawn], size),
+        seeds,
+        looked_up(sigma.tolist()),
+        steps=steps,
+        threshold=threshold,
+    )
+    value, level = reference.equation_5(
+        mentions.reshape(len(drawn), size), sigma, seeds, steps=steps, threshold=threshold
+    )
+    assert found.entities.tolist() == np.flatnonzero(value).tolist()
+    assert found.value.tolist() == pytest.approx(value[value > 0].tolist(), rel=1e-6)
+    assert found.level.tolist() == level[value > 0].tolist()
+    assert not found.bridges
 
 
 def test_two_steps_by_hand() -> None:

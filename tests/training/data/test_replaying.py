@@ -17,7 +17,7 @@ from router.fusion import FusionSettings, fuse_all, fuse_text
 from router.gateway import Gateway
 from router.session import Session
 from router.settings import load_settings
-from router.types import Route
+from router.types import FURTHER, Route
 from tests.fakes import ReadingAnalyser
 from tests.training.made import CountingProgress
 from training.data import replaying
@@ -99,6 +99,23 @@ def test_fusion_of_a_replay_is_the_fusion_that_serves(
     assert fused == [reply.ranking for reply in served]
     text_alone = container.gateway.search(texts, Route.HYBRID, 10)
     assert fuse_text(replay.results, settings, 10) == [reply.ranking for reply in text_alone]
+
+
+def test_a_further_arm_is_replayed_where_fusion_has_its_list(
+    index: Path, dataset: Dataset, tmp_path: Path
+) -> None:
+    fusion = FusionSettings("rrf", lists=(Route.DENSE, Route.GRAPH, *FURTHER))
+    with Session.open(load_settings(fusion=fusion), index) as session:
+        replay = read_training(replay_dataset(session, dataset, tmp_path, depth=fusion.depth))
+        texts = [question.text for question in dataset.questions]
+        for arm in FURTHER:
+            asked = session.gateway.search(texts, arm, fusion.depth)
+            assert replay.rankings(arm) == [reply.ranking for reply in asked]
+        served = session.gateway.search(texts, Route.FUSION, 10)
+    fused = fuse_all(replay.results, fusion, [None] * len(texts), 10)
+    assert fused == [reply.ranking for reply in served]
+    # What adds up scores knows no scale for them, and does without.
+    assert fuse_all(replay.results, FusionSettings(), [None] * len(texts), 10)
 
 
 def test_steps_of_a_replay_are_those_that_serve(

@@ -1,0 +1,261 @@
+"""The clue arm: Clue-RAG's iterative retrieval without a language model.
+
+Sentences are the knowledge units. It anchors at the entities that the question names and at those
+of the units closest to it. From each entity it takes the units closest to what is left of the
+question, which is its vector less those of the units taken so far, and follows the best sets of
+units from entity to entity. One walk over the graph, from the passages of all sets that were
+followed, ranks the passages: each by what the best of its units adds to its set.
+
+Source: Clue-RAG, algorithms 3 and 4, with its numbers. The paper's last step, a model that ranks
+the passages anew, is a walk here, for scores made of words and vectors rank second hops badly.
+Where the paper leaves it open: a set is in the beam once, however it was reached; its score depends
+on the set and not on the way; of equal sets the one with the lower rows comes first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from backends.numerics import half_products, rank_rows, require_k, top_rows
+from backends.trigraph.bridging import Activation, Bridge
+from backends.trigraph.explanation import Explanation
+from backends.trigraph.facts import QUESTION
+from backends.trigraph.retriever import (
+    FilteredGraph,
+    Trace,
+    TriGraphRetriever,
+    explain_walk,
+    in_parts,
+)
+from backends.trigraph.seeds import Seed
+from backends.types import Float32, Float64, Mask, Query, Ranking
+from backends.units import Scoring, Set, Units
+
+NO_CLUE = "no sentence of a passage that takes part mentions anything: ranked by similarity alone"
+SHARPNESS = 10
+"""How much more restart mass a passage has for each point of its score."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClueSettings:
+    """How units are followed. Symbols are those of Clue-RAG.
+
+    Attributes:
+        nearest: K, units taken from each entity, and units that anchor.
+        rounds: D, units in a set at most.
+        sets: M, best sets of a round that are followed.
+        score: What a set is worth: the share of the question's words that it has ("overlap"), the
+            cosine of its summed vectors ("cosine"), or both ("mix").
+        names: Whether the entities that the question names anchor (Spreading Activation).
+        units: Whether those of the closest units do (Knowledge Anchoring).
+        updating: Whether units that were taken are subtracted from the question (Query Updating).
+    """
+
+    nearest: int = 3
+    rounds: int = 3
+    sets: int = 5
+    score: Scoring = "overlap"
+    names: bool = True
+    units: bool = True
+    updating: bool = True
+
+
+_Way = tuple[int, int]
+"""The row of a unit, and the entity that it was taken from: `QUESTION` where it anchors, and for
+both where the question names an entity."""
+_NAMED: _Way = (QUESTION, QUESTION)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A set of units on its way.
+
+    Attributes:
+        entities: From which it goes on, each with the unit that led there and where that came from.
+        score: Of the set.
+    """
+
+    entities: Mapping[int, _Way]
+    score: float = 0.0
+
+
+class ClueRetriever:
+    """Ranks the passages of one version of an index."""
+
+    name = "clue"
+
+    def __init__(self, graph: TriGraphRetriever, settings: ClueSettings | None = None) -> None:
+        """Rank the passages of a graph; the words of its sentences are read at the first search."""
+        self.settings = settings or ClueSettings()
+        self._graph = graph
+        self._corpus = graph.corpus
+
+    @cached_property
+    def _units(self) -> Units:
+        return self._graph.units or Units(self._corpus)
+
+    def search(
+        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
+    ) -> list[Ranking]:
+        """At most k passages for each question, of those that the walk reaches.
+
+        Where nothing is mentioned in any sentence, passages are ranked by similarity, and
+        `degraded` says so.
+
+        Raises:
+            RequestError: k is below 1, or the mask or a vector does not fit this version.
+        """
+        require_k(k)
+        rankings: list[Ranking] = []
+        for part in in_parts(queries, len(self._corpus)):
+            batch = self._graph.batch(part, allowed)
+            traces = [self._trace(query, batch.filtered) for query in part]
+            settled = batch.run_pagerank(traces)
+            for column, (query, trace) in enumerate(zip(part, traces, strict=True)):
+                mass = np.ascontiguousarray(settled[:, column])
+                rankings.append(self._rank(query, trace, mass, k, allowed))
+        return rankings
+
+    def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
+        """Say which units led to the passages of a ranking of this or another arm."""
+        batch = self._graph.batch([query], allowed)
+        trace = self._trace(query, batch.filtered)
+        settled = batch.run_pagerank([trace])[:, 0]
+        return explain_walk(self._graph.graph, self._corpus, trace, settled, ranking)
+
+    def _rank(
+        self, query: Query, trace: Trace, mass: Float64, k: int, allowed: Mask | None
+    ) -> Ranking:
+        ids = self._corpus.ids
+        if not trace.prior.any():
+            near = np.vecdot(self._corpus.vectors, query.vector)
+            rows = None if allowed is None else np.flatnonzero(allowed)
+            return rank_rows(self.name, ids, near, rows, k, degraded=NO_CLUE)
+        return rank_rows(self.name, ids, mass, np.flatnonzero(mass > 0), k)
+
+    def _trace(self, query: Query, filtered: FilteredGraph) -> Trace:
+        """What the question names, where units led, and the mass the walk restarts with."""
+        corpus = self._corpus
+        seeds, anchors = self._anchors(query, filtered)
+        followed = self._follow(query, anchors, filtered.allowed)
+        best: dict[int, float] = {}
+        for unit, gain in self._gains(query, followed, filtered.allowed):
+            passage = int(corpus.sentence_passage[unit])
+            best[passage] = max(gain, best.get(passage, gain))
+        prior = np.zeros(len(corpus))
+        if best:
+            rows = np.array(sorted(best), np.int64)
+            near = np.vecdot(corpus.vectors[rows], query.vector)
+            worth = np.array([best[row] for row in rows.tolist()]) + near
+            prior[rows] = np.exp(SHARPNESS * (worth - worth.max()))
+        activation = self._activation(query, anchors, followed)
+        return Trace(seeds, activation, prior, np.zeros(len(activation.entities)))
+
+    def _anchors(
+        self, query: Query, filtered: FilteredGraph
+    ) -> tuple[tuple[Seed, ...], dict[int, _Way]]:
+        """Seeds, and the entities to begin with."""
+        seeds: tuple[Seed, ...] = ()
+        anchors: dict[int, _Way] = {}
+        if self.settings.units:
+            near = self._units.nearest(query.vector, self.settings.nearest, filtered.allowed)
+            for unit in near.tolist():
+                for entity in self._graph.graph.mentions.entities_of(unit):
+                    anchors.setdefault(entity, (unit, QUESTION))
+        if self.settings.names:
+            seeds = self._graph.finder.find(query, filtered.degree)
+            anchors |= {seed.entity: _NAMED for seed in seeds}
+        return seeds, anchors
+
+    def _follow(
+        self, query: Query, anchors: Mapping[int, _Way], allowed: Mask | None
+    ) -> list[tuple[Set, _State]]:
+        """The best sets of each round, best first; see `reference.clue`."""
+        mentions, followed = self._graph.graph.mentions, list[tuple[Set, _State]]()
+        beam: list[tuple[Set, _State]] = [((), _State(anchors))]
+        for _ in range(self.settings.rounds):
+            found: dict[Set, dict[int, _Way]] = {}
+            for (taken, state), left in zip(beam, self._left(query, beam), strict=True):
+                for way in self._closest(sorted(state.entities), taken, left, allowed):
+                    reached = found.setdefault(tuple(sorted((*taken, way[0]))), {})
+                    for entity in mentions.entities_of(way[0]):
+                        reached[entity] = min(way, reached.get(entity, way))
+            sets = sorted(found)
+            scores = self._units.scores(query, sets, self.settings.score, allowed)
+            best = top_rows(scores, self.settings.sets).tolist() if sets else []
+            beam = [(sets[at], _State(found[sets[at]], float(scores[at]))) for at in best]
+            followed += beam
+        return followed
+
+    def _gains(
+        self, query: Query, followed: Sequence[tuple[Set, _State]], allowed: Mask | None
+    ) -> list[tuple[int, float]]:
+        """Each unit of each set, with what the set would be worth less without it."""
+        without = sorted(
+            {tuple(u for u in units if u != one) for units, _ in followed for one in units} - {()}
+        )
+        by = self.settings.score
+        scores = self._units.scores(query, without, by, allowed).tolist()
+        known: dict[Set, float] = {(): 0.0, **dict(zip(without, scores, strict=True))}
+        return [
+            (one, state.score - known[tuple(u for u in units if u != one)])
+            for units, state in followed
+            for one in units
+        ]
+
+    def _left(self, query: Query, beam: Sequence[tuple[Set, _State]]) -> Float32:
+        """(b, d) what is left of the question once the units of each set are taken."""
+        taken = self._units.vectors([units for units, _ in beam])
+        left: Float32 = query.vector - taken if self.settings.updating else query.vector + 0 * taken
+        return left
+
+    def _closest(
+        self, entities: Sequence[int], taken: Set, left: Float32, allowed: Mask | None
+    ) -> set[_Way]:
+        """The units that each of some entities takes."""
+        corpus, chosen = self._corpus, set[_Way]()
+        lists = [self._graph.graph.mentions.sentences_of(entity) for entity in entities]
+        if not lists:
+            return chosen
+        rows = np.concatenate(lists).astype(np.int64)
+        near = half_products(corpus.sentence_vectors, rows, left)
+        free = ~np.isin(rows, taken)
+        if allowed is not None:
+            free &= allowed[corpus.sentence_passage[rows]]
+        start = 0
+        for entity, own in zip(entities, lists, strict=True):
+            part = slice(start, start + len(own))
+            start += len(own)
+            kept = np.flatnonzero(free[part])
+            best = kept[top_rows(near[part][kept], self.settings.nearest)]
+            chosen.update((unit, entity) for unit in own[best].tolist())
+        return chosen
+
+    def _activation(
+        self,
+        query: Query,
+        anchors: Mapping[int, _Way],
+        followed: Sequence[tuple[Set, _State]],
+    ) -> Activation:
+        """The entities on the way: their best set, the sum of their sets, and how they came in."""
+        value, weight = dict.fromkeys(anchors, 0.0), dict.fromkeys(anchors, 0.0)
+        level, ways = dict.fromkeys(anchors, 1), dict(anchors)
+        for units, state in followed:
+            for entity, way in state.entities.items():
+                value[entity] = max(value.get(entity, 0.0), state.score)
+                weight[entity] = weight.get(entity, 0.0) + state.score
+                level.setdefault(entity, 1 + len(units))
+                ways.setdefault(entity, way)
+        entities = sorted(value)
+        led = [(entity, *ways[entity]) for entity in entities if ways[entity] != _NAMED]
+        rows = np.array([unit for _, unit, _ in led], np.int64)
+        near = half_products(self._corpus.sentence_vectors, rows, query.vector).tolist()
+        return Activation(
+            np.array(entities, np.int64),
+            np.array([value[entity] for entity in entities]),
+            np.array([weight[entity] for entity in entities]),
+            np.array([level[entity] for entity in entities], np.int64),
+            {e: Bridge(unit, one, way) for (e, unit, way), one in zip(led, near, strict=True)},
+        )

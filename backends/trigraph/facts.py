@@ -1,0 +1,78 @@
+"""Activation by facts, as in EA-GraphRAG's graph arm, with sentences for facts.
+
+Where bridging starts from the names of a question and goes from sentence to sentence, this takes
+the sentences of the whole corpus that are closest to the question, orders them again by their words
+as well, and starts from what the first of them mention. No language model extracts triples or picks
+among them: a sentence is the fact, and the entities in it are what would be its head and tail.
+
+Source: EA-GraphRAG (arXiv 2602.03578), section 3.4.2 and algorithm 1, after HippoRAG 2. The paper
+does not say how scores are normalised nor how many facts and entities are kept: scores are scaled
+to [0, 1] over those that are ordered again, 5 facts and 20 entities are kept, and of several facts
+an entity has the highest.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from backends.numerics import top_rows
+from backends.trigraph.bridging import Activation, Bridge, MentionGraph
+from backends.types import Float64, Int64, Mask, Query
+from backends.units import Units
+
+POOL = 200
+FACTS = 5
+ENTITIES = 20
+QUESTION = -1
+"""Source of a bridge that leads from the question itself."""
+
+
+def best_facts(units: Units, query: Query, allowed: Mask | None) -> tuple[Int64, Float64]:
+    """The sentences that the walk starts from.
+
+    Args:
+        allowed: (n,) passages that take part; None for all.
+
+    Returns:
+        Their rows, best first, equal ones by row, and their scores in [0, 1].
+    """
+    pool = np.sort(units.nearest(query.vector, POOL, allowed))
+    scores = units.scores(query, [(row,) for row in pool.tolist()], "mix", allowed)
+    best = np.argsort(-scores, kind="stable")[:FACTS]
+    low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)
+    values = (scores[best] - low) / (high - low) if high > low else np.ones(len(best))
+    return pool[best], values
+
+
+def activate(
+    graph: MentionGraph,
+    facts: Int64,
+    scores: Float64,
+    degree: Callable[[Int64], Int64],
+    entities: int = ENTITIES,
+) -> Activation:
+    """The entities of some facts; equal in values to `reference.activate_facts`.
+
+    Args:
+        facts: (f,) rows of sentences.
+        scores: (f,) of these.
+        degree: How many passages that take part mention each of some entities.
+        entities: So many are kept whose score over that number is highest, equal ones by number.
+    """
+    bridges: dict[int, Bridge] = {}
+    for sentence, score in zip(facts.tolist(), scores.tolist(), strict=True):
+        for entity in graph.entities_of(sentence):
+            if score > 0 and (entity not in bridges or score > bridges[entity].similarity):
+                bridges[entity] = Bridge(sentence, score, QUESTION)
+    named = sorted(bridges)
+    each = np.array([bridges[entity].similarity for entity in named])
+    best = top_rows(each / degree(np.array(named, np.int64)), entities)
+    active = [named[place] for place in sorted(best.tolist())]
+    values = np.array([bridges[entity].similarity for entity in active])
+    return Activation(
+        np.array(active, np.int64),
+        values,
+        values,
+        np.ones(len(active), np.int64),
+        {entity: bridges[entity] for entity in active},
+    )

@@ -1,0 +1,123 @@
+"""The sentences of a version as knowledge units: what is near a question, what of it they hold.
+
+Clue-RAG extracts knowledge units with a language model, and ranks sets of them with another. Here
+the units are the sentences that the index stores, and sets are scored without a model: by how close
+they are to the question, by the share of its words that they have, or by both.
+"""
+
+import math
+from array import array
+from collections.abc import Sequence
+from itertools import chain, compress
+from typing import Literal
+
+import numpy as np
+
+from backends.lexical import content_terms
+from backends.numerics import distinct, half_products, spans, top_rows
+from backends.store.snapshot import Corpus
+from backends.types import Float32, Float64, Int64, Mask, Query
+from backends.words import Words
+
+Set = tuple[int, ...]
+"""Rows of sentences, ascending."""
+Scoring = Literal["overlap", "cosine", "mix"]
+OVERLAP_SHARE = 0.5
+"""Of the words' share beside the cosine, in a mix of both."""
+
+
+class Units:
+    """The sentences of one version of the index."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        """Read the words of all sentences, each with the title it stands under."""
+        self._corpus = corpus
+        self._words = Words()
+        found, lengths = array("i"), array("i")
+        texts = chain.from_iterable(corpus.iter_sentence_texts())
+        for passage, text in zip(corpus.sentence_passage.tolist(), texts, strict=True):
+            words = set(content_terms(f"{corpus.titles[passage]} {text}"))
+            found.extend(sorted(map(self._words.number, words)))
+            lengths.append(len(words))
+        self._found = np.array(found, np.int32)
+        self._starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        owners = np.repeat(corpus.sentence_passage, lengths).astype(np.int64)
+        pairs = distinct(self._found.astype(np.int64) << 32 | owners)
+        self._holders = (pairs & 0xFFFFFFFF).astype(np.int32)
+        self._held = np.searchsorted(pairs >> 32, np.arange(len(self._words) + 1))
+
+    def nearest(self, vector: Float32, k: int, allowed: Mask | None) -> Int64:
+        """Rows of at most k sentences closest to a question, best first, equal ones by row.
+
+        Args:
+            vector: (d,) of the question.
+            allowed: (n,) passages that take part; None for all.
+        """
+        corpus = self._corpus
+        rows = np.arange(len(corpus.sentence_passage))
+        if allowed is not None:
+            rows = np.flatnonzero(allowed[corpus.sentence_passage])
+        return rows[top_rows(half_products(corpus.sentence_vectors, rows, vector), k)]
+
+    def vectors(self, sets: Sequence[Set]) -> Float32:
+        """(n, d) sums of the vectors of the sentences in each set, added up by row."""
+        found = np.zeros((len(sets), self._corpus.sentence_vectors.shape[1]), np.float32)
+        for place in range(max(map(len, sets), default=0)):
+            own = np.array([row for row, one in enumerate(sets) if len(one) > place], np.int64)
+            rows = np.array([sets[row][place] for row in own.tolist()], np.int64)
+            found[own] += self._corpus.sentence_vectors[rows].astype(np.float32)
+        return found
+
+    def scores(
+        self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None = None
+    ) -> Float64:
+        """(n,) what sets of sentences are worth to a question; at least one sentence in each.
+
+        Args:
+            by: "overlap", "cosine", or "mix" for the cosine and half of the overlap.
+            allowed: (n,) passages that take part, in which words are counted; None for all.
+        """
+        if by == "overlap":
+            return self._overlap(query, sets, allowed)
+        near = self._cosine(query, sets)
+        if by == "mix":
+            near += OVERLAP_SHARE * self._overlap(query, sets, allowed)
+        return near
+
+    def _overlap(self, query: Query, sets: Sequence[Set], allowed: Mask | None) -> Float64:
+        """(n,) share of the question's content words, weighed by their rarity, that a set has."""
+        words = sorted(set(content_terms(query.text)))
+        weights = [self._weight(word, allowed) for word in words]
+        total = math.fsum(weights)
+        if not total or not sets:
+            return np.zeros(len(sets))
+        numbers = np.array([self._words.find(word) for word in words], np.int32)
+        order = np.argsort(numbers, kind="stable")
+        rows = np.fromiter(chain.from_iterable(sets), np.int64)
+        owners = np.repeat(np.arange(len(sets)), [len(one) for one in sets])
+        held = self._found[spans(self._starts, rows)]
+        owner = np.repeat(owners, np.diff(self._starts)[rows])
+        place = np.searchsorted(numbers[order], held)
+        place[place == len(order)] = 0
+        same = numbers[order][place] == held
+        has = np.zeros((len(sets), len(words)), bool)
+        has[owner[same], order[place[same]]] = True
+        # Rounded once, so that sets of equally rare words are equal.
+        sums = (math.fsum(compress(weights, row)) for row in has.tolist())
+        return np.fromiter(sums, np.float64, len(sets)) / total
+
+    def _cosine(self, query: Query, sets: Sequence[Set]) -> Float64:
+        """(n,) cosine of the question and the sum of a set's vectors."""
+        sums = self.vectors(sets)
+        lengths = np.sqrt(np.vecdot(sums, sums))
+        near = np.vecdot(sums, query.vector).astype(np.float64)
+        found: Float64 = np.divide(near, lengths, out=np.zeros(len(sets)), where=lengths > 0)
+        return found
+
+    def _weight(self, word: str, allowed: Mask | None) -> float:
+        number = self._words.find(word)
+        start, end = self._held[number : number + 2] if number >= 0 else (0, 0)
+        holders = self._holders[start:end]
+        passages = len(holders) if allowed is None else int(allowed[holders].sum())
+        size = len(self._corpus) if allowed is None else int(allowed.sum())
+        return math.log(1 + size / (1 + passages))

@@ -1,0 +1,240 @@
+"""The clue arm against slow versions of its parts, and against itself."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.clue import NO_CLUE, SHARPNESS, ClueRetriever, ClueSettings
+from backends.lexical import content_terms
+from backends.numerics import RequestError
+from backends.store.snapshot import Corpus
+from backends.trigraph.pagerank import share_of_mentions
+from backends.trigraph.retriever import TriGraphRetriever
+from backends.types import Float64, Mask, Passage, Query
+from backends.units import OVERLAP_SHARE, Units
+from tests.backends import reference
+from tests.backends.conftest import NAMES, PHRASES, many_passages
+from tests.backends.trigraph.test_retriever import (
+    NO_LEXICAL,
+    VARIANTS,
+    questions,
+    random_vectors,
+)
+
+CorpusOf = Callable[..., Corpus]
+CLUES = st.builds(
+    ClueSettings,
+    nearest=st.integers(1, 3),
+    rounds=st.integers(1, 3),
+    sets=st.integers(1, 5),
+    score=st.sampled_from(["overlap", "cosine", "mix"]),
+    names=st.booleans(),
+    units=st.booleans(),
+    updating=st.booleans(),
+)
+EXACT = replace(NO_LEXICAL, tolerance=1e-10)
+
+
+def graph_of(
+    corpus_of: CorpusOf, passages: list[Passage], of: list[Passage] | None = None
+) -> TriGraphRetriever:
+    vectors = random_vectors(of or passages)
+    return TriGraphRetriever(corpus_of(*passages, vectors=vectors, dimension=8), EXACT)
+
+
+class Slow:
+    """Scores of all passages by slow versions of each step; of those not allowed, 0."""
+
+    def __init__(self, graph: TriGraphRetriever, allowed: Mask, clues: ClueSettings) -> None:
+        self.graph, self.allowed, self.clues = graph, allowed, clues
+        corpus = graph.corpus
+        self.vectors = corpus.sentence_vectors.astype(np.float64)
+        self.owners = corpus.sentence_passage.tolist()
+        self.sentences = [
+            graph.graph.mentions.entities_of(row) if allowed[owner] else []
+            for row, owner in enumerate(self.owners)
+        ]
+        texts = [text for block in corpus.iter_sentence_texts() for text in block]
+        self.words = [
+            frozenset(content_terms(f"{corpus.titles[owner]} {text}"))
+            for owner, text in zip(self.owners, texts, strict=True)
+        ]
+        self.of_passages = [
+            frozenset[str]().union(
+                *(w for w, owner in zip(self.words, self.owners, strict=True) if owner == row)
+            )
+            for row in np.flatnonzero(allowed).tolist()
+        ]
+
+    def score(self, query: Query, taken: tuple[int, ...]) -> float:
+        words = [self.words[row] for row in taken]
+        found = reference.overlap(content_terms(query.text), words, self.of_passages)
+        if self.clues.score == "overlap":
+            return found
+        total = self.vectors[[*taken]].sum(axis=0)
+        cosine = float(total @ query.vector / np.linalg.norm(total))
+        return cosine + (OVERLAP_SHARE * found if self.clues.score == "mix" else 0)
+
+    def search(self, query: Query) -> Float64:
+        clues, graph = self.clues, self.graph
+        filtered = graph.filtered(None if self.allowed.all() else self.allowed)
+        counts = filtered.counts
+        anchors = set[int]()
+        if clues.names:
+            seeds = graph.finder.find(query, filtered.degree)
+            anchors |= {seed.entity for seed in seeds}
+        if clues.units:
+            rows = [row for row, owner in enumerate(self.owners) if self.allowed[owner]]
+            order = sorted(rows, key=lambda row: (-(self.vectors[row] @ query.vector), row))
+            anchors |= {entity for row in order[: clues.nearest] for entity in self.sentences[row]}
+        followed = reference.clue(
+            self.sentences,
+            self.vectors,
+            query.vector.astype(np.float64),
+            anchors,
+            lambda one: self.score(query, one),
+            nearest=clues.nearest,
+            rounds=clues.rounds,
+            sets=clues.sets,
+            updating=clues.updating,
+        )
+        gains: dict[int, float] = {}
+        for taken, score in followed.items():
+            for unit in taken:
+                rest = tuple(one for one in taken if one != unit)
+                gain = score - (self.score(query, rest) if rest else 0)
+                owner = self.owners[unit]
+                gains[owner] = max(gain, gains.get(owner, gain))
+        near = graph.corpus.vectors @ query.vector
+        prior = np.zeros(len(near))
+        for row, gain in gains.items():
+            prior[row] = np.exp(SHARPNESS * (gain + near[row]))
+        shares = share_of_mentions(counts).toarray()
+        restart = np.zeros(shares.shape[1])
+        return reference.personalized_pagerank(shares, prior, restart, 0.5)[0]
+
+
+@given(clues=CLUES, seed=st.integers(0, 5), share=st.sampled_from([1.0, 0.6]))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
+    corpus_of: CorpusOf, clues: ClueSettings, seed: int, share: float
+) -> None:
+    graph = graph_of(corpus_of, many_passages(16, seed))
+    allowed = np.random.default_rng(seed).random(16) < share
+    allowed[seed] = True
+    mask = None if allowed.all() else allowed
+    asked = questions(5, seed)
+    slow = Slow(graph, allowed, clues)
+    rows = {id_: row for row, id_ in enumerate(graph.corpus.ids)}
+    found = ClueRetriever(graph, clues).search(asked, 99, mask)
+    for query, ranking in zip(asked, found, strict=True):
+        expected = slow.search(query)
+        if not expected.any():
+            assert ranking.degraded == NO_CLUE
+            continue
+        total = expected.sum()
+        scores = {rows[hit.id]: hit.score for hit in ranking.hits}
+        assert set(scores) <= set(np.flatnonzero(allowed).tolist())
+        assert [scores.get(row, 0.0) / sum(scores.values()) for row in range(16)] == (
+            pytest.approx((expected / total).tolist(), abs=2e-5)
+        )
+        assert ranking.candidates == len(ranking.hits)
+        assert [(-h.score, h.id) for h in ranking.hits] == sorted(
+            (-h.score, h.id) for h in ranking.hits
+        )
+
+
+def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf) -> None:
+    names = " ".join(f"[{name}]" for name in NAMES)
+    phrases = " ".join(f"{{{phrase}}}" for phrase in PHRASES)
+    every = [Passage("a0", "", f"{names} {phrases}"), Passage("a1", "Como (lake)", phrases)]
+    passages = [*every, *many_passages(30, 7)]
+    whole = graph_of(corpus_of, passages)
+    allowed = np.random.default_rng(3).random(32) < 0.5
+    allowed[:2] = True
+    kept = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
+    alone = ClueRetriever(graph_of(corpus_of, kept, passages))
+    asked = questions(20)
+    filtered = ClueRetriever(whole).search(asked, 50, allowed)
+    for one, other in zip(filtered, alone.search(asked, 50), strict=True):
+        assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
+        assert [h.score for h in one.hits] == pytest.approx([h.score for h in other.hits], rel=1e-5)
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
+    corpus_of: CorpusOf, *, filtered: bool
+) -> None:
+    passages = many_passages(50)
+    arm = ClueRetriever(graph_of(corpus_of, passages))
+    allowed = np.random.default_rng(0).random(50) < 0.7 if filtered else None
+    asked = questions(30)
+    together = arm.search(asked, 10, allowed)
+    assert together == [arm.search([query], 10, allowed)[0] for query in asked]
+    random.Random(0).shuffle(passages)
+    shuffled = ClueRetriever(graph_of(corpus_of, passages))
+    assert together[::-1] == shuffled.search(asked[::-1], 10, allowed)
+
+
+def test_it_tells_over_which_sentences_it_came(corpus_of: CorpusOf) -> None:
+    passages = [
+        Passage("a", "Ada", "[Ada] married [Bo]."),
+        Passage("b", "Bo", "[Bo] was born in [Como]."),
+        Passage("c", "Como", "[Como] is on a lake."),
+        Passage("d", "Dee", "[Dee] likes [Eve]."),
+    ]
+    graph = TriGraphRetriever(corpus_of(*passages), EXACT)
+    query = Query("Where was the husband of Ada born?", graph.corpus.vectors[0])
+    arm = ClueRetriever(graph, ClueSettings(units=False))
+    (found,) = arm.search([query], 3)
+    told = arm.explain(query, found)
+    assert [seed.entity for seed in told.seeds] == ["Ada"]
+    assert {note.entity: note.level for note in told.entities} == {"Ada": 1, "Bo": 2, "Como": 3}
+    ways = {note.entity: note.bridge for note in told.entities if note.bridge}
+    assert {name: (way.source, way.sentence) for name, way in ways.items()} == {
+        "Bo": ("Ada", "Ada married Bo."),
+        "Como": ("Bo", "Bo was born in Como."),
+    }
+    assert [note.id for note in told.passages] == [hit.id for hit in found.hits]
+    assert sum(note.prior for note in told.passages) == pytest.approx(1)
+
+
+def test_without_a_sentence_it_ranks_by_similarity_and_says_so(corpus_of: CorpusOf) -> None:
+    graph = graph_of(corpus_of, [Passage(id_, "", "nothing named.") for id_ in "abc"])
+    query = questions(1)[0]
+    arm = ClueRetriever(graph)
+    (found,) = arm.search([query], 2)
+    near = graph.corpus.vectors @ query.vector
+    assert found.degraded == NO_CLUE
+    assert [hit.id for hit in found.hits] == ["abc"[row] for row in np.argsort(-near)[:2]]
+    (none,) = arm.search([query], 2, np.zeros(3, bool))
+    assert none.hits == ()
+    with pytest.raises(RequestError, match="k is 0"):
+        arm.search([query], 0)
+
+
+def test_words_that_no_sentence_has_count_against_all(corpus_of: CorpusOf) -> None:
+    corpus = corpus_of(Passage("a", "", "[Ada] sang."), Passage("b", "", "[Bo] sang."))
+    units = Units(corpus)
+    query = Query("Ada sang unheard", corpus.vectors[0])
+    sets = [(0,), (1,), (0, 1)]
+    one, other, both = units.scores(query, sets, "overlap").tolist()
+    assert 0 < other < one == both < 1
+    assert units.scores(Query("?", query.vector), sets, "overlap").tolist() == [0, 0, 0]
+    assert units.scores(query, [], "mix").tolist() == []
+
+
+def test_the_settings_of_the_graph_do_not_matter_but_for_its_damping(corpus_of: CorpusOf) -> None:
+    passages = many_passages(20)
+    corpus = corpus_of(*passages, vectors=random_vectors(passages), dimension=8)
+    asked = questions(6)
+    one, other = (
+        TriGraphRetriever(corpus, replace(EXACT, title_weight=weight)) for weight in (0, 4)
+    )
+    assert ClueRetriever(one).search(asked, 5) == ClueRetriever(other).search(asked, 5)
+    assert "facts" in VARIANTS

@@ -1,0 +1,147 @@
+"""The zoom arm against a walk over one dense graph, and against itself."""
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.numerics import RequestError
+from backends.store.snapshot import Corpus
+from backends.types import Float64, Passage, Query
+from backends.zoom import NOTHING_STANDS_OUT, ZoomRetriever, ZoomSettings
+from tests.backends import reference
+from tests.backends.conftest import NAMES, PHRASES, many_passages
+from tests.backends.test_clue import graph_of
+from tests.backends.trigraph.test_retriever import questions
+
+CorpusOf = Callable[..., Corpus]
+# In small corpora nothing is far above the mean.
+LOW = ZoomSettings(deviations=1.0)
+ZOOMS = st.builds(
+    ZoomSettings,
+    restart=st.sampled_from([0.2, 0.5, 0.8]),
+    steps=st.integers(1, 8),
+    deviations=st.sampled_from([0.0, 1.0, 2.0, 9.0]),
+    neighbours=st.sampled_from([0, 1, 3, 99]),
+    least=st.sampled_from([0.2, 0.9]),
+)
+
+
+def similar(vectors: Float64, zoom: ZoomSettings) -> Float64:
+    """Edges between passages, row by row."""
+    found = np.zeros((len(vectors), len(vectors)))
+    for row, vector in enumerate(vectors):
+        near = vectors @ vector
+        above = np.flatnonzero(near > near.mean() + zoom.deviations * near.std())
+        best = sorted(above.tolist(), key=lambda other: (-near[other], other))[: zoom.neighbours]
+        found[row, best] = np.exp(near[best])
+    return found
+
+
+@given(zoom=ZOOMS, seed=st.integers(0, 5), share=st.sampled_from([1.0, 0.6]))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_walks_side_by_side_equal_single_walks_with_and_without_a_filter(
+    corpus_of: CorpusOf, zoom: ZoomSettings, seed: int, share: float
+) -> None:
+    graph = graph_of(corpus_of, many_passages(16, seed))
+    allowed = np.random.default_rng(seed).random(16) < share
+    allowed[seed] = True
+    mask = None if allowed.all() else allowed
+    rows = np.flatnonzero(allowed)
+    filtered = graph.filtered(mask)
+    counts = filtered.counts
+    vectors = graph.corpus.vectors.astype(np.float64)[rows]
+    asked = questions(5, seed)
+    found = ZoomRetriever(graph, zoom).search(asked, 99, mask)
+    row_of = {id_: row for row, id_ in enumerate(graph.corpus.ids)}
+    for query, ranking in zip(asked, found, strict=True):
+        seeds = graph.finder.find(query, filtered.degree)
+        near = vectors @ query.vector
+        named = [seed.entity for seed in seeds if seed.value >= zoom.least]
+        lost = not named and not (near > near.mean() + zoom.deviations * near.std()).any()
+        assert ranking.degraded == (NOTHING_STANDS_OUT if lost else "")
+        if lost:
+            continue
+        expected = reference.zoom(
+            (counts.toarray()[rows] > 0).astype(np.float64),
+            near,
+            named,
+            similar(vectors, zoom) if zoom.neighbours else None,
+            deviations=zoom.deviations,
+            restart=zoom.restart,
+            steps=zoom.steps,
+        )[: len(rows)]
+        scores = {row_of[hit.id]: hit.score for hit in ranking.hits}
+        assert [scores.get(row, 0.0) for row in rows.tolist()] == pytest.approx(
+            expected.tolist(), abs=1e-6
+        )
+        assert set(scores) <= set(rows.tolist())
+
+
+def test_a_filter_equals_an_index_without_the_passages(corpus_of: CorpusOf) -> None:
+    names = " ".join(f"[{name}]" for name in NAMES)
+    phrases = " ".join(f"{{{phrase}}}" for phrase in PHRASES)
+    every = [Passage("a0", "", f"{names} {phrases}"), Passage("a1", "Como (lake)", phrases)]
+    passages = [*every, *many_passages(30, 7)]
+    whole = graph_of(corpus_of, passages)
+    allowed = np.random.default_rng(3).random(32) < 0.5
+    allowed[:2] = True
+    kept = [p for p in passages if allowed[whole.corpus.ids.index(p.id)]]
+    alone = ZoomRetriever(graph_of(corpus_of, kept, passages), LOW)
+    asked = questions(20)
+    filtered = ZoomRetriever(whole, LOW).search(asked, 50, allowed)
+    for one, other in zip(filtered, alone.search(asked, 50), strict=True):
+        assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
+        assert [h.score for h in one.hits] == pytest.approx([h.score for h in other.hits], rel=1e-9)
+
+
+@pytest.mark.parametrize("neighbours", [0, 3])
+@pytest.mark.parametrize("filtered", [False, True])
+def test_neither_the_batch_nor_the_order_of_the_file_changes_a_bit(
+    corpus_of: CorpusOf, monkeypatch: pytest.MonkeyPatch, neighbours: int, *, filtered: bool
+) -> None:
+    passages = many_passages(50)
+    zoom = ZoomSettings(deviations=1.0, neighbours=neighbours)
+    arm = ZoomRetriever(graph_of(corpus_of, passages), zoom)
+    allowed = np.random.default_rng(0).random(50) < 0.7 if filtered else None
+    asked = questions(40)
+    together = arm.search(asked, 10, allowed)
+    assert together == [arm.search([query], 10, allowed)[0] for query in asked]
+    monkeypatch.setattr("backends.zoom.CELLS", 500)
+    assert together == arm.search(asked, 10, allowed)
+    random.Random(0).shuffle(passages)
+    shuffled = ZoomRetriever(graph_of(corpus_of, passages), zoom)
+    assert together[::-1] == shuffled.search(asked[::-1], 10, allowed)
+
+
+def test_it_tells_what_the_question_is_tied_to(corpus_of: CorpusOf) -> None:
+    graph = graph_of(corpus_of, many_passages(20))
+    query = questions(3)[2]
+    arm = ZoomRetriever(graph, LOW)
+    (found,) = arm.search([query], 5)
+    told = arm.explain(query, found)
+    assert {seed.entity for seed in told.seeds} == {
+        note.entity for note in told.entities if note.level == 1
+    }
+    assert told.seeds
+    assert [note.id for note in told.passages] == [hit.id for hit in found.hits]
+    shares = [note.pagerank for note in told.passages]
+    assert shares == sorted(shares, reverse=True)
+    assert 0 < sum(shares) <= 1
+
+
+def test_a_question_that_stands_out_nowhere_takes_the_most_similar(corpus_of: CorpusOf) -> None:
+    graph = graph_of(corpus_of, [Passage(id_, "", "nothing named.") for id_ in "abc"])
+    query = Query("who is it?", questions(1)[0].vector)
+    arm = ZoomRetriever(graph, ZoomSettings(most=2))
+    (found,) = arm.search([query], 3)
+    near = graph.corpus.vectors @ query.vector
+    assert found.degraded == NOTHING_STANDS_OUT
+    assert [hit.id for hit in found.hits] == ["abc"[row] for row in np.argsort(-near)[:2]]
+    assert arm.search([query], 3, np.zeros(3, bool))[0].hits == ()
+    assert arm.search([], 3) == []
+    with pytest.raises(RequestError, match="k is 0"):
+        arm.search([query], 0)
