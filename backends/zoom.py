@@ -90,7 +90,7 @@ class ZoomRetriever:
     def __init__(self, graph: TriGraphRetriever, settings: ZoomSettings | None = None) -> None:
         """Rank the passages of a graph."""
         self.settings = settings or ZoomSettings()
-        self._graph = graph
+        self.graph = graph
         self._corpus = graph.corpus
         self._whole: SharedGraph | None = None
 
@@ -103,28 +103,30 @@ class ZoomRetriever:
             RequestError: k is below 1, or the mask or a vector does not fit this version.
         """
         require_k(k)
-        filtered = self._graph.batch((), allowed).filtered
-        shared = self._shared(filtered)
+        filtered = self.graph.batch((), allowed).filtered
+        shared = self.shared(filtered)
         rankings: list[Ranking] = []
         together = max(1, CELLS // max(1, len(shared.weight)))
         for start in range(0, len(queries), together):
             part = queries[start : start + together]
-            edges, _, degraded = self._edges(part, filtered, shared)
+            edges, _, degraded = self.edges(part, filtered, shared)
             mass = decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)
-            for own, why in zip(mass[:, : len(self._corpus)], degraded, strict=True):
-                reached = np.flatnonzero(own > 0)
-                rankings.append(
-                    rank_rows(self.name, self._corpus.ids, own, reached, k, degraded=why)
-                )
+            passages = mass[:, : len(self._corpus)]
+            rankings += [self.rank(*one, k) for one in zip(passages, degraded, strict=True)]
         return rankings
+
+    def rank(self, mass: Float64, degraded: str, k: int) -> Ranking:
+        """At most k of the passages with mass."""
+        reached = np.flatnonzero(mass > 0)
+        return rank_rows(self.name, self._corpus.ids, mass, reached, k, degraded=degraded)
 
     def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
         """Say which edges of the question led to the passages of a ranking of any arm."""
-        filtered = self._graph.batch((), allowed).filtered
-        shared = self._shared(filtered)
-        edges, (seeds,), _ = self._edges([query], filtered, shared)
+        filtered = self.graph.batch((), allowed).filtered
+        shared = self.shared(filtered)
+        edges, (seeds,), _ = self.edges([query], filtered, shared)
         mass = decoupled_walk(shared, edges, self.settings.restart, self.settings.steps)[0]
-        n, size = len(self._corpus), len(self._graph.graph)
+        n, size = len(self._corpus), len(self.graph.graph)
         own = mass[n : n + size]
         entities = np.sort(top_rows(own, SHOWN))
         entities = entities[own[entities] > 0]
@@ -132,16 +134,17 @@ class ZoomRetriever:
         value = own[entities]
         activation = Activation(entities, value, value, np.where(first, 1, 2).astype(np.int64))
         trace = Trace(seeds, activation, edges[0, :n], edges[0, n + entities])
-        return explain_walk(self._graph.graph, self._corpus, trace, mass[:n], ranking)
+        return explain_walk(self.graph.graph, self._corpus, trace, mass[:n], ranking)
 
-    def _shared(self, filtered: FilteredGraph) -> SharedGraph:
+    def shared(self, filtered: FilteredGraph) -> SharedGraph:
+        """What all questions share of a graph; that of all passages is kept."""
         if filtered.allowed is not None:
             return shared_graph(self._corpus, filtered, self.settings)
         if self._whole is None:
             self._whole = shared_graph(self._corpus, filtered, self.settings)
         return self._whole
 
-    def _edges(
+    def edges(
         self, queries: Sequence[Query], filtered: FilteredGraph, shared: SharedGraph
     ) -> tuple[Float64, list[tuple[Seed, ...]], list[str]]:
         """(b, n + e) H, the edges of the questions, their seeds, and why they are what they are."""
@@ -155,7 +158,7 @@ class ZoomRetriever:
             chosen = _standing_out(near, filtered.allowed, settings.deviations)
             seeds = tuple(
                 seed
-                for seed in self._graph.finder.find(query, filtered.degree)
+                for seed in self.graph.finder.find(query, filtered.degree)
                 if seed.value >= settings.least
             )
             nothing = not seeds and not len(chosen)

@@ -32,6 +32,7 @@ OTHERS = (
     "load",
     "log_replay",
     "min_feedback",
+    "papers",
     "plain_dense",
     "reload_latency",
     "remote_arms",

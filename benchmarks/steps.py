@@ -5,7 +5,7 @@ bootstrap interval excludes 0. Milliseconds in a batch are a question's share of
 hops; alone they are medians over questions that both routes answer one after the other, of the
 fastest of three times. Ratios are of processor time.
 A question's kinds are those of its plan's steps; some have several. With --ablation, parts of the
-steps are left out or changed, one at a time. Rivals: Clue-RAG's query updating, and plans that a
+steps are left out or changed, one at a time. Rivals: Clue-RAG, and plans that a
 language model makes, where --plans-url names an endpoint.
 """
 
@@ -21,7 +21,6 @@ from backends.types import Float64
 from benchmarks import harness
 from benchmarks.decomposition import LlmPlanner
 from benchmarks.harness import Table
-from benchmarks.query_updating import QueryUpdating
 from featurizer.analyser import Analyser
 from featurizer.plan import Plan, plan_of, walk
 from router.gateway import Gateway, Planner
@@ -253,18 +252,7 @@ def print_ablation(
     if given.plans_url:
         planner = LlmPlanner(given.plans_url, given.plans_model)
         row("plans by the model", ask(session, dataset, Route.STEPS, plans=planner)[0])
-    # Queries as the arms take them, with what the parser and the encoder found.
-    texts = [question.text for question in dataset.questions]
-    found = session.gateway.retrieve_all(texts, 1)
-    updating = QueryUpdating(session.snapshot)
-    rankings = [updating.search(one.results.query, DEPTH) for one in found]
-    row(
-        "Clue-RAG's query updating",
-        [
-            Reply(text, Route.STEPS, ranking, {}, {}, 0)
-            for text, ranking in zip(texts, rankings, strict=True)
-        ],
-    )
+    row("Clue-RAG, the route clue", ask(session, dataset, Route.CLUE)[0])
 
 
 def by_constituency(analyser: Analyser) -> Planner:

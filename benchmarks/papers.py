@@ -1,0 +1,462 @@
+"""The tables of four papers in their own shape: EA-GraphRAG, LinearRAG, Clue-RAG and ZoomRAG.
+
+Every method answers the same questions over the same index without a language model; a "-" stands
+where a column cannot be had, and the line below the table says why. Questions are analysed before
+the clock starts, but for EA-GraphRAG's table of times. The first dataset is the one of ablations,
+sweeps and batches. An index is FOLDER/NAME.index for the dataset NAME; LinearRAG as published also
+needs one that was written with WYE_PRESET=published, FOLDER/NAME-published.index.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from math import nan
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+from scipy import sparse
+
+from backends.clue import ClueRetriever, ClueSettings
+from backends.trigraph.graph import TriGraph
+from backends.trigraph.retriever import TriGraphRetriever, TriGraphSettings
+from backends.types import Float64, Query, Ranking, Retriever
+from backends.zoom import SharedGraph, ZoomRetriever, ZoomSettings
+from benchmarks import harness
+from benchmarks.harness import Table
+from router.reading import QuestionReading
+from router.session import Session
+from router.settings import load_settings
+from router.types import Route
+from training.data.dataset import Dataset, read_dataset
+from training.data.replaying import contains_any, words
+from training.evaluation.measures import ALL_EVIDENCE, MEASURES, score
+
+DEPTH = 10
+BATCH = 32
+BATCHES = (1, 4, 16, 64, 256)
+QUALITY = ("R@5", ALL_EVIDENCE, "Success@1", "nDCG@10")
+PUBLISHED = "LinearRAG, published"
+
+Search = Callable[[Sequence[Query]], list[Ranking]]
+
+
+@dataclass
+class Asked:
+    """A dataset's questions with its index.
+
+    Attributes:
+        published: An index written with WYE_PRESET=published, if there is one.
+    """
+
+    dataset: Dataset
+    session: Session
+    published: Session | None
+
+    @cached_property
+    def queries(self) -> list[Query]:
+        """The questions, analysed."""
+        return analysed(self.session, self.texts)
+
+    @property
+    def texts(self) -> list[str]:
+        """Of the questions."""
+        return [question.text for question in self.dataset.questions]
+
+    @cached_property
+    def rankings(self) -> dict[str, list[Ranking] | None]:
+        """What each method finds; None for one that lacks its index."""
+        return {name: method(self) for name, method in METHODS.items()}
+
+    def measure(self, rankings: Sequence[Ranking], names: Sequence[str]) -> Float64:
+        """(n, names) measures of every question."""
+        run = {
+            question.id: [hit.id for hit in ranking.hits]
+            for question, ranking in zip(self.dataset.questions, rankings, strict=True)
+        }
+        values = score(
+            {one.id: self.dataset.judgements[one.id] for one in self.dataset.questions}, run
+        )
+        return values[:, [MEASURES.index(name) for name in names]]
+
+    def answers(self, rankings: Sequence[Ranking]) -> float:
+        """Share of questions with an answer among the first five passages."""
+        corpus, found = self.session.snapshot.corpus, []
+        for question, ranking in zip(self.dataset.questions, rankings, strict=True):
+            rows = corpus.rows([hit.id for hit in ranking.hits[:5]])
+            texts = zip(rows, corpus.texts(rows), strict=True)
+            said = [words(f"{corpus.titles[row]}\n{text}") for row, text in texts]
+            wanted = [words(answer) for answer in question.answers]
+            found.append(any(contains_any(text, wanted) for text in said))
+        return float(np.mean(found)) if found else nan
+
+    def graph(self, settings: TriGraphSettings, of: TriGraph | None = None) -> TriGraphRetriever:
+        """The graph arm with other settings of its walk."""
+        own = self.session.snapshot
+        return TriGraphRetriever(own.corpus, settings, own.lexical.score, of or own.graph.graph)
+
+
+def analysed(session: Session, texts: Sequence[str]) -> list[Query]:
+    """Questions as the arms take them."""
+    reading = QuestionReading(texts, lambda: session.analyser)
+    places = range(len(texts))
+    reading.encode()
+    reading.parse(places, tokens=False)
+    reading.find_mentions(places, session.snapshot.graph.needs_vector)
+    return reading.queries
+
+
+def in_batches(search: Search, queries: Sequence[Query], size: int = BATCH) -> list[Ranking]:
+    """What questions asked so many at a time find."""
+    parts = (queries[start : start + size] for start in range(0, len(queries), size))
+    return [ranking for part in parts for ranking in search(part)]
+
+
+def by_arm(arm: Callable[[Asked], Retriever], asked: Asked) -> list[Ranking]:
+    """What an arm finds."""
+    return in_batches(partial(arm(asked).search, k=DEPTH), asked.queries)
+
+
+def by_route(route: Route, asked: Asked) -> list[Ranking]:
+    """What a route finds."""
+    return [one.ranking for one in asked.session.gateway.search(asked.texts, route, DEPTH)]
+
+
+def as_published(asked: Asked) -> list[Ranking] | None:
+    """What LinearRAG finds as its public code runs, on an index of its own."""
+    if asked.published is None:
+        return None
+    queries = analysed(asked.published, asked.texts)
+    return in_batches(partial(asked.published.snapshot.graph.search, k=DEPTH), queries)
+
+
+FACTS = TriGraphSettings(activation="facts")
+ARMS: Mapping[str, Callable[[Asked], Retriever]] = {
+    "BM25": lambda asked: asked.session.snapshot.lexical,
+    "dense": lambda asked: asked.session.snapshot.dense,
+    "Clue-RAG-0.0": lambda asked: ClueRetriever(asked.session.snapshot.graph),
+    "ZoomRAG": lambda asked: ZoomRetriever(asked.session.snapshot.graph),
+    "EA-GraphRAG's graph arm": lambda asked: asked.graph(FACTS),
+    "graph": lambda asked: asked.session.snapshot.graph,
+}
+METHODS: Mapping[str, Callable[[Asked], list[Ranking] | None]] = {
+    "BM25": partial(by_arm, ARMS["BM25"]),
+    "dense": partial(by_arm, ARMS["dense"]),
+    PUBLISHED: as_published,
+    **{name: partial(by_arm, arm) for name, arm in ARMS.items() if name not in ("BM25", "dense")},
+    "fusion": partial(by_route, Route.FUSION),
+    "steps": partial(by_route, Route.STEPS),
+    "auto": partial(by_route, Route.AUTO),
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add datasets, their indexes, and which tables."""
+    parser.add_argument("datasets", type=Path, nargs="+", help="BEIR folders")
+    parser.add_argument("--indexes", type=Path, required=True, help="folder with NAME.index")
+    parser.add_argument("--split", default="dev", help="whose questions are asked (default dev)")
+    parser.add_argument("--tables", default=",".join(TABLES), help="with commas between")
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print the tables."""
+    unknown = [name for name in given.tables.split(",") if name not in TABLES]
+    if unknown:
+        raise harness.BenchmarkError(f"No table '{unknown[0]}'; there is {', '.join(TABLES)}.")
+    with ExitStack() as opened:
+        sets = [_open(folder, given, opened) for folder in given.datasets]
+        harness.print_header(
+            "Tables of the papers",
+            seed=given.seed,
+            data="; ".join(
+                f"{one.dataset.name} ({given.split}), {one.session.count:,} passages, "
+                f"{len(one.texts)} questions"
+                for one in sets
+            ),
+        )
+        for name in given.tables.split(","):
+            title, make = TABLES[name]
+            print(f"## {title}", flush=True)
+            make(sets, given.seed)
+            print(flush=True)
+
+
+def _open(folder: Path, given: argparse.Namespace, opened: ExitStack) -> Asked:
+    dataset = read_dataset(folder, given.split)
+    session = Session.open(load_settings(), given.indexes / f"{folder.name}.index")
+    opened.enter_context(session)
+    place = given.indexes / f"{folder.name}-published.index"
+    published = Session.open(load_settings(preset="published"), place) if place.is_dir() else None
+    if published:
+        opened.enter_context(published)
+    return Asked(dataset, session, published)
+
+
+def print_recall(sets: Sequence[Asked], seed: int) -> None:
+    """Method by dataset: Recall@3 and @5, Success@1, all evidence."""
+    del seed
+    names = ("R@3", "R@5", ALL_EVIDENCE, "Success@1")
+    columns = [f"{one.dataset.name} {name}" for one in sets for name in names]
+    table = Table(["method", *columns], width=26)
+    for method in METHODS:
+        cells: list[float] = []
+        for one in sets:
+            found = one.rankings[method]
+            means = [nan] * len(names) if found is None else one.measure(found, names).mean(axis=0)
+            cells += [float(mean) for mean in means]
+        table.row(method, *cells)
+    print(f"{PUBLISHED}: '-' where there is no index written with WYE_PRESET=published.")
+
+
+def print_accuracy(sets: Sequence[Asked], seed: int) -> None:
+    """Method by dataset: whether the first five passages hold an answer."""
+    del seed
+    columns = [f"{one.dataset.name} {name}" for one in sets for name in ("Acc.", "GPT-Acc.")]
+    table = Table(["method", *columns], width=26)
+    for method in METHODS:
+        cells: list[float] = []
+        for one in sets:
+            found = one.rankings[method]
+            cells += [nan if found is None else one.answers(found), nan]
+        table.row(method, *cells)
+    print("Acc.: an answer stands in the first five passages; nothing generates one here.")
+    print("GPT-Acc.: '-', since no language model judges.")
+
+
+def print_times(sets: Sequence[Asked], seed: int) -> None:
+    """Strategy by seconds a question, reading and routing included, each asked alone."""
+    del seed
+    table = Table(["strategy", "p50 ms", "p95 ms", "CPU ms", "R@5", "nDCG@10"], width=30)
+    asked = sets[0]
+    gateway = asked.session.gateway
+    graph_for = {Route.FUSION: Route.GRAPH, Route.STEPS: Route.GRAPH}
+
+    def without_fusion(text: str) -> Ranking:
+        (decision,) = gateway.decide([text])
+        own = graph_for.get(decision.route, decision.route)
+        return gateway.search([text], own, DEPTH)[0].ranking
+
+    def over(route: Route, text: str) -> Ranking:
+        return gateway.search([text], route, DEPTH)[0].ranking
+
+    strategies: dict[str, Callable[[str], Ranking]] = {
+        "dense": partial(over, Route.DENSE),
+        "dense & graph, no fusion": without_fusion,
+        "graph": partial(over, Route.GRAPH),
+        "fusion": partial(over, Route.FUSION),
+        "auto (with fusion)": partial(over, Route.AUTO),
+    }
+    for name, ask in strategies.items():
+        ask(asked.texts[0])
+        spent, cpu, found = [], process_time(), []
+        for text in asked.texts:
+            start = perf_counter()
+            found.append(ask(text))
+            spent.append(perf_counter() - start)
+        own = 1e3 * (process_time() - cpu) / len(spent)
+        p50, p95, _ = harness.percentiles(spent)
+        table.row(name, p50, p95, own, *asked.measure(found, ("R@5", "nDCG@10")).mean(axis=0))
+    print("Generator alone: '-', since nothing generates. 'No fusion' decides, then asks anew.")
+
+
+def print_variants(
+    variants: Mapping[str, Callable[[Asked], Search]], sets: Sequence[Asked], seed: int
+) -> None:
+    """Variant by measure, with a star where the paired difference to the first excludes 0."""
+    asked = sets[0]
+    table = Table(["variant", *(name.rjust(20) for name in QUALITY), "CPU ms"], width=34)
+    baseline: Float64 | None = None
+    for name, make in variants.items():
+        search = make(asked)
+        start = process_time()
+        found = in_batches(search, asked.queries)
+        spent = 1e3 * (process_time() - start) / len(found)
+        values = asked.measure(found, QUALITY)
+        baseline = values if baseline is None else baseline
+        table.row(name, *harness.intervals(values, baseline, seed=seed), spent)
+
+
+def graph_with(settings: TriGraphSettings) -> Callable[[Asked], Search]:
+    """The graph arm with other settings."""
+    return lambda asked: partial(asked.graph(settings).search, k=DEPTH)
+
+
+def binary(asked: Asked) -> Search:
+    """The graph arm on edges that say whether a passage mentions a name, not how often."""
+    graph = asked.session.snapshot.graph.graph
+    counts = graph.counts.copy()
+    counts.data[:] = 1
+    return partial(asked.graph(TriGraphSettings(), replace(graph, counts=counts)).search, k=DEPTH)
+
+
+def linear_variants() -> Iterator[tuple[str, Callable[[Asked], Search]]]:
+    """LinearRAG's ablations, prunings, and sweeps."""
+    default = TriGraphSettings()
+    settings = {
+        "default": default,
+        "equation 5 as printed": replace(default, activation="eq5"),
+        "equation 5, one step from the names": replace(default, activation="eq5", steps=2),
+        "names alone, no bridging": replace(default, steps=1),
+        "no PageRank: restart masses alone": replace(default, damping=0.0),
+        "no prior of passages": replace(default, passage_weight=0.0, title_weight=0.0),
+        "no pruning: threshold 0": replace(default, threshold=0.0),
+        **{
+            f"pruned to {count} sentences a name": replace(default, sentences_per_entity=count)
+            for count in (2, 3, 5)
+        },
+        **{f"steps T {steps}": replace(default, steps=steps) for steps in (2, 4, 5)},
+        **{
+            f"threshold {value:.2f}": replace(default, threshold=value)
+            for value in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+        },
+        **{
+            f"weight of similarity {value:g}": replace(default, similarity_weight=value)
+            for value in (0.0, 0.5, 1.0, 1.5, 2.0, 8.0)
+        },
+    }
+    for name, own in settings.items():
+        yield name, graph_with(own)
+        if name == "default":
+            yield "binary edges", binary
+
+
+def clue_with(settings: ClueSettings) -> Callable[[Asked], Search]:
+    """The clue arm with other settings."""
+    return lambda asked: partial(
+        ClueRetriever(asked.session.snapshot.graph, settings).search, k=DEPTH
+    )
+
+
+CLUES = {
+    "Clue-RAG-0.0": ClueSettings(),
+    "w/o K-A, units do not anchor": ClueSettings(units=False),
+    "w/o S-A, names do not anchor": ClueSettings(names=False),
+    "w/o Q-U, nothing is subtracted": ClueSettings(updating=False),
+    "re-ranked by cosine": ClueSettings(score="cosine"),
+    "re-ranked by cosine and words": ClueSettings(score="mix"),
+    **{f"K {value}": ClueSettings(nearest=value) for value in (1, 5, 7, 9)},
+    **{f"M {value}": ClueSettings(sets=value) for value in (3, 7, 9)},
+    **{f"D {value}": ClueSettings(rounds=value) for value in (1, 2, 4)},
+}
+
+
+def zoom_with(settings: ZoomSettings) -> Callable[[Asked], Search]:
+    """The zoom arm with other settings."""
+    return lambda asked: partial(
+        ZoomRetriever(asked.session.snapshot.graph, settings).search, k=DEPTH
+    )
+
+
+ZOOMS = {
+    "Doc-Zoom": ZoomSettings(),
+    "three deviations, as published": ZoomSettings(deviations=3.0),
+    "with edges between passages": ZoomSettings(neighbours=64),
+    "both": ZoomSettings(deviations=3.0, neighbours=64),
+    "w/o edges to passages": ZoomSettings(deviations=99.0),
+    "w/o edges to names": ZoomSettings(least=2.0),
+    "names of any sureness": ZoomSettings(least=0.0),
+    "restart .5": ZoomSettings(restart=0.5),
+    **{f"T {steps}": ZoomSettings(steps=steps) for steps in (1, 3, 7, 9, 50)},
+}
+
+
+def print_zoom_index(sets: Sequence[Asked], seed: int) -> None:
+    """What the graph of each further arm takes, beside the index that is there."""
+    del seed
+    table = Table(["arm", "dataset", "first search s", "MB", "tokens in", "tokens out"], width=26)
+    for one in sets:
+        for name in ("Clue-RAG-0.0", "ZoomRAG", "EA-GraphRAG's graph arm"):
+            start = perf_counter()
+            arm = ARMS[name](one)
+            arm.search(one.queries[:1], DEPTH)
+            spent = perf_counter() - start
+            size = nan
+            if isinstance(arm, ZoomRetriever):
+                edges = arm.shared(one.session.snapshot.graph.filtered(None)).edges
+                size = (edges.data.nbytes + edges.indices.nbytes + edges.indptr.nbytes) / 2**20
+            table.row(name, one.dataset.name, spent, size, 0, 0)
+    print("MB: of edges of its own; '-' where an arm has none. No language model reads anything.")
+
+
+def print_batches(sets: Sequence[Asked], seed: int) -> None:
+    """Processor milliseconds a question by how many are asked at once."""
+    del seed
+    asked = sets[0]
+    table = Table(["arm", *(f"batch {size}" for size in BATCHES)], width=26)
+    queries = [asked.queries[at % len(asked.queries)] for at in range(max(BATCHES))]
+    for name, make in ARMS.items():
+        search = partial(make(asked).search, k=DEPTH)
+        table.row(name, *(_spent(search, queries, size) for size in BATCHES))
+    arm = ZoomRetriever(asked.session.snapshot.graph)
+    table.row(
+        "ZoomRAG, coupled", *(_spent(partial(coupled, arm), queries, size) for size in BATCHES)
+    )
+
+
+def print_coupled(sets: Sequence[Asked], seed: int) -> None:
+    """Walks side by side, and walks that meet in one graph with all questions of a batch."""
+    variants: dict[str, Callable[[Asked], Search]] = {
+        "decoupled": zoom_with(ZoomSettings()),
+        f"coupled, {BATCH} at a time": lambda asked: partial(
+            coupled, ZoomRetriever(asked.session.snapshot.graph)
+        ),
+    }
+    print_variants(variants, sets, seed)
+
+
+def coupled(arm: ZoomRetriever, queries: Sequence[Query]) -> list[Ranking]:
+    """ZoomRAG's walks where all questions are nodes of one graph, so that they meet."""
+    filtered = arm.graph.filtered(None)
+    shared = arm.shared(filtered)
+    edges = arm.edges(queries, filtered, shared)[0]
+    mass = coupled_walk(shared, edges, arm.settings.restart, arm.settings.steps)
+    n = shared.passages
+    return [arm.rank(own[:n], "", DEPTH) for own in mass]
+
+
+def coupled_walk(shared: SharedGraph, edges: Float64, restart: float, steps: int) -> Float64:
+    """(b, n + e) mass after walks from each of b questions over a graph that has all of them."""
+    own = sparse.csr_array(edges)
+    whole = sparse.block_array([[None, own], [own.T, shared.edges]], format="csr")
+    sums: Float64 = whole.sum(axis=0)
+    step = sparse.csr_array(whole * np.divide(1, sums, out=np.zeros_like(sums), where=sums > 0))
+    start = np.zeros((whole.shape[0], len(edges)))
+    start[range(len(edges)), range(len(edges))] = 1
+    mass = start
+    for _ in range(steps):
+        mass = (1 - restart) * (step @ mass) + restart * start
+    return np.ascontiguousarray(mass[len(edges) :].T)
+
+
+def _spent(search: Search, queries: Sequence[Query], size: int) -> float:
+    """Processor milliseconds a question; of single ones a quarter is asked."""
+    some = queries if size > 1 else queries[::4]
+    in_batches(search, some[:size], size)
+    start = process_time()
+    in_batches(search, some, size)
+    return 1e3 * (process_time() - start) / len(some)
+
+
+Printer = Callable[[Sequence[Asked], int], None]
+TABLES: Mapping[str, tuple[str, Printer]] = {
+    "recall": ("EA-GraphRAG table 3, LinearRAG table 8, ZoomRAG table 2: recall", print_recall),
+    "accuracy": ("EA-GraphRAG table 1, LinearRAG table 2: accuracy", print_accuracy),
+    "times": ("EA-GraphRAG tables 4 and 6: strategies, one question at a time", print_times),
+    "linear": (
+        "LinearRAG table 3, figures 4 and 5: parts, pruning, sweeps",
+        lambda sets, seed: print_variants(dict(linear_variants()), sets, seed),
+    ),
+    "clue": (
+        "Clue-RAG tables 2 and 4, figure 7: parts and sweeps without a language model",
+        lambda sets, seed: print_variants({k: clue_with(v) for k, v in CLUES.items()}, sets, seed),
+    ),
+    "zoom": (
+        "ZoomRAG tables 4 and 8: parts and iterations of Doc-Zoom",
+        lambda sets, seed: print_variants({k: zoom_with(v) for k, v in ZOOMS.items()}, sets, seed),
+    ),
+    "index": ("ZoomRAG table 3, LinearRAG table 2: what an index takes", print_zoom_index),
+    "coupled": ("ZoomRAG table 10: walks side by side, and walks that meet", print_coupled),
+    "batches": ("ZoomRAG table 13: milliseconds a question by batch", print_batches),
+}

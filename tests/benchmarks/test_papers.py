@@ -1,0 +1,50 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from backends.store.snapshot import Corpus
+from backends.zoom import ZoomRetriever, ZoomSettings, decoupled_walk
+from benchmarks.__main__ import main
+from benchmarks.papers import CLUES, TABLES, ZOOMS, coupled, coupled_walk, linear_variants
+from tests.backends.conftest import corpus_of, many_passages
+from tests.backends.test_clue import graph_of
+from tests.backends.trigraph.test_retriever import questions
+
+__all__ = ["corpus_of"]
+
+
+@pytest.fixture
+def arm(corpus_of: Callable[..., Corpus]) -> ZoomRetriever:
+    return ZoomRetriever(graph_of(corpus_of, many_passages(20)), ZoomSettings(deviations=1.0))
+
+
+def test_walks_of_one_question_do_not_meet_and_those_of_several_do(arm: ZoomRetriever) -> None:
+    asked = questions(4)
+    filtered = arm.graph.filtered(None)
+    shared = arm.shared(filtered)
+    edges = arm.edges(asked, filtered, shared)[0]
+    apart = decoupled_walk(shared, edges, 0.8, 5)
+    for row in range(len(asked)):
+        alone = coupled_walk(shared, edges[row : row + 1], 0.8, 5)[0]
+        assert alone == pytest.approx(apart[row], abs=1e-12)
+    assert not np.allclose(coupled_walk(shared, edges, 0.8, 5), apart)
+
+
+def test_coupled_walks_are_ranked_as_others_are(arm: ZoomRetriever) -> None:
+    (query,) = questions(3)[2:]
+    (alone,), (found,) = arm.search([query], 10), coupled(arm, [query])
+    assert [hit.id for hit in found.hits] == [hit.id for hit in alone.hits]
+
+
+def test_every_table_begins_with_what_it_is_compared_to() -> None:
+    assert next(iter(CLUES)) == "Clue-RAG-0.0"
+    assert next(iter(ZOOMS)) == "Doc-Zoom"
+    names = [name for name, _ in linear_variants()]
+    assert names[:2] == ["default", "binary edges"]
+    assert len(names) == len(set(names))
+
+
+def test_a_table_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["papers", "x", "--indexes", "x", "--tables", "recall,prices"]) == 2
+    assert f"No table 'prices'; there is {', '.join(TABLES)}." in capsys.readouterr().err
