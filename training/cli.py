@@ -211,6 +211,7 @@ def answering(
         EndpointWriter,
         ExtractiveWriter,
         KeptReplies,
+        QuotingWriter,
     )
     from training.judge import JudgeClient, JudgeSettings
 
@@ -221,7 +222,7 @@ def answering(
             client = opened.enter_context(JudgeClient(settings))
             return KeptReplies(client, cache / "answers" / "replies.jsonl")
 
-        writers: list[Writer] = [ExtractiveWriter()]
+        writers: list[Writer] = [ExtractiveWriter(), QuotingWriter()]
         if generator[0]:
             writers.append(EndpointWriter(generator[1], replies(generator, "WYE_GENERATOR__KEY")))
         yield writers, AnswerJudge(replies(judge, "JUDGE_API_KEY")) if judge[0] else None

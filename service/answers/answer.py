@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from router.answers.extractive import Quote
 from service.errors import ServiceError
 from service.schemas.answer import Segment
 from service.schemas.retrieve import PassageValue
@@ -53,6 +54,8 @@ class GeneratedAnswer:
         finish_reason: Of OpenAI's: stop, length, …
         usage: Tokens, as the endpoint counted them.
         error: Why it broke off, or "".
+        short: The answer in a few words; "" where none stands out, and from a language model.
+        quotes: Sentences that it is made of, where no language model wrote it.
     """
 
     generator: str = EXTRACTIVE
@@ -62,6 +65,8 @@ class GeneratedAnswer:
     finish_reason: str = "stop"
     usage: dict[str, int] = field(default_factory=dict)
     error: str = ""
+    short: str = ""
+    quotes: Sequence[Quote] = ()
 
     @property
     def text(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from router.answers.extractive import best_sentences
+from router.answers.extractive import extract
 from service.answers.answer import (
     EXTRACTIVE,
     GeneratedAnswer,
@@ -115,7 +115,7 @@ class AnswerGenerator:
                 return
         answer.generator, answer.shown = EXTRACTIVE, len(params.passages)
         answer.finish_reason, answer.usage = "stop", {}
-        quotes = [] if params.is_chore else _quotes(params)
+        quotes = [] if params.is_chore else _quoted(params, answer)
         answer.note += f"{QUOTED}." if quotes else "."
         for piece in quotes or [UNDONE if params.is_chore else NOTHING_FOUND]:
             answer.pieces.append(piece)
@@ -143,11 +143,11 @@ class AnswerGenerator:
                 answer.note = f"degraded: the language model did not answer ({error})"
 
 
-def _quotes(params: AnswerParams) -> list[str]:
-    quotes = best_sentences(
-        params.question, [(passage.title, passage.text) for passage in params.passages]
-    )
-    pieces = [f"{unnumbered(quote.text)} [{quote.number}]" for quote in quotes]
+def _quoted(params: AnswerParams, answer: GeneratedAnswer) -> list[str]:
+    """Sentences with their numbers; the answer is told them, and the short one."""
+    found = extract(params.question, [(each.title, each.text) for each in params.passages])
+    answer.short, answer.quotes = found.short, found.quotes
+    pieces = [f"{unnumbered(quote.text)} [{quote.number}]" for quote in found.quotes]
     return [piece if n == 0 else f" {piece}" for n, piece in enumerate(pieces)]
 
 

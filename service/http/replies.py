@@ -12,7 +12,7 @@ from router.policy import FORCED
 from router.types import Decision, FusedHit, Route
 from service.answers.answer import GeneratedAnswer
 from service.arms.gate import RemoteOutcome
-from service.schemas.answer import AnswerValue, Citation
+from service.schemas.answer import AnswerValue, Citation, CitedSentence
 from service.schemas.retrieve import (
     ArmHitValue,
     ArmValue,
@@ -176,9 +176,16 @@ def answer_value(answer: GeneratedAnswer, passages: Sequence[PassageValue]) -> A
     """An answer that has come to its end."""
     return AnswerValue(
         answer=answer.text,
+        short_answer=answer.short,
         segments=answer.segments,
         citations=[
-            Citation(index=number, id=passage.id, title=passage.title, document=passage.document)
+            Citation(
+                index=number,
+                id=passage.id,
+                title=passage.title,
+                document=passage.document,
+                sentences=_sentences(answer, number, passage.text),
+            )
             for number, passage in answer.cited(passages)
         ],
         generator=answer.generator,
@@ -186,6 +193,14 @@ def answer_value(answer: GeneratedAnswer, passages: Sequence[PassageValue]) -> A
         finish_reason="error" if answer.error else answer.finish_reason,
         usage=answer.usage,
     )
+
+
+def _sentences(answer: GeneratedAnswer, number: int, text: str) -> list[CitedSentence]:
+    """Of a passage, those that an answer quotes, in order."""
+    spans = (
+        (quote.text, text.find(quote.text)) for quote in answer.quotes if quote.number == number
+    )
+    return [CitedSentence(text=said, start=at, end=at + len(said)) for said, at in spans]
 
 
 def flat(metadata: Metadata) -> dict[str, str | float | bool]:

@@ -36,6 +36,14 @@ class AnswerRequest(SearchRequest):
     )
 
 
+class CitedSentence(BaseModel):
+    """A sentence of a passage that an answer is made of."""
+
+    text: str = Field(description="As the passage has it.")
+    start: int = Field(description="Character offset in the passage's text, from 0.")
+    end: int = Field(description="Behind its last character.")
+
+
 class Citation(BaseModel):
     """A passage that the answer names by number."""
 
@@ -43,6 +51,9 @@ class Citation(BaseModel):
     id: str
     title: str
     document: str
+    sentences: list[CitedSentence] = Field(
+        default_factory=list, description="That are quoted; none from a language model."
+    )
 
 
 class Segment(BaseModel):
@@ -62,6 +73,13 @@ class AnswerValue(BaseModel):
             "Numbers in square brackets name passages of `retrieval`. What a quoted source has in "
             "such brackets itself stands as [ 5 ]. `segments` say the same without brackets."
         )
+    )
+    short_answer: str = Field(
+        default="",
+        description=(
+            "The answer in a few words, without a language model: a name, a date, a number, yes, "
+            "no. Empty where none stands out, and where a language model answered."
+        ),
     )
     segments: list[Segment] = Field(description="The answer in parts, in order.")
     citations: list[Citation]

@@ -19,7 +19,7 @@ import numpy as np
 
 from backends.progress import Progress
 from backends.types import Float64
-from router.answers.extractive import extract
+from router.answers.extractive import best_sentences, extract
 from router.relevance import ABSTAIN_BELOW, FIRST
 from training.data.dataset import Dataset, Question
 from training.errors import EvaluationError, JudgeError
@@ -27,7 +27,7 @@ from training.evaluation.answer_measures import contained, exact_match, token_f1
 from training.evaluation.compare import Means, compare
 from training.evaluation.evaluate import Evaluation, SystemRun
 from training.judge import JudgeClient
-from training.markdown import by_measure, spread, table
+from training.markdown import by_measure, escape, spread, table
 
 EXTRACTIVE = "extractive"
 MEASURES = ("Acc", "EM", "F1")
@@ -75,6 +75,16 @@ class ExtractiveWriter:
         """See `Writer.answer`."""
         found = extract(question, passages)
         return found.short or " ".join(quote.text for quote in found.quotes)
+
+
+class QuotingWriter:
+    """The sentences that bear most on the question: what a short answer has to beat."""
+
+    name = "quotes"
+
+    def answer(self, question: str, passages: Passages) -> str:
+        """See `Writer.answer`."""
+        return " ".join(quote.text for quote in best_sentences(question, passages))
 
 
 class KeptReplies:
@@ -175,12 +185,14 @@ class AnswerEvaluation:
     Attributes:
         measures: Names of the columns of values.
         means: Name of the run -> measure -> mean with its interval.
+        groups: The same by the dataset that questions come from; of a union alone.
         without: How many questions have no right answer in their metadata.
     """
 
     measures: tuple[str, ...]
     runs: tuple[AnswerRun, ...]
     means: Means
+    groups: Mapping[str, Means]
     without: int
 
 
@@ -228,9 +240,16 @@ def evaluate_answers(
             finally:
                 progress.close()
     values = {run.name: run.values for run in runs}
-    means, _ = compare(values, [], measures, resamples=found.resamples, seed=found.seed)
+    resamples, seed = found.resamples, found.seed
+    means, _ = compare(values, [], measures, resamples=resamples, seed=seed)
+    of = [question.group for question in asked]
+    groups = {}
+    for group in dict.fromkeys(of) if len(set(of)) > 1 else ():
+        rows = [place for place, own in enumerate(of) if own == group]
+        own = {name: all_[rows] for name, all_ in values.items()}
+        groups[group], _ = compare(own, [], measures, resamples=resamples, seed=seed)
     without = len(found.dataset.questions) - len(asked)
-    return AnswerEvaluation(measures, tuple(runs), means, without)
+    return AnswerEvaluation(measures, tuple(runs), means, groups, without)
 
 
 def _no_answers(dataset: Dataset) -> str:
@@ -300,6 +319,8 @@ def as_markdown(found: AnswerEvaluation) -> str:
         by_measure("system", found.means, spread, width=3),
         table(header, rows),
     ]
+    for group, means in found.groups.items():
+        parts += [f"Of {escape(group)}", by_measure("system", means, spread, width=3)]
     if found.without:
         parts.append(f"Left out, as no right answer is known: {found.without} questions.")
     return "\n\n".join(parts)

@@ -26,7 +26,8 @@ export class Answer {
     this.text = "";
     this.body = el("p", { id: "answer", class: "answer", dir: "auto" });
     this.note = el("p", { class: "dim" });
-    this.card = card("Answer", this.body, this.note, el("div", { class: "answer-tools" }, ...tools));
+    this.short = el("p", { class: "short-answer", dir: "auto", hidden: true });
+    this.card = card("Answer", this.short, this.body, this.note, el("div", { class: "answer-tools" }, ...tools));
     this.card.classList.add("wide");
   }
 
@@ -35,7 +36,9 @@ export class Answer {
     this.body.textContent = this.text;
   }
 
-  end({ answer, segments, note, generator }) {
+  end({ answer, short_answer: short, segments, note, generator }) {
+    this.short.textContent = short || "";
+    this.short.hidden = !short;
     if (segments?.length) this.body.replaceChildren(...segments.flatMap(cited));
     else this.body.textContent = answer;
     this.note.textContent = note || (this.count ? `Written by ${generator}.` : "");

@@ -27,7 +27,12 @@ def test_without_a_model_the_passages_are_quoted(client: TestClient) -> None:
         "id": "neretva",
         "title": "Neretva",
         "document": "neretva",
+        "sentences": [
+            {"text": "The Neretva is a river.", "start": 0, "end": 23},
+            {"text": "It flows into the Adriatic.", "start": 24, "end": 51},
+        ],
     }
+    assert body["short_answer"] == "Neretva"
     assert body["segments"][:2] == [
         {"text": "The Neretva is a river. ", "passages": [1]},
         {"text": " It flows into the Adriatic. ", "passages": [1]},
@@ -35,6 +40,14 @@ def test_without_a_model_the_passages_are_quoted(client: TestClient) -> None:
     assert body["generator"] == "extractive"
     assert body["note"].startswith("No language model is configured")
     assert body["retrieval"]["passages"][0]["id"] == "neretva"
+
+
+def test_cited_sentences_have_their_place(client: TestClient) -> None:
+    body = client.post("/v1/answer", json=RIVER).json()
+    for citation in body["citations"]:
+        text = body["retrieval"]["passages"][citation["index"] - 1]["text"]
+        for sentence in citation["sentences"]:
+            assert text[sentence["start"] : sentence["end"]] == sentence["text"]
 
 
 def test_nothing_found_is_said(client: TestClient) -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from training.evaluation.answers import (
     EndpointWriter,
     ExtractiveWriter,
     KeptReplies,
+    QuotingWriter,
     Writer,
     as_markdown,
     evaluate_answers,
@@ -138,3 +140,14 @@ def test_an_endpoint_that_only_fails_is_given_up(
         replies = KeptReplies(client, tmp_path / "replies.jsonl")
         with pytest.raises(JudgeError, match="which is no chat completion"):
             evaluate_answers(found(), texts, [EndpointWriter("r", replies)], None, Silent())
+
+
+def test_a_union_is_told_by_dataset() -> None:
+    evaluation = found()
+    grouped = tuple(replace(one, group=one.id) for one in QUESTIONS)
+    object.__setattr__(evaluation.dataset, "questions", grouped)
+    writers: list[Writer] = [ExtractiveWriter(), QuotingWriter()]
+    report = evaluate_answers(evaluation, texts, writers, None, Silent())
+    assert report.groups["q1"]["auto, extractive"]["F1"].mean == 1
+    assert 0 < report.groups["q1"]["auto, quotes"]["F1"].mean < 1
+    assert "Of q2" in as_markdown(report)
