@@ -156,7 +156,8 @@ def _bridge(entity: EntityNote) -> Text:
     bridge = entity.bridge
     if bridge is None:
         return Text("the question", style="dim")
-    source = f"from {bridge.source}, similarity {bridge.similarity:.2f}, in {bridge.passage}: "
+    place = bridge.source or "the question"
+    source = f"from {place}, similarity {bridge.similarity:.2f}, in {bridge.passage}: "
     return Text.assemble((source, "dim"), " ".join(bridge.sentence.split()))
 
 

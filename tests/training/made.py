@@ -14,7 +14,7 @@ from router.model_files import RouterInfo
 from router.policy import Policy
 from router.request_log import FEEDBACK, RETRIEVAL
 from router.scorer import Linear, Scorer, Standard
-from router.types import ARMS, ArmResults, Route, Thresholds
+from router.types import ARMS, FURTHER, ArmResults, Route, Thresholds
 from training.data.dataset import Question
 from training.data.evaluation_set import EvaluationSet
 from training.data.examples import Examples
@@ -54,10 +54,10 @@ def replayed(
     """
     lists = {
         route: ranking(route, [(p, 1 / n) for n, p in enumerate(found.get(route, ""), start=1)])
-        for route in (*ARMS, Route.STEPS)
+        for route in (*ARMS, *FURTHER, Route.STEPS)
         if route in ARMS or route in found
     }
-    rankings = {arm: lists[arm] for arm in ARMS}
+    rankings = {Route(arm): own for arm, own in lists.items() if arm != Route.STEPS}
     query = Query(
         text or f"question {id_}?",
         np.array(vector, np.float32),

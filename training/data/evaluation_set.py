@@ -13,7 +13,7 @@ from router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from router.passage_evidence import PASSAGE_NAMES, passage_columns
 from router.policy import SURE, bands
 from router.query_performance import NAMED, NAMES, with_corpus
-from router.types import Route, Thresholds
+from router.types import FURTHER, Route, Thresholds
 from training.data.feature_cache import cached_features
 from training.data.replay import RemoteReplay, Replay
 from training.errors import TrainingError
@@ -135,6 +135,12 @@ class EvaluationSet:
             [replay.dataset for replay in self.replays], [len(replay) for replay in self.replays]
         )
 
+    @property
+    def further(self) -> tuple[Route, ...]:
+        """The arms beyond fusion's own that every replay has lists of."""
+        asked = [one.rankings for replay in self.replays for one in replay.results]
+        return tuple(arm for arm in FURTHER if all(arm in lists for lists in asked))
+
     def rankings(
         self, route: Route, fusion: FusionSettings, scores: Float64 | None = None
     ) -> list[Ranking]:
@@ -192,7 +198,7 @@ class EvaluationSet:
             parsed: (n,) which questions are parsed to see whether they have a plan; None for none.
         """
         decided = self.deciding if routed else ()
-        stages = {*decided, *_READS[route], *stages_of(route)}
+        stages = {*decided, *_READS.get(route, _READING), *stages_of(route)}
         found = self._stages_ms(stages)
         if parsed is not None and "parsing" not in stages:
             found[parsed] += self._stages_ms({"parsing"})[parsed]

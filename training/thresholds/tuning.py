@@ -146,13 +146,16 @@ class Tuning:
 
     @cached_property
     def fixed(self) -> dict[str, Outcome]:
-        """What always taking one route gives, by its name."""
+        """What always taking one route gives, by its name; a further arm that was replayed too."""
         pairs = (Thresholds(1, 1), Thresholds(0, 1), Thresholds(0, 0))
         routes = names(self.model.policy.simple)
         return {
             str(route): outcome(self.outcomes, pair)
             for route, pair in zip(routes, pairs, strict=True)
-        } | {str(Route.STEPS): self.evaluation_set.always(Route.STEPS, self.fusion, self.measure)}
+        } | {
+            str(route): self.evaluation_set.always(route, self.fusion, self.measure)
+            for route in (Route.STEPS, *self.evaluation_set.further)
+        }
 
     def at(self, low: float, high: float) -> Outcome:
         """What thresholds give.

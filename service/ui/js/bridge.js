@@ -52,11 +52,13 @@ class Walk {
     }
     const { source, passage, sentence, similarity } = note.bridge;
     const key = `s:${passage}:${sentence}`;
-    this.reach(source);
-    this.add({ key, kind: "sentence", text: sentence, passage, similarity }, 2 * note.level - 2);
+    // Some arms go to sentences straight from the question.
+    const from = source ? `e:${source}` : "q";
+    if (source) this.reach(source);
+    this.add({ key, kind: "sentence", text: sentence, passage, similarity }, 2 * note.level - (source ? 2 : 1.5));
     if (!this.sentences.has(passage)) this.sentences.set(passage, new Set());
     this.sentences.get(passage).add(sentence);
-    this.join(`e:${source}`, key, similarity);
+    this.join(from, key, similarity);
     this.join(key, `e:${name}`, note.value);
   }
 

@@ -16,7 +16,7 @@ function inWords(bridge) {
   const reached = bridge.columns.flat().filter((node) => node.kind === "entity");
   const items = reached.map((node) => {
     const { source, passage, sentence } = node.note.bridge;
-    return el("li", {}, `${source} → `, el("q", {}, sentence), ` (${passage}) → ${node.text}`);
+    return el("li", {}, `${source || "the question"} → `, el("q", {}, sentence), ` (${passage}) → ${node.text}`);
   });
   const seeds = bridge.edges.filter(([from]) => from === "q").map(([, to]) => nodes.get(to).text);
   return el(

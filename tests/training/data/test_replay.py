@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from router.types import Route
@@ -37,6 +38,19 @@ def questions() -> list[Replayed]:
         replayed("q1", "a", found, answered="b", group="one", titles=2),
         replayed("q2", "cz", {**found, Route.STEPS: "zc"}, answered="z", group="two"),
     ]
+
+
+def test_a_further_arm_has_a_column_where_it_was_asked(tmp_path: Path) -> None:
+    found = {Route.DENSE: "abc", Route.GRAPH: "ba", Route.CLUE: "cb"}
+    asked = [replayed("q1", "a", found, answered="b"), replayed("q2", "c", found)]
+    path = write_replay(tmp_path, asked, "dev")
+    replay = read_training(path)
+    assert [one.results.rankings for one in replay.questions] == [
+        one.results.rankings for one in asked
+    ]
+    assert replay.questions[0].answered[Route.CLUE].tolist() == [False, True]
+    columns = pq.read_schema(path).names
+    assert (Route.CLUE in columns, Route.ZOOM in columns) == (True, False)
 
 
 def test_what_is_written_is_read(tmp_path: Path, questions: list[Replayed]) -> None:

@@ -59,6 +59,18 @@ def test_any_thresholds_are_worth_what_the_replay_says(tuning: Tuning) -> None:
     assert tuning.fixed["steps"] == replace(tuning.fixed["fusion"], shares=(0, 0, 0))
 
 
+def test_what_was_replayed_of_a_further_arm_is_worth_something_too(tuning: Tuning) -> None:
+    assert Route.CLUE not in tuning.fixed
+    replay = replay_of(
+        replayed("one", "a", {D: "ab", G: "ba", Route.CLUE: "ab"}),
+        replayed("two", "a", {D: "ab", G: "ba", Route.CLUE: "ba"}),
+    )
+    asked = EvaluationSet((replay,), np.zeros((2, 2)))
+    with_clue = Tuning(asked, tuning.model, FusionSettings())
+    assert asked.further == (Route.CLUE,)
+    assert with_clue.fixed["clue"].quality == pytest.approx((1 + 1 / math.log2(3)) / 2)
+
+
 def test_whom_thresholds_fail_and_why(tuning: Tuning) -> None:
     (worst,) = tuning.worst(1)
     assert worst.text == "question fooled?"
