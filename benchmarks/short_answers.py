@@ -21,7 +21,7 @@ from router.session import Session
 from router.settings import load_settings
 from router.types import Route
 from training.data.dataset import read_dataset
-from training.data.sources import parse_source
+from training.data.sources import index_of, parse_source
 from training.evaluation.answer_measures import exact_match, token_f1
 
 _BATCH = 32
@@ -56,7 +56,7 @@ def judged(source: str, split: str) -> Iterator[Judged]:
     """Candidates of the open questions of a split, from the first five passages that auto finds."""
     named = parse_source(source, None)
     data = read_dataset(named.dataset, split)
-    with Session.open(load_settings(), named.index) as session:
+    with Session.open(load_settings(), index_of(named)) as session:
         for start in range(0, len(data.questions), _BATCH):
             part = data.questions[start : start + _BATCH]
             replies = session.gateway.search([one.text for one in part], Route.AUTO, _FIRST)

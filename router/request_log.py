@@ -1,7 +1,8 @@
 """The request log: each answered question with its decision, and feedback that joins it later.
 
-One JSON object a line. Lines of `"kind": "retrieval"` and `"kind": "feedback"` share a
-`request_id` and a `key`, the name of the API key. Each line is written at once by one call, so
+One JSON object a line. Lines of `"kind": "retrieval"`, `"kind": "feedback"` and
+`"kind": "shadow"`, of an arm that was asked in the background, share a `request_id` and a `key`,
+the name of the API key. Each line is written at once by one call, so
 several processes can share a file.
 """
 
@@ -18,6 +19,7 @@ from router.errors import RequestLogError
 
 RETRIEVAL = "retrieval"
 FEEDBACK = "feedback"
+SHADOW = "shadow"
 
 
 class RequestLog:

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from typer.core import TyperArgument, TyperOption
@@ -26,6 +26,9 @@ from service.commands.search import search
 from service.commands.serve import serve
 from service.errors import ServiceError
 from service.terminal import Bar, say
+
+if TYPE_CHECKING:
+    from router.remote_arms import RemoteAsker
 
 GROUP = "wye.commands"
 USER_ERROR = 2
@@ -73,8 +76,9 @@ def build(arguments: Sequence[str] = ()) -> tuple[typer.Typer, Errors]:
     """The commands, and the errors that are the user's to put right.
 
     Further commands come from the entry points of the group "wye.commands": functions that are
-    given the app and something to make progress bars with, and return their base error. To look
-    for them takes a tenth of a second, so they are left out where the arguments name another one.
+    given the app, something to make progress bars with and what reads files of remote arms, and
+    return their base error. To look for them takes a tenth of a second, so they are left out where
+    the arguments name another one.
     """
     app = typer.Typer(
         help="One endpoint for mixed-difficulty questions over a text corpus.",
@@ -93,8 +97,19 @@ def build(arguments: Sequence[str] = ()) -> tuple[typer.Typer, Errors]:
         from importlib.metadata import entry_points  # noqa: PLC0415
 
         for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-            errors.append(point.load()(app, Bar))
+            errors.append(point.load()(app, Bar, open_remote))
     return app, tuple(errors)
+
+
+def open_remote(path: Path, *, collection: str, has_index: bool) -> "RemoteAsker":
+    """The arms of a collection of an arms file, for commands that ask many questions.
+
+    Raises:
+        ServiceError: The file is not sound, or has no arms for this collection.
+    """
+    from service.arms.local import open_arms  # noqa: PLC0415 - few commands need it
+
+    return open_arms(path, collection=collection, has_index=has_index)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

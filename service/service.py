@@ -16,7 +16,7 @@ from opentelemetry.trace import Tracer
 from backends.files import plain
 from featurizer.spacy_parser import QUESTION_TOKENS, token_count
 from router.passage_evidence import Returned
-from router.request_log import RETRIEVAL, RequestLog
+from router.request_log import RETRIEVAL, SHADOW, RequestLog
 from router.types import Decision, Route
 from service.answers.generate import AnswerGenerator
 from service.arms import gate, without_index
@@ -24,6 +24,7 @@ from service.arms.arm import RemoteArm
 from service.arms.breaker import BreakerState
 from service.arms.budget import SUFFIX, Budget, Ledger
 from service.arms.gate import RemoteOutcome
+from service.arms.shadow import Shadow, logged, share_of
 from service.batching import Batcher, unless_gone
 from service.collections import Collection
 from service.http.keys import ASKING, KeyRing
@@ -116,6 +117,14 @@ class Service:
         for name, own in self.arms.items():
             for arm in own:
                 arm.use(partial(self._encode, name))
+        self.shadow = Shadow(
+            share_of(settings),
+            lambda item, key, values: self.log(
+                SHADOW, item.request_id, lambda: {**values, "key": key}
+            ),
+            lambda arm, outcome: metrics.arms.shadow.labels(arm, outcome).inc(),
+            lambda name, call: self._count_arms(name, RemoteOutcome({call.name: call})),
+        )
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
         self.answered: Counter[str] = Counter()  # by collection
@@ -193,9 +202,11 @@ class Service:
         """Begin to load, and return; `is_ready` says when it is done."""
         await self.refresher.start()
         self.jobs.start()
+        self.shadow.start()
 
     async def stop(self) -> None:
         """Finish what was accepted, then end every thread."""
+        await self.shadow.stop()
         await self.jobs.stop()
         await self.refresher.stop()
         await self.batcher.close()
@@ -239,6 +250,8 @@ class Service:
         results = cast("list[SearchResult]", found)
         for result in results:
             self._record(result)
+            if result.remote is not None:
+                self.shadow.offer(own or (), result, key.name, self.budget)
         return results
 
     async def decide(
@@ -438,8 +451,17 @@ class Service:
                 "degraded": result.degraded,
                 "seconds": {**result.seconds, "total": result.total},
                 **({} if remote is None else _logged(remote)),
+                **({} if remote is None else self._ranked(params.collection, remote)),
             },
         )
+
+    def _ranked(self, collection: str, remote: RemoteOutcome) -> dict[str, object]:
+        """What arms found, beside what is found in the background, to learn from."""
+        own = {arm.name: arm for arm in self.arms[collection] if not arm.is_simple}
+        calls = [call for name, call in remote.calls.items() if name in own and call.hits]
+        if not self.shadow.share or not calls:
+            return {}
+        return {"ranked": [logged(own[call.name], call) for call in calls]}
 
     def _count_arms(self, collection: str, remote: RemoteOutcome) -> None:
         """Count what remote arms did, and what that cost."""

@@ -1,14 +1,27 @@
 """`wye eval`: how good and fast the routes are. `wye train`: a router from one's own questions."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from training.errors import EvaluationError, FitError, TrainingError
+from training.remote_cli import (
+    MS_PER_PRICE,
+    ArmsOption,
+    AskingTerms,
+    CollectionOption,
+    ExchangeOption,
+    PaceOption,
+    YesOption,
+    answers_file,
+    remote_answers,
+    told_weight,
+)
 from training.tune_cli import (
     CACHE,
     LATENCY_WEIGHT,
@@ -22,29 +35,36 @@ from training.tune_cli import register as register_tuning
 
 if TYPE_CHECKING:
     from backends.progress import Progress
+    from router.remote_arms import ArmFacts, OpenArms
     from router.settings import Settings
     from router.types import Route
+    from training.data.remote import RemoteAnswers
     from training.evaluation.answers import AnswerJudge, Writer
+    from training.fit.router import Choices
     from training.judge import JudgeSettings
     from training.questions import QuestionWriter
+    from training.report import Report
 
 UNANSWERED = 1
 NOT_BETTER = 1
 
 
-def register(app: typer.Typer, progress: Callable[[], "Progress"]) -> type[TrainingError]:
+def register(
+    app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "OpenArms"
+) -> type[TrainingError]:
     """Add this folder's commands to the `wye` command.
 
     Args:
         app: The command.
         progress: Makes what long work is shown with.
+        open_arms: Reads files of remote arms.
 
     Returns:
         The base of the errors that are the user's to put right.
     """
     _add_eval(app, progress)
-    _add_train(app, progress)
-    register_tuning(app, progress)
+    _add_train(app, progress, open_arms)
+    register_tuning(app, progress, open_arms)
     return TrainingError
 
 
@@ -228,19 +248,20 @@ def answering(
         yield writers, AnswerJudge(replies(judge, "JUDGE_API_KEY")) if judge[0] else None
 
 
-def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
+def _add_train(app: typer.Typer, progress: Callable[[], "Progress"], open_arms: "OpenArms") -> None:
     @app.command(epilog="Example: wye train --questions my-questions --index my-index --name mine")
     def train(
         *,
         questions: Annotated[
-            list[str],
+            list[str] | None,
             typer.Option(
                 "--questions",
                 help="A dataset in BEIR's layout with train and dev judgements, and test ones if "
                 "the router is to be judged; DATASET=INDEX asks it of an index of its own. "
                 "May be repeated.",
+                show_default=False,
             ),
-        ],
+        ] = None,
         index: Annotated[
             Path | None,
             typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False),
@@ -337,6 +358,19 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         ] = STEPS_WEIGHT,
         max_latency_ms: LatencyOption = None,
         max_graph_share: ShareOption = None,
+        from_log: Annotated[
+            list[Path] | None,
+            typer.Option(
+                help="With --arms instead of --questions: a request log, in which feedback names "
+                "passages, and shadow mode has what the arms found. May be repeated.",
+                show_default=False,
+            ),
+        ] = None,
+        arms: ArmsOption = None,
+        arms_of: CollectionOption = "",
+        yes: YesOption = False,
+        per_second: PaceOption = 0.0,
+        ms_per_price: ExchangeOption = MS_PER_PRICE,
         relevance: Annotated[
             bool,
             typer.Option(
@@ -359,11 +393,14 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         from training.fit.router import UNFAMILIAR, Choices, columns_named, published
         from training.judge import JudgeSettings
         from training.markdown import show
-        from training.report_text import overall_markdown, verdict
         from training.run import TrainingRun, open_start
         from training.thresholds.outcomes import ThresholdObjective
 
         settings = load_settings(index=index)
+        if from_log and arms is not None and not questions:
+            with open_arms(arms, collection=arms_of, has_index=settings.index is not None) as asker:
+                questions = [questions_of_log(from_log, asker.arms, arms_of, cache)]
+        questions = _named(questions, from_log)
         if write_questions is not None:
             from training.questions import ANSWER_TOKENS
 
@@ -373,7 +410,7 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
                 writer.write(write_questions, progress())
             typer.echo(str(writer))
             return
-        sources = [parse_source(text, settings.index) for text in questions]
+        sources = [parse_source(text, settings.index, required=arms is None) for text in questions]
         if relevance:
             from training.relevance import fit_own
 
@@ -381,11 +418,17 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
             show(fit_own(settings, [f"{one.dataset}={one.index}" for one in sources], folder))
             typer.echo(f"Wrote {folder}. Use it with WYE_RELEVANCE__MODEL={folder}")
             return
+        has_index = all(source.index is not None for source in sources)
+        if not has_index and (as_published or features != "text" or judge_url):
+            raise FitError(
+                "Without an index a router looks at what the simple arm returned; leave "
+                "--as-published, --features and --judge-url out."
+            )
         choices = Choices(
             success=success,
             quality=quality,
             kind=kind,
-            among=columns_named(features),
+            among=columns_named(features) if has_index else None,
             unfamiliar=UNFAMILIAR,
             simple=None if simple is None else simple_route(simple),
             goal=ThresholdObjective(
@@ -400,22 +443,71 @@ def _add_train(app: typer.Typer, progress: Callable[[], "Progress"]) -> None:
         judge = None
         if judge_url:
             judge = JudgeSettings(judge_url, judge_model, os.environ.get("JUDGE_API_KEY", ""))
-        start = open_start(settings, start_from) if start_from else None
-        run = TrainingRun(settings, sources, choices, cache, progress, judge=judge, start=start)
-        fitted = run.learn(lambda text: typer.echo(text, err=True))
-        for warning in fitted.training.warnings:
-            typer.echo(f"Warning: {warning}", err=True)
-        folder, report = run.write(fitted, run.evaluate(fitted), models, name)
-        found = verdict(report)
-        if found is None or report.evaluation is None:
-            typer.echo("No dataset has a test split, so the router was not judged.", err=True)
-        else:
-            typer.echo(found.says)
-            show(overall_markdown(report.evaluation, narrow=True))
-        if found is not None and not found.better:
-            typer.echo(f"Wrote {folder}, which is not better; its report has every contender.")
-            raise typer.Exit(NOT_BETTER)
-        typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
+        start = open_start(settings, start_from, has_index=has_index) if start_from else None
+        with ExitStack() as stack:
+            remote = None
+            if arms is not None:
+                terms = AskingTerms(arms_of, ms_per_price, per_second, yes)
+                remote = stack.enter_context(
+                    remote_answers(open_arms, arms, settings, sources, terms, cache, progress)
+                )
+                choices = weighed_for(remote, choices, has_index=has_index)
+                weight = choices.goal.latency_weight
+                typer.echo(told_weight(weight, remote, quality), err=True)
+            run = TrainingRun(
+                settings, sources, choices, cache, progress, judge=judge, start=start, remote=remote
+            )
+            fitted = run.learn(lambda text: typer.echo(text, err=True))
+            for warning in fitted.training.warnings:
+                typer.echo(f"Warning: {warning}", err=True)
+            _told(*run.write(fitted, run.evaluate(fitted), models, name))
+
+
+def _told(folder: Path, report: "Report") -> None:
+    """Print what a router is worth, and where it is."""
+    from training.markdown import show
+    from training.report_text import overall_markdown, verdict
+
+    found = verdict(report)
+    if found is None or report.evaluation is None:
+        typer.echo("No dataset has a test split, so the router was not judged.", err=True)
+    else:
+        typer.echo(found.says)
+        show(overall_markdown(report.evaluation, narrow=True))
+    if found is not None and not found.better:
+        typer.echo(f"Wrote {folder}, which is not better; its report has every contender.")
+        raise typer.Exit(NOT_BETTER)
+    typer.echo(f"Wrote {folder}. Use it with WYE_ROUTER__MODEL={folder}")
+
+
+def _named(questions: list[str] | None, from_log: list[Path] | None) -> list[str]:
+    if not questions or (from_log and len(questions) > 1):
+        raise FitError("Learn from what? Give --questions, or --from-log with --arms.")
+    return questions
+
+
+def questions_of_log(
+    paths: list[Path], arms: "Sequence[ArmFacts]", collection: str, cache: Path
+) -> str:
+    """Folder of the questions that feedback judges; what arms said of them is kept."""
+    from training.data.remote import KeptAnswers
+    from training.log_replay.remote import keep_logged, logged_questions, write_logged
+
+    found = logged_questions(paths, collection)
+    count = keep_logged(found, arms, KeptAnswers(answers_file(cache)))
+    typer.echo(f"{len(found)} questions have feedback; {count} answers are in the log.", err=True)
+    return str(write_logged(found, arms, cache / "logs" / f"log-{collection or 'default'}"))
+
+
+def weighed_for(remote: "RemoteAnswers", choices: "Choices", *, has_index: bool) -> "Choices":
+    """The same with time weighed as calls of these arms take it, unless somebody said how."""
+    from router.types import Route
+
+    goal = choices.goal
+    if goal.latency_weight == LATENCY_WEIGHT:
+        goal = replace(goal, latency_weight=remote.usual_weight)
+    simple = choices.simple if has_index else Route.HYBRID
+    return replace(choices, goal=goal, simple=simple)
 
 
 @contextmanager

@@ -60,7 +60,9 @@ def as_if_remote(
         graph = replace(graph, hits=graph.hits[:_DEPTH])
         returned = Returned(one.question.text, [texts[hit.id] for hit in own.hits[:SEEN]])
         fused = together(own, [RemoteList(graph, "rank", 1.0)], _DEPTH, by_scores=False)
-        return replace(one, remote=RemoteReplay(fused, 1.0, own, returned=returned), steps=None)
+        return replace(
+            one, remote=RemoteReplay(fused, 1.0, simple=own, returned=returned), steps=None
+        )
 
     return replace(replay, questions=tuple(map(told, replay.questions)))
 

@@ -16,6 +16,8 @@ from featurizer.constituency.parser import open_syntax_parser
 from featurizer.stopwatch import Stopwatch
 from router.model import RoutingModel
 from router.model_files import TrainedRouter, load_router, save_router
+from router.passage_evidence import PASSAGE_NAMES, passage_schema
+from router.passage_routing import load_passage_router
 from router.policy import Policy, bands
 from router.query_performance import NAMES, STAGE_1, schema_id, stages
 from router.scorer import columns_of
@@ -24,6 +26,7 @@ from router.types import Route
 from training.card import card
 from training.data.dataset import read_dataset
 from training.data.evaluation_set import EvaluationSet, texts_of
+from training.data.remote import RemoteAnswers
 from training.data.replay import Replay
 from training.data.sources import QuestionSource, Replays
 from training.errors import FitError
@@ -69,6 +72,7 @@ class TrainingRun:
         *,
         judge: JudgeSettings | None = None,
         start: RoutingModel | None = None,
+        remote: RemoteAnswers | None = None,
     ) -> None:
         """Nothing is read yet.
 
@@ -80,6 +84,7 @@ class TrainingRun:
             progress: Makes what long work is shown with.
             judge: Who reads, where success is "judge".
             start: Router to start from, for few questions; None to start from nothing.
+            remote: Arms of others that take part; None without any.
 
         Raises:
             FitError: Success is to be judged, and there is no judge.
@@ -93,7 +98,8 @@ class TrainingRun:
         self._simple = choices.simple or text
         self._cache = cache
         self._progress = progress
-        self._replays = Replays(settings, cache / "replays", progress)
+        self._remote = remote
+        self._replays = Replays(settings, cache / "replays", progress, remote)
         self._start = start
         if start is not None:
             self._simple = start.policy.simple
@@ -155,7 +161,9 @@ class TrainingRun:
             routers, untried = self._without_each(fitted)
         with self.clock.stage("evaluation"):
             published = self._published(fitted, questions)
-            outcomes = self._run_systems(fitted, questions, baselines=True, published=published)
+            outcomes = self._run_systems(
+                fitted, questions, baselines=self._remote is None, published=published
+            )
             groups, strangers = questions.groups, self._evaluation_set(other) if other else None
             learned = fitted.training.questions
             return HeldOutEvaluation(
@@ -191,7 +199,9 @@ class TrainingRun:
             fitted,
             held_out,
             title=name,
-            schema_id=schema_of(self._settings),
+            schema_id=passage_schema()
+            if fitted.training.questions.names == PASSAGE_NAMES
+            else schema_of(self._settings),
             command=command_line(sys.argv),
             seconds=self.clock.seconds,
             versions=versions(),
@@ -348,7 +358,7 @@ class TrainingRun:
 
     def _published(self, fitted: Fitted, questions: EvaluationSet) -> RouterScores | None:
         """EA-GraphRAG's own recipe on the same questions; None where it cannot learn from them."""
-        if self._choices.success != HELPS or self._start is not None:
+        if self._choices.success != HELPS or self._start is not None or self._remote is not None:
             return None
         fusion = by_rank(self._choices.fusion)
         choices = replace(published(self._choices), fusion=fusion, elsewhere=False)
@@ -374,16 +384,19 @@ def _scores(fitted: Fitted, questions: EvaluationSet) -> Float64:
     return scores_of(fitted.scorer.logits(questions.features))
 
 
-def open_start(settings: Settings, name: str) -> RoutingModel:
+def open_start(settings: Settings, name: str, *, has_index: bool = True) -> RoutingModel:
     """The router that another one is to start from.
 
     Args:
         name: "name/version", or a version's folder.
+        has_index: Whether it goes by an index, and not by what a remote arm returns.
 
     Raises:
         ModelFileError: There is none, or it was trained on other features.
     """
     folder = replace(settings.router, model=name).folder()
+    if not has_index:
+        return load_passage_router(folder)
     return load_router(folder, schema_id=schema_of(settings), names=NAMES)
 
 

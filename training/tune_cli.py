@@ -8,13 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from training.errors import LogError, ReplayError
+from training.remote_cli import (
+    MS_PER_PRICE,
+    ArmsOption,
+    AskingTerms,
+    CollectionOption,
+    ExchangeOption,
+    PaceOption,
+    YesOption,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from backends.progress import Progress
+    from router.remote_arms import OpenArms
     from training.log_replay.replay import LogReplay
     from training.thresholds.outcomes import ThresholdObjective
+    from training.thresholds.tuning import Tuning
 
 OUT = Path("thresholds.json")
 CACHE = Path(".cache/wye")
@@ -41,7 +52,7 @@ ShareOption = Annotated[
 _WROTE = "Wrote {out}. Review it, then use it with WYE_ROUTER__THRESHOLDS={out}"
 
 
-def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
+def register(app: typer.Typer, progress: "Callable[[], Progress]", open_arms: "OpenArms") -> None:
     """Add the command to `wye`."""
 
     @app.command(epilog="Example: wye tune --from-log requests.jsonl --max-graph-share 0.3")
@@ -67,6 +78,20 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
                 show_default=False,
             ),
         ] = None,
+        questions: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--questions",
+                help="With --arms instead of replays: a dataset in BEIR's layout, whose dev "
+                "questions are asked of the arms; DATASET=INDEX beside an index. May be repeated.",
+                show_default=False,
+            ),
+        ] = None,
+        arms: ArmsOption = None,
+        arms_of: CollectionOption = "",
+        yes: YesOption = False,
+        per_second: PaceOption = 0.0,
+        ms_per_price: ExchangeOption = MS_PER_PRICE,
         quality: QualityOption = "nDCG@10",
         elsewhere: Annotated[
             bool,
@@ -126,11 +151,24 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             for given, name in ((collection, "--collection"), (try_, "--try"), (index, "--index")):
                 if given:
                     raise LogError(f"{name} is about a request log; give one with --from-log.")
-            if not replays:
-                raise ReplayError(
-                    "Tune on what? Name replays of dev splits, or a request log with --from-log."
+            terms = AskingTerms(arms_of, ms_per_price, per_second, yes)
+            tuning, usual = (
+                _tuned_on_arms(
+                    open_arms,
+                    *_arms_of(replays, arms, questions),
+                    terms,
+                    router,
+                    cache,
+                    quality,
+                    progress,
                 )
-            tuning = Tuning.load(replays, router, cache=cache / "features", measure=quality)
+                if arms or questions
+                else (
+                    Tuning.load(_named(replays), router, cache=cache / "features", measure=quality),
+                    LATENCY_WEIGHT,
+                )
+            )
+            latency_weight = usual if latency_weight == LATENCY_WEIGHT else latency_weight
             weighed = replace(goal, latency_weight=latency_weight)
             found = retune(tuning, weighed, elsewhere=elsewhere, seed=seed)
             show_retuned(console, tuning, found, most=moved)
@@ -174,6 +212,51 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
             console.print("Nothing is written; --out FILE keeps what is proposed.")
         else:
             typer.echo(_WROTE.format(out=out))
+
+
+def _named(replays: list[Path] | None) -> list[Path]:
+    if not replays:
+        raise ReplayError(
+            "Tune on what? Name replays of dev splits, a request log with --from-log, or remote "
+            "arms with --arms."
+        )
+    return replays
+
+
+def _arms_of(
+    replays: list[Path] | None, arms: Path | None, questions: list[str] | None
+) -> tuple[Path, list[str]]:
+    if replays or arms is None or not questions:
+        raise ReplayError("Give --arms and --questions together, and no replays.")
+    return arms, questions
+
+
+def _tuned_on_arms(  # noqa: PLR0917 - of one command
+    open_arms: "OpenArms",
+    path: Path,
+    questions: list[str],
+    terms: AskingTerms,
+    router: str,
+    cache: Path,
+    measure: str,
+    progress: "Callable[[], Progress]",
+) -> "tuple[Tuning, float]":
+    """Dev questions as remote arms answer them, and what a millisecond is worth there."""
+    from router.settings import load_settings
+    from training.data.sources import Replays, parse_source
+    from training.remote_cli import remote_answers, told_weight
+    from training.thresholds.tuning import Tuning
+
+    settings = load_settings()
+    sources = [parse_source(text, settings.index, required=False) for text in questions]
+    with remote_answers(
+        open_arms, path, settings, sources, terms, cache, progress, splits=("dev",)
+    ) as remote:
+        replays = Replays(settings, cache / "replays", progress, remote).training(sources, "dev")
+        typer.echo(told_weight(remote.usual_weight, remote, measure), err=True)
+        features = cache / "features"
+        tuning = Tuning.of(replays, router, cache=features, settings=settings, measure=measure)
+        return tuning, remote.usual_weight
 
 
 def _keep_bounds(

@@ -4,7 +4,8 @@ import asyncio
 import json
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -83,6 +84,7 @@ class RemoteArm:
         self._lately: deque[float] = deque(maxlen=_LATELY)
         own = self.config
         self._cache = Cache(own.cache_seconds, own.cache_entries, own.cache_mb << 20)
+        self._wanting = 0
         self.spent = 0.0
         self.saved = 0.0
 
@@ -200,7 +202,7 @@ class RemoteArm:
         started, calls = perf_counter(), _Calls()
         reason, outcome, found = "", "ok", RemoteHits(())
         try:
-            async with asyncio.timeout(seconds), self._places:
+            async with asyncio.timeout(seconds), self._place():
                 calls.begun = True
                 found = await self._tries(question, k, filter_, calls, max_cost)
         except TimeoutError:
@@ -314,6 +316,20 @@ class RemoteArm:
     def _failed(self, *, fault: bool) -> None:
         if fault:
             self.breaker.fail()
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        self._wanting += 1
+        try:
+            async with self._places:
+                yield
+        finally:
+            self._wanting -= 1
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it may be asked what nobody waits for, with a place left for who does."""
+        return self._wanting + 1 < self.config.max_concurrency
 
     async def close(self) -> None:
         """Let go of connections."""

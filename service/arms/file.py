@@ -18,6 +18,8 @@ from service.errors import ServiceError
 FILE = "wye.toml"
 """Read from the working folder by `wye serve` where no other is named."""
 
+SHADOW = "shadow"
+"""Key of the share of questions that are asked in the background."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _OWN = {*Route, "local"}
 
@@ -90,16 +92,34 @@ def names_without_index(path: Path | None, indexes: Sequence[str]) -> tuple[str,
     return tuple(dict.fromkeys(each for _, each in named if each not in indexes))
 
 
-def _tables(path: Path) -> dict[str, Any]:
-    """The tables below `arms`, by name."""
+def shadow_share(path: Path | None) -> float:
+    """Share of the questions answered without an arm that it is asked anyway; 0 without a file.
+
+    Raises:
+        ServiceError: The file cannot be read, or says something else.
+    """
+    share = 0.0 if path is None else _content(path).get(SHADOW, 0.0)
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise ServiceError(f"{path}: {SHADOW}: write a share from 0 to 1, such as 0.05.")
+    return float(share)
+
+
+def _content(path: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ServiceError(f"{path} cannot be read ({error.strerror}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ServiceError(f"{path} is no TOML: {error}.") from None
-    if unknown := next((key for key in content if key != "arms"), ""):
-        raise ServiceError(f"{path}: there is no '{unknown}'; write tables [arms.NAME].")
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    """The tables below `arms`, by name."""
+    content = _content(path)
+    if unknown := next((key for key in content if key not in {"arms", SHADOW}), ""):
+        raise ServiceError(
+            f"{path}: there is no '{unknown}'; write tables [arms.NAME], and `{SHADOW}` above them."
+        )
     tables = content.get("arms", {})
     if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
         raise ServiceError(f"{path}: arms: write a table [arms.NAME] for each.")

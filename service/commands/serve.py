@@ -63,6 +63,7 @@ def serve(
     from router.session import ModelCache
     from service.app import indexes
     from service.arms.file import FILE, read_arms
+    from service.arms.shadow import share_of
     from service.collections import check_router, router_settings
     from service.doctor import refuse_taken_address
     from service.http.auth import refuse_open_server
@@ -94,6 +95,7 @@ def serve(
         # An index or a relevance that is missing or foreign is told now, not in a log.
         _ = opener().relevance
     remote = read_arms(settings.arms, list(collections), wanted.deadline_ms / 1000)
+    share_of(settings)
     names = dict.fromkeys([*collections, *remote])
     for name, routing in router_settings(settings, list(names)).items():
         check_router(name, routing)

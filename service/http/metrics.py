@@ -151,6 +151,12 @@ class ArmMetrics:
             ["arm"],
             multiprocess_mode="livemax",
         )
+        self.shadow = counter(
+            "wye_arm_shadow",
+            "Questions that a remote arm was to be asked in the background, by what became of "
+            "that: asked, failed, busy (no place to spare) or dropped (too many waited).",
+            ["arm", "outcome"],
+        )
         self.spent = counter("wye_arm_spent", "What calls of a remote arm cost.", ["arm"])
         self.saved = counter(
             "wye_arm_saved",

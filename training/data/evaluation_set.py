@@ -189,13 +189,19 @@ class EvaluationSet:
         )
 
     def latency_ms(
-        self, route: Route, *, routed: bool = True, parsed: Mask | None = None
+        self,
+        route: Route,
+        *,
+        routed: bool = True,
+        parsed: Mask | None = None,
+        priced: bool = True,
     ) -> Float64:
         """(n,) milliseconds that the stages of a route took.
 
         Args:
             routed: Whether a router has decided; otherwise only what the route needs is taken.
             parsed: (n,) which questions are parsed to see whether they have a plan; None for none.
+            priced: Whether the price of remote arms counts too, as time.
         """
         decided = self.deciding if routed else ()
         stages = {*decided, *_READS.get(route, _READING), *stages_of(route)}
@@ -208,7 +214,9 @@ class EvaluationSet:
             more = route not in SIMPLE_ROUTES
             for row, one in enumerate(remote):
                 if one is not None:
-                    found[row] = text[row] + one.simple_ms + more * one.cost_ms
+                    found[row] = text[row] + one.simple_ms + more * one.ms
+                    if priced:
+                        found[row] += one.simple_price_ms + more * one.price_ms
         return found
 
     @property
@@ -265,7 +273,8 @@ class EvaluationSet:
 
         That of steps is over questions with a plan; without any there is none.
         """
-        times = {route: self.latency_ms(route) for route in (simple, Route.FUSION, Route.GRAPH)}
+        routes = (simple, Route.FUSION, Route.GRAPH)
+        times = {route: self.latency_ms(route, priced=False) for route in routes}
         planned = self.latency_ms(Route.STEPS)[self.planned]
         if len(planned):
             times[Route.STEPS] = planned
@@ -316,13 +325,13 @@ def texts_of(replays: Sequence[Replay]) -> list[str]:
 def _rankings(
     replay: Replay, route: Route, fusion: FusionSettings, scores: Sequence[float | None]
 ) -> list[Ranking]:
-    found = _own_rankings(replay, route, fusion, scores)
-    for row, one in enumerate(replay.questions):
-        if one.remote is not None and route not in SIMPLE_ROUTES:
-            found[row] = one.remote.fused
-        elif one.remote is not None and one.remote.simple is not None:
-            found[row] = one.remote.simple
-    return found
+    remote = [one.remote for one in replay.questions if one.remote is not None]
+    if len(remote) < len(replay):  # all questions of a replay were asked of the same arms
+        return _own_rankings(replay, route, fusion, scores)
+    if route not in SIMPLE_ROUTES:
+        return [one.fused for one in remote]
+    simple = [one.simple for one in remote if one.simple is not None]
+    return simple if remote and simple else _own_rankings(replay, route, fusion, scores)
 
 
 def _own_rankings(

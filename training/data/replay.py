@@ -58,18 +58,23 @@ class RemoteReplay:
 
     Attributes:
         fused: What every route but the simple one answers: all lists together.
-        cost_ms: Of the arms that the simple route does without: their time, and their price as
-            time.
+        ms: That the arms take which the simple route does without.
+        price_ms: Their price, as time.
         simple: What the simple route answers; None where it is asked of an index here.
-        simple_ms: The same cost of that.
+        simple_ms: That it takes.
+        simple_price_ms: Its price, as time.
         returned: What it returned, which a router without an index looks at; None likewise.
+        answered: Id of a passage of theirs -> whether it contains an answer.
     """
 
     fused: Ranking
-    cost_ms: float
+    ms: float
+    price_ms: float = 0.0
     simple: Ranking | None = None
     simple_ms: float = 0.0
+    simple_price_ms: float = 0.0
     returned: Returned | None = None
+    answered: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,11 @@ class Replayed:
 
     def answers_in(self, hits: Sequence[RankedHit], cutoff: int) -> bool:
         """Whether one of the first `cutoff` passages of a ranking of these hits has an answer."""
-        lists = dict(self.results.rankings)
+        lists = {
+            route: ranking
+            for route, ranking in self.results.rankings.items()
+            if self.remote is None or self.remote.simple is None
+        }
         if self.steps is not None:
             lists[Route.STEPS] = self.steps
         has = {
@@ -105,6 +114,8 @@ class Replayed:
             for route, ranking in lists.items()
             for hit, found in zip(ranking.hits, self.answered[route], strict=True)
         }
+        if self.remote is not None:
+            has |= self.remote.answered
         return any(has[hit.id] for hit in hits[:cutoff])
 
 

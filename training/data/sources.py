@@ -11,6 +11,7 @@ from backends.types import Passage
 from router.session import Session
 from router.settings import Settings
 from training.data.dataset import read_dataset
+from training.data.remote import RemoteAnswers
 from training.data.replay import TRAINING_SPLITS, Replay, TrainingReplay, read_replay, read_training
 from training.data.replaying import replay_dataset
 from training.errors import SplitError, TrainingError
@@ -24,11 +25,11 @@ class QuestionSource:
 
     Attributes:
         dataset: Folder in BEIR's layout.
-        index: Folder of the index.
+        index: Folder of the index; None where remote arms answer alone.
     """
 
     dataset: Path
-    index: Path
+    index: Path | None
 
     @property
     def name(self) -> str:
@@ -40,11 +41,12 @@ class QuestionSource:
         return (self.dataset / "qrels" / f"{split}.tsv").is_file()
 
 
-def parse_source(text: str, index: Path | None) -> QuestionSource:
+def parse_source(text: str, index: Path | None, *, required: bool = True) -> QuestionSource:
     """A source as the command line has it: DATASET, or DATASET=INDEX.
 
     Args:
         index: For a dataset without one of its own.
+        required: Whether it has to have one.
 
     Raises:
         TrainingError: No index is given, or the dataset is no folder.
@@ -52,11 +54,11 @@ def parse_source(text: str, index: Path | None) -> QuestionSource:
     dataset, _, own = text.partition("=")
     if not Path(dataset).is_dir():
         raise TrainingError(f"There is no folder '{dataset}'; give a dataset in BEIR's layout.")
-    if not own and index is None:
+    if not own and index is None and required:
         raise TrainingError(
             f"Which index answers '{dataset}'? Give --index DIR, or '{dataset}=INDEX'."
         )
-    return QuestionSource(Path(dataset), Path(own) if own else Path(index or ""))
+    return QuestionSource(Path(dataset), Path(own) if own else index)
 
 
 def place_of(index: Path) -> str:
@@ -68,12 +70,20 @@ def place_of(index: Path) -> str:
 class Replays:
     """Replays of sources, made where they are missing and kept in a folder."""
 
-    def __init__(self, settings: Settings, folder: Path, progress: Callable[[], Progress]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        progress: Callable[[], Progress],
+        remote: RemoteAnswers | None = None,
+    ) -> None:
         """Nothing is asked yet.
 
         Args:
             progress: Makes what long work is shown with.
+            remote: Arms beside those of the indexes, or in their place; None without any.
         """
+        self._remote = remote
         self._settings = settings
         self._folder = folder
         self._progress = progress
@@ -102,7 +112,9 @@ class Replays:
                 f"{' and '.join(sorted(TRAINING_SPLITS))}."
             )
         return [
-            self._noted(source, read_training(self._made(source, split)))
+            _learned(
+                self._with_remote(source, split, lambda s: read_training(self._made(s, split)))
+            )
             for source in sources
             if source.has(split)
         ]
@@ -110,17 +122,47 @@ class Replays:
     def final(self, sources: Sequence[QuestionSource], split: str) -> list[Replay]:
         """Replays of a split that only the final evaluation may read."""
         return [
-            self._noted(source, read_replay(self._made(source, split), {split}))
+            self._with_remote(source, split, lambda s: read_replay(self._made(s, split), {split}))
             for source in sources
             if source.has(split)
         ]
 
+    def _with_remote(
+        self, source: QuestionSource, split: str, read: Callable[[QuestionSource], Replay]
+    ) -> Replay:
+        """A replay with what remote arms said, if there are any."""
+        remote = self._remote
+        if remote is None:
+            return self._noted(source, read(source))
+        dataset = read_dataset(source.dataset, split)
+        remote.collect(remote.missing([dataset]), self._progress())
+        if source.index is None:
+            return remote.replay(dataset)
+        own = self._noted(source, read(source))
+        by_scores = self._settings.fusion.method != "rrf"
+        return remote.beside(own, dataset, by_scores=by_scores)
+
     def _noted(self, source: QuestionSource, replay: R) -> R:
-        self._indexes[replay.key.index] = source.index
+        self._indexes[replay.key.index] = index_of(source)
         return replay
 
     def _made(self, source: QuestionSource, split: str) -> Path:
-        dataset = read_dataset(source.dataset, split)
-        with Session.open(self._settings, source.index) as session:
-            folder = self._folder / place_of(source.index)
+        dataset, index = read_dataset(source.dataset, split), index_of(source)
+        with Session.open(self._settings, index) as session:
+            folder = self._folder / place_of(index)
             return replay_dataset(session, dataset, folder, progress=self._progress())
+
+
+def index_of(source: QuestionSource) -> Path:
+    """Folder of the index of a source.
+
+    Raises:
+        TrainingError: There is none.
+    """
+    if source.index is None:
+        raise TrainingError(f"No index answers '{source.dataset}'.")
+    return source.index
+
+
+def _learned(replay: Replay) -> TrainingReplay:
+    return TrainingReplay(replay.dataset, replay.split, replay.key, replay.questions)

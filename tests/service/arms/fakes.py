@@ -26,7 +26,7 @@ class Remote:
     Attributes:
         mode: How it answers: ok, slow, hang, garbled, huge, drop, redirect, or a status.
         modes: Of the next requests, before `mode` counts again.
-        reply: Of mode ok.
+        reply: Of mode ok; or what makes it of a request.
         asked: Bodies of the requests that came.
         headers: Of the last one.
         paths: Of all.
@@ -53,14 +53,15 @@ class Remote:
             def do_POST(self) -> None:
                 length = int(self.headers.get("content-length", 0))
                 body = self.rfile.read(length)
-                remote.asked.append(json.loads(body) if body else None)
+                asked = json.loads(body) if body else None
+                remote.asked.append(asked)
                 remote.paths.append(self.path)
                 remote.headers = {name.lower(): value for name, value in self.headers.items()}
                 with remote._lock:
                     remote.under_way += 1
                     remote.most = max(remote.most, remote.under_way)
                 try:
-                    remote._answer(self)
+                    remote._answer(self, asked)
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
                 finally:
@@ -88,7 +89,7 @@ class Remote:
         self._server.server_close()
         self._thread.join()
 
-    def _answer(self, to: BaseHTTPRequestHandler) -> None:
+    def _answer(self, to: BaseHTTPRequestHandler, asked: Any) -> None:  # noqa: ANN401
         mode = self.modes.pop(0) if self.modes else self.mode
         if mode == "hang":
             self.released.wait(10)
@@ -105,7 +106,8 @@ class Remote:
             self._send(to, mode, f'{{"error": "{SECRET} is wrong"}}'.encode())
         else:
             time.sleep(self.seconds if mode == "slow" else 0)
-            self._send(to, 200, json.dumps(self.reply).encode())
+            reply = self.reply(asked) if callable(self.reply) else self.reply
+            self._send(to, 200, json.dumps(reply).encode())
 
     def _send(self, to: BaseHTTPRequestHandler, status: int, body: bytes, **more: str) -> None:
         to.send_response(status)

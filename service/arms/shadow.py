@@ -1,0 +1,166 @@
+"""Arms asked in the background, for a share of the questions that the router did without them.
+
+What the router does without, it never learns about. In shadow mode the arm is asked anyway after
+the reply, and the request log has both rankings.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from service.arms import gate
+from service.arms.arm import ArmCall, RemoteArm
+from service.arms.budget import Budget
+from service.arms.file import shadow_share
+from service.arms.fusion import named
+from service.errors import ServiceError
+from service.logs import LOG
+from service.search import QueuedQuestion, SearchResult
+from service.settings import ServiceSettings
+
+QUEUE = 64
+"""Questions that may wait; what comes when as many do is dropped, and counted."""
+_AFTER = 0.05
+_SECONDS = 60.0
+
+Told = Callable[[QueuedQuestion, str, Mapping[str, Any]], object]
+"""Writes a line for a question of a key to the request log."""
+
+
+def share_of(settings: ServiceSettings) -> float:
+    """Of the questions that are answered without an arm; 0 where nothing is asked anyway.
+
+    Raises:
+        ServiceError: There is one, and no request log to keep what is found.
+    """
+    share = shadow_share(settings.arms)
+    if share and settings.serve.request_log is None:
+        raise ServiceError(
+            f"{settings.arms}: shadow: there is no request log to keep what is found; name one in "
+            "WYE_SERVE__REQUEST_LOG."
+        )
+    return share
+
+
+@dataclass(frozen=True, slots=True)
+class _Shadowed:
+    """A question that was answered without an arm.
+
+    Attributes:
+        key: Name of the API key that asked.
+        budget: Of that key, if it is bound to one.
+    """
+
+    arm: RemoteArm
+    result: SearchResult
+    key: str
+    budget: Budget | None
+
+
+class Shadow:
+    """Asks one question after another; used by one event loop."""
+
+    def __init__(
+        self,
+        share: float,
+        told: Told,
+        count: Callable[[str, str], None],
+        spent: Callable[[str, ArmCall], None],
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            share: Of the questions that are answered without the arm, 0 to 1.
+            told: Writes what came of it.
+            count: Given an arm's name and what became of a question: asked, failed, busy, dropped.
+            spent: Given a collection and a call.
+        """
+        self.share = share
+        self._told = told
+        self._count = count
+        self._spent = spent
+        self._queue: asyncio.Queue[_Shadowed] = asyncio.Queue(QUEUE)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to ask, where there is a share."""
+        if self.share:
+            self._task = asyncio.create_task(self._work(), name="wye-shadow")
+
+    async def stop(self) -> None:
+        """Ask no more; what waits is dropped, and a call that is under way is given up."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        while not self._queue.empty():
+            self._count(self._queue.get_nowait().arm.name, "dropped")
+
+    def offer(
+        self,
+        arms: Sequence[RemoteArm],
+        result: SearchResult,
+        key: str,
+        budget: Budget | None,
+    ) -> None:
+        """An answer; perhaps what the router did without is asked later."""
+        remote = result.remote
+        if not self.share or remote is None or not remote.saved_by:
+            return
+        dear = next((arm for arm in arms if arm.takes_graph and arm.name in remote.saved_by), None)
+        if dear is None or random.random() >= self.share:
+            return
+        try:
+            self._queue.put_nowait(_Shadowed(dear, result, key, budget))
+        except asyncio.QueueFull:
+            self._count(dear.name, "dropped")
+
+    async def _work(self) -> None:
+        while True:
+            one = await self._queue.get()
+            await asyncio.sleep(_AFTER)  # first the reply
+            try:
+                await self._ask(one)
+            except Exception as error:  # noqa: BLE001 - the next question is another one
+                LOG.error("shadow failed", exc_info=error, extra={"arm": one.arm.name})
+                self._count(one.arm.name, "failed")
+
+    async def _ask(self, one: _Shadowed) -> None:
+        arm, result = one.arm, one.result
+        if not arm.has_room:
+            self._count(arm.name, "busy")
+            return
+        # What the request allowed was for its answer.
+        params = replace(result.params, max_cost=None, max_latency_ms=None)
+        item = result.entry.item
+        call = await gate.ask(arm, params, item, _SECONDS, one.budget)
+        self._spent(params.collection, call)
+        self._count(arm.name, "failed" if call.reason else "asked")
+        if call.reason:
+            return
+        found, _ = named(arm, call)
+        self._told(
+            item,
+            one.key,
+            {
+                "question": item.text,
+                "collection": params.collection,
+                "filter": params.filter,
+                "simple": [hit.id for hit in result.reply.ranking.hits],
+                **logged(arm, call),
+                "fused": [hit.id for hit in gate.fused_with(result, found).hits],
+            },
+        )
+
+
+def logged(arm: RemoteArm, call: ArmCall) -> dict[str, object]:
+    """What an arm said, as `wye train --from-log` reads it."""
+    return {
+        "arm": arm.name,
+        "found": [[hit.id, hit.score] for hit in call.hits],
+        "ms": 1000 * call.seconds,
+        "spent": call.spent,
+    }

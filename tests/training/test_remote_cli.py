@@ -1,0 +1,182 @@
+"""`wye train` and `wye tune` on remote arms: told, asked for, kept, and learned from."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from router.passage_routing import load_passage_router
+from service.app import build
+from service.cli import run
+from service.settings import ServeSettings, ServiceSettings
+from tests.live import inside
+from tests.service.arms.fakes import Remote
+from tests.training.remote_town import BRIDGES, question, write_arms, write_dataset
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[Remote, Remote]]:
+    made = Remote(), Remote()
+    yield made
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def town(
+    tmp_path: Path, servers: tuple[Remote, Remote], monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """Options of a command over the arms."""
+    monkeypatch.chdir(tmp_path)
+    arms = write_arms(tmp_path, *servers)
+    data = write_dataset(tmp_path / "town")
+    return ["--questions", str(data), "--arms", str(arms), "--cache", str(tmp_path / "cache")]
+
+
+def test_a_router_is_learned_and_serves_the_same_arms(
+    town: list[str],
+    servers: tuple[Remote, Remote],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, dear = servers
+    code = run(["train", *town, "--yes", "--no-elsewhere", "--name", "town"])
+    told = capsys.readouterr()
+    assert code in {0, 1}, told.err
+    assert "'dear' 60 questions: that costs 1.2 and takes" in told.err
+    assert "A price of 0.02 counts as 2000 ms" in told.err
+    assert len(dear.asked) == BRIDGES
+    folder = tmp_path / "models" / "town" / "v1"
+    assert load_passage_router(folder).policy.simple == "hybrid"
+    settings = ServiceSettings(
+        arms=tmp_path / "wye.toml",
+        router={"model": str(folder)},  # type: ignore[arg-type]
+    )
+    with inside(build(settings)) as client:
+        taken = [
+            client.post("/v1/retrieve", json={"question": question(number)}).json()["route"]["path"]
+            for number in range(20)
+        ]
+    assert [one == "fusion" for one in taken] == [bool(number % 2) for number in range(20)]
+
+    asked = len(dear.asked)
+    assert run(["tune", *town, "--router", str(folder), "--out", "thresholds.json"]) == 0
+    assert len(dear.asked) == asked  # all is kept, and costs nothing
+    assert json.loads(Path("thresholds.json").read_text("utf-8"))["simple"] == "hybrid"
+
+
+def test_nobody_to_be_asked_agrees_to_nothing(
+    town: list[str], servers: tuple[Remote, Remote], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", *town]) == 2
+    assert "agree with --yes" in capsys.readouterr().err
+    assert [one.asked for one in servers] == [[], []]
+
+
+def test_what_fails_is_not_learned_from_and_asked_again(
+    town: list[str], servers: tuple[Remote, Remote], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, dear = servers
+    dear.modes = [500, "garbled"] * 3
+    assert run(["train", *town, "--yes", "--no-elsewhere"]) in {0, 1}
+    told = capsys.readouterr().err
+    assert "6 questions got no answer: 'dear'" in told
+    assert len(dear.asked) == BRIDGES
+    assert run(["train", *town, "--yes", "--no-elsewhere"]) in {0, 1}
+    assert "'dear' 6 questions" in capsys.readouterr().err
+    assert len(dear.asked) == BRIDGES + 6
+
+
+def test_a_run_that_is_killed_goes_on_where_it_was(
+    town: list[str], servers: tuple[Remote, Remote], tmp_path: Path
+) -> None:
+    program = "import sys; from service.cli import run; sys.exit(run(sys.argv[1:]))"
+    options = ["train", *town, "--yes", "--per-second", "10"]
+    command = [sys.executable, "-c", program, *options]
+    running = subprocess.Popen(command, cwd=tmp_path, env={**os.environ}, stderr=subprocess.PIPE)
+    kept = tmp_path / "cache" / "remote" / "answers.jsonl"
+    try:
+        patience = time.monotonic() + 60
+        while not kept.is_file() or kept.read_bytes().count(b"\n") < 5:
+            assert time.monotonic() < patience
+            time.sleep(0.02)
+    finally:
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
+    done = kept.read_bytes().count(b"\n")
+    with kept.open("ab") as file:
+        file.write(b'{"key": "half a li')
+    before = sum(len(one.asked) for one in servers)
+    assert before - done <= 2  # what was under way
+    assert run(["train", *town, "--yes", "--no-elsewhere"]) in {0, 1}
+    assert sum(len(one.asked) for one in servers) - before == 2 * BRIDGES - done
+
+
+def test_a_pace_is_kept(town: list[str], servers: tuple[Remote, Remote]) -> None:
+    started = time.monotonic()
+    run(["tune", *town, "--yes", "--per-second", "20", "--out", "t.json"])
+    assert time.monotonic() - started >= (BRIDGES / 5 - 1) / 20 * 0.9
+    assert len(servers[1].asked) == BRIDGES / 5
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["tune", "--arms", "wye.toml"], "together"),
+        (["train", "--questions", "town"], "Which index answers"),
+        (["train", "--questions", "town", "--arms", "none.toml"], "cannot be read"),
+        (["train", "--questions", "town", "--arms", "wye.toml", "--features", "all"], "leave"),
+    ],
+)
+def test_what_cannot_be_is_said(
+    town: list[str], command: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(command) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_log_with_feedback_and_shadows_is_learned_from(
+    town: list[str],
+    servers: tuple[Remote, Remote],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cheap, dear = servers
+    arms = tmp_path / "wye.toml"
+    arms.write_text("shadow = 1.0\n" + arms.read_text("utf-8"), encoding="utf-8")
+    log, low = tmp_path / "requests.jsonl", tmp_path / "low.json"
+    low.write_text(
+        '{"low": 1.0, "high": 1.0, "simple": "hybrid", "latency_ms": {}}', encoding="utf-8"
+    )
+    settings = ServiceSettings(
+        arms=arms,
+        serve=ServeSettings(request_log=log, thresholds=(str(low),), refresh_seconds=0.02),
+    )
+    with inside(build(settings)) as client:
+        for number in range(BRIDGES):
+            reply = client.post("/v1/retrieve", json={"question": question(number)}).json()
+            said = {
+                "request_id": reply["request_id"],
+                "rating": "good",
+                "passages": [f"maker{number}"],
+            }
+            assert client.post("/v1/feedback", json=said).status_code < 300
+        patience = time.monotonic() + 60
+        while log.read_text("utf-8").count('"shadow"') < BRIDGES:
+            assert time.monotonic() < patience
+            time.sleep(0.05)
+    asked = len(cheap.asked), len(dear.asked)
+    assert asked == (BRIDGES, BRIDGES)
+    options = ["--arms", str(arms), *town[-2:], "--yes", "--no-elsewhere", "--name", "logged"]
+    assert run(["train", "--from-log", str(log), *options]) in {0, 1}
+    told = capsys.readouterr().err
+    assert f"{BRIDGES} questions have feedback; {BRIDGES} answers are in the log." in told
+    assert (len(cheap.asked), len(dear.asked)) == (2 * BRIDGES, BRIDGES)  # nothing dear again
+    assert load_passage_router(tmp_path / "models" / "logged" / "v1").policy.simple == "hybrid"
+    assert run(["train", "--from-log", str(log)]) == 2

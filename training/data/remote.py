@@ -1,0 +1,346 @@
+"""Remote arms asked every judged question once: what they said is kept, and replays are made of it.
+
+An answer is kept as soon as it is there, by question, arm and address, in a file that is only
+appended to: whatever ends a run, the next asks what is missing and nothing else. What failed is not
+kept and not learned from.
+"""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from time import monotonic, sleep
+
+import numpy as np
+
+from backends.progress import Progress, Silent
+from backends.types import Query, RankedHit, Ranking
+from router.fusion import FusionSettings, fuse_text
+from router.passage_evidence import Returned
+from router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit, RemoteAsker
+from router.remote_fusion import RemoteList, together
+from router.text_evidence import SEEN
+from router.types import ArmResults, Route
+from training.data.dataset import Dataset, Question
+from training.data.replay import RemoteReplay, Replay, Replayed, ReplayKey
+from training.data.replaying import contains_any, words
+from training.errors import TrainingError
+
+CALLS = 0.01
+"""Of nDCG@10: what asking for every question is worth leaving out, where nobody says otherwise."""
+MS_PER_PRICE = 100_000.0
+"""Milliseconds that a unit of price counts as, where nobody says otherwise."""
+_DEPTH = 20
+_AT_ONCE = 16
+
+
+class KeptAnswers:
+    """Answers in a file of JSON lines; one process writes at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what is there; a last line that is not whole was being written when a run died."""
+        self._path = path
+        self._found: dict[str, ArmAnswer] = {}
+        if path.is_file():
+            for line in path.read_bytes().split(b"\n"):
+                self._read(line)
+
+    def get(self, arm: ArmFacts, text: str, filter_: object | None) -> ArmAnswer | None:
+        """What an arm said to a question."""
+        return self._found.get(_key(arm, text, filter_))
+
+    def add(self, arm: ArmFacts, text: str, filter_: object | None, answer: ArmAnswer) -> None:
+        """Keep an answer; it is on the disk when this returns."""
+        key = _key(arm, text, filter_)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            size = os.fstat(descriptor).st_size
+            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            line = json.dumps({"key": key, **asdict(answer)}).encode() + b"\n"
+            os.write(descriptor, b"\n" + line if torn else line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._found[key] = answer
+
+    def usual_ms(self, arm: ArmFacts) -> float | None:
+        """Median of what it took; None before the first."""
+        own = [one.ms for key, one in self._found.items() if key.startswith(_head(arm))]
+        return median(own) if own else None
+
+    def _read(self, line: bytes) -> None:
+        try:
+            row = json.loads(line)
+            hits = tuple(AskedHit(**hit) for hit in row["hits"])
+            self._found[row["key"]] = ArmAnswer(hits, row["ms"], row["spent"])
+        except (ValueError, KeyError, TypeError):
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What asking comes to.
+
+    Attributes:
+        calls: Arm -> questions that it is still to be asked.
+        price: Of all calls, further tries left out.
+        seconds: That they take; None where nothing is known yet.
+    """
+
+    calls: Mapping[str, int]
+    price: float
+    seconds: float | None
+
+    def __str__(self) -> str:
+        told = " and ".join(f"'{name}' {count} questions" for name, count in self.calls.items())
+        time = "an unknown time" if self.seconds is None else f"about {self.seconds:.0f} s"
+        return f"Asks {told}: that costs {self.price:g} and takes {time}."
+
+
+@dataclass
+class RemoteAnswers:
+    """What the arms of a collection say to judged questions.
+
+    Attributes:
+        asker: Of the arms.
+        kept: Their answers.
+        fusion: How our own text arms are fused beside them.
+        ms_per_price: Milliseconds that a unit of price counts as.
+        per_second: Questions that are asked in a second at most; 0 sets no limit.
+        failed: Arm and reason -> questions that got no answer.
+    """
+
+    asker: RemoteAsker
+    kept: KeptAnswers
+    fusion: FusionSettings
+    ms_per_price: float = MS_PER_PRICE
+    per_second: float = 0.0
+    failed: Counter[str] = field(default_factory=Counter)
+    _tried: set[str] = field(default_factory=set)
+
+    @property
+    def simple(self) -> ArmFacts | None:
+        """The arm that stands for our text arms, where there is no index."""
+        return next((arm for arm in self.asker.arms if arm.is_simple), None)
+
+    @property
+    def usual_weight(self) -> float:
+        """Quality that a millisecond is worth, so that asking for every question is worth `CALLS`.
+
+        Of arms that run side by side the slowest counts; nothing is worth anything before the
+        first answer.
+        """
+        others = [arm for arm in self.asker.arms if not arm.is_simple]
+        slowest = max((self.kept.usual_ms(arm) or 0.0 for arm in others), default=0.0)
+        cost = slowest + sum(arm.price for arm in others) * self.ms_per_price
+        return CALLS / cost if cost else 0.0
+
+    def missing(self, datasets: Iterable[Dataset]) -> list[ArmQuestion]:
+        """What is still to be asked, each once; what failed is for the next run."""
+        wanted = {
+            _key(arm, one.text, filter_): ArmQuestion(arm.name, one.text, filter_)
+            for data in datasets
+            for one in data.questions
+            for filter_ in [data.filters.get(one.id)]
+            for arm in self.asker.arms
+            if self.kept.get(arm, one.text, filter_) is None
+        }
+        return [one for key, one in wanted.items() if key not in self._tried]
+
+    def estimate(self, missing: Sequence[ArmQuestion]) -> Estimate:
+        """What that comes to, by what was seen so far."""
+        calls = Counter(one.arm for one in missing)
+        arms = {arm.name: arm for arm in self.asker.arms}
+        price = sum(arms[name].price * count for name, count in calls.items())
+        usual = {name: self.kept.usual_ms(arms[name]) for name in calls}
+        paced = max(calls.values(), default=0) / self.per_second if self.per_second else 0.0
+        if any(ms is None for ms in usual.values()):
+            return Estimate(calls, price, None)
+        each = (count * (usual[name] or 0.0) / 1000 for name, count in calls.items())
+        return Estimate(calls, price, max(paced, *each, 0.0))
+
+    def collect(self, missing: Sequence[ArmQuestion], progress: Progress | None = None) -> None:
+        """Ask what is missing, and keep what is said as it comes."""
+        arms = {arm.name: arm for arm in self.asker.arms}
+        progress = progress or Silent()
+        progress.start(len(missing), "asking remote arms")
+        # A question is one, however many arms are asked.
+        pace = len(arms) / self.per_second if self.per_second else 0.0
+        size = 1 if pace else _AT_ONCE
+        try:
+            for start in range(0, len(missing), size):
+                began, part = monotonic(), missing[start : start + size]
+                for place, answer in self.asker.ask(part):
+                    one = part[place]
+                    if answer.reason:
+                        self.failed[f"'{one.arm}' {answer.reason}"] += 1
+                        self._tried.add(_key(arms[one.arm], one.text, one.filter))
+                    else:
+                        self.kept.add(arms[one.arm], one.text, one.filter, answer)
+                    progress.advance(1)
+                left = pace / len(arms) * len(part) - (monotonic() - began)
+                if pace and left > 0 and start + size < len(missing):
+                    sleep(left)
+        finally:
+            progress.close()
+
+    def failures(self) -> str:
+        """What got no answer, in a sentence; "" where all did."""
+        if not self.failed:
+            return ""
+        told = "; ".join(f"{reason} ({count} times)" for reason, count in self.failed.items())
+        return (
+            f"{self.failed.total()} questions got no answer: {told}. Nothing is learned from them; "
+            "the same command asks them again."
+        )
+
+    def replay(self, dataset: Dataset) -> Replay:
+        """A replay without an index, of the questions that every arm answered.
+
+        Raises:
+            TrainingError: No question was answered.
+        """
+        found = [one for question in dataset.questions if (one := self._own(dataset, question))]
+        if not found:
+            raise TrainingError(
+                f"No question of '{dataset.name}', {dataset.split}, was answered by every arm. "
+                f"{self.failures()}"
+            )
+        addresses = json.dumps(sorted(arm.address for arm in self.asker.arms)).encode()
+        asked = json.dumps([asdict(one.question) for one in found]).encode()
+        key = ReplayKey("remote", _digest(addresses), 0, "", _digest(asked), _DEPTH)
+        return Replay(dataset.name, dataset.split, key, tuple(found))
+
+    def beside(self, replay: Replay, dataset: Dataset, *, by_scores: bool) -> Replay:
+        """A replay of our own with remote arms beside the text arms, of what they answered.
+
+        Args:
+            by_scores: Whether our fusion adds up scores.
+        """
+        found = []
+        for one in replay.questions:
+            answers = self._answers(dataset, one.question)
+            if answers is not None:
+                (own,) = fuse_text([one.results], self.fusion, _DEPTH)
+                remote = self._remote(one.question, own, answers, by_scores=by_scores)
+                found.append(replace(one, remote=remote, steps=None))
+        return replace(replay, questions=tuple(found))
+
+    def _own(self, dataset: Dataset, question: Question) -> Replayed | None:
+        answers, simple = self._answers(dataset, question), self.simple
+        if answers is None or simple is None:
+            return None
+        answer = answers[simple.name]
+        own = _ranking(simple, answer)
+        remote = self._remote(question, own, answers, by_scores=simple.scores == "cosine")
+        shown = [(hit.title, hit.text) for hit in answer.hits[:SEEN]]
+        group = question.group or dataset.name
+        nothing = Ranking("", ())
+        return Replayed(
+            question=replace(question, group=group),
+            gold=dataset.judgements[question.id],
+            results=ArmResults(
+                Query(question.text, np.zeros(1, np.float32)),
+                rankings={Route.DENSE: own, Route.LEXICAL: nothing, Route.GRAPH: nothing},
+            ),
+            answered={},
+            seconds={},
+            remote=replace(
+                remote,
+                simple=own,
+                simple_ms=answer.ms,
+                simple_price_ms=simple.price * self.ms_per_price,
+                returned=Returned(question.text, shown),
+            ),
+        )
+
+    def _answers(self, dataset: Dataset, question: Question) -> dict[str, ArmAnswer] | None:
+        """Of every arm; None where one did not answer."""
+        filter_ = dataset.filters.get(question.id)
+        found = {arm.name: self.kept.get(arm, question.text, filter_) for arm in self.asker.arms}
+        said = {name: answer for name, answer in found.items() if answer is not None}
+        return said if len(said) == len(found) else None
+
+    def _remote(
+        self,
+        question: Question,
+        own: Ranking,
+        answers: Mapping[str, ArmAnswer],
+        *,
+        by_scores: bool,
+    ) -> RemoteReplay:
+        others = [arm for arm in self.asker.arms if not arm.is_simple]
+        lists = [
+            RemoteList(_ranking(arm, answers[arm.name]), arm.scores, arm.weight) for arm in others
+        ]
+        fused = together(own, lists, _DEPTH, by_scores=by_scores) if lists else own
+        wanted = [words(answer) for answer in question.answers]
+        return RemoteReplay(
+            fused=_judged(fused, [arm.prefix for arm in others]),
+            ms=max((answers[arm.name].ms for arm in others), default=0.0),
+            price_ms=sum(arm.price for arm in others) * self.ms_per_price,
+            answered={
+                hit.id: contains_any(words(f"{hit.title}\n{hit.text}"), wanted)
+                for answer in answers.values()
+                for hit in answer.hits
+            },
+        )
+
+
+def confirmed(
+    estimate: Estimate, *, yes: bool, asks: Callable[[str], bool] | None, say: Callable[[str], None]
+) -> None:
+    """Say what asking comes to, and go on only where somebody agrees to the price.
+
+    Args:
+        asks: Asks a person; None where there is nobody.
+
+    Raises:
+        TrainingError: Nobody agreed.
+    """
+    if not estimate.calls:
+        return
+    say(str(estimate))
+    if yes or not estimate.price:
+        return
+    if asks is None:
+        raise TrainingError(f"{estimate} Nobody is here to be asked; agree with --yes.")
+    if not asks("Ask them?"):
+        raise TrainingError("Nothing was asked.")
+
+
+def _ranking(arm: ArmFacts, answer: ArmAnswer) -> Ranking:
+    hits = tuple(
+        RankedHit(arm.prefix + hit.id, hit.score, rank)
+        for rank, hit in enumerate(answer.hits, start=1)
+    )
+    return Ranking(arm.name, hits, len(hits))
+
+
+def _judged(ranking: Ranking, prefixes: Sequence[str]) -> Ranking:
+    """The same under the ids that are judged; what an answer has twice is judged once."""
+    first: dict[str, RankedHit] = {}
+    for hit in ranking.hits:
+        head = next((one for one in prefixes if one and hit.id.startswith(one)), "")
+        first.setdefault(hit.id.removeprefix(head), hit)
+    hits = tuple(
+        RankedHit(id_, hit.score, rank) for rank, (id_, hit) in enumerate(first.items(), start=1)
+    )
+    return replace(ranking, hits=hits)
+
+
+def _key(arm: ArmFacts, text: str, filter_: object | None) -> str:
+    return _head(arm) + _digest(json.dumps([text, filter_], sort_keys=True).encode())
+
+
+def _head(arm: ArmFacts) -> str:
+    return f"{arm.name} {arm.address} {arm.depth} "
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,0 +1,149 @@
+"""A request log as something to train on: feedback judges, and what arms said is not asked again.
+
+In shadow mode a log has what the arm in the graph's place found, whether the router asked it or
+not (`service.arms.shadow`). What people said answers a question stands for judgements, as partial
+as it is.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from backends.files import write_atomically
+from router.remote_arms import ArmAnswer, ArmFacts, AskedHit
+from router.request_log import RETRIEVAL, SHADOW, parse_line, read_texts
+from training.data.remote import KeptAnswers
+from training.errors import LogError
+from training.log_replay.reading import Asked, read_feedback
+
+_DEV = 3
+"""Of ten questions, how many are for dev."""
+
+
+@dataclass(slots=True)
+class LoggedQuestion:
+    """A question that somebody judged.
+
+    Attributes:
+        filter: Parsed JSON.
+        passages: Ids that were said to answer it.
+        found: Arm -> what it said, as the log has it.
+    """
+
+    text: str
+    filter: object | None
+    passages: dict[str, None] = field(default_factory=dict)
+    found: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The same for the same question with the same filter."""
+        content = json.dumps([self.text, self.filter], sort_keys=True)
+        return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+
+
+def logged_questions(paths: Sequence[Path], collection: str = "") -> list[LoggedQuestion]:
+    """Questions with feedback that names passages, and what arms said to them.
+
+    Args:
+        collection: To look at; all without one.
+
+    Raises:
+        RequestLogError: A file cannot be read.
+        LogError: No question has such feedback.
+    """
+    feedback = read_feedback(paths)
+    found: dict[str, LoggedQuestion] = {}
+    for path in paths:
+        for _, text in read_texts(path):
+            line = parse_line(text)
+            if line is None or line["kind"] not in {RETRIEVAL, SHADOW}:
+                continue
+            if collection and line.get("collection") != collection:
+                continue
+            _take(found, line, feedback)
+    judged = [one for one in found.values() if one.passages]
+    if not judged:
+        raise LogError("No question of this log has feedback that names passages that answer it.")
+    return judged
+
+
+def _take(
+    found: dict[str, LoggedQuestion],
+    line: Mapping[str, Any],
+    feedback: Mapping[Asked, Mapping[str, None]],
+) -> None:
+    question = line.get("question")
+    if not isinstance(question, str) or not question.strip():
+        return
+    one = LoggedQuestion(question, line.get("filter"))
+    one = found.setdefault(one.id, one)
+    said = feedback.get((str(line.get("key", "")), line["request_id"]), {})
+    one.passages |= dict.fromkeys(said)
+    lists = [line] if line["kind"] == SHADOW else line.get("ranked", [])
+    for each in lists if isinstance(lists, list) else []:
+        if isinstance(each, dict) and isinstance(each.get("arm"), str):
+            one.found[each["arm"]] = each
+
+
+def write_logged(
+    questions: Sequence[LoggedQuestion], arms: Sequence[ArmFacts], folder: Path
+) -> Path:
+    """A dataset in BEIR's layout, with train and dev judgements drawn by the questions' ids.
+
+    Raises:
+        LogError: A question was asked with a filter, which the layout has no place for.
+    """
+    kept = [one for one in questions if one.filter is None]
+    if not kept:
+        raise LogError("All questions with feedback were asked with a filter; none is left.")
+    prefixes = [arm.prefix for arm in arms if arm.prefix]
+    (folder / "qrels").mkdir(mode=0o700, parents=True, exist_ok=True)
+    rows = [json.dumps({"_id": one.id, "text": one.text}) for one in kept]
+    _write(folder / "queries.jsonl", rows)
+    for split in ("train", "dev"):
+        lines = [
+            f"{one.id}\t{_own(id_, prefixes)}\t1"
+            for one in kept
+            if (int(one.id, 16) % 10 < _DEV) == (split == "dev")
+            for id_ in one.passages
+        ]
+        _write(folder / "qrels" / f"{split}.tsv", ["query-id\tcorpus-id\tscore", *lines])
+    return folder
+
+
+def keep_logged(
+    questions: Sequence[LoggedQuestion], arms: Sequence[ArmFacts], kept: KeptAnswers
+) -> int:
+    """Keep what the log has of arms that are not simple, whose texts it has not; how many."""
+    count = 0
+    for arm in arms:
+        for one in questions:
+            said = one.found.get(arm.name)
+            answer = None if said is None or arm.is_simple else _answer(said)
+            if answer is not None and kept.get(arm, one.text, one.filter) is None:
+                kept.add(arm, one.text, one.filter, answer)
+                count += 1
+    return count
+
+
+def _answer(said: Mapping[str, Any]) -> ArmAnswer | None:
+    try:
+        hits = tuple(AskedHit(str(id_), "", "", float(score)) for id_, score in said["found"])
+        return ArmAnswer(hits, float(said["ms"]), float(said["spent"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _own(id_: str, prefixes: Sequence[str]) -> str:
+    """An id as its arm has it."""
+    head = next((one for one in prefixes if id_.startswith(one)), "")
+    return id_.removeprefix(head)
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    with write_atomically(path) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())

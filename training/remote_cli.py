@@ -1,0 +1,128 @@
+"""Options of commands that ask remote arms, and what is behind them."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from training.errors import TrainingError
+
+if TYPE_CHECKING:
+    from backends.progress import Progress
+    from router.remote_arms import OpenArms
+    from router.settings import Settings
+    from training.data.remote import RemoteAnswers
+    from training.data.sources import QuestionSource
+
+ArmsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--arms",
+        help="File that declares remote arms, which are asked every question: beside the index, "
+        "or without one. What they said is kept in the cache.",
+        show_default=False,
+    ),
+]
+CollectionOption = Annotated[
+    str, typer.Option("--arms-of", help="Collection of the arms file. Default: its first.")
+]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Agree to what asking remote arms costs, which is told first.")
+]
+PaceOption = Annotated[
+    float,
+    typer.Option("--per-second", min=0, help="Questions in a second at most; 0 sets no limit."),
+]
+MS_PER_PRICE = 100_000.0
+ExchangeOption = Annotated[
+    float,
+    typer.Option(
+        "--ms-per-price",
+        min=0,
+        help="Milliseconds that a unit of price counts as, where routes are weighed.",
+    ),
+]
+_SPLITS = ("train", "dev", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class AskingTerms:
+    """How arms are asked, as the options say it.
+
+    Attributes:
+        collection: Of the arms file; "" for its first.
+        ms_per_price: Milliseconds that a unit of price counts as.
+        per_second: Questions in a second at most; 0 sets no limit.
+        yes: Whether the price is agreed to.
+    """
+
+    collection: str
+    ms_per_price: float
+    per_second: float
+    yes: bool
+
+
+@contextmanager
+def remote_answers(  # noqa: PLR0917 - of two commands
+    open_arms: "OpenArms",
+    path: Path,
+    settings: "Settings",
+    sources: "Sequence[QuestionSource]",
+    terms: AskingTerms,
+    cache: Path,
+    progress: "Callable[[], Progress]",
+    *,
+    splits: Sequence[str] = _SPLITS,
+) -> "Iterator[RemoteAnswers]":
+    """Ask what is missing, once somebody agreed to the price.
+
+    Raises:
+        TrainingError: Nobody agreed, or some sources have an index and some have none.
+    """
+    from training.data.dataset import read_dataset
+    from training.data.remote import KeptAnswers, RemoteAnswers, confirmed
+
+    has_index = {source.index is not None for source in sources}
+    if len(has_index) > 1:
+        raise TrainingError("Some datasets have an index and some have none; train one by one.")
+    kept = KeptAnswers(answers_file(cache))
+    with open_arms(path, collection=terms.collection, has_index=has_index == {True}) as asker:
+        found = RemoteAnswers(asker, kept, settings.fusion, terms.ms_per_price, terms.per_second)
+        missing = found.missing(
+            read_dataset(source.dataset, split)
+            for source in sources
+            for split in splits
+            if source.has(split)
+        )
+        confirmed(
+            found.estimate(missing),
+            yes=terms.yes,
+            asks=typer.confirm if sys.stdin.isatty() else None,
+            say=lambda text: typer.echo(text, err=True),
+        )
+        found.collect(missing, progress())
+        if failed := found.failures():
+            typer.echo(failed, err=True)
+        yield found
+
+
+def answers_file(cache: Path) -> Path:
+    """Where answers are kept."""
+    return cache / "remote" / "answers.jsonl"
+
+
+def told_weight(weight: float, remote: "RemoteAnswers", measure: str) -> str:
+    """What a call counts as and what a millisecond is worth, in words."""
+    others = [arm for arm in remote.asker.arms if not arm.is_simple]
+    price = sum(arm.price for arm in others)
+    whose = (
+        ", so that asking for every question is worth .01" if weight == remote.usual_weight else ""
+    )
+    return (
+        f"A price of {price:g} counts as {price * remote.ms_per_price:g} ms (--ms-per-price); a "
+        f"millisecond is worth {weight:.2g} of {measure}{whose} (--latency-weight)."
+    )
