@@ -152,6 +152,8 @@ class GeneratorSettings:
         longest_wait_seconds: Longest Retry-After to sit out; what asks for more is not tried again.
         passages: That the model is shown, at most.
         passage_characters: Of each that the model is shown.
+        context_tokens: About as many of all passages together, four characters each, that the model
+            is shown; the sentences that bear least on the question are left out. 0 shows all.
         history: Earlier messages of a conversation that the model is shown.
         max_tokens: Of an answer when a request does not say; 0 leaves it to the endpoint.
     """
@@ -164,6 +166,7 @@ class GeneratorSettings:
     longest_wait_seconds: float = 20.0
     passages: Positive = 5
     passage_characters: Positive = 4_000
+    context_tokens: Annotated[int, Field(ge=0)] = 3_000
     history: Annotated[int, Field(ge=0)] = 12
     max_tokens: Annotated[int, Field(ge=0)] = 1_024
 

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from router.answers.extractive import extract
+from router.answers.pack import pack
 from service.answers.answer import (
     EXTRACTIVE,
     GeneratedAnswer,
@@ -33,6 +34,8 @@ UNLIKELY = (
     "The probability that the collection has an answer is {:.2f}, less than {:.2f} (abstain_below)."
 )
 UNDONE = "This is left undone."
+# Of English, by the tokenizers of most models.
+_TOKEN_CHARACTERS = 4
 INSTRUCTIONS = (
     "Answer the question from the numbered passages, and from nothing else. After each statement "
     "give the number of the passage it comes from in square brackets, like [1]. If the passages do "
@@ -156,10 +159,13 @@ def conversation(params: AnswerParams, settings: GeneratorSettings) -> list[Mess
     if params.is_chore:
         told = [Message("system", text) for text in params.system]
         return [*told, Message("user", params.question)]
+    shown = params.passages[: settings.passages]
+    texts = [passage.text[: settings.passage_characters] for passage in shown]
+    if settings.context_tokens:
+        texts = pack(params.question, texts, _TOKEN_CHARACTERS * settings.context_tokens)
     numbered = "\n\n".join(
-        f"[{number}] {' '.join(passage.title.split())}\n"
-        + _fenced(passage.text[: settings.passage_characters])
-        for number, passage in enumerate(params.passages[: settings.passages], start=1)
+        f"[{number}] {' '.join(passage.title.split())}\n{_fenced(text)}"
+        for number, (passage, text) in enumerate(zip(shown, texts, strict=True), start=1)
     )
     history = params.history
     earlier = history[max(0, len(history) - settings.history) :] if settings.history else ()
