@@ -34,10 +34,12 @@ def test_without_a_file_the_line_is_shown(capsys: pytest.CaptureFixture[str]) ->
 def test_a_key_can_be_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "keys.txt"
     bound = ["--collection", "docs", "--collection", "wiki", "--filter", "acl=public"]
+    bound += ["--max-cost-per-day", "2.5"]
     assert run(["keys", "new", *bound, "--file", str(path)]) == 0
     key = KeyRing(path=path).find(capsys.readouterr().out.strip())
     assert key is not None
     assert key.collections == ("docs", "wiki")
+    assert key.max_cost_per_day == 2.5
     assert key.filter == '{"type":"eq","key":"acl","value":"public"}'
 
 
