@@ -4,6 +4,7 @@ Without one, and where it fails, the sentences of the passages answer; see
 `router.answers.extractive`.
 """
 
+from asyncio import timeout
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from router.answers.extractive import extract
 from router.answers.pack import pack
+from service.answers import follow_up
 from service.answers.answer import (
     EXTRACTIVE,
     GeneratedAnswer,
@@ -34,6 +36,9 @@ UNLIKELY = (
     "The probability that the collection has an answer is {:.2f}, less than {:.2f} (abstain_below)."
 )
 UNDONE = "This is left undone."
+# Of a question that the language model rewrites, and that it may take.
+_REWRITE_TOKENS = 128
+_REWRITE_SECONDS = 10.0
 # Of English, by the tokenizers of most models.
 _TOKEN_CHARACTERS = 4
 INSTRUCTIONS = (
@@ -86,6 +91,27 @@ class AnswerGenerator:
         """End all connections."""
         if self._model is not None:
             await self._model.close()
+
+    async def standalone(self, question: str, history: Sequence[Message]) -> str:
+        """What to search for where a question leans on earlier turns, else the question itself.
+
+        The language model rewrites it. Where there is none, or it fails or takes too long, the
+        names of the last turn are carried over.
+        """
+        if not history or not follow_up.leans(question):
+            return question
+        written = GeneratedAnswer()
+        if self._model is not None:
+            asked = follow_up.conversation(question, history)
+            try:
+                async with timeout(_REWRITE_SECONDS):
+                    options = {"max_tokens": _REWRITE_TOKENS, "temperature": 0}
+                    async with aclosing(self._model.stream(asked, options, written)) as pieces:
+                        async for piece in pieces:
+                            written.pieces.append(piece)
+            except (GeneratorError, TimeoutError):
+                written.pieces.clear()
+        return follow_up.accepted(written.text) or follow_up.carried(question, history)
 
     async def complete(self, params: AnswerParams) -> GeneratedAnswer:
         """A whole answer."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter, Request, Response
 from fastapi.sse import format_sse_event
 
-from service.answers.answer import GeneratedAnswer
+from service.answers.answer import GeneratedAnswer, Message
 from service.answers.generate import AnswerParams
 from service.http.auth import READ
 from service.http.replies import answer_value, event_stream, headers, retrieve_reply
@@ -33,17 +33,23 @@ async def answer(
 
     Where the collection probably has no answer (`abstain_below`), that is the answer.
 
+    With `history`, a question that leans on it ("And who designed it?") is rewritten by the
+    language model, or gets the names of the last turn; `retrieval.question` is what was searched.
+
     Without a language model the answer is made of the sentences that bear most on the question, and
     `note` says so. When one is configured but fails, the same happens, and `note` says why.
     """
     params = search_params(service, asked)
-    (result,) = await service.search(request, params, [asked.question], asked.deadline_ms)
+    history = [Message(turn.role, turn.content) for turn in asked.history]
+    question = await service.generator.standalone(asked.question, history)
+    (result,) = await service.search(request, params, [question], asked.deadline_ms)
     retrieval = retrieve_reply(result)
     options = {} if asked.max_tokens is None else {"max_tokens": asked.max_tokens}
     answering = AnswerParams(
-        asked.question,
+        question,
         retrieval.passages,
         params.collection,
+        history=history,
         options=options,
         answerability=retrieval.answerability,
         abstain_below=asked.abstain_below,

@@ -49,11 +49,11 @@ async def model_by_name(model: str, service: Served) -> dict[str, Any]:
 async def chat(asked: ChatRequest, request: Request, service: Served) -> Response:
     """Answers the last user message from passages, in OpenAI's protocol, streaming or not.
 
-    The last user message is what passages are searched for, as it stands (of one over 4,096
-    characters its last 4,096). The turns before it are not searched for: to "And who designed it?"
-    passages are found that speak of designing, whatever *it* was. A language model also sees the
-    system message and the turns before. Without one, the answer quotes the passages, and `note`
-    says so.
+    The last user message is what passages are searched for (of one over 4,096 characters its last
+    4,096). One that leans on the turns before it, as "And who designed it?" does, is first
+    rewritten by the language model; without one, the names of the last turn are put behind it.
+    `wye.question` is what was searched for. A language model also sees the system message and the
+    turns before. Without one, the answer quotes the passages, and `note` says so.
 
     `segments` are the parts of the answer with the numbers of their passages, which `citations`
     resolves; `wye` holds what `/v1/retrieve` would reply. A stream has `wye` in its first chunk,
@@ -88,7 +88,8 @@ async def chat(asked: ChatRequest, request: Request, service: Served) -> Respons
     )
     retrieval: RetrieveReply | None = None
     if not answering.is_chore:
-        question = answering.question.strip()[-LONGEST_QUESTION:]
+        said = answering.question.strip()[-LONGEST_QUESTION:]
+        question = await service.generator.standalone(said, answering.history)
         own = asked.wye
         params = SearchParams(
             collection,

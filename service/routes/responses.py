@@ -27,7 +27,8 @@ router = APIRouter(prefix="/v1/responses", tags=["openai"], dependencies=READ)
 async def create(asked: ResponseRequest, request: Request, service: Served) -> Response:
     """Searches a collection and answers from its passages, in OpenAI's protocol of responses.
 
-    The last message of the user is what is searched for. The tool `file_search` says where, how
+    The last message of the user is what is searched for; one that leans on earlier ones is made to
+    stand alone, as in a chat, and `queries` has it. The tool `file_search` says where, how
     many passages and by which filter; without it, the collection of the model is searched.
     `score_threshold` goes by relevance. Numbers in square brackets are the citations of
     `annotations`, each at its `index` in the text. Other tools, and `previous_response_id`, are
@@ -52,7 +53,8 @@ async def create(asked: ResponseRequest, request: Request, service: Served) -> R
     text = asked.input
     items = [InputItem(role="user", content=text)] if isinstance(text, str) else text
     turns = turns_of([(item.role or "", item.text) for item in items], "body.input")
-    question = turns[-1].content.strip()[-LONGEST_QUESTION:]
+    said = turns[-1].content.strip()[-LONGEST_QUESTION:]
+    question = await service.generator.standalone(said, turns[:-1])
     own, k, filter_, least = asked.wye, asked.wye.k, asked.wye.filter, asked.wye.min_relevance
     if tool is not None:
         k = tool.max_num_results or k

@@ -1,6 +1,6 @@
 """`/v1/answer`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -9,6 +9,13 @@ from service.schemas.common import AbstainBelow, Exact, SearchRequest
 from service.schemas.retrieve import RetrieveReply
 
 _QUESTION = "Who designed the bridge that crosses the Neretva in Mostar?"
+
+
+class Turn(BaseModel):
+    """What was said before."""
+
+    role: Literal["user", "assistant"]
+    content: Annotated[str, Field(max_length=16_384)]
 
 
 class AnswerRequest(SearchRequest):
@@ -23,6 +30,10 @@ class AnswerRequest(SearchRequest):
         ),
     )
     abstain_below: AbstainBelow = ABSTAIN_BELOW
+    history: Annotated[
+        list[Turn],
+        Field(max_length=50, description="Earlier turns of the conversation, oldest first."),
+    ] = Field(default_factory=list)
     max_tokens: Annotated[
         int | None,
         Field(ge=1, le=32_768, description="Of the answer, for a language model."),

@@ -20,7 +20,7 @@ def test_the_first_sentences_of_the_first_passages_stay() -> None:
 
 
 def test_the_questions_words_count() -> None:
-    packed = pack("When was it rebuilt?", ["Boats are popular. It was rebuilt in 2004."], 22)
+    packed = pack("When was it rebuilt?", ["Boats are popular. It was rebuilt in 2004."], 23)
     assert packed == ["… It was rebuilt in 2004."]
 
 

@@ -153,3 +153,33 @@ def test_a_stream_that_breaks_off_says_so(
 def test_an_error_before_the_stream_is_an_ordinary_reply(client: TestClient) -> None:
     reply = client.post("/v1/answer", json={**RIVER, "stream": True, "collection": "nope"})
     assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
+
+
+HISTORY = [
+    {"role": "user", "content": "Which river does Stari Most cross?"},
+    {"role": "assistant", "content": "The Neretva [1]."},
+]
+IT = {"question": "Where is it?", "route": "graph", "history": HISTORY}
+
+
+def test_a_follow_up_gets_the_names_of_the_last_turn(client: TestClient) -> None:
+    body = client.post("/v1/answer", json=IT).json()
+    assert body["retrieval"]["question"] == "Where is it? (Stari Most)"
+    alone = client.post("/v1/answer", json={**IT, "history": []}).json()
+    assert alone["retrieval"]["question"] == "Where is it?"
+
+
+def test_a_follow_up_is_rewritten_by_the_model(
+    serve: Serve, library: Library, endpoint: Endpoint, with_model: GeneratorSettings
+) -> None:
+    client = serve(library, generator=with_model)
+    endpoint.text = "Where is the Old Bridge ?"
+    body = client.post("/v1/answer", json=IT).json()
+    assert body["retrieval"]["question"] == "Where is the Old Bridge ?"
+    rewriting, answering = (sent for sent, _ in endpoint.seen)
+    assert rewriting["max_tokens"] == 128
+    assert rewriting["messages"][-1]["content"].endswith("> user: Where is it?")
+    assert "Question: Where is the Old Bridge ?" in answering["messages"][-1]["content"]
+    endpoint.script = [(401, {})]
+    body = client.post("/v1/answer", json=IT).json()
+    assert body["retrieval"]["question"] == "Where is it? (Stari Most)"
