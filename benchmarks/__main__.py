@@ -33,6 +33,7 @@ OTHERS = (
     "log_replay",
     "min_feedback",
     "papers",
+    "packing",
     "plain_dense",
     "reload_latency",
     "remote_arms",
