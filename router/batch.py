@@ -45,6 +45,10 @@ class TextArm(Retriever, Protocol):
 class GraphBatch(Protocol):
     """What only the graph can do: say where it starts, and how it came to its ranking."""
 
+    def needs_parse(self, place: int) -> bool:
+        """Whether mentions that a parser finds bear on where a question's walk starts."""
+        ...
+
     def seeds(self, place: int) -> tuple[SeedStats, ...]:
         """Where a question's walk starts, known without walking."""
         ...
@@ -183,13 +187,17 @@ class Batch:
         Args:
             tokens: Whether the tokens of the questions will be wanted too.
         """
-        by_names = not _BY_NAMES.isdisjoint(arms)
-        if by_names or tokens:
-            self._read(places, tokens=tokens, vectors=True)
+        by_names = _BY_NAMES.intersection(arms)
+        unnamed: Sequence[int] = places if by_names else ()
+        if by_names == {Route.GRAPH}:
+            with self.stage("seeds", places):
+                unnamed = [place for place in places if self._on_graph.needs_parse(place)]
+        if unnamed or tokens:
+            self._read(places if tokens else unnamed, tokens=tokens, vectors=True)
         if by_names or Route.DENSE in arms:
             self.reading.encode()
-        if by_names:
-            self.reading.find_mentions(places, self._arms.graph.needs_vector)
+        if unnamed:
+            self.reading.find_mentions(unnamed, self._arms.graph.needs_vector)
 
     def columns(
         self, places: Sequence[int], names: Sequence[str], *, trees: bool = False

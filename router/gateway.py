@@ -8,7 +8,7 @@ from backends.trigraph.retriever import in_parts
 from backends.trigraph.seeds import SeedStats
 from backends.types import Float64, Ranking
 from featurizer.analyser import Analyser
-from featurizer.plan import Plan
+from featurizer.plan import Plan, may_have_plan
 from featurizer.spacy_parser import token_count
 from router.batch import Arms, Batch, with_coverage
 from router.errors import ModelFileError, QuestionError
@@ -304,12 +304,16 @@ class Gateway:
         ]
 
     def _plans_of(self, batch: Batch, places: Sequence[int]) -> dict[int, Plan]:
-        """Plans of some of the questions, without those that are too long to be taken apart."""
+        """Plans of some of the questions, without those that cannot have one or are too long."""
         texts = batch.reading.questions
-        short = [place for place in places if token_count(texts[place]) <= LONGEST_STEPPED]
-        batch.prepare(short, (), tokens=True)
-        with batch.stage("steps", short):
-            return dict(zip(short, self._plans(batch.reading, short), strict=True))
+        likely = [
+            place
+            for place in places
+            if token_count(texts[place]) <= LONGEST_STEPPED and may_have_plan(texts[place])
+        ]
+        batch.prepare(likely, (), tokens=True)
+        with batch.stage("steps", likely):
+            return dict(zip(likely, self._plans(batch.reading, likely), strict=True))
 
     def _take_steps(
         self,
@@ -327,9 +331,9 @@ class Gateway:
         lists = lists_of(Route.STEPS, self._fusion)
         depth = max(k, self._fusion.depth)
         questions = [batch.reading.questions[place] for place in places]
-        batch.prepare(places, lists, tokens=True)
-        batch.reading.encode()
         made = self._plans_of(batch, places)
+        batch.prepare(places, lists)
+        batch.reading.encode()
         plans = [made.get(place, _NO_PLAN) for place in places]
         results = batch.results(lists, places, depth)
         with batch.stage("fusing", places):

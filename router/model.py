@@ -1,5 +1,6 @@
 """A router as it serves: features in, decisions out, for the command line and evaluation alike."""
 
+import math
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +18,9 @@ from router.policy import (
     decide,
     may_take_steps,
 )
-from router.query_performance import NAMED, NAMES, asks_corpus
+from router.query_performance import asks_corpus, at_hand
 from router.scorer import UNKNOWN, Scorer, to_scores
 from router.types import Decision, Route
-
-_NAMED = NAMES.index(NAMED)
 
 
 class RoutingModel:
@@ -107,6 +106,7 @@ class RoutingModel:
         known = scorer.knows(inputs)
         logits = np.where(known, scorer.calibrated(scorer.raw(inputs)), UNKNOWN)
         scores = to_scores(logits)
+        found = at_hand(features).tolist() if thresholds.steps else [math.nan] * len(features)
         decisions: list[Decision] = []
         for row in range(len(features)):
             logit, score = float(logits[row]), float(scores[row])
@@ -122,7 +122,7 @@ class RoutingModel:
                 self.name,
                 simple=policy.simple,
                 planned=thresholds.steps > 0
-                and may_take_steps(choice, score, features[row, _NAMED], thresholds, budget),
+                and may_take_steps(choice, score, found[row], thresholds, budget),
             )
             if explain and known[row]:
                 attribution = self._explainer.attribute(inputs[row], logit)

@@ -121,19 +121,18 @@ def decide(
 def may_take_steps(
     choice: Choice,
     score: float,
-    named: float,
+    found: float,
     thresholds: Thresholds,
     budget: Budget | None = None,
 ) -> bool:
     """Whether a question takes the route of steps instead, if it has a plan.
 
-    Where the text arms found a passage about everything that the question names, there is little
-    left to resolve. A plan takes a parse, for which a question that is surely simple is too cheap.
+    Where the text arms found a passage about all that the question needs, there is little left to
+    resolve. A plan takes a parse, for which a question that is surely simple is too cheap.
 
     Args:
         choice: By the score, or fusion for an unfamiliar question.
-        named: Share of the question's known names that are titles of the first passages; NaN
-            where nobody looked.
+        found: See `query_performance.at_hand`; NaN where nobody looked.
         budget: Steps are not taken where nobody knows what they take.
     """
     if choice.reason not in {SCORE, UNFAMILIAR}:
@@ -141,7 +140,7 @@ def may_take_steps(
     if choice.route not in {Route.FUSION, Route.GRAPH} and score <= SURE:
         return False
     fits = budget is None or budget.estimates.get(Route.STEPS, math.inf) <= budget.max_latency_ms
-    return fits and (thresholds.steps == 1 or named < thresholds.steps)
+    return fits and (thresholds.steps == 1 or found < thresholds.steps)
 
 
 def with_plan(reason: str) -> str:

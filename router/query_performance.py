@@ -24,7 +24,7 @@ from router.types import ArmResults, Route
 
 _NOTHING = Ranking("", ())
 _Group = Callable[[ArmResults], Sequence[float]]
-SIGNALS_VERSION = 2
+SIGNALS_VERSION = 3
 """Raised when the value of some signal changes."""
 LEAST_SHARE = 1e-6
 """Of the best passage's mass: less counts as so much."""
@@ -55,8 +55,9 @@ AGREEMENT_SIGNALS = (
     "graph_best_in_lexical",
     "dense_best_in_graph",
 )
-NAMED = "names_title_5"
-"""Share of the names of a question that head the first passages: what is left to resolve."""
+NAMED, SIDES = "names_title_5", "question_and"
+"""Share of the names of a question that head the first passages; how often it says "and" or "or".
+What `at_hand` looks at."""
 CHEAP_SIGNALS = SEED_SIGNALS + DENSE_SIGNALS + TEXT_SIGNALS
 """No graph is walked for these."""
 STAGE_1 = DENSE_SIGNALS + TEXT_SIGNALS
@@ -227,6 +228,19 @@ def _standing(evidence: ArmResults, one: Route, other: Route) -> float:
 
 NAMES: tuple[str, ...] = (*FEATURE_NAMES, *CHEAP_SIGNALS)
 """Of the columns, in order."""
+
+
+def at_hand(columns: Float64) -> Float64:
+    """(n,) share, from 0 to 1, of what questions need that the first passages are about.
+
+    Names of things that are put side by side are all that such a question needs first. Another that
+    has a plan describes something which has no name in it, so its names are half of that.
+
+    Args:
+        columns: (n, len(NAMES)); a row of NaN gives NaN.
+    """
+    named, sides = columns[:, NAMES.index(NAMED)], columns[:, NAMES.index(SIDES)]
+    return np.where(sides > 0, named, named / 2)
 
 
 def schema_id(parsers: Mapping[str, str]) -> str:

@@ -60,6 +60,7 @@ class QuestionReading:
         self._parses: dict[int, Parse] = {}
         self._mentioned: set[int] = set()
         self._syntax: dict[int, Syntax] = {}
+        self._plans: dict[int, Plan] = {}
         self._features = np.full((len(questions), len(FEATURE_NAMES)), np.nan)
         self._encoding: Future[Float32] | None = None
         self._encoded = False
@@ -170,7 +171,11 @@ class QuestionReading:
         plans is as good as by those of constituency trees.
         """
         parse = self._parses.get(place)
-        return plan_by_dependencies(parse.tokens, parse.token_sentences) if parse else Plan()
+        if parse is None or not parse.tokens:
+            return Plan()
+        if place not in self._plans:
+            self._plans[place] = plan_by_dependencies(parse.tokens, parse.token_sentences)
+        return self._plans[place]
 
     def plans(self, places: Sequence[int]) -> list[Plan]:
         """Of some of the questions, which are parsed if they were not."""

@@ -149,9 +149,9 @@ class Thresholds:
     Attributes:
         low: τ_L; a score up to it takes the simple route.
         high: τ_H; a score from it on takes the graph route. 0 <= low <= high <= 1.
-        steps: A question with a plan goes in steps where a smaller share of the names in it head
-            the first passages than this; 0 is never, 1 always. None is sought of a question that
-            is surely simple (`router.policy.SURE`).
+        steps: A question with a plan goes in steps where the first passages are about a smaller
+            share of what it needs than this (`router.query_performance.at_hand`); 0 is never, 1
+            always. None is sought of a question that is surely simple (`router.policy.SURE`).
     """
 
     low: float

@@ -68,7 +68,7 @@ def _steps(threshold: float) -> str:
     few = (
         ""
         if threshold == 1
-        else f" of whose names less than {percent(threshold)} head the first passages"
+        else f" where the first passages are about less than {percent(threshold)} of what they need"
     )
     return f"from a score of {SURE:g} on, questions with a plan{few}"
 

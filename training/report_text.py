@@ -244,7 +244,8 @@ def _steps(pair: Thresholds) -> str:
     few = (
         ""
         if pair.steps == 1
-        else f" where less than {percent(pair.steps)} of their names head the first passages"
+        else " where the first passages are about less than "
+        f"{percent(pair.steps)} of what they need"
     )
     return f" Questions that have a plan go in steps{few}, from a score of {SURE:g} on."
 

@@ -5,7 +5,7 @@ what each step found, so a ranking explains itself from the very numbers that ma
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
@@ -336,8 +336,13 @@ class TriGraphBatch:
         self._queries = queries
         self._filtered = filtered
         self._settings = arm.settings
+        self._in_words: dict[int, tuple[Seed, ...]] = {}
         self._seeds: dict[int, tuple[Seed, ...]] = {}
         self._walked: dict[int, tuple[Trace, Float64]] = {}
+
+    def needs_parse(self, place: int) -> bool:
+        """Whether a question's mentions bear on where its walk starts."""
+        return not self._arm.finder.suffice(self._named(place))
 
     def seeds(self, place: int) -> tuple[SeedStats, ...]:
         """Where a question's walk starts, known without walking."""
@@ -358,9 +363,8 @@ class TriGraphBatch:
             ids: Of the passages.
         """
         filtered, rows = self._filtered, np.array(self._arm.corpus.rows(ids), np.int32)
-        words = replace(self._queries[place], mentions=())
         found = []
-        for seed in self._arm.finder.find(words, filtered.degree):
+        for seed in self._named(place):
             entity = np.array([seed.entity], np.int64)
             mentioned, titled = filtered.mentions(entity)[0], filtered.titles(entity)[0]
             found.append(
@@ -464,10 +468,16 @@ class TriGraphBatch:
         asked = query_matrix([self._queries[place] for place in places], vectors.shape[1])
         return dict(zip(places, products_of_all(vectors, asked), strict=True))
 
+    def _named(self, place: int) -> tuple[Seed, ...]:
+        if place not in self._in_words:
+            query, degree = self._queries[place], self._filtered.degree
+            self._in_words[place] = self._arm.finder.in_words(query, degree)
+        return self._in_words[place]
+
     def _found(self, place: int) -> tuple[Seed, ...]:
         if place not in self._seeds:
-            query = self._queries[place]
-            self._seeds[place] = self._arm.finder.find(query, self._filtered.degree)
+            query, degree, named = self._queries[place], self._filtered.degree, self._named(place)
+            self._seeds[place] = self._arm.finder.find(query, degree, named)
         return self._seeds[place]
 
     def _lexical(self, query: Query) -> Float32:

@@ -88,26 +88,42 @@ class SeedFinder:
         self._graph = graph
         self._settings = settings
         self._vectors = _entity_vectors(graph, corpus) if settings.nearest else None
+        self._has_phrases = bool(graph.is_phrase.any())
 
     def needs_vector(self, mention: str) -> bool:
         """Whether a tagged mention can only be linked by its vector."""
         return self._vectors is not None and self._entity(mention) < 0
 
-    def find(self, query: Query, degree: Degree) -> tuple[Seed, ...]:
+    def find(
+        self, query: Query, degree: Degree, words: Sequence[Seed] | None = None
+    ) -> tuple[Seed, ...]:
         """Seeds in the order in which they are found, each entity once, with its best value.
+
+        Where the words suffice, mentions are left out: what a tagger finds beside a name that is
+        spelt as one is dates, nationalities and the like, from which a walk spreads.
 
         Args:
             degree: How many passages may be used for each of some entities; one that has none is
                 no seed.
+            words: What `in_words` gives, if that is known.
         """
-        found = [*self._tagged(query, degree), *self._in_vocabulary(query), *self._phrases(query)]
-        usable = degree(np.array([seed.entity for seed in found], np.int64)) > 0
-        best: dict[int, Seed] = {}
-        for seed in itertools.compress(found, usable.tolist()):
-            known = best.get(seed.entity)
-            if known is None or known.value < seed.value:
-                best[seed.entity] = seed
-        return tuple(best.values())
+        words = self.in_words(query, degree) if words is None else words
+        if self.suffice(words):
+            return tuple(words)
+        found = [*self._tagged(query, degree), *words, *self._phrases(query)]
+        return _best(found, degree)
+
+    def in_words(self, query: Query, degree: Degree) -> tuple[Seed, ...]:
+        """The same of the question's words alone, for which nothing is parsed."""
+        return _best(self._in_vocabulary(query), degree)
+
+    def suffice(self, seeds: Sequence[Seed]) -> bool:
+        """Whether seeds in the words are all that is wanted, so that no parse is needed.
+
+        One of them has to be spelt as a name. Where noun phrases are entities too, they may be
+        what a question is about.
+        """
+        return not self._has_phrases and any(seed.value >= 1 for seed in seeds)
 
     def _entity(self, mention: str) -> int:
         entity = self._graph.keys.find(entity_key(mention))
@@ -158,6 +174,16 @@ class SeedFinder:
             if mention.kind == "phrase" and entity >= 0 and self._graph.is_phrase[entity]:
                 seeds.append(Seed(entity, self._settings.noun_phrase, mention.text, "phrase"))
         return seeds
+
+
+def _best(found: Sequence[Seed], degree: Degree) -> tuple[Seed, ...]:
+    usable = degree(np.array([seed.entity for seed in found], np.int64)) > 0
+    best: dict[int, Seed] = {}
+    for seed in itertools.compress(found, usable.tolist()):
+        known = best.get(seed.entity)
+        if known is None or known.value < seed.value:
+            best[seed.entity] = seed
+    return tuple(best.values())
 
 
 def _entity_vectors(graph: TriGraph, corpus: Corpus) -> Float32:

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.plans import HALVES, JudgedPlan, by_dependencies, measure, read_planned
 from featurizer.constituency.parser import SyntaxParser, open_syntax_parser
-from featurizer.plan import plan_of
+from featurizer.plan import may_have_plan, plan_of
 from featurizer.types import Syntax
 from router.settings import load_settings
 
@@ -29,6 +29,14 @@ def test_the_set_has_what_it_should(planned: list[JudgedPlan]) -> None:
     assert min(kinds.values()) >= 20
     assert set(kinds) == {"bridge", "possessive", "comparison", "intersection"}
     assert min(Counter(one.half for one in planned).values()) > 0.4 * len(planned)
+
+
+def test_words_never_rule_out_a_plan_and_tell_many_questions_without_one(
+    planned: list[JudgedPlan],
+) -> None:
+    ruled_out = [one for one in planned if not may_have_plan(one.question)]
+    assert not [one.question for one in ruled_out if one.steps]
+    assert len(ruled_out) > 0.4 * sum(not one.steps for one in planned)
 
 
 def test_plans_are_as_good_as_they_were_measured(

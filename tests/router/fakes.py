@@ -76,6 +76,10 @@ class FakeGraphBatch:
     def __init__(self, arm: FakeArm, queries: Sequence[Query], allowed: Mask | None) -> None:
         self._arm, self._queries, self._allowed = arm, queries, allowed
 
+    def needs_parse(self, place: int) -> bool:
+        del place
+        return True
+
     def seeds(self, place: int) -> tuple[SeedStats, ...]:
         return (SeedStats(self._queries[place].text, 1.0, "name", 1, 0),)
 

@@ -139,3 +139,18 @@ def test_nothing_is_computed_twice_for_a_question(
     each = ("find", "similarities", "score", "bridge")
     once = ("run_pagerank", "_filtered") if filter_ else ("run_pagerank",)
     assert calls == {**dict.fromkeys(each, count), **dict.fromkeys(once, 1)}
+
+
+@pytest.mark.parametrize(
+    ("question", "is_parsed"), [("Where is Stari Most?", False), ("Is it there?", True)]
+)
+def test_a_question_whose_words_name_an_entity_is_not_parsed_for_the_graph(
+    tmp_path: Path, question: str, *, is_parsed: bool
+) -> None:
+    index = PassageStore.create(tmp_path, HASHES.dimension, HASHES.fingerprint)
+    ingest(index, LIBRARY, HASHES)
+    snapshot, words = Snapshot(index, Settings()), Hashed()
+    (reply,) = Gateway(lambda: snapshot, lambda: words, FusionSettings()).search(
+        [question], Route.FUSION, 3
+    )
+    assert ("parsing" in reply.seconds) == is_parsed

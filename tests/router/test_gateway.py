@@ -44,7 +44,7 @@ ENCODED, PARSED = ("encode", 2), ("parse", 2)
     [
         (Route.DENSE, [ENCODED], {"encoding"}),
         (Route.LEXICAL, [], set()),
-        (Route.GRAPH, [ENCODED, PARSED], {"encoding", "parsing"}),
+        (Route.GRAPH, [ENCODED, PARSED], {"encoding", "parsing", "seeds"}),
     ],
 )
 def test_one_arm_answers_alone_and_runs_the_models_that_it_needs(
@@ -86,7 +86,8 @@ def test_the_router_chooses_for_each_question_and_equal_routes_go_together(arms:
     assert [{*reply.arms} for reply in replies] == arms_of
     assert replies[0].decision is not None
     assert replies[0].decision.score == 3 / 8
-    assert {*replies[1].seconds} == {"parsing", "features", "routing", "encoding", "graph"}
+    stages = {"parsing", "features", "routing", "encoding", "seeds", "graph"}
+    assert {*replies[1].seconds} == stages
     # Fusion weighs by the question's score.
     first = replies[2].ranking.hits[0]
     assert isinstance(first, FusedHit)
@@ -324,6 +325,7 @@ def _planned(monkeypatch: pytest.MonkeyPatch) -> None:
         return Plan((Step((start, len(text)), "bridge", "person"),) if start else ())
 
     monkeypatch.setattr(QuestionReading, "plan", plan)
+    monkeypatch.setattr("router.gateway.may_have_plan", lambda _: True)
 
 
 def test_steps_search_for_phrases_and_names_under_the_filter(

@@ -12,10 +12,13 @@ from featurizer import registry as featurizer
 from featurizer.registry import FEATURE_NAMES
 from router.query_performance import (
     CHEAP_SIGNALS,
+    NAMED,
     NAMES,
+    SIDES,
     SIGNAL_NAMES,
     SIGNALS_VERSION,
     asks_corpus,
+    at_hand,
     schema_id,
     signals,
     with_corpus,
@@ -173,3 +176,9 @@ def test_other_signals_or_models_are_another_schema(monkeypatch: pytest.MonkeyPa
         with monkeypatch.context() as patch:
             patch.setattr(f"router.query_performance.{name}", value)
             assert found != schema_id(PARSERS)
+
+
+def test_names_of_what_is_not_put_side_by_side_are_half_of_what_is_needed() -> None:
+    columns = np.full((3, len(NAMES)), np.nan)
+    columns[:2, NAMES.index(NAMED)], columns[:2, NAMES.index(SIDES)] = 0.5, [0, 2]
+    assert at_hand(columns).tolist() == [0.25, 0.5, pytest.approx(np.nan, nan_ok=True)]

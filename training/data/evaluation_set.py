@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from backends.types import Float32, Float64, Int64, Mask, Ranking
 from featurizer.analyser import AnalyserSettings
+from featurizer.plan import may_have_plan
 from router.fusion import FusionSettings, fuse_all, fuse_text, stages_of
 from router.passage_evidence import PASSAGE_NAMES, passage_columns
 from router.policy import SURE, bands
-from router.query_performance import NAMED, NAMES, with_corpus
+from router.query_performance import NAMES, at_hand, with_corpus
 from router.types import FURTHER, Route, Thresholds
 from training.data.feature_cache import cached_features
 from training.data.replay import RemoteReplay, Replay
@@ -27,8 +28,8 @@ _READS: Mapping[Route, tuple[str, ...]] = {
     Route.DENSE: ("encoding",),
     Route.LEXICAL: (),
     Route.HYBRID: ("encoding",),
-    Route.GRAPH: _READING,
-    Route.FUSION: _READING,
+    Route.GRAPH: ("encoding",),
+    Route.FUSION: ("encoding",),
     Route.STEPS: _READING,
 }
 
@@ -206,8 +207,11 @@ class EvaluationSet:
         decided = self.deciding if routed else ()
         stages = {*decided, *_READS.get(route, _READING), *stages_of(route)}
         found = self._stages_ms(stages)
-        if parsed is not None and "parsing" not in stages:
-            found[parsed] += self._stages_ms({"parsing"})[parsed]
+        if "parsing" not in stages:
+            read = np.zeros(len(self), np.bool_) if parsed is None else parsed
+            if Route.GRAPH in stages:
+                read = read | self._mentioned
+            found[read] += self._stages_ms({"parsing"})[read]
         remote = self._remote
         if any(remote):  # of our own, the text arms alone are asked then
             text = self._stages_ms({*decided, *_READS[Route.HYBRID], *stages_of(Route.HYBRID)})
@@ -218,6 +222,12 @@ class EvaluationSet:
                     if priced:
                         found[row] += one.simple_price_ms + more * one.price_ms
         return found
+
+    @property
+    def _mentioned(self) -> Mask:
+        """(n,) of which questions the graph wants mentions, for which they are parsed."""
+        questions = [one for replay in self.replays for one in replay.questions]
+        return np.array([bool(one.results.query.mentions) for one in questions], np.bool_)
 
     @property
     def _remote(self) -> list[RemoteReplay | None]:
@@ -241,11 +251,17 @@ class EvaluationSet:
         Args:
             steps: See `router.types.Thresholds`.
         """
-        if not steps:
-            return np.zeros(len(self), np.bool_)
-        if steps == 1:
-            return self.planned
-        return self.planned & (self.features[:, NAMES.index(NAMED)] < steps)
+        return self.planned & self._needs_more(steps)
+
+    def parsed(self, scores: Float64, steps: float) -> Mask:
+        """(n,) which are parsed to see whether they have a plan, by their scores and `steps`."""
+        likely = np.array([may_have_plan(text) for text in self.texts], np.bool_)
+        return (scores > SURE) & likely & self._needs_more(steps)
+
+    def _needs_more(self, steps: float) -> Mask:
+        if steps in (0, 1):
+            return np.full(len(self), bool(steps))
+        return at_hand(self.features) < steps
 
     def codes(self, scores: Float64, thresholds: Thresholds) -> Int64:
         """(n,) of the route that each question takes: 0 simple, 1 fusion, 2 graph, 3 steps.
@@ -304,11 +320,11 @@ class EvaluationSet:
         column = MEASURES.index(measure)
         routes = (simple, Route.FUSION, Route.GRAPH)
         quality = [self.worth(route, fusion, scores)[:, column] for route in routes]
-        unsure = (scores > SURE) & (steps > 0)
-        latency = [self.latency_ms(route, parsed=unsure) for route in routes]
+        parsed = self.parsed(scores, steps)
+        latency = [self.latency_ms(route, parsed=parsed) for route in routes]
         found = RouteOutcomes(scores, np.stack(quality, axis=1), np.stack(latency, axis=1))
         apart = self.apart(steps)
-        instead = apart[:, None] & np.stack([unsure, apart, apart], axis=1)
+        instead = apart[:, None] & np.stack([scores > SURE, apart, apart], axis=1)
         taken = self.worth(Route.STEPS, fusion)[:, column]
         found.quality[:] = np.where(instead, taken[:, None], found.quality)
         if timed:

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from backends.types import Float64, Int64, Mask
 from featurizer.registry import FEATURE_NAMES
 from router.fusion import FusionSettings
-from router.policy import SURE, Policy, bands, routes
+from router.policy import Policy, bands, routes
 from router.query_performance import stages
 from router.types import Route
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
@@ -139,8 +139,9 @@ def run_systems(
 
     own = choices(router.scores)
     if router.policy.thresholds.steps:  # some are parsed to see whether they have a plan
-        asked = questions.latency_ms(simple, parsed=router.scores > SURE)
-        own[0] = replace(own[0], latency_ms=asked)
+        asked = questions.parsed(router.scores, router.policy.thresholds.steps)
+        for place, route in enumerate((simple, Route.FUSION, Route.GRAPH)):
+            own[place] = replace(own[place], latency_ms=questions.latency_ms(route, parsed=asked))
     taken = questions.codes(router.scores, router.policy.thresholds)
     auto = _mixed(own, taken)
     quality = np.stack([one.values[:, COLUMNS.index(QUALITY)] for one in own], axis=1)

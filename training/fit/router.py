@@ -12,7 +12,7 @@ from featurizer.registry import FEATURE_NAMES
 from router.fusion import FusionSettings
 from router.model import RoutingModel
 from router.policy import Policy, bands
-from router.query_performance import NAMED, STAGE_1
+from router.query_performance import NAMED, SIDES, STAGE_1
 from router.scorer import KINDS, AttentionMlp, Linear, Scorer, Trees
 from router.types import Route, Thresholds
 from training.data.evaluation_set import SIMPLE_ROUTES, EvaluationSet
@@ -258,7 +258,7 @@ def fit(
     unseen = None
     if choices.elsewhere and len(np.unique(groups)) > 1:
         unseen = leave_datasets_out(pool, names, recipe, seed=seed, progress=progress)
-    takes_steps = NAMED in trained.scorer.names  # else nobody knows what is left to resolve
+    takes_steps = {NAMED, SIDES} <= set(trained.scorer.names)  # else nobody knows what is at hand
     goal = replace(choices.goal, max_loss=MAX_LOSS) if choices.elsewhere else choices.goal
     scores = scores_of(logits)
 

@@ -9,7 +9,7 @@ from router.types import Route
 from training.data.evaluation_set import EvaluationSet
 from training.evaluation.measures import MEASURES
 
-PLACES = (0.0, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0)
+PLACES = (0.0, 0.2, 0.35, 0.45, 0.55, 0.7, 0.85, 1.0)
 """Where the threshold of steps may be: few, since some hundred questions have a plan."""
 
 

@@ -380,7 +380,7 @@ def test_the_published_preset_is_linearrag_as_its_public_code_runs(corpus_of: Co
     # A name it does not know is linked to the most similar one, however far.
     como = replace(asked, mentions=(Mention("Como", "entity", asked.vector),))
     assert [s.origin for s in published.batch([como]).trace(0).seeds] == ["nearest"]
-    assert [s.origin for s in default.batch([como]).trace(0).seeds] == ["name"]
+    assert [s.origin for s in default.batch([como]).trace(0).seeds] == ["vocabulary"]
 
 
 @pytest.mark.parametrize(

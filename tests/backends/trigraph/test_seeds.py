@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -34,8 +35,13 @@ VECTORS = {
 class Asker:
     """Names seeds instead of numbering them."""
 
-    def __init__(self, corpus: Corpus, settings: SeedSettings) -> None:
-        self.graph = assemble(corpus, AssemblySettings(noun_phrases="on"))
+    def __init__(
+        self,
+        corpus: Corpus,
+        settings: SeedSettings,
+        noun_phrases: Literal["on", "off"] = "on",
+    ) -> None:
+        self.graph = assemble(corpus, AssemblySettings(noun_phrases=noun_phrases))
         self.finder = SeedFinder(self.graph, corpus, settings)
 
     def find(
@@ -123,6 +129,16 @@ def test_each_entity_is_a_seed_once_with_its_best_value_in_the_order_found(asker
         ("como", 0.25, "como", "vocabulary"),
         ("warm salt", 0.5, "warm salt", "phrase"),
     ]
+
+
+def test_mentions_are_left_out_where_a_name_is_spelt_as_one(corpus_of: CorpusOf) -> None:
+    asker = Asker(corpus_of(*PASSAGES), PLAIN, noun_phrases="off")
+    lake = [("lake como", 1.0, "Lake Como", "vocabulary")]
+    assert asker.find("Is it Lake Como?", named("Bo"), named("1900s")) == lake
+    # The parser is asked where capitals do not tell, and where a filter leaves the name nothing.
+    bo = [("bo", 1.0, "Bo", "name")]
+    assert asker.find("is it lake como", named("Bo"))[:1] == bo
+    assert asker.find("Is it Lake Como?", named("Bo"), without=["lake como", "como"]) == bo
 
 
 def test_an_entity_that_a_filter_leaves_without_passages_is_no_seed(asker: Asker) -> None:

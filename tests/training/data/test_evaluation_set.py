@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from router.fusion import FusionSettings
-from router.query_performance import NAMED, NAMES
+from router.query_performance import NAMED, NAMES, SIDES
 from router.types import Route, Thresholds
 from tests.training.made import replay_of, replayed
 from training.data.evaluation_set import EvaluationSet
@@ -103,11 +103,12 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     replay = replay_of(
         replayed("q1", "c", {**found, Route.STEPS: "c"}),
         replayed("q2", "c", {**found, Route.STEPS: "c"}),
-        replayed("q3", "c", found),  # has no plan
+        replayed("q3", "c", found, text="the town of Ada"),  # has no plan
         replayed("q4", "c", {**found, Route.STEPS: "c"}),
     )
     features = np.zeros((4, len(NAMES)))
     features[:, NAMES.index(NAMED)] = 0.5, 1.0, 0.0, 0.0
+    features[:, NAMES.index(SIDES)] = 1
     asked = EvaluationSet((replay,), features, ("routing", "encoding"))
     scores = np.array([0.4, 0.9, 0.9, 0.04])
     assert asked.apart(0.0).tolist() == [False] * 4
@@ -122,8 +123,8 @@ def test_steps_stand_for_fusion_and_graph_where_they_are_taken() -> None:
     assert longer[:, 1].tolist() == pytest.approx([30, 0, 0, 30])
     parsing = 1000 * replay.questions[0].seconds["parsing"]
     assert longer[1:, 0].tolist() == pytest.approx(
-        [parsing, parsing, 0]
-    )  # the last is surely simple
+        [0, parsing, 0]
+    )  # all that the first needs is found, and the last is surely simple
     untimed = asked.outcomes(scores, D, FUSION, "nDCG@10", 0.9, timed=False)
     assert (untimed.quality == outcomes.quality).all()
     assert untimed.latency_ms[:, 1:].tolist() == (outcomes.latency_ms - longer)[:, 1:].tolist()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.fusion import FusionSettings
-from router.query_performance import NAMED, NAMES
+from router.query_performance import NAMED, NAMES, SIDES
 from router.types import Route
 from tests.training.made import replay_of, replayed
 from training.data.evaluation_set import EvaluationSet
@@ -26,6 +26,7 @@ def asked(found: Sequence[tuple[dict[Route, str], float]]) -> EvaluationSet:
     """Questions from what each arm found and how many of their names are found; `c` is gold."""
     features = np.zeros((len(found), len(NAMES)))
     features[:, NAMES.index(NAMED)] = [named for _, named in found]
+    features[:, NAMES.index(SIDES)] = 1
     questions = [replayed(f"q{place}", "c", one) for place, (one, _) in enumerate(found)]
     return EvaluationSet((replay_of(*questions),), features)
 
@@ -37,9 +38,9 @@ def solved(found: EvaluationSet, weight: float, low: float = 0.2, score: float =
 
 def test_what_gains_is_taken_and_what_loses_is_not() -> None:
     found = asked([(BETTER, 0.3), (WORSE, 0.6), (SAME, 0.0)])
-    assert solved(found, 0.0) == 0.4
+    assert solved(found, 0.0) == 0.35
     assert solved(found, 1.0) == 0.0  # a question is not worth 30
-    assert solved(found, 0.0, score=0.2) == 0.4  # unsure
+    assert solved(found, 0.0, score=0.2) == 0.35  # unsure
     assert solved(found, 0.0, score=0.05) == 0.0  # what is surely simple is not parsed
 
 
