@@ -397,7 +397,7 @@ def verdict(report: Report) -> Verdict | None:
     # What a router is for may be speed: then it is held to what was asked for.
     auto_ms, rival_ms = (found.latency_ms[name][0] for name in (AUTO, rival))
     bought = report.choices.goal.latency_weight * (rival_ms - auto_ms)
-    better = gained.low + bought > 0
+    better = gained.low + max(bought, 0.0) > 0  # better answers may take longer
     known = "better" if gained.low > 0 else "worse" if gained.high < 0 else "not better"
     says = f"{known.capitalize()} than {rival}: {quality} {gain_spread(gained)} on the test split."
     if bought:

@@ -50,7 +50,7 @@ from training.thresholds.solve import (
     solve_points,
     standard_errors,
 )
-from training.thresholds.steps import solve_steps
+from training.thresholds.steps import LEFT_OUT, solve_steps
 from training.thresholds.sweep import CUTS, objective
 
 UNFAMILIAR = 0.01
@@ -264,7 +264,13 @@ def fit(
 
     def worth_steps(low: float, weight: float) -> float:
         return solve_steps(
-            questions, scores, low, weight, fusion=choices.fusion, measure=choices.quality
+            questions,
+            scores,
+            low,
+            weight,
+            fusion=choices.fusion,
+            measure=choices.quality,
+            enough=LEFT_OUT if choices.elsewhere else 0,
         )
 
     steps = worth_steps(0.0, choices.goal.steps_weight) if takes_steps else 0.0

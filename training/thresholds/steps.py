@@ -12,6 +12,10 @@ from training.evaluation.measures import MEASURES
 PLACES = (0.0, 0.2, 0.35, 0.45, 0.55, 0.7, 0.85, 1.0)
 """Where the threshold of steps may be: few, since some hundred questions have a plan."""
 
+LEFT_OUT = 100
+"""Questions with a plan that a place below 1 has to leave out, where it has to hold elsewhere too:
+what a few say of those that need little more does not."""
+
 
 def solve_steps(
     questions: EvaluationSet,
@@ -21,6 +25,7 @@ def solve_steps(
     *,
     fusion: FusionSettings,
     measure: str,
+    enough: int = 0,
 ) -> float:
     """The threshold of steps with the highest quality less `weight` a millisecond.
 
@@ -31,9 +36,10 @@ def solve_steps(
         weight: Quality given up for a millisecond less.
         fusion: What fusion does.
         measure: One of `training.evaluation.measures.MEASURES`.
+        enough: Questions with a plan that a place below 1 has to leave out.
 
     Returns:
-        One of `PLACES`, the lowest of equal ones; 0 where steps are worth nothing.
+        One of `PLACES`, the highest of equal ones; 0 where steps are worth nothing.
     """
     gained, longer = (
         of(Route.STEPS) - of(Route.FUSION)
@@ -43,5 +49,11 @@ def solve_steps(
         )
     )
     worth = np.where(scores > min(low, SURE), gained - weight * longer, 0.0)
-    sums = [float(worth[questions.apart(place)].sum()) for place in PLACES]
-    return PLACES[int(np.argmax(sums))]
+    best, most = 0.0, 0.0
+    for place in PLACES:
+        apart = questions.apart(place)
+        if place < 1 and (questions.planned & ~apart).sum() < enough:
+            continue
+        if apart.any() and (found := float(worth[apart].sum())) >= most and found > 0:
+            best, most = place, found
+    return best

@@ -38,10 +38,21 @@ def solved(found: EvaluationSet, weight: float, low: float = 0.2, score: float =
 
 def test_what_gains_is_taken_and_what_loses_is_not() -> None:
     found = asked([(BETTER, 0.3), (WORSE, 0.6), (SAME, 0.0)])
-    assert solved(found, 0.0) == 0.35
+    assert solved(found, 0.0) == 0.55
     assert solved(found, 1.0) == 0.0  # a question is not worth 30
-    assert solved(found, 0.0, score=0.2) == 0.35  # unsure
+    assert solved(found, 0.0, score=0.2) == 0.55  # unsure
     assert solved(found, 0.0, score=0.05) == 0.0  # what is surely simple is not parsed
+
+
+def test_a_few_questions_leave_out_none() -> None:
+    found = asked([(BETTER, 0.3), (WORSE, 0.9), (SAME, 0.0), (WORSE, 0.8)])
+    scores = np.full(4, 0.5)
+
+    def solved_with(enough: int) -> float:
+        fusion = FusionSettings()
+        return solve_steps(found, scores, 0.2, 0.0, fusion=fusion, measure="nDCG@10", enough=enough)
+
+    assert [solved_with(enough) for enough in (0, 2, 3)] == [0.7, 0.7, 0.0]
 
 
 @given(
