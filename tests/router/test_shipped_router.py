@@ -62,6 +62,7 @@ TO_FUSION = {
     "Since when has the National Railway Museum owned Flying Scotsman?",
     "Why was the Nobel Prize of Antony Hewish criticised?",
     "Explain how aperture synthesis works",
+    "How do I turn a locomotive without a turntable?",
     "Which elements are linked with Ytterby?",
     "What are good habits for structured programs?",
     "Who checked the sums for the Golden Gate Bridge?",

@@ -16,7 +16,7 @@ import wye
 from featurizer.constituency.tree import parse_brackets
 from router.relevance import ABSTAIN_BELOW
 from router.session import Session
-from router.types import Route
+from router.types import USUAL, Route
 from service.commands.demo import judged_questions, one_of_each_kind
 from service.commands.index import BadLines, ingest_files
 from service.settings import load_settings
@@ -133,7 +133,7 @@ def test_steps_alone_find_what_nested_questions_of_the_demo_need(
     questions = judged_questions(NESTED, ("test",))
     assert sorted(len(one.gold) for one in questions) == [2] * 5 + [3] * 7
     texts = [one.text for one in questions]
-    for route in Route:
+    for route in USUAL:
         found = demo_index.search_many(texts, k=5, route=route)
         whole = {
             one.text: one.gold <= {hit.id for hit in hits}
