@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from router.types import Route
+from tests.fakes import speaking
 from tests.training.made import write_dataset
 from training.cli import parse_routes
 from training.errors import EvaluationError
@@ -63,6 +64,25 @@ def test_it_writes_runs_and_numbers(evaluate: Eval, tmp_path: Path) -> None:
     assert numbers["questions"] == 2
     assert "graph - dense" in numbers["differences"]
     assert numbers["latency"]["milliseconds"]["dense"]["total"] > 0
+
+
+def test_answers_are_judged_by_an_endpoint_as_well(
+    evaluate: Eval, dataset: Path, tmp_path: Path
+) -> None:
+    lines = map(json.loads, (dataset / "queries.jsonl").read_text().splitlines())
+    answered = [row | {"metadata": {"answers": ["Ada"]}} for row in lines]
+    (dataset / "queries.jsonl").write_text("\n".join(map(json.dumps, answered)))
+    endpoints = "--generator-model", "m", "--judge-model", "m"
+    with speaking(lambda *messages: "yes, Ada") as model:
+        asked = ("--generator-url", model.url, "--judge-url", model.url, *endpoints)
+        kept = ("--run-dir", tmp_path / "runs", "--cache", tmp_path / "cache")
+        code, out, _ = evaluate("--answers", "--routes", "dense", "--json", *asked, *kept)
+    assert code == 0
+    systems = json.loads(out)["answers"]["systems"]
+    assert {*systems} == {"dense, extractive", "dense, quotes", "dense, m"}
+    assert systems["dense, m"]["means"]["GPT-Acc"]["mean"] == 1
+    assert systems["dense, m"]["means"]["Acc"]["mean"] == 1
+    assert (tmp_path / "runs" / "answers.json").is_file()
 
 
 def test_the_same_questions_give_the_same_bytes(evaluate: Eval, tmp_path: Path) -> None:
