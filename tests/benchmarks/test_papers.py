@@ -1,12 +1,22 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from backends.store.snapshot import Corpus
+from backends.types import RankedHit, Ranking
 from backends.zoom import ZoomRetriever, ZoomSettings, decoupled_walk
 from benchmarks.__main__ import main
-from benchmarks.papers import CLUES, TABLES, ZOOMS, coupled, coupled_walk, linear_variants
+from benchmarks.papers import (
+    CLUES,
+    TABLES,
+    ZOOMS,
+    coupled,
+    coupled_walk,
+    linear_variants,
+    with_list,
+)
 from tests.backends.conftest import corpus_of, many_passages
 from tests.backends.test_clue import graph_of
 from tests.backends.trigraph.test_retriever import questions
@@ -35,6 +45,15 @@ def test_coupled_walks_are_ranked_as_others_are(arm: ZoomRetriever) -> None:
     (query,) = questions(3)[2:]
     (alone,), (found,) = arm.search([query], 10), coupled(arm, [query])
     assert [hit.id for hit in found.hits] == [hit.id for hit in alone.hits]
+
+
+def test_one_more_list_lifts_what_stands_out_in_it() -> None:
+    base = Ranking("fusion", (RankedHit("a", 0.5, 1), RankedHit("b", 0.4, 2)))
+    extra = Ranking("clue", (RankedHit("b", 0.8, 1), RankedHit("c", 0.1, 2)))
+    assert [hit.id for hit in with_list(base, extra, 0).hits] == ["a", "b"]
+    assert [hit.id for hit in with_list(base, extra, 1).hits] == ["b", "a", "c"]
+    nothing = replace(extra, degraded="nothing is known")
+    assert [hit.id for hit in with_list(base, nothing, 1).hits] == ["a", "b"]
 
 
 def test_every_table_begins_with_what_it_is_compared_to() -> None:
