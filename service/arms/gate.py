@@ -53,6 +53,11 @@ class RemoteOutcome:
         return sum(call.spent for call in self.calls.values())
 
     @property
+    def answered(self) -> bool:
+        """Whether an arm gave an answer."""
+        return any(not call.reason for call in self.calls.values())
+
+    @property
     def missing(self) -> dict[str, str]:
         """Why an arm that was wanted gave nothing, by its name."""
         return {name: call.reason for name, call in self.calls.items() if call.reason}

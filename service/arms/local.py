@@ -3,19 +3,34 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
 
+from router.gateway import check
+from router.model import RoutingModel
+from router.model_files import read_policy
+from router.passage_evidence import Returned
+from router.passage_routing import decide_by_passages, load_passage_router
 from router.remote_arms import ArmAnswer, ArmFacts, ArmQuestion, AskedHit
 from router.session import ModelCache
+from router.settings import PASSAGE_ROUTER, RoutingSettings, Settings
+from router.types import Decision, Route, route_named
+from service.arms import gate, without_index
 from service.arms.arm import RemoteArm
 from service.arms.file import read_arms
 from service.collections import DEFAULT
 from service.errors import ServiceError
+from service.remote_collection import ASKED
+from service.search import QueuedQuestion, RouteParams, SearchParams
 from service.settings import LONGEST_DEADLINE_MS, load_settings
+from wye import Hit, Hits
 
+T = TypeVar("T")
+
+_LISTED = ", ".join(ASKED)
 _LOOK = 0.1
 # What of a table says how to call, and not what is answered.
 _MANNERS = frozenset(
@@ -104,6 +119,20 @@ class LocalArms:
             if waiting:
                 self._runner.run(_ended(waiting))
 
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something on the loop of the arms."""
+        return self._runner.run(work)
+
+    def parts(self, params: SearchParams) -> tuple[RemoteArm, list[RemoteArm]]:
+        """The simple arm, and the others that suit such a question.
+
+        Raises:
+            FilterError: One of them cannot hold to the filter.
+        """
+        arms = list(self._arms.values())
+        others = [arm for arm in gate.wanted(arms, params) if not arm.is_simple]
+        return next(arm for arm in arms if arm.is_simple), others
+
     async def _ask(self, place: int, asked: ArmQuestion) -> tuple[int, ArmAnswer]:
         arm = self._arms[asked.arm]
         if asked.filter is not None:
@@ -144,3 +173,102 @@ def _facts(arm: RemoteArm) -> ArmFacts:
         own.weight,
         "" if own.same_ids or arm.is_simple else f"{arm.name}:",
     )
+
+
+class LocalSearch:
+    """A corpus that lives elsewhere, searched without a server; used by one thread."""
+
+    def __init__(self, arms: LocalArms, model: RoutingModel) -> None:
+        """Take arms, of which one is simple, and a router for returned passages."""
+        self._arms = arms
+        self._model = model
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._arms.__exit__(*error)
+
+    def search(
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        route: str = Route.AUTO,
+        filter: object | None = None,  # noqa: A002 - the word that vector stores use
+        max_latency_ms: float | None = None,
+        max_cost: float | None = None,
+        explain: bool = False,
+        point: str = "",
+    ) -> Hits:
+        """Find passages for a question; `hits.degraded` says which arm gave nothing.
+
+        Raises:
+            ServiceError: A route that takes an index.
+            RouterError: An empty question, or there is no such operating point.
+            FilterError: An arm cannot hold to the filter.
+        """
+        check([question], k)
+        asked = route_named(route)
+        if asked not in ASKED:
+            raise ServiceError(f"There is no index here, which '{asked}' takes; ask {_LISTED}.")
+        params = SearchParams(
+            "", asked, k, filter, explain, max_latency_ms, point=point, max_cost=max_cost
+        )
+        simple, others = self._arms.parts(params)
+        if asked == Route.GRAPH and not others:
+            raise ServiceError("No arm is in the graph's place.")
+        found = self._arms.run(
+            without_index.search(
+                simple,
+                others,
+                params,
+                QueuedQuestion(question, ""),
+                LONGEST_DEADLINE_MS / 1000,
+                decide=self._decide,
+            )
+        )
+        reply = replace(found.reply, ranking=replace(found.reply.ranking, degraded=found.degraded))
+        shown = [(hit, found.passages[hit.id]) for hit in reply.ranking.hits]
+        hits = [
+            Hit(hit.id, hit.rank, hit.score, own.title, own.text, own.metadata)
+            for hit, own in shown
+        ]
+        return Hits(hits, replace(reply, seconds=found.seconds))
+
+    def route(
+        self,
+        question: str,
+        *,
+        explain: bool = True,
+        point: str = "",
+    ) -> Decision:
+        """Which route `search` would take; the simple arm is asked."""
+        check([question], 1)
+        params = RouteParams("", explain=explain, point=point)
+        simple, _ = self._arms.parts(SearchParams("", Route.AUTO, 1))
+        item = QueuedQuestion(question, "")
+        seconds = LONGEST_DEADLINE_MS / 1000
+        decision, _ = self._arms.run(
+            without_index.route(simple, params, item, seconds, decide=self._decide)
+        )
+        return decision
+
+    async def _decide(self, params: SearchParams | RouteParams, returned: Returned) -> Decision:
+        return decide_by_passages(self._model, returned, explain=params.explain, point=params.point)
+
+
+def open_search(path: Path, settings: Settings | None = None) -> LocalSearch:
+    """The arms of a corpus that lives elsewhere, with the router that decides between them.
+
+    Raises:
+        ServiceError: The file is not sound, or has no simple arm.
+        ModelFileError: The router is missing, or learned with an index.
+    """
+    routing = (settings or load_settings()).router
+    if routing.model == RoutingSettings().model:
+        routing = replace(routing, model=PASSAGE_ROUTER)
+    model = load_passage_router(routing.folder())
+    if routing.thresholds:
+        model = model.with_policy(read_policy(Path(routing.thresholds), model.name))
+    return LocalSearch(open_arms(path), model)

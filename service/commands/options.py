@@ -27,6 +27,14 @@ IndexesOption = Annotated[
         show_default=False,
     ),
 ]
+ArmsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--arms",
+        help="File of remote arms to ask instead of an index, one of which is simple.",
+        show_default=False,
+    ),
+]
 RoutersOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from service.commands.options import (
+    ArmsOption,
     IndexOption,
     JsonOption,
     LatencyOption,
@@ -12,6 +13,7 @@ from service.commands.options import (
     QuestionArgument,
     questions_of,
 )
+from service.errors import ServiceError
 from service.terminal import messages, output
 
 
@@ -19,6 +21,7 @@ def route(
     question: QuestionArgument,
     *,
     index: IndexOption = None,
+    arms: ArmsOption = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what each feature adds to the score.")
     ] = False,
@@ -43,7 +46,16 @@ def route(
     check(questions, k=1)
     settings = load_settings(index=index)
     with messages().status("Loading the models"):
-        if settings.index is None:
+        if arms is not None:
+            if index is not None or max_latency_ms is not None:
+                raise ServiceError(
+                    "With --arms, where there is no index, leave --index and --max-latency-ms out."
+                )
+            from service.arms.local import open_search
+
+            with open_search(arms, settings) as remote:
+                decisions = [remote.route(text, explain=explain, point=point) for text in questions]
+        elif settings.index is None:
             with ModelCache() as models:
                 decisions = decide(
                     questions,

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service.commands.options import (
+    ArmsOption,
     FilterOption,
     IndexOption,
     JsonOption,
@@ -20,6 +21,9 @@ from service.commands.options import (
 )
 from service.errors import ServiceError
 from service.terminal import messages, output, say
+
+if TYPE_CHECKING:
+    import wye
 
 LOADING_SECONDS = 1.0
 """From here on it is worth saying what took so long."""
@@ -38,6 +42,7 @@ def search(
             show_default=False,
         ),
     ] = None,
+    arms: ArmsOption = None,
     collection: Annotated[
         str | None,
         typer.Option(help="Of that server; its only one by default.", show_default=False),
@@ -75,13 +80,34 @@ def search(
         return
     import wye
     from router.gateway import EMPTY_INDEX
-    from service.render import hits_json, show_hits
     from service.settings import load_settings
 
     started = perf_counter()
     questions = questions_of(question)
     filter_ = parse_filter_option(filter)
     settings = load_settings(index=index)
+    if arms is not None:
+        if index is not None or min_relevance:
+            raise ServiceError(
+                "With --arms, where there is no index, leave --index and --min-relevance out."
+            )
+        from service.arms.local import open_search
+
+        with open_search(arms, settings) as remote:
+            answers = [
+                remote.search(
+                    text,
+                    k=k,
+                    route=route,
+                    filter=filter_,
+                    max_latency_ms=max_latency_ms,
+                    explain=explain,
+                    point=point,
+                )
+                for text in questions
+            ]
+        _show(answers, explain=explain, as_json=as_json)
+        return
     folder = folder_of(settings)
     with messages().status("Opening the index"), wye.open(folder, settings=settings) as opened:
         found = opened.search_many(
@@ -100,16 +126,24 @@ def search(
         )
     if opened.fault:
         say(opened.fault)
+    _show(found, explain=explain, as_json=as_json)
+    if as_json:
+        return
+    taken = perf_counter() - started
+    loading = taken - sum(sum(hits.seconds.values()) for hits in found)
+    hint = LOADED_ONCE if loading > LOADING_SECONDS else ""
+    say(f"{taken:.1f} s in all{hint}.")
+
+
+def _show(found: "Sequence[wye.Hits]", *, explain: bool, as_json: bool) -> None:
+    from service.render import hits_json, show_hits
+
     if as_json:
         typer.echo(hits_json(found, explain=explain))
         return
     console = output()
     for hits in found:
         show_hits(console, hits, explain=explain)
-    taken = perf_counter() - started
-    loading = taken - sum(sum(hits.seconds.values()) for hits in found)
-    hint = LOADED_ONCE if loading > LOADING_SECONDS else ""
-    say(f"{taken:.1f} s in all{hint}.")
 
 
 def _ask_server(

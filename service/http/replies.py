@@ -26,6 +26,10 @@ from service.schemas.retrieve import (
 )
 from service.search import SearchResult
 
+OF_OTHERS = (
+    "Remote arms found some of these passages, or all. Relevance was fitted for the scores and "
+    "ranks of the arms of an index, and says nothing about theirs."
+)
 HEADERS = (
     "x-wye-route",
     "x-wye-score",
@@ -45,6 +49,7 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         question=reply.question,
         passages=_passages(result),
         answerability=reply.answerability,
+        relevance_note=OF_OTHERS if remote and remote.answered and not reply.relevance else None,
         route=route_value(
             reply.decision,
             path=reply.route,

@@ -212,6 +212,11 @@ class RetrieveReply(BaseModel):
             "where nothing was found."
         ),
     )
+    relevance_note: str | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        description="Why nothing is known of the relevance of these passages; else left out.",
+    )
     route: RouteValue
     arms: dict[str, ArmValue] = Field(description="The arms that were run.")
     timings_ms: dict[str, float] = Field(

@@ -13,6 +13,8 @@ from starlette.testclient import TestClient
 from router.passage_evidence import WITHOUT
 from router.settings import MODELS, PASSAGE_ROUTER
 from service.app import build
+from service.arms.local import open_search
+from service.cli import run
 from service.doctor import Health, examine
 from service.settings import ServeSettings, ServiceSettings
 from tests.live import inside
@@ -89,6 +91,8 @@ def test_a_question_that_the_simple_arm_answers_goes_no_further(
     assert 0 < reply["route"]["score"] < 1
     assert reply["route"]["without"] == list(WITHOUT)
     assert (reply["spent"], reply["saved"], reply["missing"]) == (0.001, 0.02, [])
+    assert (reply["passages"][0]["relevance"], reply["answerability"]) == (None, None)
+    assert "was fitted for" in reply["relevance_note"]
     assert {*reply["arms"]} == {"cheap"}
     assert reply["index"] == {"collection": "default", "version": 0}
     assert (len(remote.asked), len(second.asked)) == (1, 0)
@@ -251,3 +255,40 @@ def test_the_doctor_looks_at_it(start: Start, tmp_path: Path, remote: Remote) ->
     assert found["collection default"].state == Health.GOOD, found["collection default"]
     assert "no index here" in found["collection default"].says
     assert found["remote arms"].state == Health.GOOD
+
+
+def test_commands_ask_the_arms_themselves(
+    start: Start,
+    tmp_path: Path,
+    remote: Remote,
+    second: Remote,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    start()  # writes the file
+    arms = ["--arms", str(tmp_path / "wye.toml")]
+    assert run(["search", QUESTION, *arms, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert "film" in {hit["id"] for hit in found["hits"]}
+    assert run(["search", QUESTION, *arms, "--route", "hybrid"]) == 0
+    assert "Old Bridge" in capsys.readouterr().out
+    assert run(["route", QUESTION, *arms, "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told["decision"]["model"] == PASSAGE_ROUTER
+    assert (len(remote.asked), len(second.asked)) == (3, 1)
+    second.mode = 500
+    assert run(["search", QUESTION, *arms]) == 0
+    assert "'dear'" in capsys.readouterr().out
+    for wrong in (["--route", "dense"], ["--index", "x"], ["--min-relevance", "0.5"]):
+        assert run(["search", QUESTION, *arms, *wrong]) == 2
+    assert run(["route", QUESTION, *arms, "--index", "x"]) == 2
+    assert run(["search", " ", *arms]) == 2
+
+
+def test_it_can_be_searched_from_python(start: Start, tmp_path: Path) -> None:
+    start()
+    with open_search(tmp_path / "wye.toml") as corpus:
+        hits = corpus.search(QUESTION, k=2)
+        assert [hit.rank for hit in hits] == [1, 2]
+        assert hits.decision is not None
+        assert hits.decision.score == corpus.route(QUESTION).score
+        assert (hits.degraded, hits.answerability) == ("", None)
