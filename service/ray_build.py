@@ -1,0 +1,269 @@
+"""`wye index --engine ray`: a Ray cluster reads and analyses, and one process writes.
+
+Ray Data reads the sources, a task for each file, and an actor pool analyses what is not stored yet.
+Rows come back in the order of the sources, in Arrow batches, to the process that was started. It
+alone opens the index, and writes with `backends.store.ingest`, as a local build does: the same
+rows, commits and resumption.
+
+Ray starts tasks and actors again where processes or nodes were lost. Every machine needs this Wye,
+its models, and the sources under the same paths.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import ray
+from numpy.typing import NDArray
+from ray.data import ActorPoolStrategy, DataContext, Dataset, TaskPoolStrategy
+from ray.exceptions import RayError
+
+from backends.progress import Progress
+from backends.sources import BadLine, DocumentSource, OnBad
+from backends.store.index import PassageStore
+from backends.store.ingest import IngestReport, ingest
+from backends.store.schema import (
+    content_hash,
+    metadata_json,
+    passage_schema,
+    to_analyses,
+    to_batch,
+    to_passages,
+)
+from backends.store.versions import reading
+from backends.types import AnalysedPassage, Float32, Passage, PassageAnalyser
+from featurizer.analyser import Analyser, AnalyserSettings
+from featurizer.types import PassageAnalysis
+from router.session import Session
+from router.settings import Settings
+from service.commands.options import folder_of
+from service.errors import ServiceError
+
+ROWS_PER_TASK = 64
+"""Passages that an actor analyses at once: what is done again when it dies."""
+_READ = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("id", "document", "title", "text", "metadata")),
+        pa.field("chunk", pa.int32()),
+        pa.field("bad", pa.string()),
+    ]
+)
+_HASH = "S16"
+
+
+def build(
+    settings: Settings,
+    files: Sequence[DocumentSource],
+    options: Mapping[str, Any],
+    on_bad: OnBad,
+    *,
+    address: str = "",
+    actors: int | None = None,
+    progress: Progress | None = None,
+) -> IngestReport:
+    """Bring the settings' index up to date with files; see `backends.store.ingest.ingest`.
+
+    Args:
+        files: Sources of one file each.
+        options: Of `DocumentSource.passages`, but for `on_bad`.
+        address: Of a running cluster; "" takes RAY_ADDRESS, or starts one on this machine.
+        actors: Most processes that analyse; None takes one for each processor of the cluster.
+
+    Raises:
+        ServiceError: There is no such cluster, or it gave up.
+        BackendError: The index cannot be written.
+        ModelError: A model is missing or damaged.
+    """
+    own = settings.ingest
+    with _cluster(address), Session.create(settings, folder_of(settings)) as session:
+        models = settings.analyser, session.analyser.fingerprint, _stored_hashes(session.index)
+        rows = _analysed(_read(files, options), models, actors)
+        arrived = _Arrived(rows, session.analyser, on_bad, own.batch_passages)
+        report = ingest(
+            session.index,
+            arrived.passages(),
+            arrived,
+            batch_passages=own.batch_passages,
+            entity_vectors=own.entity_vectors,
+            progress=progress,
+        )
+        if not report.interrupted:
+            session.keep_derived()
+    seconds = report.seconds
+    told = {"cluster": seconds["read"] + seconds["analyse"], "write": seconds["write"]}
+    return replace(report, seconds=told)
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[None]:
+    """A connection to a cluster; one that this process has already is left as it is.
+
+    Raises:
+        ServiceError: There is no cluster at the address, or it gave up in the midst of work.
+    """
+    is_ours = not ray.is_initialized()
+    try:
+        if is_ours:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
+            ray.init(address or None, log_to_driver=False, logging_level="error")
+        yield
+    except (RayError, ConnectionError) as error:
+        why = str(error).strip().splitlines()[-1:]
+        raise ServiceError(
+            f"The Ray cluster gave up: {' '.join(why)} What was committed is kept; the same "
+            "command does the rest."
+        ) from error
+    finally:
+        if is_ours:
+            ray.shutdown()
+
+
+def _read(files: Sequence[DocumentSource], options: Mapping[str, Any]) -> Dataset:
+    """Rows of the passages of all files, in order, and of what cannot be read."""
+    context = DataContext.get_current()
+    context.execution_options.preserve_order = True  # of documents with one id the first counts
+    context.enable_progress_bars = context.print_on_execution_start = False
+    numbers = [{"file": number} for number in range(len(files))]
+    parts = ray.data.from_items(numbers, override_num_blocks=min(len(files), 16 * _processors()))
+    return parts.map_batches(
+        _rows_of,
+        fn_args=(list(files), dict(options)),
+        batch_size=1,
+        batch_format="pyarrow",
+        num_cpus=0,  # where there is one processor, an actor has it
+        compute=TaskPoolStrategy(size=max(1, _processors() // 2)),
+    )
+
+
+def _analysed(read: Dataset, models: tuple[Any, ...], actors: int | None) -> Dataset:
+    """The rows of an index, of what is read."""
+    settings, fingerprint, known = models
+    return read.repartition(target_num_rows_per_block=ROWS_PER_TASK).map_batches(
+        _Analyse,
+        fn_constructor_args=(settings, fingerprint, known),
+        batch_size=ROWS_PER_TASK,
+        batch_format="pyarrow",
+        num_cpus=1,
+        compute=ActorPoolStrategy(min_size=1, max_size=actors or _processors()),
+    )
+
+
+def _processors() -> int:
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def _rows_of(
+    numbers: pa.Table, files: Sequence[DocumentSource], options: Mapping[str, Any]
+) -> Iterator[pa.Table]:
+    """The passages of files as rows, and bad lines as rows of their own; in a task."""
+    found: list[dict[str, object]] = []
+
+    def note(bad: BadLine) -> None:
+        found.append(_row(Passage("", "", ""), json.dumps(astuple(bad))))
+
+    for number in numbers["file"].to_pylist():
+        for passage in files[number].passages(**options, on_bad=note):
+            found.append(_row(passage))
+            if len(found) >= ROWS_PER_TASK:
+                yield pa.Table.from_pylist(found, _READ)
+                found.clear()
+    yield pa.Table.from_pylist(found, _READ)
+
+
+def _row(own: Passage, bad: str = "") -> dict[str, object]:
+    values = own.id, own.document, own.title, own.text, metadata_json(own.metadata), own.chunk, bad
+    return dict(zip(_READ.names, values, strict=True))
+
+
+class _Analyse:
+    """Models in an actor: rows of passages to rows of an index."""
+
+    def __init__(
+        self,
+        settings: AnalyserSettings,
+        fingerprint: Mapping[str, str],
+        known: NDArray[np.bytes_],
+    ) -> None:
+        one = replace(settings, processes=1, encoder=replace(settings.encoder, threads=1))
+        self._analyser = Analyser(one)
+        if self._analyser.fingerprint != fingerprint:
+            raise RuntimeError("a machine of the cluster has other models than this one")
+        self._known = known
+        self._schema = passage_schema(self._analyser.dimension, fingerprint)
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        passages = to_passages(rows)
+        places = [place for place, bad in enumerate(rows["bad"].to_pylist()) if not bad]
+        hashes = _packed([content_hash(passages[place]) for place in places])
+        new = [place for place, own in zip(places, hashes, strict=True) if not self._has(own)]
+        nothing = PassageAnalysis(np.zeros(self._analyser.dimension, np.float32), ())
+        analysed = [nothing] * len(passages)
+        found = self._analyser.analyse([passages[place] for place in new])
+        for place, own in zip(new, found, strict=True):
+            analysed[place] = own
+        table = pa.Table.from_batches([to_batch(passages, analysed, self._schema)])
+        is_new = np.isin(np.arange(len(passages)), new)
+        return table.append_column("bad", rows["bad"]).append_column("is_new", pa.array(is_new))
+
+    def _has(self, own: np.bytes_) -> bool:
+        place = int(np.searchsorted(self._known, own))
+        return place < len(self._known) and self._known[place] == own
+
+
+class _Arrived:
+    """What comes from the cluster, as what `ingest` takes: passages, and an analyser of them.
+
+    A passage that no actor analysed, since it was stored when the build began and is not any more,
+    is analysed here.
+    """
+
+    def __init__(self, rows: Dataset, own: PassageAnalyser, on_bad: OnBad, window: int) -> None:
+        self._rows = rows
+        self._own = own
+        self._on_bad = on_bad
+        self._window = window
+        self._ready: dict[tuple[str, str], AnalysedPassage] = {}
+
+    @property
+    def fingerprint(self) -> Mapping[str, str]:
+        return self._own.fingerprint
+
+    def passages(self) -> Iterator[Passage]:
+        """All passages, in the order of the sources."""
+        for rows in self._rows.iter_batches(batch_size=None, batch_format="pyarrow"):
+            columns = (rows[name].to_pylist() for name in ("bad", "is_new", "content_hash"))
+            for passage, found, bad, is_new, own in zip(
+                to_passages(rows), to_analyses(rows), *columns, strict=True
+            ):
+                if bad:
+                    self._on_bad(BadLine(*json.loads(bad)))
+                    continue
+                if is_new:
+                    self._ready[passage.id, own] = found
+                    if len(self._ready) > self._window:  # of an earlier window, which needed it not
+                        del self._ready[next(iter(self._ready))]
+                yield passage
+
+    def analyse(self, passages: Sequence[Passage]) -> Iterable[AnalysedPassage]:
+        for passage in passages:
+            found = self._ready.pop((passage.id, content_hash(passage)), None)
+            yield found if found is not None else next(iter(self._own.analyse([passage])))
+
+    def encode_surfaces(self, surfaces: Sequence[str]) -> Float32:
+        return self._own.encode_surfaces(surfaces)
+
+
+def _stored_hashes(index: PassageStore) -> NDArray[np.bytes_]:
+    """Content hashes of the version in view, ascending."""
+    with reading(index.path):
+        column = index.snapshot().to_table(columns=["content_hash"])["content_hash"]
+    return np.sort(_packed(column.to_pylist()))
+
+
+def _packed(hashes: Sequence[str]) -> NDArray[np.bytes_]:
+    return np.frombuffer(b"".join(map(bytes.fromhex, hashes)), _HASH)
