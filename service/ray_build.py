@@ -1,4 +1,4 @@
-"""`wye index --engine ray`: a Ray cluster reads and analyses, and one process writes.
+"""`wye index CORPUS --engine ray`: a Ray cluster reads and analyses, and one process writes.
 
 Ray Data reads the sources, a task for each file, and an actor pool analyses what is not stored yet.
 Rows come back in the order of the sources, in Arrow batches, to the process that was started. It
