@@ -104,7 +104,7 @@ def arms(snapshot: Snapshot) -> dict[str, Callable[[], Retriever]]:
 
     return {
         "dense": lambda: snapshot.dense,
-        "dense, HNSW": lambda: dense(DenseSettings(kind="hnsw")),
+        "dense, compressed": lambda: dense(DenseSettings(kind="compressed")),
         "lexical": lambda: snapshot.lexical,
         "graph": lambda: snapshot.graph,
         "graph, full walks": lambda: graph(replace(snapshot.graph.settings, walk="full")),

@@ -76,7 +76,7 @@ def print_dense(table: Table, vectors: Float32, asked: Float32, allowed: Mask) -
     """A row for each kind."""
     ids = [f"{row:09}" for row in range(len(vectors))]
     truth: list[set[int]] = []
-    for kind in ("exact", "hnsw"):
+    for kind in ("exact", "compressed"):
         start = perf_counter()
         arm = DenseRetriever(ids, vectors, DenseSettings(kind=kind))
         build = perf_counter() - start

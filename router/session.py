@@ -9,8 +9,10 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Self
 
+import numpy as np
+
 from backends.coverage import WordCoverage
-from backends.dense import DenseRetriever
+from backends.dense import DenseRetriever, encode
 from backends.errors import IndexDamagedError
 from backends.filters import Columns, parse_filter
 from backends.lexical import LexicalRetriever
@@ -22,7 +24,7 @@ from backends.store.snapshot import Corpus, earlier_corpus, read_corpus
 from backends.trigraph.graph import TriGraph, assemble
 from backends.trigraph.push import LocalWalk
 from backends.trigraph.retriever import TriGraphRetriever
-from backends.types import Mask, Passage, Retriever
+from backends.types import Mask, Passage, Retriever, UInt8
 from featurizer.analyser import Analyser, AnalyserSettings
 from router.batch import FurtherArm
 from router.errors import ModelFileError
@@ -44,6 +46,7 @@ FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
 """How an arm that is asked only where it is named is made of the graph; see `types.FURTHER`."""
 
 _LEXICAL = "lexical"
+_DENSE = "dense"
 _GRAPH = "graph"
 _WALK = "walk"
 
@@ -107,6 +110,14 @@ class _KeptArms:
         self.corpus = corpus
         self._files = files
         self._settings = settings
+
+    @property
+    def known_codes(self) -> UInt8 | None:
+        arrays = self._files.read(_DENSE)
+        return arrays["codes"] if arrays else None
+
+    def write_codes(self, codes: UInt8) -> None:
+        self._files.write(_DENSE, {"codes": codes})
 
     @property
     def known_lexical(self) -> LexicalRetriever | None:
@@ -203,9 +214,9 @@ class Snapshot:
         """The dense arm."""
         with self._building:
             if self._dense is None:
-                self._dense = DenseRetriever(
-                    self.corpus.ids, self.corpus.vectors, self._settings.dense
-                )
+                corpus, settings = self.corpus, self._settings.dense
+                codes = self._codes() if settings.compresses(len(corpus)) else None
+                self._dense = DenseRetriever(corpus.ids, corpus.vectors, settings, codes)
             return self._dense
 
     @property
@@ -239,6 +250,17 @@ class Snapshot:
                 self._further[arm] = FURTHER_ARMS[arm](self.graph)
             return self._further[arm]
 
+    def _codes(self) -> UInt8:
+        if (kept := self._kept.known_codes) is not None:
+            return kept
+        before = self._before.known_codes if self._before else None
+        if before is None:
+            found = encode(self.corpus.vectors)
+            self._kept.write_codes(found)
+            return found
+        new = encode(self.corpus.vectors[self.corpus.changed])
+        return np.concatenate([before, new])[self.corpus.places_after(len(before))]
+
     def _build_lexical(self) -> LexicalRetriever:
         before = self._before.known_lexical if self._before else None
         if before is not None and before.is_worn:
@@ -261,6 +283,11 @@ class Snapshot:
         if before is None:
             self._kept.write_graph(found)
         return found
+
+    @property
+    def known_codes(self) -> UInt8 | None:
+        """Codes of the dense arm if there are any."""
+        return self._dense.codes if self._dense else None
 
     @property
     def known_lexical(self) -> LexicalRetriever | None:

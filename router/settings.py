@@ -149,8 +149,9 @@ RETIRED: Mapping[str, str] = {
     **retire("ANALYSER__ENCODER", "BATCH_TOKENS", FIXED),
     **retire("INGEST", "BATCH_PASSAGES", FIXED),
     **retire("INGEST", "ENTITY_VECTORS", "Index with --entity-vectors, or set WYE_PRESET."),
-    **retire("DENSE", "SCAN_BELOW OVERFETCH SEED HNSW_LINKS HNSW_BUILD IVF_LISTS PQ_BYTES", FIXED),
-    **retire("DENSE", "IVF_PROBES", "IVF-PQ is gone; take WYE_DENSE__KIND=hnsw."),
+    **retire("DENSE", "SCAN_BELOW OVERFETCH SEED IVF_LISTS PQ_BYTES", FIXED),
+    **retire("DENSE", "IVF_PROBES", "Large indexes are compressed without it; take it out."),
+    **retire("DENSE", "HNSW_LINKS HNSW_BUILD HNSW_SEARCH", "HNSW is gone; take it out."),
     **retire("LEXICAL", "METHOD STOPWORDS", FIXED),
     **retire(
         "GRAPH",

@@ -1,18 +1,16 @@
 """The dense arm, against a scan in float64 that sorts everything."""
 
-from typing import Any
-
 import faiss
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.dense import DenseRetriever, DenseSettings
+from backends.dense import DenseRetriever, DenseSettings, encode, rotated
 from backends.numerics import RequestError
 from backends.types import Float32, Mask, Query, Ranking
 
-HNSW = DenseSettings(kind="hnsw")
+COMPRESSED = DenseSettings(kind="compressed")
 
 
 def ids_of(n: int) -> list[str]:
@@ -101,7 +99,7 @@ def test_equal_scores_at_the_cut_are_resolved_by_id_with_and_without_a_filter(
     assert filtered.candidates == allowed.sum()
 
 
-@pytest.mark.parametrize("chosen", [DenseSettings(), HNSW], ids=lambda s: s.kind)
+@pytest.mark.parametrize("chosen", [DenseSettings(), COMPRESSED], ids=lambda s: s.kind)
 @pytest.mark.parametrize("share", [0.005, 0.1, 0.9])
 def test_filters_are_exact_in_every_kind(chosen: DenseSettings, share: float) -> None:
     generator = np.random.default_rng(1)
@@ -113,7 +111,7 @@ def test_filters_are_exact_in_every_kind(chosen: DenseSettings, share: float) ->
         assert_equals_slow(ranking, vectors, query, 10, allowed)
 
 
-@pytest.mark.parametrize("chosen", [DenseSettings(), HNSW], ids=lambda s: s.kind)
+@pytest.mark.parametrize("chosen", [DenseSettings(), COMPRESSED], ids=lambda s: s.kind)
 def test_a_ranking_does_not_depend_on_the_batch(chosen: DenseSettings) -> None:
     # Kernels, and with them the last bits, change with the size of a batch; bytes must not.
     generator = np.random.default_rng(2)
@@ -121,7 +119,7 @@ def test_a_ranking_does_not_depend_on_the_batch(chosen: DenseSettings) -> None:
     asked = questions(unit(generator, 40, 64))
     together = retriever.search(asked, 20)
     assert together == [retriever.search([query], 20)[0] for query in asked]
-    assert retriever.scores_all == (chosen.kind == "exact")
+    assert retriever.scores_all == (chosen.kind == "auto")
     if retriever.scores_all:
         allowed = generator.random(2000) < 0.1
         scores = retriever.scores(asked)
@@ -130,51 +128,71 @@ def test_a_ranking_does_not_depend_on_the_batch(chosen: DenseSettings) -> None:
         assert some == [retriever.rank(one, 20, allowed) for one in scores]
 
 
-def test_hnsw_finds_most_of_it_with_true_scores_and_the_same_each_time() -> None:
+def clustered(generator: np.random.Generator, n: int, d: int) -> Float32:
+    """Unit vectors around a few centres, with some numbers that are large in all of them."""
+    centres = unit(generator, n // 50, d)
+    rows: Float32 = centres[generator.integers(0, len(centres), n)]
+    rows = rows + generator.standard_normal((n, d), np.float32) / np.float32(2 * d**0.5)
+    rows[:, :3] += 0.2
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
+
+
+@pytest.mark.parametrize("d", [64, 63])
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_codes_find_what_a_scan_does_with_true_scores_and_the_same_each_time(
+    d: int, share: float
+) -> None:
     generator = np.random.default_rng(3)
-    vectors = unit(generator, 2000, 16)
-    asked = unit(generator, 30, 16) * np.float32(3)
-    rankings = DenseRetriever(ids_of(2000), vectors, HNSW).search(questions(asked), 10)
+    vectors = clustered(generator, 8000, d)
+    allowed = generator.random(8000) < share
+    asked = vectors[:20] + unit(generator, 20, d) * np.float32(0.5)
+    asked *= np.float32(3)
+    mask = None if share == 1 else allowed
+    rankings = DenseRetriever(ids_of(8000), vectors, COMPRESSED).search(questions(asked), 10, mask)
     found = 0
     for query, ranking in zip(asked, rankings, strict=True):
-        everything = slow(vectors, query)
+        everything = slow(vectors, query, mask)
         truth = dict(everything)
         assert len(ranking.hits) == 10
-        for hit in ranking.hits:
+        assert ranking.candidates == (8000 if mask is None else mask.sum())
+        for hit in ranking.hits:  # what is not allowed has no score here
             assert hit.score == pytest.approx(truth[hit.id], abs=3e-6)
         found += len({hit.id for hit in ranking.hits} & {name for name, _ in everything[:10]})
-    assert found / 300 >= 0.9
-    assert rankings == DenseRetriever(ids_of(2000), vectors, HNSW).search(questions(asked), 10)
+    assert found / 200 >= 0.98
+    again = DenseRetriever(ids_of(8000), vectors, COMPRESSED, encode(vectors))
+    assert rankings == again.search(questions(asked), 10, mask)
 
 
-def test_an_hnsw_graph_that_proposes_too_few_is_completed_by_a_scan() -> None:
-    generator = np.random.default_rng(4)
-    vectors = unit(generator, 600, 16)
-    # With two links a node the graph falls apart.
-    chosen = DenseSettings(kind="hnsw", hnsw_links=2, hnsw_build=1, overfetch=2)
-    retriever = DenseRetriever(ids_of(600), vectors, chosen)
-    query = unit(generator, 1, 16)
-    assert (retriever._hnsw.search(query, 600)[1] < 0).any()
-    ranking = retriever.search(questions(query), 599)[0]
-    assert_equals_slow(ranking, vectors, query[0], 599)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 40), d=st.sampled_from([7, 8, 384]))
+@settings(max_examples=25, deadline=None)
+def test_a_code_depends_on_its_vector_alone(seed: int, n: int, d: int) -> None:
+    generator = np.random.default_rng(seed)
+    vectors = unit(generator, n, d)
+    order = generator.permutation(n)
+    codes = encode(vectors)
+    assert np.array_equal(codes[order], encode(vectors[order]))
+    assert [encode(vectors[[row]])[0].tolist() for row in range(n)] == codes.tolist()
+    turned = rotated(vectors)
+    np.testing.assert_allclose(turned @ turned.T, vectors @ vectors.T, atol=1e-5)
+
+
+def test_a_large_corpus_is_compressed_by_itself() -> None:
+    vectors = unit(np.random.default_rng(4), 60, 16)
+    for size, is_exact in ((59, True), (60, False)):
+        chosen = DenseSettings(compressed_from=60)
+        retriever = DenseRetriever(ids_of(size), vectors[:size], chosen)
+        assert retriever.scores_all == is_exact
+        assert (retriever.index_bytes == 0) == is_exact
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 50])
-def test_hnsw_over_a_few_passages_finds_all(n: int) -> None:
+def test_codes_of_a_few_passages_find_all(n: int) -> None:
     generator = np.random.default_rng(5)
     vectors = unit(generator, n, 16)
     query = unit(generator, 1, 16)
-    found = DenseRetriever(ids_of(n), vectors, HNSW).search(questions(query), 99)[0]
+    found = DenseRetriever(ids_of(n), vectors, COMPRESSED).search(questions(query), 99)[0]
     assert_equals_slow(found, vectors, query[0], 99)
-
-
-def test_an_hnsw_graph_keeps_no_copy_of_the_vectors() -> None:
-    vectors = unit(np.random.default_rng(5), 300, 16)
-    retriever = DenseRetriever(ids_of(300), vectors, HNSW)
-    assert retriever.index_bytes > 0
-    assert not retriever.scores_all
-    storage: Any = faiss.downcast_index(retriever._hnsw.storage)
-    assert int(storage.codes.data()) == vectors.ctypes.data
 
 
 def test_many_scores_as_near_as_the_last_are_all_looked_at() -> None:
@@ -214,6 +232,6 @@ def test_what_cannot_be_answered_is_refused() -> None:
 
 def test_building_and_searching_leave_the_number_of_threads_as_it_was() -> None:
     before = faiss.omp_get_max_threads()
-    retriever = DenseRetriever(ids_of(100), unit(np.random.default_rng(11), 100, 16), HNSW)
+    retriever = DenseRetriever(ids_of(100), unit(np.random.default_rng(11), 100, 16), COMPRESSED)
     retriever.search(questions(retriever.vectors[:2]), 3)
     assert faiss.omp_get_max_threads() == before

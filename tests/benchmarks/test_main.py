@@ -39,7 +39,7 @@ def test_an_unknown_name_lists_what_there_is(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "rows"),
     [
-        ("scale --vectors 600 --graphs 200", ["exact", "hnsw", "200"]),
+        ("scale --vectors 600 --graphs 200", ["exact", "compressed", "200"]),
         (
             "router --questions 80 --features 12 --members 1",
             ["linear", "attention-mlp", "solve, all pairs", "bootstrap, 200 resamples"],
@@ -82,7 +82,7 @@ def test_retrieval(
         main(["retrieval", str(DEMO), "--index", str(tmp_path), "--rounds", "1", "--ablation"]) == 0
     )
     printed = capsys.readouterr().out
-    for arm in ("dense", "dense, HNSW", "lexical", "graph", "graph, local walks"):
+    for arm in ("dense", "dense, compressed", "lexical", "graph", "graph, local walks"):
         assert f"\n{arm} " in printed
     assert "\nfirst answer, graph " in printed
     assert "published: not measured. This index holds no" in printed

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import backends.store.index
 import backends.store.snapshot
 import backends.words
+from backends.dense import DenseSettings
 from backends.lexical import LexicalSettings
 from backends.store.derived import LAYOUT
 from backends.store.index import PassageStore
@@ -126,16 +128,21 @@ def twenty(folder: Path, chance: random.Random) -> PassageStore:
     return index
 
 
-@pytest.mark.parametrize("spare", [0, 10_000])
+@pytest.mark.parametrize(
+    ("spare", "kind"), [(0, "exact"), (10_000, "exact"), (10_000, "compressed")]
+)
 def test_a_version_made_after_another_ranks_as_one_made_from_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spare: int,
+    kind: Literal["exact", "compressed"],
 ) -> None:
     monkeypatch.setattr(backends.words, "_SPARE", spare)
     chance = random.Random(spare)
     index = twenty(tmp_path, chance)
     vectors = HASHES.encode_surfaces(PEOPLE)
     questions = [Query(f"Who met {n}?", v) for n, v in zip(PEOPLE, vectors, strict=True)]
-    settings = Settings()
+    settings = Settings(dense=DenseSettings(kind=kind))
     before: Snapshot | None = None
     for step in range(5):
         snapshot, alone = Snapshot(index, settings, before), Snapshot(index, settings)
@@ -179,7 +186,7 @@ def files_in(folder: Path) -> list[Path]:
     return sorted((folder / "derived").rglob("*.arrays"))
 
 
-LOCAL = Settings(graph=TriGraphSettings(walk="local"))
+LOCAL = Settings(graph=TriGraphSettings(walk="local"), dense=DenseSettings(kind="compressed"))
 
 
 @pytest.mark.parametrize("listed", [0, 50_000])
@@ -187,7 +194,7 @@ LOCAL = Settings(graph=TriGraphSettings(walk="local"))
     ("settings", "parts"),
     [
         (Settings(), ["graph", "lexical", "passages.arrays"]),
-        (LOCAL, ["graph", "lexical", "passages.arrays", "walk"]),
+        (LOCAL, ["dense.arrays", "graph", "lexical", "passages.arrays", "walk"]),
     ],
 )
 def test_what_is_mapped_answers_as_what_was_built(
@@ -227,7 +234,12 @@ def test_a_change_of_what_is_kept_raises_the_layout(tmp_path: Path, kept: None) 
     index = twenty(tmp_path, random.Random(3))
     answers(Snapshot(index, LOCAL))
     assembly = LOCAL.graph.assembly
-    parts = {"passages": None, "lexical": LOCAL.lexical, "graph": assembly, "walk": assembly}
+    parts = {
+        "passages": None,
+        "lexical": LOCAL.lexical,
+        "graph": assembly,
+        "walk": assembly,
+    }
     digest = hashlib.blake2b(digest_size=16)
     for part, own in parts.items():
         arrays = index.derived.read(part, own)

@@ -19,11 +19,11 @@ def test_the_services_slices_come_from_the_environment(monkeypatch: pytest.Monke
     monkeypatch.setenv("WYE_GENERATOR__URL", "http://localhost:1/v1")
     monkeypatch.setenv("WYE_GENERATOR__MODEL", "tiny")
     monkeypatch.setenv("WYE_GENERATOR__KEY", "sk-secret")
-    monkeypatch.setenv("WYE_DENSE__KIND", "hnsw")
+    monkeypatch.setenv("WYE_DENSE__KIND", "compressed")
     settings = load_settings()
     assert (settings.serve.port, settings.serve.indexes) == (1234, ("a=x", "b=y"))
     assert settings.generator.key.get_secret_value() == "sk-secret"
-    assert settings.dense.kind == "hnsw"
+    assert settings.dense.kind == "compressed"
     assert "sk-secret" not in repr(settings)
 
 
