@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 HERE = Path(service.__file__).parent
-MOST_FUNCTIONS = 38
+MOST_FUNCTIONS = 41
 
 
 class Way:

@@ -361,4 +361,4 @@ def test_relevance_that_is_missing_is_told_before_anything_is_served(
     Session.create(load_settings(), tmp_path / "index").close()
     monkeypatch.setenv("WYE_RELEVANCE__MODEL", "nope")
     assert run(["serve", "--index", str(tmp_path / "index")]) == 2
-    assert "There is no folder 'nope' here" in capsys.readouterr().err
+    assert "There is no relevance model 'nope'" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from backends.types import Passage
+from router.passage_evidence import PASSAGE_NAMES
 from router.query_performance import NAMES
 from router.types import Route
 from service.settings import LONGEST_DEADLINE_MS
@@ -257,7 +258,7 @@ def test_an_explained_reply_says_why_in_words(client: TestClient) -> None:
 
 def test_every_feature_that_a_router_can_name_has_a_meaning(client: TestClient) -> None:
     rows = client.get("/v1/features").json()["data"]
-    assert [row["name"] for row in rows] == [*NAMES]
+    assert [row["name"] for row in rows] == [*NAMES, *PASSAGE_NAMES]
     assert all(row["meaning"].endswith(".") for row in rows)
     assert [row["group"] for row in rows if row["name"] == "seed_coverage"] == ["names"]
 

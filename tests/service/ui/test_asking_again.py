@@ -67,7 +67,9 @@ def test_all_routes_are_compared_in_one_click(page: "Page") -> None:
     page.wait(lambda: "First by" in page.text("#verdict"))
     columns = page.all("#compared section")
     routes = [column.get_attribute("data-route") for column in columns]
-    assert routes == ["auto", "dense", "lexical", "hybrid", "graph", "fusion", "steps"]
+    assert routes == [
+        *("auto", "dense", "lexical", "hybrid", "graph", "fusion", "steps", "clue", "zoom")
+    ]
     assert "→ graph" in columns[0].text
     assert all(" ms" in column.text and "The same first: " in column.text for column in columns)
     title = columns[1].find_element("css selector", "button")
