@@ -3,6 +3,8 @@
 import re
 import shlex
 import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2 as httpx
@@ -13,7 +15,7 @@ from router.settings import variables
 from service.cli import run
 from service.settings import ServeSettings, ServiceSettings
 from tests.docs.examples import parse
-from tests.live import PATIENCE, Live
+from tests.live import PATIENCE, Live, until
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -97,9 +99,35 @@ def test_its_commands_parse() -> None:
             parse(words)
 
 
-def test_as_shipped_it_takes_documents(
+SENT = {"id": "mostar", "text": "The Old Bridge is in Mostar."}
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """Servers as the compose file starts them, over one folder."""
+
+    settings: dict[str, str]
+    key: dict[str, str]
+    servers: list[Live] = field(default_factory=list)
+
+    def start(self) -> Live:
+        command = re.findall(r"^CMD \[(.*)\]$", DOCKERFILE, re.MULTILINE)
+        words = [shlex.split(command[-1])[0]]
+        self.servers.append(Live(words, self.settings, program=FAKED))
+        return self.servers[-1]
+
+    def found(self, server: Live) -> list[str]:
+        """Ids of what a server finds of the bridge."""
+        question = {"question": "Old Bridge", "route": "lexical"}
+        url = f"{server.url}/v1/retrieve"
+        reply = httpx.post(url, json=question, headers=self.key, timeout=PATIENCE)
+        return [passage["id"] for passage in reply.raise_for_status().json()["passages"]]
+
+
+@pytest.fixture
+def shipped(
     tmp_path: Path, fake_models: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+) -> Iterator[Shipped]:
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "tower.txt").write_text("Tower Bridge is in London.", encoding="utf-8")
     (tmp_path / "data").mkdir()
@@ -109,18 +137,46 @@ def test_as_shipped_it_takes_documents(
 
     for words in first_commands((ROOT / "compose.yaml").read_text(encoding="utf-8")):
         assert run([here(word) for word in words[1:]]) == 0
-    secret = capsys.readouterr().out.splitlines()[-1]
+    key = {"authorization": f"Bearer {capsys.readouterr().out.splitlines()[-1]}"}
     own = {name: here(value) for name, value in environment().items() if name.startswith("WYE_")}
-    command = re.findall(r"^CMD \[(.*)\]$", DOCKERFILE, re.MULTILINE)
-    server = Live([shlex.split(command[-1])[0]], {**own, "WYE_SERVE__PORT": "0"}, program=FAKED)
-    try:
-        sent = {"id": "mostar", "text": "The Old Bridge is in Mostar."}
-        url, who = f"{server.url}/v1/documents", {"authorization": f"Bearer {secret}"}
-        assert httpx.post(url, json=sent, timeout=PATIENCE).status_code == 401
-        assert httpx.post(url, json=sent, headers=who, timeout=PATIENCE).status_code == 201
-        assert httpx.get(url, headers=who, timeout=PATIENCE).json()["total"] == 2
-    finally:
-        assert server.stop() == 0
+    servers = Shipped({**own, "WYE_SERVE__PORT": "0"}, key)
+    yield servers
+    for server in servers.servers:
+        server.kill()
+
+
+def test_as_shipped_it_takes_documents(shipped: Shipped) -> None:
+    server = shipped.start()
+    url = f"{server.url}/v1/documents"
+    assert httpx.post(url, json=SENT, timeout=PATIENCE).status_code == 401
+    assert httpx.post(url, json=SENT, headers=shipped.key, timeout=PATIENCE).status_code == 201
+    assert httpx.get(url, headers=shipped.key, timeout=PATIENCE).json()["total"] == 2
+    assert server.stop() == 0
+
+
+def test_readers_follow_what_is_written_and_one_that_is_killed_is_missed_by_nobody(
+    shipped: Shipped,
+) -> None:
+    writer, first, second = shipped.start(), shipped.start(), shipped.start()
+    url = f"{writer.url}/v1/documents"
+    httpx.post(url, json=SENT, headers=shipped.key, timeout=PATIENCE).raise_for_status()
+    for reader in (first, second):
+        until(lambda: "mostar" in shipped.found(reader))  # noqa: B023
+    first.kill()
+    gone = httpx.delete(f"{url}/mostar", headers=shipped.key, timeout=PATIENCE).raise_for_status()
+    assert gone.json()["everywhere"] is True
+    assert "mostar" not in shipped.found(second)
+    assert [server.stop() for server in (second, writer)] == [0, 0]
+
+
+def test_readers_are_the_same_server_and_cannot_write() -> None:
+    service, reader = (COMPOSE["services"][name] for name in ("wye", "reader"))
+    own = {"profiles", "ports", "volumes"}
+    assert {name: reader[name] for name in reader.keys() - own} == {
+        name: service[name] for name in service.keys() - own
+    }
+    assert reader["volumes"] == [f"{mount}:ro" for mount in service["volumes"]]
+    assert all(port.startswith("127.0.0.1:") for port in reader["ports"])
 
 
 FAKED = """
