@@ -123,7 +123,7 @@ def table(address: str, name: str = "far", **changes: Any) -> str:  # noqa: ANN4
         "kind": "http",
         "role": "graph",
         "url": address,
-        "timeout_ms": 500,
+        "timeout_ms": 2_500,
         "price": 0.02,
         "retries": 0,
         "hits": "/found/hits",
