@@ -292,9 +292,13 @@ def graph_with(settings: TriGraphSettings) -> Callable[[Asked], Search]:
 def binary(asked: Asked) -> Search:
     """The graph arm on edges that say whether a passage mentions a name, not how often."""
     graph = asked.session.snapshot.graph.graph
-    counts = graph.counts.copy()
-    counts.data[:] = 1
-    return partial(asked.graph(TriGraphSettings(), replace(graph, counts=counts)).search, k=DEPTH)
+    own = graph.passages.plain()
+    once = replace(
+        graph,
+        passages=replace(own, values=np.ones_like(own.values)),
+        totals=np.bincount(own.items, minlength=len(graph.totals)).astype(np.float64),
+    )
+    return partial(asked.graph(TriGraphSettings(), once).search, k=DEPTH)
 
 
 def linear_variants() -> Iterator[tuple[str, Callable[[Asked], Search]]]:

@@ -129,8 +129,8 @@ def time_walks(size: int, seed: int) -> list[float]:
     """Cells of one row of the second table, after the first."""
     generator = np.random.default_rng(seed)
     counts = mentions(size, generator)
-    walk = walk_on(share_of_mentions(counts))
-    pushed = local_walk(walk)
+    weights = share_of_mentions(counts)
+    walk, pushed = walk_on(weights), local_walk(weights)
     prior, entities = restarts(counts, COLUMNS, generator)
     sweep = partial(personalized_pagerank, walk, damping=DAMPING)
     full: list[float] = []

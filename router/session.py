@@ -132,7 +132,7 @@ class _KeptArms:
 
     def known_walk(self, graph: TriGraph) -> LocalWalk | None:
         arrays = self._files.read(_WALK, self._settings.graph.assembly)
-        return LocalWalk.from_arrays(graph.counts, arrays) if arrays else None
+        return LocalWalk.from_arrays(graph.passages, arrays) if arrays else None
 
     def write_walk(self, walk: LocalWalk) -> None:
         self._files.write(_WALK, walk.to_arrays(), self._settings.graph.assembly)

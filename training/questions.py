@@ -96,14 +96,12 @@ def candidates(snapshot: Snapshot, seed: int = 0) -> Iterator[Chain]:
 
 def _bridges(snapshot: Snapshot, order: Callable[[str], str]) -> Iterator[Chain]:
     graph, corpus = snapshot.graph.graph, snapshot.corpus
-    titles = np.diff(graph.titled.indptr)
+    titles = graph.titled.sizes
     narrow = (graph.passages_of >= 2) & (graph.passages_of <= WIDEST) & ~graph.is_phrase
     found = np.flatnonzero(narrow).tolist()
     for entity in sorted(found, key=lambda one: (not titles[one], order(graph.keys[one]))):
-        start, end = graph.counts.indptr[entity : entity + 2].tolist()
-        rows = sorted(graph.counts.indices[start:end].tolist(), key=lambda r: order(corpus.ids[r]))
-        start, end = graph.titled.indptr[entity : entity + 2].tolist()
-        titled = graph.titled.indices[start:end].tolist()
+        rows = sorted(graph.passages.one(entity).tolist(), key=lambda r: order(corpus.ids[r]))
+        titled = graph.titled.one(entity).tolist()
         last = titled[0] if titled else rows[0]
         first = [row for row in rows if corpus.documents[row] != corpus.documents[last]]
         if first:

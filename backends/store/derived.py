@@ -34,7 +34,7 @@ FOLDER = "derived"
 MANIFEST = "manifest"
 """The pin that no two versions have in common."""
 # Raise when a change to the code alters what is derived from the same version, or how it is stored.
-LAYOUT = 2
+LAYOUT = 3
 KEPT_FROM = 1_000
 """Passages from which on files are kept: fewer are derived in less than a fifth of a second."""
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backends.numerics import spans, sums
-from backends.types import Float32, Float64, Int32, Int64
+from backends.numerics import sums
+from backends.trigraph.lists import Lists, Numbers, PlainLists
+from backends.types import Float32, Float64, Int64
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -58,19 +59,15 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class MentionGraph:
-    """Who mentions whom, as two plain adjacency lists.
+    """Who mentions whom, both ways.
 
     Attributes:
-        sentence_starts: (e + 1,) int32; entity j's sentences lie at starts[j]:starts[j + 1].
-        sentences: Rows of sentences, ascending within an entity.
-        entity_starts: (s + 1,) int32; likewise a sentence's entities.
-        entities: Entities, ascending within a sentence.
+        sentences: For each of e entities, rows of the sentences that mention it, ascending.
+        entities: For each of s sentences, the entities that it mentions, ascending.
     """
 
-    sentence_starts: Int32
-    sentences: Int32
-    entity_starts: Int32
-    entities: Int32
+    sentences: Lists
+    entities: Lists
 
     @classmethod
     def of(cls, mentions: "sparse.csr_array") -> "MentionGraph":
@@ -80,20 +77,17 @@ class MentionGraph:
         by_sentence = mentions.copy()
         by_sentence.sort_indices()
         return cls(
-            by_entity.indptr,
-            by_entity.indices,
-            by_sentence.indptr,
-            by_sentence.indices,
+            PlainLists(by_entity.indptr, by_entity.indices),
+            PlainLists(by_sentence.indptr, by_sentence.indices),
         )
 
-    def sentences_of(self, entity: int) -> Int32:
+    def sentences_of(self, entity: int) -> Numbers:
         """Rows of the sentences that mention an entity."""
-        return self.sentences[self.sentence_starts[entity] : self.sentence_starts[entity + 1]]
+        return self.sentences.one(entity)
 
     def entities_of(self, sentence: int) -> list[int]:
         """Entities that a sentence mentions."""
-        start, end = self.entity_starts[sentence], self.entity_starts[sentence + 1]
-        members: list[int] = self.entities[start:end].tolist()
+        members: list[int] = self.entities.one(sentence).tolist()
         return members
 
 
@@ -176,14 +170,14 @@ def equation_5(
     value = np.array([seeds[entity] for entity in entities.tolist()])
     level = dict.fromkeys(seeds, 1)
     for step in range(2, steps + 1):
-        lengths = np.diff(graph.sentence_starts)[entities]
-        beside = graph.sentences[spans(graph.sentence_starts, entities)]
+        lengths = graph.sentences.lengths(entities)
+        beside = graph.sentences.of(entities).astype(np.int64)
         sentences, place = np.unique(beside, return_inverse=True)
-        sigma = np.maximum(similarity(sentences.astype(np.int64)), 0).astype(np.float64)
+        sigma = np.maximum(similarity(sentences), 0).astype(np.float64)
         passed_on = sigma * sums(place, np.repeat(value, lengths), len(sentences))
-        reached = graph.entities[spans(graph.entity_starts, sentences)]
+        reached = graph.entities.of(sentences)
         known, place = np.unique(np.concatenate([entities, reached]), return_inverse=True)
-        each = np.repeat(passed_on, np.diff(graph.entity_starts)[sentences])
+        each = np.repeat(passed_on, graph.entities.lengths(sentences))
         # NumPy adds up nothing to whole numbers.
         found = sums(place[len(entities) :], each, len(known)).astype(np.float64)
         found[place[: len(entities)]] = np.maximum(found[place[: len(entities)]], value)
@@ -206,8 +200,8 @@ def _compare_sentences(
         return
     # Entities share few sentences: to compare one twice costs less than to find it.
     chosen = np.array(entities, np.int64)
-    ends = np.cumsum(graph.sentence_starts[chosen + 1] - graph.sentence_starts[chosen])[:-1]
-    sentences = graph.sentences[spans(graph.sentence_starts, chosen)].astype(np.int64)
+    ends = np.cumsum(graph.sentences.lengths(chosen))[:-1]
+    sentences = graph.sentences.of(chosen).astype(np.int64)
     # A copy, for sentences will be struck out in it.
     sigma = similarity(sentences).copy()
     lists = zip(np.split(sentences, ends), np.split(sigma, ends), strict=True)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backends.numerics import spans
 from backends.store.snapshot import Corpus
 from backends.trigraph.bridging import Activation, Bridge
 from backends.trigraph.graph import TriGraph
@@ -112,21 +111,22 @@ def explain_entities(
 ) -> tuple[EntityNote, ...]:
     """Active entities by level, then by weight, with the sentences that led to them."""
     bridges = _explain_bridges(graph, corpus, list(activation.bridges.items()))
-    passages_of = graph.passages_of
+    passages_of = graph.passages.lengths(activation.entities)
     notes = [
         EntityNote(
             graph.display_names.of(entity),
             level,
             value,
             weight,
-            int(passages_of[entity]),
+            passages,
             bridges.get(entity),
         )
-        for entity, level, value, weight in zip(
+        for entity, level, value, weight, passages in zip(
             activation.entities.tolist(),
             activation.level.tolist(),
             activation.value.tolist(),
             activation.weight.tolist(),
+            passages_of.tolist(),
             strict=True,
         )
     ]
@@ -147,9 +147,8 @@ def explain_passages(
     """
     order = np.lexsort((activation.entities, -activation.weight))
     active = activation.entities[order]
-    starts = graph.counts.indptr
-    passages = graph.counts.indices[spans(starts, active)]
-    names = np.repeat(active, starts[active + 1] - starts[active])
+    passages = graph.passages.of(active)
+    names = np.repeat(active, graph.passages.lengths(active))
     return tuple(
         PassageNote(
             ids[row],

@@ -6,13 +6,15 @@ only where they are consecutive chunks of one document.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from backends.numerics import distinct, without
+from backends.numerics import distinct, sums, without
 from backends.store.derived import Arrays, pack_strings, unpack_strings
 from backends.store.snapshot import Corpus
 from backends.trigraph.bridging import MentionGraph
@@ -24,7 +26,9 @@ from backends.trigraph.linking import (
     name_words,
     normalise,
 )
-from backends.types import Int32, Int64, Mask
+from backends.trigraph.lists import Lists, PlainLists
+from backends.trigraph.sources import NameStarts, Spellings
+from backends.types import Float64, Int32, Int64, Mask
 from backends.words import Strings, ascending, places
 
 if TYPE_CHECKING:
@@ -36,8 +40,6 @@ MAX_PHRASE_PASSAGES = 20
 MAX_PHRASE_SHARE = 0.02
 # Named entities to noun phrases below which "auto" takes the noun phrases in.
 FEW_ENTITIES = 0.25
-_SPARSE = ("data", "indices", "indptr")
-_MENTIONS = ("sentence_starts", "sentences", "entity_starts", "entities")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,56 @@ class AssemblySettings:
     noun_phrases: Literal["auto", "on", "off"] = "auto"
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a graph was made from, for the version after.
+
+    Attributes:
+        keys: e entity keys, ascending.
+        name_words: Their names in words.
+        normalised: The names and sentences of the corpus.
+        surfaces: Named-entity surfaces.
+        phrases: Noun phrases; none where they do not count.
+        titles: The entities of each passage's title, as `title_keys` has them.
+        starts: Where words stand in the sentences.
+    """
+
+    keys: Strings
+    name_words: NameWords
+    normalised: NormalisedCorpus
+    surfaces: Spellings
+    phrases: Spellings
+    titles: PlainLists
+    starts: NameStarts
+
+    def to_arrays(self) -> Arrays:
+        """All of it, for `from_arrays`."""
+        titles = {"titled_by.starts": self.titles.starts, "titled_by.entities": self.titles.items}
+        return {
+            **pack_strings("keys", self.keys),
+            **self.name_words.to_arrays(),
+            **self.normalised.to_arrays(),
+            **self.surfaces.to_arrays("surfaces"),
+            **self.phrases.to_arrays("phrases"),
+            **titles,
+            **self.starts.to_arrays(),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Ground":
+        """What gave these arrays."""
+        normalised = NormalisedCorpus.from_arrays(arrays)
+        return cls(
+            unpack_strings("keys", arrays),
+            NameWords.from_arrays(arrays),
+            normalised,
+            Spellings.from_arrays("surfaces", normalised.surfaces, arrays),
+            Spellings.from_arrays("phrases", normalised.phrases, arrays),
+            PlainLists(arrays["titled_by.starts"], arrays["titled_by.entities"]),
+            NameStarts.from_arrays(arrays),
+        )
+
+
 @dataclass(frozen=True)
 class TriGraph:
     """n passages, s sentences, e entities and j edges between consecutive chunks.
@@ -65,66 +117,92 @@ class TriGraph:
     Attributes:
         keys: e entity keys, ascending.
         is_phrase: (e,) whether an entity is known as a noun phrase only.
-        counts: (n, e + j) CSC float32, C: how often passage i mentions entity j. A chunk edge
-            counts as one mention in both of its chunks, so walks may cross from chunk to chunk.
+        passages: For each of e entities the passages that mention it, ascending, and how often;
+            then for each of j edges its two chunks. A chunk edge counts as one mention in both, so
+            walks may cross from chunk to chunk.
+        totals: (n,) sum of the counts of each passage.
         mentions: M: which sentence mentions which entity.
-        titled: (e, n) CSR bool: passages whose title an entity is.
-        name_words: Their names in words, for the version after.
-        normalised: What all this was made from, for the version after.
+        titled: For each entity the passages whose title it is, ascending.
+        ground: What all this was made from, for the version after; None if it was not kept.
     """
 
-    keys: Strings
+    keys: "Strings"
     is_phrase: Mask
-    counts: "sparse.csc_array"
+    passages: Lists
+    totals: Float64
     mentions: MentionGraph
-    titled: "sparse.csr_array"
+    titled: Lists
     names: NameTrie
     display_names: DisplayNames
-    name_words: NameWords
-    normalised: NormalisedCorpus
+    ground: Ground
 
     def __len__(self) -> int:
         """How many entities there are."""
         return len(self.keys)
 
     @property
-    def passages_of(self) -> Int32:
+    def passages_of(self) -> Int32 | Int64:
         """(e,) number of passages that mention an entity."""
-        return np.diff(self.counts.indptr[: len(self) + 1])
+        return self.passages.sizes[: len(self)]
+
+    @cached_property
+    def chunk_edges(self) -> Int32 | Int64:
+        """(j, 2) passages of each edge between chunks."""
+        edges = np.arange(len(self), len(self.passages), dtype=np.int64)
+        return self.passages.of(edges).reshape(-1, 2)
+
+    @property
+    def counts(self) -> "sparse.csc_array":
+        """(n, e + j) CSC float32, C: how often passage i mentions entity j."""
+        from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+
+        own = self.passages.plain()
+        return sparse.csc_array(
+            (own.values, own.items, own.starts), shape=(len(self.totals), len(own))
+        )
 
     def to_arrays(self) -> Arrays:
         """All of it, for `from_arrays`."""
-        arrays: dict[str, NDArray[Any]] = {"is_phrase": self.is_phrase}
-        for name, matrix in (("counts", self.counts), ("titled", self.titled)):
-            arrays |= {f"{name}.{part}": getattr(matrix, part) for part in _SPARSE}
-            arrays[f"{name}.shape"] = np.array(matrix.shape)
-        arrays |= {f"mentions.{name}": getattr(self.mentions, name) for name in _MENTIONS}
-        parts = (self.names, self.display_names, self.name_words, self.normalised)
-        for part in parts:
+        counts, titled = self.passages.plain(), self.titled.plain()
+        sentences, entities = self.mentions.sentences.plain(), self.mentions.entities.plain()
+        arrays: dict[str, NDArray[Any]] = {
+            "is_phrase": self.is_phrase,
+            "counts.starts": counts.starts,
+            "counts.passages": counts.items,
+            "counts.values": counts.values,
+            "totals": self.totals,
+            "titled.starts": titled.starts,
+            "titled.passages": titled.items,
+            "mentions.sentence_starts": sentences.starts,
+            "mentions.sentences": sentences.items,
+            "mentions.entity_starts": entities.starts,
+            "mentions.entities": entities.items,
+        }
+        for part in (self.names, self.display_names, self.ground):
             arrays |= part.to_arrays()
-        return {**pack_strings("keys", self.keys), **arrays}
+        return arrays
 
     @classmethod
     def from_arrays(cls, corpus: Corpus, arrays: Arrays) -> "TriGraph":
         """The graph that gave these arrays, of the same corpus."""
-        from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+        ground = Ground.from_arrays(arrays)
 
-        keys, normalised = unpack_strings("keys", arrays), NormalisedCorpus.from_arrays(arrays)
-
-        def parts(name: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-            data, indices, starts = (arrays[f"{name}.{part}"] for part in _SPARSE)
-            return data, indices, starts
+        def lists(*names: str) -> PlainLists:
+            return PlainLists(*(arrays[name] for name in names))
 
         return cls(
-            keys=keys,
+            keys=ground.keys,
             is_phrase=arrays["is_phrase"],
-            counts=sparse.csc_array(parts("counts"), shape=arrays["counts.shape"].tolist()),
-            mentions=MentionGraph(*(arrays[f"mentions.{name}"] for name in _MENTIONS)),
-            titled=sparse.csr_array(parts("titled"), shape=arrays["titled.shape"].tolist()),
-            names=NameTrie.from_arrays(normalised.words, arrays),
-            display_names=DisplayNames.from_arrays(corpus, keys, arrays),
-            name_words=NameWords.from_arrays(arrays),
-            normalised=normalised,
+            passages=lists("counts.starts", "counts.passages", "counts.values"),
+            totals=arrays["totals"],
+            mentions=MentionGraph(
+                lists("mentions.sentence_starts", "mentions.sentences"),
+                lists("mentions.entity_starts", "mentions.entities"),
+            ),
+            titled=lists("titled.starts", "titled.passages"),
+            names=NameTrie.from_arrays(ground.normalised.words, arrays),
+            display_names=DisplayNames.from_arrays(corpus, ground.keys, arrays),
+            ground=ground,
         )
 
 
@@ -151,19 +229,21 @@ def assemble(
     if corpus.origin is None:
         before = None
     wanted = _wants_phrases(corpus, settings)
+    known = before[1].ground if before else None
     normalised = normalise(
         corpus,
         sentences=settings.link_text,
         phrases=wanted,
-        before=(before[0], before[1].normalised) if before else None,
+        before=(before[0], known.normalised) if before and known else None,
     )
-    numbers = _number(corpus, settings, normalised)
+    frequency = phrase_frequency(corpus) if wanted else np.empty(0, np.int64)
+    numbers = _number(corpus, settings, normalised, recurring(frequency, len(corpus)))
     # Words may have been numbered anew, and a name means what its words mean.
-    same = before is not None and before[1].normalised.words is normalised.words
+    same = known is not None and known.normalised.words is normalised.words
     rows = name_words(
         numbers.keys,
         normalised.words,
-        (before[1].keys, before[1].name_words) if before and same else None,
+        (known.keys, known.name_words) if known and same else None,
     )
     size = len(numbers.keys)
     named = np.zeros(size, bool)
@@ -180,11 +260,12 @@ def assemble(
     mentions = _matrix(
         np.concatenate([tagged_pairs, found_pairs]), len(corpus.sentence_passage), size
     )
-    counts = _counts(corpus, numbers, tagged, found_pairs, size)
+    counts = _with_chunk_edges(corpus, _counts(corpus, numbers, tagged, found_pairs, size))
     return TriGraph(
         keys=numbers.keys,
         is_phrase=~named,
-        counts=_with_chunk_edges(corpus, counts),
+        passages=PlainLists(counts.indptr, counts.indices, counts.data),
+        totals=sums(counts.indices, counts.data, len(corpus)),
         mentions=MentionGraph.of(mentions),
         titled=_titled(corpus, numbers, size),
         names=trie,
@@ -194,16 +275,48 @@ def assemble(
             numbers.surface,
             np.stack([numbers.title_passage, numbers.title_entity]),
         ),
-        name_words=rows,
-        normalised=normalised,
+        ground=_ground(corpus, numbers, rows, normalised, frequency),
     )
 
 
-def _number(corpus: Corpus, settings: AssemblySettings, normalised: NormalisedCorpus) -> _Numbers:
+def _ground(
+    corpus: Corpus,
+    numbers: _Numbers,
+    rows: NameWords,
+    normalised: NormalisedCorpus,
+    frequency: Int64,
+) -> Ground:
+    mentioned = np.bincount(corpus.entities.code, minlength=len(numbers.surface))
+    # Keys and entities have one order; what is no entity has the empty key.
+    by_key = np.argsort(numbers.surface, kind="stable")
+    phrases = pc.sort_indices(normalised.phrases.array).to_numpy()
+    titles = np.bincount(numbers.title_passage, minlength=len(corpus))
+    return Ground(
+        numbers.keys,
+        rows,
+        normalised,
+        Spellings(
+            normalised.surfaces,
+            numbers.surface.astype(np.int32),
+            mentioned.astype(np.int32),
+            by_key.astype(np.int32),
+        ),
+        Spellings(
+            normalised.phrases,
+            numbers.phrase[: len(normalised.phrases)].astype(np.int32),
+            frequency.astype(np.int32),
+            phrases.astype(np.int32),
+        ),
+        PlainLists.from_lengths(titles, numbers.title_entity),
+        NameStarts.of(normalised.sentences, len(normalised.words)),
+    )
+
+
+def _number(
+    corpus: Corpus, settings: AssemblySettings, normalised: NormalisedCorpus, recurs: Mask
+) -> _Numbers:
     phrases = normalised.phrases
-    kept = Strings(())
-    if phrases:
-        kept = phrases.where(_recurring(corpus))
+    kept = phrases.where(recurs) if phrases else Strings(())
     title_passage: list[int] = []
     titles: list[str] = []
     if settings.title_entities:
@@ -231,13 +344,18 @@ def _wants_phrases(corpus: Corpus, settings: AssemblySettings) -> bool:
     return settings.noun_phrases == "on"
 
 
-def _recurring(corpus: Corpus) -> Mask:
-    """Which noun phrases occur in more than one passage, and not in too many."""
+def phrase_frequency(corpus: Corpus) -> Int64:
+    """(m,) how many passages have each noun phrase."""
     passages = corpus.sentence_passage[corpus.phrases.sentence].astype(np.int64)
     pairs = distinct(corpus.phrases.code.astype(np.int64) * max(len(corpus), 1) + passages)
-    frequency = np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
-    most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * len(corpus))
-    return (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
+    return np.bincount(pairs // max(len(corpus), 1), minlength=len(corpus.phrases.names))
+
+
+def recurring(frequency: Int64, passages: int) -> Mask:
+    """Which noun phrases occur in more than one of some passages, and not in too many."""
+    most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * passages)
+    found: Mask = (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
+    return found
 
 
 def _entries(sentence: Int32, entity: Int64) -> Int64:
@@ -311,12 +429,8 @@ def _with_chunk_edges(corpus: Corpus, counts: "sparse.csc_array") -> "sparse.csc
     return sparse.csc_array(sparse.hstack([counts, chunk_edges], format="csc"))
 
 
-def _titled(corpus: Corpus, numbers: _Numbers, size: int) -> "sparse.csr_array":
-    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
-
-    ones = np.ones(len(numbers.title_entity), bool)
-    where = (numbers.title_entity.astype(np.int32), numbers.title_passage.astype(np.int32))
-    titled = sparse.csr_array((ones, where), shape=(size, len(corpus)))
-    titled.sum_duplicates()
-    titled.sort_indices()
-    return titled
+def _titled(corpus: Corpus, numbers: _Numbers, size: int) -> PlainLists:
+    pairs = distinct(numbers.title_entity * max(len(corpus), 1) + numbers.title_passage)
+    entity, passage = np.divmod(pairs, max(len(corpus), 1))
+    lengths = np.bincount(entity, minlength=size)
+    return PlainLists.from_lengths(lengths, passage.astype(np.int32))

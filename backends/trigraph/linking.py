@@ -39,7 +39,7 @@ MIN_SINGLE_WORD = 4
 # Words of running text that are looked at together, to bound memory.
 _BLOCK = 2_000_000
 _NAME_ARRAYS = ("words", "lengths", "informative", "linked")
-_TRIE_ARRAYS = ("_edges", "_ends", "_first")
+_TRIE_ARRAYS = ("_edges", "_ends", "_first", "others")
 # Bits of a word's number in an edge.
 _SHIFT = 32
 
@@ -278,6 +278,9 @@ class NameTrie:
 
     The trie is two sorted arrays, so whole corpora are matched with a few array operations: a
     state and the next word form one number, looked up by binary search.
+
+    Attributes:
+        others: (2, m) entities whose words are those of another, and this other, which is found.
     """
 
     def __init__(self, words: Words, names: NameWords, entities: Int64) -> None:
@@ -307,6 +310,8 @@ class NameTrie:
         self._ends: Int64 = np.full(states, -1, np.int64)
         final, first = np.unique(state, return_index=True)
         self._ends[final] = entities[first]
+        found = self._ends[state]
+        self.others: Int64 = np.stack([entities, found])[:, found != entities]
         # From the start, where most words lead nowhere, a table is quicker than a search.
         self._first: Int64 = np.full(int(edges[0][-1]) + 1 if len(edges[0]) else 0, -1, np.int64)
         self._first[edges[0]] = 1 + np.arange(len(edges[0]), dtype=np.int64)
@@ -333,7 +338,8 @@ class NameTrie:
         """The trie that gave these arrays, over the same words."""
         trie = cls.__new__(cls)
         trie._words = words
-        trie._edges, trie._ends, trie._first = (arrays[f"trie.{name}"] for name in _TRIE_ARRAYS)
+        for name in _TRIE_ARRAYS:
+            setattr(trie, name, arrays[f"trie.{name}"])
         trie._views = trie._edges.data, trie._ends.data
         return trie
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backends.numerics import distinct, spans, sums, top_rows
+from backends.numerics import distinct, sums, top_rows
 from backends.store.derived import Arrays
-from backends.trigraph.pagerank import Masses, Walk, reciprocal
-from backends.types import Float64, Int32, Int64, Mask
+from backends.trigraph.lists import Lists, Numbers, PlainLists
+from backends.trigraph.pagerank import Masses, reciprocal
+from backends.types import Float64, Int64, Mask
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -32,35 +33,31 @@ LEAST_PART = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Where mass goes from one side of the graph: CSR, as three plain arrays.
+    """Where mass goes from one side of the graph.
 
     Attributes:
-        starts: (m + 1,) edges of node u lie at starts[u]:starts[u + 1].
-        targets: Nodes of the other side.
-        shares: Of the node's mass that each edge takes; they add up to 1, or to 0 without edges.
+        lists: For each of m nodes the nodes of the other side, and the share of the node's mass
+            that goes there; they add up to 1, or to 0 without edges.
     """
 
-    starts: Int64 | Int32
-    targets: Int32 | Int64
-    shares: Float64
+    lists: Lists
 
     def __len__(self) -> int:
         """How many nodes this side has."""
-        return len(self.starts) - 1
+        return len(self.lists)
 
     def lengths(self, nodes: Int64) -> Int64:
         """How many edges each of some nodes has."""
-        return (self.starts[nodes + 1] - self.starts[nodes]).astype(np.int64)
+        return self.lists.lengths(nodes)
 
     def cost(self, nodes: Int64) -> Float64:
         """The same, of those edges that take mass, as far as that is known."""
         return self.lengths(nodes).astype(np.float64)
 
-    def follow(self, nodes: Int64, mass: Float64) -> tuple[Int32 | Int64, Float64, int]:
+    def follow(self, nodes: Int64, mass: Float64) -> tuple[Numbers, Float64, int]:
         """A target and its mass for each edge that takes mass of some nodes; how many there are."""
-        edge = spans(self.starts, nodes)
-        moved = self.shares[edge] * np.repeat(mass, self.lengths(nodes))
-        return self.targets[edge], moved, len(edge)
+        targets, shares = self.lists.valued(nodes)
+        return targets, shares * np.repeat(mass, self.lengths(nodes)), len(targets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +80,10 @@ class KeptEdges(Edges):
         """About how many edges of each node are left."""
         return self.lengths(nodes) * np.float64(self.part)
 
-    def follow(self, nodes: Int64, mass: Float64) -> tuple[Int32 | Int64, Float64, int]:
+    def follow(self, nodes: Int64, mass: Float64) -> tuple[Numbers, Float64, int]:
         """The same, on the edges that are left."""
-        edge = spans(self.starts, nodes)
-        targets, shares = self.targets[edge], self.shares[edge]
+        targets, shares = self.lists.valued(nodes)
+        followed = len(targets)
         owner = np.repeat(np.arange(len(nodes)), self.lengths(nodes))
         if self.of_targets is not None:
             shares = shares * self.of_targets[targets]
@@ -96,7 +93,7 @@ class KeptEdges(Edges):
             mass = mass * reciprocal(sums(owner, shares, len(nodes)))
         if self.of_nodes is not None:
             mass = mass * self.of_nodes[nodes]
-        return targets, shares * mass[owner], len(edge)
+        return targets, shares * mass[owner], followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +113,22 @@ class LocalWalk:
 
     def to_arrays(self) -> Arrays:
         """What the graph itself does not have, for `from_arrays`."""
-        passages = self.passages
+        passages = self.passages.lists.plain()
         return {
             "passages.starts": passages.starts,
-            "passages.targets": passages.targets,
-            "passages.shares": passages.shares,
-            "entities.shares": self.entities.shares,
+            "passages.targets": passages.items,
+            "passages.shares": passages.values,
+            "entities.shares": self.entities.lists.plain().values,
             "returned": self.returned,
         }
 
     @classmethod
-    def from_arrays(cls, counts: "sparse.csc_array", arrays: Arrays) -> "LocalWalk":
-        """The walk that gave these arrays, on the same (n, e) counts."""
+    def from_arrays(cls, counts: Lists, arrays: Arrays) -> "LocalWalk":
+        """The walk that gave these arrays, on the same counts: the passages of each entity."""
         passages = (arrays[f"passages.{name}"] for name in ("starts", "targets", "shares"))
-        entities = Edges(counts.indptr, counts.indices, arrays["entities.shares"])
-        return cls(Edges(*passages), entities, arrays["returned"])
+        own = counts.plain()
+        entities = PlainLists(own.starts, own.items, arrays["entities.shares"])
+        return cls(Edges(PlainLists(*passages)), Edges(entities), arrays["returned"])
 
     @contextmanager
     def states(self) -> "Iterator[_PushStates]":
@@ -164,20 +162,12 @@ class LocalWalk:
         weights = allowed.astype(np.float64) if grown is None else allowed * grown
         if grown is not None or kept is not None:
             kept_too = None if kept is None else kept.astype(np.float64)
-            passages = KeptEdges(
-                passages.starts,
-                passages.targets,
-                passages.shares,
-                of_nodes=grown,
-                of_targets=kept_too,
-            )
+            passages = KeptEdges(passages.lists, of_nodes=grown, of_targets=kept_too)
         return replace(
             self,
             passages=passages,
             entities=KeptEdges(
-                entities.starts,
-                entities.targets,
-                entities.shares,
+                entities.lists,
                 of_targets=weights,
                 is_whole=True,
                 part=max(float(allowed.mean()), LEAST_PART) if len(allowed) else 1.0,
@@ -235,15 +225,34 @@ class Stationary:
     edges: int
 
 
-def local_walk(walk: Walk) -> LocalWalk:
-    """Arrange a walk for pushing; shares the arrays it can."""
-    kernel, onto = walk.kernel, walk.from_entities
-    of_passages = np.repeat(reciprocal(walk.root[:, 0]), np.diff(kernel.indptr))
-    shares = kernel.data * walk.shared_root[kernel.indices] * of_passages
+def local_walk(weights: "sparse.csc_array") -> LocalWalk:
+    """Arrange the random walk of `backends.trigraph.pagerank.walk_on` for pushing.
+
+    A share depends on nothing but the weights of its own node, so that a graph with a few other
+    passages has the same elsewhere.
+
+    Args:
+        weights: (n, e) edge weights, above 0, each edge once.
+    """
+    from scipy import sparse  # noqa: PLC0415 - see `lexical.bm25`
+
+    passage, degree = weights.indices, np.diff(weights.indptr)
+    entity = np.repeat(np.arange(len(degree), dtype=np.int64), degree)
+    by_entity = sums(entity, weights.data, len(degree))
+    onto = PlainLists(weights.indptr, passage, weights.data * reciprocal(by_entity)[entity])
+    inverse = reciprocal(sums(passage, weights.data, weights.shape[0]))
+    shared = np.flatnonzero(degree > 1).astype(np.int32)
+    leads_on = (degree > 1)[entity]
+    starts = np.concatenate([[0], np.cumsum(degree[shared])]).astype(np.int32)
+    shares = weights.data[leads_on] * inverse[passage[leads_on]]
+    by_passage = sparse.csc_array(
+        (shares, passage[leads_on], starts), shape=(len(inverse), len(shared))
+    ).tocsr()
+    own = sums(passage[~leads_on], weights.data[~leads_on], len(inverse))
     return LocalWalk(
-        Edges(kernel.indptr, walk.shared[kernel.indices], shares),
-        Edges(onto.indptr, onto.indices, onto.data),
-        walk.returned[:, 0],
+        Edges(PlainLists(by_passage.indptr, shared[by_passage.indices], by_passage.data)),
+        Edges(onto),
+        own * inverse,
     )
 
 
@@ -293,7 +302,7 @@ def personalized_pagerank(
         ValueError: Damping or threshold is out of range.
     """
     _require(damping, threshold)
-    degree = np.diff(walk.passages.starts)
+    degree = walk.passages.lists.sizes
     kept = (1 - damping) / (1 - damping**2 * walk.returned)
     settled = np.zeros_like(restart_passages)
     missing = np.zeros(restart_passages.shape[1])
@@ -411,7 +420,7 @@ class _PushState:
         gain: Float64 = 1 / (1 - damping**2 * self._returned[nodes])
         return gain
 
-    def receive(self, nodes: Int32 | Int64, mass: Float64) -> None:
+    def receive(self, nodes: Numbers, mass: Float64) -> None:
         """Take mass in; a node may occur many times."""
         np.add.at(self.waiting, nodes, mass)
         self.fresh = self._distinct(np.concatenate([self.fresh, nodes]))

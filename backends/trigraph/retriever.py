@@ -21,7 +21,6 @@ from backends.numerics import (
     rank_rows,
     require_k,
     require_mask,
-    spans,
     sums,
 )
 from backends.store.snapshot import Corpus
@@ -35,6 +34,7 @@ from backends.trigraph.explanation import (
 )
 from backends.trigraph.facts import activate, best_facts
 from backends.trigraph.graph import AssemblySettings, TriGraph, assemble
+from backends.trigraph.lists import Numbers
 from backends.trigraph.pagerank import (
     Walk,
     personalized_pagerank,
@@ -46,7 +46,7 @@ from backends.trigraph.pagerank import (
 )
 from backends.trigraph.push import LocalWalk, local_walk
 from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
-from backends.types import Float32, Float64, Int32, Int64, Mask, Query, Ranking
+from backends.types import Float32, Float64, Int64, Mask, Query, Ranking
 from backends.units import Units
 
 if TYPE_CHECKING:
@@ -155,24 +155,22 @@ class FilteredGraph:
         self._graph = graph
         self._whole = walk
 
-    def mentions(self, entities: Int64) -> tuple[Int32, Float32, Int64]:
+    def mentions(self, entities: Int64) -> tuple[Numbers, Float32, Int64]:
         """Passages that mention some entities, end to end: rows, how often, and (a,) how many."""
-        counts = self._graph.counts
-        edges = spans(counts.indptr, entities)
-        return self._left(counts.indptr, entities, counts.indices[edges], counts.data[edges])
+        passages = self._graph.passages
+        return self._left(*passages.valued(entities), passages.lengths(entities))
 
-    def titles(self, entities: Int64) -> tuple[Int32, Int64]:
+    def titles(self, entities: Int64) -> tuple[Numbers, Int64]:
         """Passages whose title some entities are, end to end: rows, and (a,) how many."""
         titled = self._graph.titled
-        rows = titled.indices[spans(titled.indptr, entities)]
-        found, _, lengths = self._left(titled.indptr, entities, rows, rows)
+        rows = titled.of(entities)
+        found, _, lengths = self._left(rows, rows, titled.lengths(entities))
         return found, lengths
 
     def degree(self, entities: Int64) -> Int64:
         """(a,) how many passages mention each of some entities."""
-        starts = self._graph.counts.indptr
         if self.allowed is None:
-            return (starts[entities + 1] - starts[entities]).astype(np.int64)
+            return self._graph.passages.lengths(entities)
         return self.mentions(entities)[2]
 
     def among(self, allowed: Mask) -> "FilteredGraph":
@@ -201,28 +199,25 @@ class FilteredGraph:
         return counts if whole.all() else with_edges(counts, np.repeat(whole, ends))
 
     def _left(
-        self, starts: Int32 | Int64, entities: Int64, rows: Int32, values: NDArray[_Value]
-    ) -> tuple[Int32, NDArray[_Value], Int64]:
+        self, rows: Numbers, values: NDArray[_Value], lengths: Int64
+    ) -> tuple[Numbers, NDArray[_Value], Int64]:
         """What is left of the entries of some entities: rows, values, and how many of each."""
-        lengths = (starts[entities + 1] - starts[entities]).astype(np.int64)
         if self.allowed is None:
             return rows, values, lengths
         left = self.allowed[rows]
-        owners = np.repeat(np.arange(len(entities)), lengths)[left]
-        return rows[left], values[left], np.bincount(owners, minlength=len(entities))
+        owners = np.repeat(np.arange(len(lengths)), lengths)[left]
+        return rows[left], values[left], np.bincount(owners, minlength=len(lengths))
 
     def _without_half_edges(self, allowed: Mask) -> tuple[Float64 | None, Mask | None]:
         """What shares of a passage grow by where edges between chunks are left out, and which."""
-        counts, size = self._graph.counts, len(self._graph)
-        ends = counts.indices[counts.indptr[size] :].reshape(-1, 2)
-        half = allowed[ends].sum(axis=1) == 1
+        graph, size = self._graph, len(self._graph)
+        half = allowed[graph.chunk_edges].sum(axis=1) == 1
         if not half.any():
             return None, None
-        lost = np.bincount(ends[half].ravel(), minlength=len(allowed))
-        totals = sums(counts.indices, counts.data, len(allowed))
-        kept = np.ones(counts.shape[1], bool)
+        lost = np.bincount(graph.chunk_edges[half].ravel(), minlength=len(allowed))
+        kept = np.ones(len(graph.passages), bool)
         kept[size:] = ~half
-        return totals * reciprocal(totals - lost), kept
+        return graph.totals * reciprocal(graph.totals - lost), kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +314,8 @@ class TriGraphRetriever:
         return self.settings.walk == "local"
 
     def _walk(self) -> Walk | LocalWalk:
-        found = walk_on(share_of_mentions(self.graph.counts))
-        return local_walk(found) if self.walks_locally else found
+        weights = share_of_mentions(self.graph.counts)
+        return local_walk(weights) if self.walks_locally else walk_on(weights)
 
 
 class TriGraphBatch:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from backends.store.snapshot import Corpus
 from backends.trigraph.bridging import MentionGraph
 from backends.trigraph.facts import FACTS, QUESTION, activate, best_facts
+from backends.trigraph.lists import PlainLists
 from backends.types import Passage, Query
 from backends.units import Units
 from tests.backends import reference
@@ -15,10 +16,10 @@ SENTENCES = st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=8)
 
 
 def mention_graph(sentences: list[set[int]]) -> MentionGraph:
-    lengths = np.cumsum([0, *map(len, sentences)]).astype(np.int32)
     entities = np.array([e for own in sentences for e in sorted(own)], np.int32)
+    mentioned = PlainLists.from_lengths(np.array([*map(len, sentences)]), entities)
     nothing = np.zeros(0, np.int32)
-    return MentionGraph(nothing, nothing, lengths, entities)
+    return MentionGraph(PlainLists(nothing, nothing), mentioned)
 
 
 @given(

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -52,12 +53,11 @@ def chunk_edges(graph: TriGraph, corpus: Corpus) -> list[list[str]]:
 
 
 def titled(graph: TriGraph, corpus: Corpus) -> dict[str, list[str]]:
-    dense = graph.titled.toarray()
-    return {
-        key: [corpus.ids[row] for row in np.flatnonzero(dense[e]).tolist()]
+    found = {
+        key: [corpus.ids[row] for row in graph.titled.one(e).tolist()]
         for e, key in enumerate(graph.keys)
-        if dense[e].any()
     }
+    return {key: ids for key, ids in found.items() if ids}
 
 
 def test_tagged_mentions_count_as_often_as_they_stand(corpus_of: CorpusOf) -> None:
@@ -77,7 +77,7 @@ def test_tagged_mentions_count_as_often_as_they_stand(corpus_of: CorpusOf) -> No
     }
     assert graph.passages_of.tolist() == [1, 2]
     assert graph.is_phrase.tolist() == [False, False]
-    assert graph.titled.nnz == 0
+    assert not graph.titled.sizes.any()
 
 
 def test_a_title_is_an_entity_of_its_passage_once_and_of_each_of_its_sentences(
@@ -236,7 +236,7 @@ def test_a_corpus_without_passages(corpus_of: CorpusOf) -> None:
         graph = assemble(corpus_of(), settings)
         assert (list(graph.keys), graph.display_names.all(), len(graph)) == ([], [], 0)
         assert graph.counts.shape == (0, 0)
-        assert graph.titled.shape == (0, 0)
+        assert len(graph.titled) == 0
         assert graph.names.find(["Ada"]) == []
 
 
@@ -260,10 +260,9 @@ def test_a_corpus_of_hardly_an_entity(
 
 def same(one: TriGraph, other: TriGraph) -> bool:
     def arrays(graph: TriGraph) -> tuple[object, ...]:
-        of = graph.mentions
-        lists = (of.entities, of.entity_starts, of.sentences, of.sentence_starts)
-        edges = (graph.counts.toarray(), graph.counts.indices, graph.titled.toarray())
-        return (*edges, graph.passages_of, graph.is_phrase, *lists)
+        lists = graph.passages, graph.titled, graph.mentions.sentences, graph.mentions.entities
+        plain = [(own.starts, own.items, own.values) for own in (each.plain() for each in lists)]
+        return (*chain(*plain), graph.passages_of, graph.totals, graph.is_phrase)
 
     def named(graph: TriGraph) -> tuple[object, ...]:
         return list(graph.keys), graph.display_names.all()
@@ -320,6 +319,9 @@ def test_a_graph_made_after_another_is_the_same(
         assert same(graph, fresh)
         for text in alone.sentence_texts(range(len(alone.sentence_passage))):
             assert graph.names.find(tokenise(text)) == fresh.names.find(tokenise(text))
-        taken_over += before is not None and graph.normalised.words is before[1].normalised.words
+        taken_over += (
+            before is not None
+            and graph.ground.normalised.words is before[1].ground.normalised.words
+        )
         before = (corpus, graph)
     assert taken_over or not spare

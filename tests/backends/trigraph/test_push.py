@@ -33,7 +33,7 @@ def from_passages(*rows: int, mass: float = 1.0) -> Restart:
 
 
 def laid_out(weights: sparse.csc_array) -> LocalWalk:
-    return local_walk(walk_on(weights))
+    return local_walk(weights)
 
 
 def one(walk: LocalWalk, restart: Restart, threshold: float, damping: float = DAMPING) -> Settled:
@@ -126,20 +126,19 @@ def test_dense_restarts_settle_within_the_bound(
     seed: int, columns: int, threshold: float, most: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    walk = walk_on(some_walk(seed, 25, 20, 0.15)[0])
+    weights = some_walk(seed, 25, 20, 0.15)[0]
+    walk, pushed = walk_on(weights), local_walk(weights)
     passages = rng.random((25, columns)) ** 8 * (rng.random((1, columns)) < 0.8)
     entities = sparse.csc_array(rng.random((20, columns)) * (rng.random((20, columns)) < 0.2))
     own = per_column(entities)
     full = personalized_pagerank(walk, passages, own, damping=DAMPING, tolerance=1e-14)
     found = local.personalized_pagerank(
-        local_walk(walk), passages, own, damping=DAMPING, threshold=threshold, most=most
+        pushed, passages, own, damping=DAMPING, threshold=threshold, most=most
     )
     missing = full - found.passages
     assert missing.min(initial=0.0) >= -1e-12
     assert (missing.sum(axis=0) <= found.missing + 1e-12).all()
-    whole = local.personalized_pagerank(
-        local_walk(walk), passages, own, damping=DAMPING, threshold=1e-13
-    )
+    whole = local.personalized_pagerank(pushed, passages, own, damping=DAMPING, threshold=1e-13)
     np.testing.assert_allclose(whole.passages, full, rtol=0, atol=1e-10)
 
 
@@ -170,7 +169,7 @@ def test_among_some_passages_mass_settles_as_in_a_graph_of_them(
     own = per_column(sparse.csc_array(restart))
     small = walk_on(share_of_mentions(sparse.csc_array(left)))
     full = personalized_pagerank(small, passages, own, damping=DAMPING, tolerance=1e-14)
-    walk = local_walk(walk_on(share_of_mentions(counts)))
+    walk = local_walk(share_of_mentions(counts))
     for some in (walk.among(allowed, grown, kept), walk.among(allowed, grown, kept)):
         found = local.personalized_pagerank(
             some, passages, own, damping=DAMPING, threshold=threshold

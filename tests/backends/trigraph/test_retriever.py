@@ -152,7 +152,7 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
     bm25 = lexical_over(corpus.ids)(query).astype(np.float64)
     bm25 /= bm25[allowed].max() or 1
     seeds = {} if chosen.activation == "facts" else seeds
-    titles = graph.titled.toarray() & allowed
+    titles = [allowed & np.isin(np.arange(n), graph.titled.one(e)) for e in range(size)]
     sure = any(seeds[e] == 1 and titles[e].any() for e in seeds)
     share = chosen.lexical_weight_titled if sure else chosen.lexical_weight
     prior = chosen.passage_weight * np.array(

@@ -1,0 +1,102 @@
+"""Whence the entities of a graph come, so that it is known what a few other passages change."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from backends.store.derived import Arrays
+from backends.types import Int32, Int64
+from backends.words import SentenceWords, Strings
+
+_SPELLINGS = ("entity", "frequency", "order")
+_STARTS = ("first", "places", "ends")
+
+
+@dataclass(frozen=True, slots=True)
+class Spellings:
+    """m names as they are written, named-entity surfaces or noun phrases.
+
+    Attributes:
+        keys: The key of each.
+        entity: (m,) int32 its entity, -1 where it is none.
+        frequency: (m,) int32 mentions of a surface, passages of a noun phrase.
+        order: (m,) int32 names by key, those of one key by number.
+    """
+
+    keys: Strings
+    entity: Int32
+    frequency: Int32
+    order: Int32
+
+    def of(self, key: str) -> list[int]:
+        """The names with a key, ascending."""
+        order, keys = self.order, self.keys
+        place = bisect_left(order, key, key=keys.__getitem__)
+        found: list[int] = []
+        while place < len(order) and keys[order[place]] == key:
+            found.append(int(order[place]))
+            place += 1
+        return found
+
+    def to_arrays(self, name: str) -> Arrays:
+        """All but the keys, for `from_arrays`."""
+        return {f"{name}.{part}": getattr(self, part) for part in _SPELLINGS}
+
+    @classmethod
+    def from_arrays(cls, name: str, keys: Strings, arrays: Arrays) -> "Spellings":
+        """What gave these arrays, with the same keys."""
+        return cls(keys, *(arrays[f"{name}.{part}"] for part in _SPELLINGS))
+
+
+@dataclass(frozen=True, slots=True)
+class NameStarts:
+    """Where each word stands in the sentences of a corpus, written like the beginning of a name.
+
+    Attributes:
+        first: (w + 1,) word i's places lie at first[i]:first[i + 1].
+        places: In the packed words of the sentences, ascending within a word.
+        ends: (s,) where each sentence ends there.
+    """
+
+    first: Int64
+    places: Int32 | Int64
+    ends: Int64
+
+    @classmethod
+    def of(cls, sentences: SentenceWords, words: int) -> "NameStarts":
+        """Of sentences in so many different words."""
+        packed = sentences.packed
+        found = np.flatnonzero(packed & 1)
+        word = packed[found] >> 1
+        places = found[np.argsort(word, kind="stable")]
+        return cls(
+            np.concatenate([[0], np.cumsum(np.bincount(word, minlength=words))]),
+            places.astype(np.int32) if len(packed) < 2**31 else places,
+            np.cumsum(sentences.lengths, dtype=np.int64),
+        )
+
+    def sentences_with(self, sentences: SentenceWords, name: Sequence[int]) -> Int64:
+        """Rows of the sentences in which a name begins like one, ascending, repeats kept.
+
+        Args:
+            sentences: Those that all this was made of.
+            name: The numbers of its words, at least one.
+        """
+        if not 0 <= name[0] < len(self.first) - 1:
+            return np.empty(0, np.int64)
+        places = self.places[self.first[name[0]] : self.first[name[0] + 1]]
+        for after, word in enumerate(name[1:], 1):
+            # None begins at the end of the last sentence, which no word is at.
+            places = places[sentences.packed[places + after] >> 1 == word]
+        return np.searchsorted(self.ends, places.astype(np.int64), side="right")
+
+    def to_arrays(self) -> Arrays:
+        """All of it, for `from_arrays`."""
+        return {f"starts.{part}": getattr(self, part) for part in _STARTS}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "NameStarts":
+        """What gave these arrays."""
+        return cls(*(arrays[f"starts.{part}"] for part in _STARTS))
