@@ -20,6 +20,7 @@ from service.commands.index import index
 from service.commands.info import info
 from service.commands.keys import keys
 from service.commands.mcp import mcp
+from service.commands.migrate import migrate
 from service.commands.repair import repair
 from service.commands.route import route
 from service.commands.search import search
@@ -47,6 +48,7 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     mcp: "wye mcp --index my-index",
     doctor: "wye doctor --index my-index",
     repair: "wye repair my-index",
+    migrate: "WYE_ANALYSER__ENCODER__MODEL=my-encoder wye migrate --index my-index",
     demo: "wye demo",
 }
 """Each with an example."""

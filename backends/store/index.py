@@ -14,6 +14,7 @@ from typing import cast
 
 import lance
 import pyarrow as pa
+from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
 from backends.documents import PART_ID
@@ -59,6 +60,7 @@ from backends.types import Passage
 
 # Bounds what one compaction rewrites: a fragment that has this many rows is left alone.
 ROWS_PER_FRAGMENT = 65_536
+_ROWS_AT_ONCE = 512
 KEEP_VERSIONS = timedelta(hours=1)
 # Whoever follows an index holds some kilobytes for each: under many small writes, an hour of them
 # would be megabytes.
@@ -175,7 +177,7 @@ class PassageStore:
         if differences:
             raise IndexMismatchError(
                 f"Index {self.path} was written by another analyser: {'; '.join(differences)}. "
-                "Use the models it was written with, or index the corpus into a new folder."
+                "Use the models it was written with, or have `wye migrate` put it on these."
             )
 
     @property
@@ -244,7 +246,13 @@ class PassageStore:
             return sizes_of(self._dataset)
 
     def _find(self) -> FoundVersion:
-        return newest_whole(self.path, self._dataset.checkout_version)
+        found = newest_whole(self.path, self._dataset.checkout_version)
+        if fingerprint_of(found.dataset.schema) != self.fingerprint:
+            raise IndexMismatchError(
+                f"Index {self.path} was migrated to another analyser since it was opened. Open it "
+                "again, with the models that it has now."
+            )
+        return found
 
     def fetch(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the order asked for.
@@ -366,6 +374,20 @@ class Writer:
         return Changes(
             done["num_inserted_rows"], done["num_updated_rows"], done["num_deleted_rows"]
         )
+
+    def replace(self, other: lance.LanceDataset) -> None:
+        """Put the rows of another dataset in the place of all, with its schema; one commit."""
+        with reading(self.folder, also=()):
+            transaction = write_fragments(
+                other.scanner(batch_size=_ROWS_AT_ONCE, batch_readahead=1).to_reader(),
+                self.folder / PASSAGES,
+                other.schema,
+                mode="overwrite",
+                return_transaction=True,
+                max_rows_per_file=ROWS_PER_FRAGMENT,
+            )
+        change = cast(lance.LanceOperation.Overwrite, transaction.operation)
+        self._commit(transaction, [*change.fragments])
 
     def delete(self, ids: Sequence[str]) -> int:
         """Delete passages by id; ids that are not there are ignored.

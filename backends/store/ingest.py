@@ -61,6 +61,7 @@ def ingest(
     batch_passages: int = WINDOW,
     entity_vectors: bool = False,
     progress: Progress | None = None,
+    expected: int | None = None,
 ) -> IngestReport:
     """Bring an index up to date with a stream of passages.
 
@@ -76,6 +77,7 @@ def ingest(
             come late are deleted and written anew. Of two documents with one id the first counts.
         batch_passages: Passages to a window.
         entity_vectors: Keep a vector of every entity surface too, for graphs that link by vector.
+        expected: How many passages there are, where that is known.
 
     Raises:
         IndexMismatchError: The index is pinned to another analyser.
@@ -85,7 +87,7 @@ def ingest(
     index.check(analyser.fingerprint)
     clock = _Clock()
     progress = progress or Silent()
-    progress.start(None, "passages")
+    progress.start(expected, "passages")
     interrupted = False
     try:
         with index.writer() as writer:

@@ -167,7 +167,7 @@ def ingest_files(
     with messages().status("Loading the models"):
         target = wye.create(folder_of(settings), settings=settings)
     bar = Bar(lambda: sum(stream.expected for stream in streams))
-    with target, _announcing_stops():
+    with target, announcing_stops():
         report = target.add(chain([first], passages), progress=bar)
         if not report.interrupted:
             with messages().status("Keeping what is derived"):
@@ -210,12 +210,12 @@ def _ingest_on_cluster(
         found = [DocumentSource(source) for source in sources]
     bar = Bar(lambda: sum(source.expected for source in found))
     files = [file for source in found for file in source.split()]
-    with _announcing_stops():
+    with announcing_stops():
         return build(settings, files, given, bad.note, progress=bar, **cluster)
 
 
 @contextmanager
-def _announcing_stops() -> Iterator[None]:
+def announcing_stops() -> Iterator[None]:
     """Answer Ctrl-C at once: what is analysed is stored before the command ends."""
 
     def stop(number: int, frame: FrameType | None) -> None:

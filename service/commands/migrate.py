@@ -1,0 +1,79 @@
+"""`wye migrate`: put an index on other models."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.commands.index import INTERRUPTED, announcing_stops
+from service.commands.options import IndexOption, JsonOption, folder_of
+from service.terminal import Bar, messages, output
+
+if TYPE_CHECKING:
+    from backends.store.migrate import MigrationReport
+
+
+def migrate(
+    *,
+    index: IndexOption = None,
+    preset: Annotated[
+        str | None, typer.Option(help="default or published.", show_default=False)
+    ] = None,
+    entity_vectors: Annotated[
+        bool, typer.Option("--entity-vectors", help="Keep a vector of every entity's name too.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Have an index analysed anew by the models of the settings, and switch to that at once.
+
+    Until then it is searched and written with the former models; servers keep their version after
+    that too, and say so, until they are started with the new ones. Run it again after an
+    interruption: what is analysed is kept.
+    """
+    import wye
+    from backends.files import rounded_json
+    from backends.store.index import PassageStore
+    from backends.store.migrate import migrate as move
+    from router.session import ModelCache
+    from service.settings import load_settings
+
+    settings = load_settings(index=index, preset=preset)
+    folder, own = folder_of(settings), settings.ingest
+    found = PassageStore.open(folder)
+    with ModelCache() as models:
+        with messages().status("Loading the models"):
+            analyser = models.analyser(settings.analyser)
+        with announcing_stops():
+            report = move(
+                found,
+                analyser,
+                analyser.dimension,
+                batch_passages=own.batch_passages,
+                entity_vectors=own.entity_vectors or entity_vectors,
+                progress=Bar(),
+            )
+    if not report.interrupted:
+        status = messages().status("Keeping what is derived")
+        with wye.open(folder, settings=settings) as moved, status:
+            moved.keep_derived()
+    if as_json:
+        typer.echo(rounded_json({**asdict(report), "index": str(folder)}))
+    else:
+        output().print(f"{folder}: {_said(report)}")
+    if report.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _said(report: "MigrationReport") -> str:
+    if report.interrupted:
+        return (
+            f"{report.analysed:,} passages are analysed and kept, and the index is as it was, at "
+            f"version {report.version}. The same command does the rest."
+        )
+    if not report.is_switched:
+        return f"version {report.version} is on these models already."
+    stages = ", ".join(f"{name} {s:.1f} s" for name, s in report.seconds.items())
+    return (
+        f"version {report.version} is on these models. {report.analysed:,} passages were analysed"
+        f"{f' ({stages})' if stages else ''}."
+    )
