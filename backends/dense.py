@@ -15,15 +15,16 @@ no product is made twice.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, partial
 from typing import Any, Literal
 
 import faiss
 import numpy as np
 
+from backends.layers import LayeredRows, Layers, Rows32
 from backends.numerics import (
     RequestError,
     make_ranking,
@@ -104,9 +105,10 @@ class DenseRetriever:
     def __init__(
         self,
         ids: Sequence[str],
-        vectors: Float32,
+        vectors: Rows32,
         settings: DenseSettings | None = None,
         codes: UInt8 | None = None,
+        base: "DenseRetriever | None" = None,
     ) -> None:
         """Build what the chosen kind needs; the exact kind needs nothing.
 
@@ -114,24 +116,33 @@ class DenseRetriever:
             ids: n passage ids in ascending order.
             vectors: (n, d) unit vectors, one row an id. Kept, not copied, when C-contiguous.
             codes: As `encode` made them of the vectors; None to make them where they are needed.
+            base: Of the large layer, where the vectors are in two.
 
         Raises:
             RequestError: There are not as many vectors as ids.
         """
-        if vectors.ndim != 2 or len(vectors) != len(ids):
+        if len(vectors.shape) != 2 or len(vectors) != len(ids):
             raise RequestError(
                 f"{len(ids)} passage ids came with vectors of shape {vectors.shape}. "
                 "Give one row per id, in the same order."
             )
         self.ids = ids
-        self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        self.vectors = vectors
         self.settings = settings or DenseSettings()
-        self._longest = _longest(self.vectors)
         self.codes: UInt8 | None = None
-        self._fast: Any = None
-        if self.settings.compresses(len(ids)):
-            self.codes = encode(self.vectors) if codes is None else codes
-            self._fast = _fast_scan(self.codes, self.vectors.shape[1])
+        self._scan_codes: _Scan | None = None
+        is_compressed = self.settings.compresses(len(ids))
+        if not isinstance(vectors, LayeredRows):
+            self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+            if is_compressed:
+                self.codes = encode(self.vectors) if codes is None else codes
+                self._scan_codes = _Codes(self.codes, vectors.shape[1]).nearest
+        elif is_compressed:
+            below = base._scan_codes if base else None
+            if below is None:
+                below = _Codes(encode(vectors.base), vectors.shape[1]).nearest
+            added = _Codes(encode(vectors.added), vectors.shape[1])
+            self._scan_codes = partial(_nearest_of_both, vectors.layers, below, added.nearest)
 
     @property
     def index_bytes(self) -> int:
@@ -157,12 +168,14 @@ class DenseRetriever:
         rows = None if allowed is None else np.flatnonzero(allowed)
         candidates = len(self.ids) if rows is None else len(rows)
         found: Iterator[tuple[Int64, Float32]]
-        if self._fast is not None:
+        if self._scan_codes is not None:
             found = (self.nearest(vector, k, allowed) for vector in vectors)
         elif rows is not None:
             found = self._scan(vectors, k, rows)
+        elif isinstance(self.vectors, LayeredRows):
+            found = self._scan(vectors, k, np.arange(candidates))
         else:
-            found = self._flat(vectors, min(k, candidates))
+            found = self._flat(self.vectors, vectors, min(k, candidates))
         return [
             make_ranking(self.name, self.ids, best, scores, candidates=candidates)
             for best, scores in found
@@ -171,7 +184,7 @@ class DenseRetriever:
     @property
     def scores_all(self) -> bool:
         """Whether every vector is looked at, so that `rank` of `scores` is what `search` gives."""
-        return self._fast is None
+        return self._scan_codes is None
 
     def scores(self, queries: Sequence[Query]) -> list[Float32]:
         """(n,) inner products of each question with every passage.
@@ -201,7 +214,7 @@ class DenseRetriever:
             vector: (d,) finite float32.
             allowed: (n,) mask over the passages, or None for all.
         """
-        if self._fast is None:
+        if self._scan_codes is None:
             rows = np.arange(len(self.vectors)) if allowed is None else np.flatnonzero(allowed)
             return next(self._scan(vector[None], k, rows))
         size = len(self.vectors)
@@ -210,32 +223,26 @@ class DenseRetriever:
             share = float(allowed.mean())
             if share * size <= fetched * _GATHER_COST:
                 return next(self._scan(vector[None], k, np.flatnonzero(allowed)))
-        with _one_thread():
-            found = self._fast.search(rotated(vector[None]), min(size, math.ceil(fetched / share)))
-        rows = np.sort(found[1][0])
-        rows = rows[rows >= 0]
+        proposed = self._scan_codes(rotated(vector[None]), min(size, math.ceil(fetched / share)))
+        rows = np.sort(proposed[1])
         if allowed is not None:
             rows = rows[allowed[rows]]
             if len(rows) < min(k, int(allowed.sum())):
                 rows = np.flatnonzero(allowed)
         return self._best(vector, rows, k)
 
-    def _flat(self, vectors: Float32, k: int) -> Iterator[tuple[Int64, Float32]]:
+    def _flat(self, passages: Float32, vectors: Float32, k: int) -> Iterator[tuple[Int64, Float32]]:
         """The best k of all rows and their scores, for each question."""
         if not len(vectors) or not k:
             yield from [(np.empty(0, np.int64), np.empty(0, np.float32))] * len(vectors)
             return
-        fetched = min(k + _SPARE, len(self.vectors))
+        fetched = min(k + _SPARE, len(passages))
         with _one_thread():
-            near, rows = faiss.knn(
-                vectors, self.vectors, fetched, metric=faiss.METRIC_INNER_PRODUCT
-            )
+            near, rows = faiss.knn(vectors, passages, fetched, metric=faiss.METRIC_INNER_PRODUCT)
         for vector, scores, found in zip(vectors, near, rows, strict=True):
             # Otherwise more rows may be as near as the k-th than were fetched.
-            enough = fetched == len(self.vectors) or (
-                scores[-1] < scores[k - 1] - self._slack(vector)
-            )
-            candidates = np.sort(found) if enough else np.arange(len(self.vectors))
+            enough = fetched == len(passages) or (scores[-1] < scores[k - 1] - self._slack(vector))
+            candidates = np.sort(found) if enough else np.arange(len(passages))
             yield self._best(vector, candidates, k)
 
     def _slack(self, vector: Float32) -> float:
@@ -246,6 +253,10 @@ class DenseRetriever:
         """
         rounding = (len(vector) + 2) * 2.0**-24
         return 4 * rounding * float(np.linalg.norm(vector)) * self._longest
+
+    @cached_property
+    def _longest(self) -> float:
+        return _longest(np.asarray(self.vectors))
 
     def _scan(self, vectors: Float32, k: int, rows: Int64) -> Iterator[tuple[Int64, Float32]]:
         """The best k of some rows (ascending)."""
@@ -315,11 +326,55 @@ def _codec(dimension: int) -> Any:  # noqa: ANN401 - FAISS has no types
     return index
 
 
-def _fast_scan(codes: UInt8, dimension: int) -> Any:  # noqa: ANN401
-    """The codes in the order in which FAISS scans them."""
-    index: Any = faiss.clone_index(_codec(dimension))
-    index.add_sa_codes(codes)
-    return faiss.IndexPQFastScan(index)
+class _Codes:
+    """Codes of vectors in the order in which FAISS scans them."""
+
+    def __init__(self, codes: UInt8, dimension: int) -> None:
+        self._size = len(codes)
+        index: Any = faiss.clone_index(_codec(dimension))
+        index.add_sa_codes(codes)
+        self._index: Any = faiss.IndexPQFastScan(index)
+
+    def nearest(self, asked: Float32, k: int) -> tuple[Float32, Int64]:
+        """Scores of the best k by their codes and of all that are as good as the k-th, and rows.
+
+        Args:
+            asked: (1, d) rotated.
+        """
+        k = min(k, self._size)
+        fetched = k + _SPARE
+        while k:
+            with _one_thread():
+                scores, rows = (found[0] for found in self._index.search(asked, fetched))
+            if fetched >= self._size or scores[-1] < scores[k - 1]:
+                as_good = (scores >= scores[k - 1]) & (rows >= 0)
+                return scores[as_good], rows[as_good]
+            fetched *= 2
+        return np.empty(0, np.float32), np.empty(0, np.int64)
+
+
+_Scan = Callable[[Float32, int], tuple[Float32, Int64]]
+"""What gives the best by their codes, as `_Codes.nearest`."""
+
+
+def _nearest_of_both(
+    layers: Layers, base: _Scan, added: _Scan, asked: Float32, k: int
+) -> tuple[Float32, Int64]:
+    """The same for rows in two layers."""
+    fetched = k
+    while True:
+        scores, rows = base(asked, fetched)
+        is_left = ~np.isin(rows, layers.gone)
+        if is_left.sum() >= k or len(rows) == layers.base:
+            break
+        fetched *= 2
+    more, own = added(asked, k)
+    scores = np.concatenate([scores[is_left], more])
+    rows = np.concatenate([layers.of_base[rows[is_left]], layers.added[own]])
+    if len(scores) > k:
+        as_good = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+        scores, rows = scores[as_good], rows[as_good]
+    return scores, rows
 
 
 @contextmanager

@@ -20,6 +20,7 @@ is right before anything was archived, and a deletion can be repeated.
 import math
 import operator
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -29,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.errors import FilterError, suggestion
+from backends.layers import Layers
 from backends.types import Int64, Mask, Metadata, Scalar
 
 MAX_DEPTH = 8
@@ -70,13 +72,7 @@ class Comparison:
 
     def mask(self, columns: "Columns") -> Mask:
         """(n,) which passages satisfy it."""
-        negated = self.type in ("ne", "nin")
-        order = self.type if self.type in _ORDERS else "eq"
-        satisfied = np.zeros(len(columns), np.bool_)
-        column = columns.column(self.key)
-        for value in self.values:
-            satisfied[column.rows(order, value)] = True
-        return ~satisfied if negated else satisfied
+        return columns.mask(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +141,34 @@ class Columns:
         """
         for part in _comparisons(filter_):
             negated = part.type in ("ne", "nin")
-            if negated == deletes and len(self) and part.key not in self._entries:
-                others = ", ".join(sorted(self._entries)[:SHOWN_KEYS])
-                meant = suggestion(part.key, self._entries)
+            if negated == deletes and len(self) and part.key not in (keys := self.keys()):
+                others = ", ".join(sorted(keys)[:SHOWN_KEYS])
+                meant = suggestion(part.key, keys)
                 raise FilterError(
                     f"No passage has the key {part.key!r:.60}."
                     + (meant or (f" There are {others}." if others else " There is no metadata."))
                 )
         return filter_.mask(self)
+
+    def mask(self, comparison: Comparison) -> Mask:
+        """(n,) which passages satisfy a comparison."""
+        negated = comparison.type in ("ne", "nin")
+        order = comparison.type if comparison.type in _ORDERS else "eq"
+        satisfied = np.zeros(len(self), np.bool_)
+        column = self.column(comparison.key)
+        for value in comparison.values:
+            satisfied[column.rows(order, value)] = True
+        return ~satisfied if negated else satisfied
+
+    def keys(self) -> set[str]:
+        """Those that some passage has."""
+        return {*self._entries}
+
+    def keys_without(self, rows: Int64) -> set[str]:
+        """Those that some passage has beside a few."""
+        left = {*rows.tolist()}
+        own = Counter(key for row in left for key in self._metadata[row])
+        return {key for key in self._entries if self._passages[key] > own[key]}
 
     def column(self, key: str) -> "Column":
         """All values of a key; empty for a key that no passage has."""
@@ -161,6 +177,11 @@ class Columns:
         if key not in self._columns:
             self._columns[key] = Column(*self._entries[key])
         return self._columns[key]
+
+    @cached_property
+    def _passages(self) -> Counter[str]:
+        """How many passages have each key."""
+        return Counter(key for metadata in self._metadata for key in metadata)
 
     @cached_property
     def _entries(self) -> dict[str, tuple[list[int], list[Scalar]]]:
@@ -173,6 +194,25 @@ class Columns:
                 rows += [row] * len(several)
                 values += several
         return entries
+
+
+class LayeredColumns(Columns):
+    """The same of passages in two layers; what is known of the base is not read again."""
+
+    def __init__(self, layers: Layers, base: Columns, added: Columns) -> None:
+        """Nothing is read yet."""
+        self._layers, self._base, self._added = layers, base, added
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def mask(self, comparison: Comparison) -> Mask:
+        """(n,) which passages satisfy a comparison."""
+        return self._layers.lay(self._base.mask(comparison), self._added.mask(comparison))
+
+    def keys(self) -> set[str]:
+        """Those that some passage has."""
+        return self._base.keys_without(self._layers.gone) | self._added.keys()
 
 
 class Column:

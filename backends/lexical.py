@@ -16,12 +16,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backends.coverage import WordCoverage, bits
-from backends.numerics import RequestError, ragged, rank_rows, require_k, require_mask
+from backends.layers import Layers
+from backends.numerics import RequestError, rank_rows, require_k, require_mask
 from backends.store.derived import Arrays, pack_table, unpack_table
 from backends.types import Float32, Int32, Int64, Mask, Query, Ranking
-from backends.words import Words
+from backends.words import FurtherWords, Words
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -44,6 +46,7 @@ STOPWORDS = tuple(_STOPWORDS.split())
 their idf is high, and say nothing about the subject: leaving them out raises every measure."""
 
 _FUNCTION_TERMS = frozenset(STOPWORDS)
+_OFTEN = "frequencies"
 _WEIGHTS = ("weights.starts", "weights.passages", "weights.values")
 NO_TERM = "no term of the question occurs in the corpus"
 
@@ -108,16 +111,12 @@ class LexicalRetriever:
         ids: Sequence[str],
         texts: Iterable[str],
         settings: LexicalSettings | None = None,
-        after: "tuple[LexicalRetriever, Int64] | None" = None,
     ) -> None:
         """Tokenise and weigh a corpus; reads the texts once, in order.
 
         Args:
             ids: n passage ids in ascending order.
             texts: What to match of each passage (title and text), in the order of the ids.
-            after: A retriever of an earlier version with the same settings, and (n,) where each
-                passage lies when those of `texts` are laid behind the earlier version's. Only what
-                is new has to be read then; the rankings are the same.
 
         Raises:
             RequestError: There are not as many texts as ids.
@@ -125,10 +124,8 @@ class LexicalRetriever:
         self.ids = ids
         self.settings = settings or LexicalSettings()
         self._stopwords = frozenset(self.settings.stopwords)
-        self._words: Words = Words() if after is None else after[0]._words
+        self._words = Words()
         self._terms, self._lengths = self._read(texts)
-        if after is not None:
-            self._follow(*after)
         if len(self._lengths) != len(ids):
             raise RequestError(
                 f"{len(ids)} passage ids came with {len(self._lengths)} texts. "
@@ -155,6 +152,8 @@ class LexicalRetriever:
         self._terms, self._lengths = arrays["terms"], arrays["lengths"]
         self._columns = arrays["columns"]
         self._weights = TermWeights(*(arrays[name] for name in _WEIGHTS))
+        if _OFTEN in arrays:  # not of an earlier Wye
+            self.frequencies = arrays[_OFTEN]
         return self
 
     def to_arrays(self) -> Arrays:
@@ -165,13 +164,29 @@ class LexicalRetriever:
             "terms": self._terms,
             "lengths": self._lengths,
             "columns": self._columns,
+            _OFTEN: self.frequencies,
             **dict(zip(_WEIGHTS, weights, strict=True)),
         }
 
-    @property
-    def is_worn(self) -> bool:
-        """Whether a later version is better read from nothing, since most terms are out of use."""
-        return self._words.are_worn(self._terms)
+    @cached_property
+    def frequencies(self) -> NDArray[np.unsignedinteger]:
+        """(m,) how often a passage has a term, for each of the weights."""
+        size = len(self._weights.starts) - 1
+        often = _frequencies(self._columns[self._terms], self._lengths, size).data
+        found: NDArray[np.unsignedinteger] = often.astype(
+            np.min_scalar_type(int(often.max(initial=0)))
+        )
+        return found
+
+    def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
+        """Passages that have a term, by its number, and how often."""
+        column = int(self._columns[number]) if 0 <= number < len(self._columns) else -1
+        own = slice(*self._weights.starts[column : column + 2]) if column >= 0 else slice(0)
+        return self._weights.passages[own], self.frequencies[own]
+
+    def terms_of(self, row: int) -> Int32:
+        """Numbers of the terms of a passage."""
+        return self._terms[self._starts[row] : self._starts[row + 1]]
 
     @property
     def index_bytes(self) -> int:
@@ -223,13 +238,12 @@ class LexicalRetriever:
         term that it lacks is its rarest.
         """
         k1, b = self.settings.k1, self.settings.b
-        mean = float(self._lengths.mean()) if len(self._lengths) else 0.0
         asked = terms(question, self.settings.stemmer, self._stopwords)
         idf = {term: self._idf(self._words.find(term)) for term in asked}
         scores = []
         for text in texts:
             own = Counter(terms(text, self.settings.stemmer, self._stopwords))
-            norm = k1 * ((1 - b) + b * own.total() / (mean or 1.0))
+            norm = k1 * ((1 - b) + b * own.total() / (self.mean_length or 1.0))
             scores.append(
                 math.fsum(idf[term] * own[term] / (norm + own[term]) for term in asked if own[term])
             )
@@ -258,8 +272,7 @@ class LexicalRetriever:
             rows: Of the passages.
             titles: Of the same passages.
         """
-        starts = self._starts
-        texts = [frozenset(self._terms[starts[row] : starts[row + 1]].tolist()) for row in rows]
+        texts = [frozenset(self.terms_of(row).tolist()) for row in rows]
         heads = [frozenset(terms(title)) for title in titles]
         found = []
         for word in content_terms(text):
@@ -276,11 +289,18 @@ class LexicalRetriever:
         """(n + 1,) where the terms of each passage begin."""
         return np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
 
+    @property
+    def mean_length(self) -> float:
+        """Terms of a passage on average."""
+        return float(self._lengths.mean()) if len(self._lengths) else 0.0
+
+    def passages_with(self, number: int) -> int:
+        """How many passages have a term, by its number."""
+        return len(self.frequencies_of(number)[0])
+
     def _idf(self, number: int) -> float:
-        """Inverse document frequency of a term by its number; -1 for one that is nowhere."""
-        column = int(self._columns[number]) if 0 <= number < len(self._columns) else -1
-        starts = self._weights.starts
-        passages = int(starts[column + 1] - starts[column]) if column >= 0 else 0
+        """Inverse document frequency of a term by its number."""
+        passages = self.passages_with(number)
         return math.log(1 + (len(self.ids) - passages + 0.5) / (passages + 0.5))
 
     def _read(self, texts: Iterable[str]) -> tuple[Int32, Int32]:
@@ -293,12 +313,81 @@ class LexicalRetriever:
             lengths.append(len(own))
         return np.array(terms, np.int32), np.array(lengths, np.int32)
 
-    def _follow(self, before: "LexicalRetriever", source: Int64) -> None:
-        """Lay what was read behind an earlier version's terms, and put all of it in order."""
-        terms = np.concatenate([before._terms, self._terms])
-        lengths = np.concatenate([before._lengths, self._lengths])
-        self._terms = terms[ragged(lengths, source)]
-        self._lengths = lengths[source]
+
+class LayeredLexicalRetriever(LexicalRetriever):
+    """The same over a version in two layers, whose weights are made for the terms of a question.
+
+    Every weight changes with every passage. What they are made of does not: how often the passages
+    of the base have its terms, and their lengths.
+    """
+
+    def __init__(
+        self, ids: Sequence[str], layers: Layers, base: LexicalRetriever, texts: Iterable[str]
+    ) -> None:
+        """Tokenise what was added.
+
+        Args:
+            ids: n passage ids in ascending order.
+            layers: Their numbers.
+            base: Of the base, with the same settings.
+            texts: What to match of each added passage.
+        """
+        self.ids, self.settings = ids, base.settings
+        self._stopwords = base._stopwords
+        self._layers, self._base = layers, base
+        self._words = FurtherWords(base._words)
+        self._terms, self._lengths = self._read(texts)
+        owners = np.repeat(np.arange(len(self._lengths)), self._lengths)
+        pairs = self._terms.astype(np.int64) << 32 | owners
+        self._pairs, self._often = np.unique(pairs, return_counts=True)
+        lost = [np.unique(base.terms_of(row)) for row in layers.gone.tolist()]
+        self._lost = np.sort(np.concatenate([np.empty(0, np.int32), *lost]))
+        k1, b, mean = self.settings.k1, self.settings.b, self.mean_length or 1.0
+        self._norms = [
+            k1 * ((1 - b) + b * lengths.astype(np.float64) / mean)
+            for lengths in (base._lengths, self._lengths)
+        ]
+
+    @property
+    def mean_length(self) -> float:
+        """Terms of a passage on average."""
+        base = self._base._lengths
+        total = int(base.sum()) - int(base[self._layers.gone].sum()) + int(self._lengths.sum())
+        return total / len(self.ids) if len(self.ids) else 0.0
+
+    @property
+    def index_bytes(self) -> int:
+        """Memory of what is beside the base."""
+        own = (self._terms, self._lengths, self._pairs, self._often, self._lost, *self._norms)
+        return sum(int(part.nbytes) for part in own) + self._base.index_bytes
+
+    def score(self, query: Query) -> Float32:
+        """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
+        scores = [np.zeros(len(norms), np.float32) for norms in self._norms]
+        for term in terms(query.text, self.settings.stemmer, self._stopwords):
+            number = self._words.find(term)
+            idf = np.float32(self._idf(number))
+            found = self._base.frequencies_of(number), self.frequencies_of(number)
+            for own, norms, (rows, often) in zip(scores, self._norms, found, strict=True):
+                share = often / (norms[rows] + often)
+                own[rows] += (idf * share).astype(np.float32)
+        return self._layers.lay(scores[0], scores[1])
+
+    def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
+        """Added passages that have a term, as rows of their layer, and how often."""
+        own = slice(*np.searchsorted(self._pairs, [number << 32, (number + 1) << 32]))
+        return (self._pairs[own] & 0xFFFFFFFF).astype(np.int32), self._often[own]
+
+    def terms_of(self, row: int) -> Int32:
+        """Numbers of the terms of a passage."""
+        is_added, own = self._layers.place(row)
+        return super().terms_of(own) if is_added else self._base.terms_of(own)
+
+    def passages_with(self, number: int) -> int:
+        """How many passages have a term, by its number."""
+        first, last = np.searchsorted(self._lost, [number, number + 1])
+        base, added = self._base.passages_with(number), len(self.frequencies_of(number)[0])
+        return int(base - (last - first) + added)
 
 
 def bm25(
@@ -320,16 +409,8 @@ def bm25(
     Returns:
         (n, vocabulary) float32.
     """
-    from scipy import sparse  # noqa: PLC0415 - a tenth of a second, where weights are mapped
-
     n = len(lengths)
-    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    frequency = sparse.csr_array(
-        (np.ones(len(terms), np.float32), terms, starts), shape=(n, vocabulary)
-    )
-    frequency.sum_duplicates()
-    weights = sparse.csc_array(frequency)
-    weights.sort_indices()
+    weights = _frequencies(terms, lengths, vocabulary)
     passages = np.diff(weights.indptr)
     known, place = np.unique(passages, return_inverse=True)
     idf = [math.log(1 + (n - df + 0.5) / (df + 0.5)) for df in known.tolist()]
@@ -340,6 +421,20 @@ def bm25(
         weights.data = (of_each * tf).astype(np.float32)
         weights.indices = weights.indices.astype(np.int32)
     return weights
+
+
+def _frequencies(terms: Int32, lengths: Int32, vocabulary: int) -> "sparse.csc_array":
+    """(n, vocabulary) how often each passage has each term."""
+    from scipy import sparse  # noqa: PLC0415 - a tenth of a second, where weights are mapped
+
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    frequency = sparse.csr_array(
+        (np.ones(len(terms), np.float32), terms, starts), shape=(len(lengths), vocabulary)
+    )
+    frequency.sum_duplicates()
+    found = sparse.csc_array(frequency)
+    found.sort_indices()
+    return found
 
 
 def terms(text: str, stemmer: str = "s", stopwords: frozenset[str] = frozenset()) -> list[str]:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends.errors import BackendError
-from backends.types import Float16, Float32, Float64, Int32, Int64, Mask, Query, RankedHit, Ranking
+from backends.layers import LayeredRows, Rows16, Rows32
+from backends.types import Float32, Float64, Int32, Int64, Mask, Query, RankedHit, Ranking
 
 
 class RequestError(BackendError, ValueError):
@@ -165,7 +166,7 @@ _ROWS_AT_ONCE = 128
 """Rows that are worked on together: they stay in the cache."""
 
 
-def products(vectors: Float32, query: Float32) -> Float32:
+def products(vectors: Rows32, query: Float32) -> Float32:
     """Inner product of every row with a query.
 
     Args:
@@ -175,11 +176,14 @@ def products(vectors: Float32, query: Float32) -> Float32:
     Returns:
         (n,) float32.
     """
+    if isinstance(vectors, LayeredRows):
+        base, added = (products(layer, query) for layer in (vectors.base, vectors.added))
+        return vectors.layers.lay(base, added)
     result: Float32 = np.vecdot(vectors, query)
     return result
 
 
-def products_of_all(vectors: Float32, queries: Float32) -> Float32:
+def products_of_all(vectors: Rows32, queries: Float32) -> Float32:
     """`products` of every query, equal to the last bit: rows stay in the cache for all of them.
 
     Args:
@@ -189,6 +193,9 @@ def products_of_all(vectors: Float32, queries: Float32) -> Float32:
     Returns:
         (b, n) float32.
     """
+    if isinstance(vectors, LayeredRows):
+        base, added = (products_of_all(own, queries) for own in (vectors.base, vectors.added))
+        return vectors.layers.lay(base, added, axis=1)
     result = np.empty((len(queries), len(vectors)), np.float32)
     # One query needs each row once.
     step = _ROWS_AT_ONCE if len(queries) > 1 else max(1, len(vectors))
@@ -198,7 +205,7 @@ def products_of_all(vectors: Float32, queries: Float32) -> Float32:
     return result
 
 
-def half_products(vectors: Float16, rows: Int64, query: Float32) -> Float32:
+def half_products(vectors: Rows16, rows: Int64, query: Float32) -> Float32:
     """Inner product of some half-precision rows with a query.
 
     NumPy converts halves one by one. Here their bits are moved to where a float32 has them, which
@@ -213,8 +220,13 @@ def half_products(vectors: Float16, rows: Int64, query: Float32) -> Float32:
     Returns:
         (m,) float32, equal to those of the rows converted to float32.
     """
-    halves, scaled = vectors.view(np.int16), query * _HALFWAY
     result = np.empty(len(rows), np.float32)
+    if isinstance(vectors, LayeredRows):
+        is_added, own = vectors.layers.split(rows)
+        for layer, asked in ((vectors.base, ~is_added), (vectors.added, is_added)):
+            result[asked] = half_products(layer, own[asked], query)
+        return result
+    halves, scaled = vectors.view(np.int16), query * _HALFWAY
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
         bits = halves.take(rows[part], axis=0).astype(np.int32)

@@ -187,6 +187,28 @@ class Words:
         return len(self) > 2 * distinct + _SPARE
 
 
+class FurtherWords(Words):
+    """Words whose numbers follow those of others, which stay as they are."""
+
+    def __init__(self, others: Words) -> None:
+        super().__init__()
+        self._others, self._first = others, len(others)
+
+    def number(self, word: str) -> int:
+        """The number of a word, which is made if there is none."""
+        found = self._others.find(word)
+        # The others may have been given more since.
+        return found if 0 <= found < self._first else self._first + super().number(word)
+
+    def find(self, word: str) -> int:
+        """The number of a word; -1 if there is none."""
+        found = self._others.find(word)
+        if 0 <= found < self._first:
+            return found
+        own = super().find(word)
+        return self._first + own if own >= 0 else -1
+
+
 @dataclass(frozen=True, slots=True)
 class SentenceWords:
     """The words of s sentences, with their case folded, end to end.

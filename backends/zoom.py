@@ -190,7 +190,7 @@ def shared_graph(corpus: Corpus, filtered: FilteredGraph, settings: ZoomSettings
     mentioned = sparse.csc_array((ones, counts.indices, counts.indptr), shape=(n, e))
     similar = None
     if settings.neighbours:
-        similar = _similar(corpus.vectors, taking_part, settings)
+        similar = _similar(np.asarray(corpus.vectors), taking_part, settings)
         _rescale(similar.data, len(taking_part) ** 2)
     edges = sparse.block_array([[similar, mentioned], [mentioned.T, None]], format="csr")
     edges.sort_indices()

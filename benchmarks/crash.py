@@ -436,8 +436,8 @@ def _digest(corpus: Corpus) -> str:
     plain = [corpus.ids, corpus.documents, corpus.metadata, list(corpus.iter_texts())]
     plain += [list(entities.names), list(phrases.names), list(corpus.iter_sentence_texts())]
     digest.update(json.dumps(plain).encode())
-    arrays: list[NDArray[Any]] = [corpus.chunks, corpus.vectors]
-    arrays += [corpus.sentence_vectors, corpus.sentence_passage]
+    arrays: list[NDArray[Any]] = [corpus.chunks, np.asarray(corpus.vectors)]
+    arrays += [np.asarray(corpus.sentence_vectors), corpus.sentence_passage]
     arrays += [entities.sentence, entities.code, phrases.sentence, phrases.code]
     for array in arrays:
         digest.update(array.tobytes())

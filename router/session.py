@@ -1,6 +1,6 @@
 """An opened index with its models: the one place where settings become parts that work together."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cache, cached_property
@@ -9,13 +9,11 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Self
 
-import numpy as np
-
 from backends.coverage import WordCoverage
-from backends.dense import DenseRetriever, encode
+from backends.dense import DenseRetriever
 from backends.errors import IndexDamagedError
-from backends.filters import Columns, parse_filter
-from backends.lexical import LexicalRetriever
+from backends.filters import Columns, LayeredColumns, parse_filter
+from backends.lexical import LayeredLexicalRetriever, LexicalRetriever
 from backends.progress import Progress
 from backends.store.derived import DerivedFiles
 from backends.store.index import PassageStore
@@ -24,7 +22,7 @@ from backends.store.snapshot import Corpus, earlier_corpus, read_corpus
 from backends.trigraph.graph import TriGraph, assemble
 from backends.trigraph.push import LocalWalk
 from backends.trigraph.retriever import TriGraphRetriever
-from backends.types import Mask, Passage, Retriever, UInt8
+from backends.types import Mask, Passage, Retriever
 from featurizer.analyser import Analyser, AnalyserSettings
 from router.batch import FurtherArm
 from router.errors import ModelFileError
@@ -103,55 +101,12 @@ class ModelCache:
                 self._analysers.popitem()[1].close()
 
 
-class _KeptArms:
-    """The arms of one version, as far as the disk has what they are made of."""
-
-    def __init__(self, corpus: Corpus, files: DerivedFiles, settings: Settings) -> None:
-        self.corpus = corpus
-        self._files = files
-        self._settings = settings
-
-    @property
-    def known_codes(self) -> UInt8 | None:
-        arrays = self._files.read(_DENSE)
-        return arrays["codes"] if arrays else None
-
-    def write_codes(self, codes: UInt8) -> None:
-        self._files.write(_DENSE, {"codes": codes})
-
-    @property
-    def known_lexical(self) -> LexicalRetriever | None:
-        settings = self._settings.lexical
-        arrays = self._files.read(_LEXICAL, settings)
-        return LexicalRetriever.from_arrays(self.corpus.ids, arrays, settings) if arrays else None
-
-    @property
-    def known_graph(self) -> TriGraph | None:
-        arrays = self._files.read(_GRAPH, self._settings.graph.assembly)
-        return TriGraph.from_arrays(self.corpus, arrays) if arrays else None
-
-    def known_walk(self, graph: TriGraph) -> LocalWalk | None:
-        arrays = self._files.read(_WALK, self._settings.graph.assembly)
-        return LocalWalk.from_arrays(graph.passages, arrays) if arrays else None
-
-    def write_walk(self, walk: LocalWalk) -> None:
-        self._files.write(_WALK, walk.to_arrays(), self._settings.graph.assembly)
-
-    def write_lexical(self, arm: LexicalRetriever) -> None:
-        self._files.write(_LEXICAL, arm.to_arrays(), self._settings.lexical)
-
-    def write_graph(self, graph: TriGraph) -> None:
-        self._files.write(_GRAPH, graph.to_arrays(), self._settings.graph.assembly)
-
-
-def _earlier(index: PassageStore, settings: Settings) -> _KeptArms | None:
-    """Those of an earlier version, if this one has none."""
-    found = earlier_corpus(index)
-    return _KeptArms(*found, settings) if found else None
-
-
 class Snapshot:
-    """Everything derived from one version; nothing of it changes when the index is written to."""
+    """Everything derived from one version; nothing of it changes when the index is written to.
+
+    A version that differs little from a base is layered: what the arms of the base have is shared
+    by all versions on top of it.
+    """
 
     def __init__(
         self, index: PassageStore, settings: Settings, before: "Snapshot | None" = None
@@ -159,22 +114,32 @@ class Snapshot:
         """Take the version that an index has in view.
 
         Args:
-            before: An earlier version of the same index with the same settings, from which what
-                both have is taken over; kept until `settle`.
+            before: An earlier version of the same index with the same settings, whose base is used.
         """
-        self.version = index.version
-        earlier = before or _earlier(index, settings)
-        self.corpus: Corpus = read_corpus(index, earlier.corpus if earlier else None)
-        self._kept = _KeptArms(self.corpus, index.derived, settings)
-        self._settings = settings
+        base = before.base if before else _earlier(index, settings)
+        known = before or base
+        two = known.corpus.two if known else None
+        below = two.base if two else known.corpus if known else None
+        corpus = read_corpus(index, below)
+        self._begin(corpus, index.derived, settings, base)
+
+    def _begin(
+        self, corpus: Corpus, files: DerivedFiles, settings: Settings, base: "Snapshot | None"
+    ) -> None:
+        self.corpus, self._files, self._settings = corpus, files, settings
+        self.version = corpus.version
+        self._base = base if corpus.two else None
         self._building = RLock()
-        self._before: Snapshot | _KeptArms | None = (
-            earlier if self.corpus.origin is not None else None
-        )
         self._dense: DenseRetriever | None = None
         self._lexical: LexicalRetriever | None = None
         self._graph: TriGraphRetriever | None = None
+        self._assembled: tuple[TriGraph, LocalWalk | None] | None = None
         self._further: dict[Route, FurtherArm] = {}
+
+    @property
+    def base(self) -> "Snapshot":
+        """The version that later ones are put on top of."""
+        return self._base or self
 
     def __len__(self) -> int:
         """How many passages there are."""
@@ -214,9 +179,13 @@ class Snapshot:
         """The dense arm."""
         with self._building:
             if self._dense is None:
-                corpus, settings = self.corpus, self._settings.dense
-                codes = self._codes() if settings.compresses(len(corpus)) else None
-                self._dense = DenseRetriever(corpus.ids, corpus.vectors, settings, codes)
+                base = self._base.dense if self._base else None
+                ids, vectors, settings = self.corpus.ids, self.corpus.vectors, self._settings.dense
+                kept = None if base else self._files.read(_DENSE)
+                codes = kept["codes"] if kept else None
+                self._dense = DenseRetriever(ids, vectors, settings, codes, base)
+                if codes is None and self._dense.codes is not None:
+                    self._files.write(_DENSE, {"codes": self._dense.codes})
             return self._dense
 
     @property
@@ -224,7 +193,14 @@ class Snapshot:
         """The lexical arm."""
         with self._building:
             if self._lexical is None:
-                self._lexical = self._kept.known_lexical or self._build_lexical()
+                two, base = self.corpus.two, self._base
+                self._lexical = (
+                    LayeredLexicalRetriever(
+                        self.corpus.ids, two.passages, base.lexical, _texts(two.added)
+                    )
+                    if two and base
+                    else self._own_lexical()
+                )
             return self._lexical
 
     @property
@@ -232,16 +208,30 @@ class Snapshot:
         """The graph arm."""
         with self._building:
             if self._graph is None:
-                settings = self._settings.graph
-                kept = self._kept.known_graph
-                walk = self._kept.known_walk(kept) if kept else None
                 # Building the lexical arm takes time and memory, so only where its scores count.
-                lexical = self.lexical.score if settings.weighs_lexical else None
-                graph = kept or self._build_graph()
+                lexical = self.lexical.score if self._settings.graph.weighs_lexical else None
+                graph, walk = self.assembled or self._assemble()
+                settings = self._settings.graph
                 self._graph = TriGraphRetriever(self.corpus, settings, lexical, graph, walk)
-                if walk is None and self._before is None and self._graph.local_walk:
-                    self._kept.write_walk(self._graph.local_walk)
+                local = self._graph.local_walk
+                if walk is None and self._base is None and local is not None:
+                    self._files.write(_WALK, local.to_arrays(), settings.assembly)
+                self._assembled = graph, local
             return self._graph
+
+    @property
+    def assembled(self) -> tuple[TriGraph, LocalWalk | None] | None:
+        """The graph and its local walk, as far as they were made or kept."""
+        with self._building:
+            settings = self._settings.graph.assembly
+            if self._assembled is None and self._base is None:
+                arrays = self._files.read(_GRAPH, settings)
+                if arrays is not None:
+                    graph = TriGraph.from_arrays(self.corpus, arrays)
+                    walk = self._files.read(_WALK, settings)
+                    local = LocalWalk.from_arrays(graph.passages, walk) if walk else None
+                    self._assembled = graph, local
+            return self._assembled
 
     def further(self, arm: Route) -> FurtherArm:
         """An arm that is asked only where it is named; the first call builds it."""
@@ -250,58 +240,22 @@ class Snapshot:
                 self._further[arm] = FURTHER_ARMS[arm](self.graph)
             return self._further[arm]
 
-    def _codes(self) -> UInt8:
-        if (kept := self._kept.known_codes) is not None:
-            return kept
-        before = self._before.known_codes if self._before else None
-        if before is None:
-            found = encode(self.corpus.vectors)
-            self._kept.write_codes(found)
-            return found
-        new = encode(self.corpus.vectors[self.corpus.changed])
-        return np.concatenate([before, new])[self.corpus.places_after(len(before))]
-
-    def _build_lexical(self) -> LexicalRetriever:
-        before = self._before.known_lexical if self._before else None
-        if before is not None and before.is_worn:
-            before = None
-        rows = self.corpus.changed if before else None
-        found = LexicalRetriever(
-            self.corpus.ids,
-            (f"{title}\n{text}" for title, text in self.corpus.iter_texts(rows)),
-            self._settings.lexical,
-            (before, self.corpus.places_after(len(before.ids))) if before else None,
-        )
-        if before is None:
-            self._kept.write_lexical(found)
+    def _own_lexical(self) -> LexicalRetriever:
+        settings = self._settings.lexical
+        if arrays := self._files.read(_LEXICAL, settings):
+            return LexicalRetriever.from_arrays(self.corpus.ids, arrays, settings)
+        found = LexicalRetriever(self.corpus.ids, _texts(self.corpus), settings)
+        self._files.write(_LEXICAL, found.to_arrays(), settings)
         return found
 
-    def _build_graph(self) -> TriGraph:
-        known = self._before.known_graph if self._before else None
-        before = (self._before.corpus, known) if self._before and known else None
-        found = assemble(self.corpus, self._settings.graph.assembly, before)
-        if before is None:
-            self._kept.write_graph(found)
-        return found
-
-    @property
-    def known_codes(self) -> UInt8 | None:
-        """Codes of the dense arm if there are any."""
-        return self._dense.codes if self._dense else None
-
-    @property
-    def known_lexical(self) -> LexicalRetriever | None:
-        """The lexical arm if it was built."""
-        return self._lexical
-
-    @property
-    def known_graph(self) -> TriGraph | None:
-        """The graph if it was built."""
-        return self._graph.graph if self._graph else None
-
-    def settle(self) -> None:
-        """Let go of the version before, now that all arms are built."""
-        self._before = None
+    def _assemble(self) -> tuple[TriGraph, None]:
+        """The graph, made of that of the base where there is one."""
+        settings, known = self._settings.graph.assembly, self._base and self._base.assembled
+        before = (self._base.corpus, known[0]) if self._base and known else None
+        graph = assemble(self.corpus, settings, before)
+        if self._base is None:
+            self._files.write(_GRAPH, graph.to_arrays(), settings)
+        return graph, None
 
     def allowed(self, filter_: object | None) -> Mask | None:
         """(n,) passages that a metadata filter lets through, in id order; None lets all through.
@@ -322,7 +276,25 @@ class Snapshot:
 
     @cached_property
     def _columns(self) -> Columns:
+        if self._base and self.corpus.two:
+            two = self.corpus.two
+            return LayeredColumns(two.passages, self._base._columns, Columns(two.added.metadata))
         return Columns(self.corpus.metadata)
+
+
+def _earlier(index: PassageStore, settings: Settings) -> Snapshot | None:
+    """An earlier version that files were kept of, if there are none of this one."""
+    found = earlier_corpus(index)
+    if found is None:
+        return None
+    snapshot = Snapshot.__new__(Snapshot)
+    snapshot._begin(*found, settings, None)
+    return snapshot
+
+
+def _texts(corpus: Corpus) -> Iterator[str]:
+    """What the lexical arm matches of each passage."""
+    return (f"{title}\n{text}" for title, text in corpus.iter_texts())
 
 
 class Session:
@@ -518,7 +490,6 @@ class Session:
         """
         for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH) if self.count else ():
             self.snapshot.retriever(arm)
-        self.snapshot.settle()
 
     def keep_derived(self) -> None:
         """Have the files of `backends.store.derived` on the disk before a question waits for them.

@@ -172,9 +172,7 @@ class CorpusPassages:
         near = corpus.sentence_vectors[start:end].astype(np.float32) @ vector
         for place in np.argsort(-near, kind="stable")[:sentences].tolist():
             sentence = start + place
-            first, last = np.searchsorted(corpus.entities.sentence, [sentence, sentence + 1])
-            codes = corpus.entities.code[first:last].tolist()
-            found += [(corpus.entities.names[code], sentence) for code in codes]
+            found += [(name, sentence) for name in corpus.entities.of(sentence)]
         return found
 
     def sentence(self, row: int) -> str:

@@ -50,6 +50,7 @@ from backends.store.versions import (
     manifest_name,
     newest_mark,
     newest_whole,
+    open_whole,
     read_record,
     reading,
     set_aside,
@@ -294,6 +295,17 @@ class PassageStore:
     def snapshot(self) -> lance.LanceDataset:
         """The version in view as Lance sees it, for reading in bulk; never changes."""
         return self._dataset
+
+    def checkout(self, version: int) -> lance.LanceDataset:
+        """A version as Lance sees it, as long as it can be read.
+
+        Raises:
+            IndexDamagedError: It cannot.
+        """
+        if version == self.version:
+            return self._dataset
+        open_ = self._dataset.checkout_version
+        return open_whole(self.path, version, read_record(self.path), open_)
 
     @contextmanager
     def writer(self) -> Iterator["Writer"]:

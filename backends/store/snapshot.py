@@ -2,14 +2,17 @@
 
 Row i is the passage with the i-th smallest id, so neither the order of a corpus file nor that of
 commits and compactions shows in anything computed from here.
+
+A version that differs little from one that was read before is layered: what that one has stays
+where it is, and what was added since is a corpus of its own (`backends.layers`). So a small write
+costs as much as what it adds.
 """
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from backends.errors import IndexDamagedError
+from backends.layers import LayeredRows, LayeredStrings, Layers, Rows16, Rows32
 from backends.numerics import ragged
 from backends.store.derived import (
     Arrays,
@@ -53,6 +58,50 @@ class Mentions:
     code: Int32
     names: Strings
 
+    def of(self, sentence: int) -> list[str]:
+        """What a sentence mentions, in order."""
+        first, last = np.searchsorted(self.sentence, [sentence, sentence + 1])
+        return [self.names[code] for code in self.code[first:last].tolist()]
+
+
+class LayeredMentions:
+    """The same of a corpus in two layers; as arrays it is copied when these are first needed."""
+
+    def __init__(self, layers: Layers, base: "AnyMentions", added: "AnyMentions") -> None:
+        """Of sentences in two layers."""
+        self._layers, self._both = layers, (base, added)
+
+    def of(self, sentence: int) -> list[str]:
+        """What a sentence mentions, in order."""
+        is_added, row = self._layers.place(sentence)
+        return self._both[is_added].of(row)
+
+    @property
+    def sentence(self) -> Int32:
+        """See `Mentions`."""
+        return self._whole.sentence
+
+    @property
+    def code(self) -> Int32:
+        """See `Mentions`."""
+        return self._whole.code
+
+    @property
+    def names(self) -> Strings:
+        """See `Mentions`."""
+        return self._whole.names
+
+    @cached_property
+    def _whole(self) -> Mentions:
+        reader = _MentionReader()
+        sizes = self._layers.base, len(self._layers.added)
+        for mentions, sentences in zip(self._both, sizes, strict=True):
+            reader.add_mentions(mentions, sentences)
+        return reader.read(self._layers.places)
+
+
+AnyMentions = Mentions | LayeredMentions
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -61,6 +110,9 @@ class Corpus:
     Texts of sentences stay on disk; `sentence_texts` and `iter_sentence_texts` read them from this
     version, even when the index has moved on. Those of passages are held: to read five of them from
     the dataset takes a millisecond, and ten where the processors are busy.
+
+    Of a layered version, vectors and mentions are in two layers as well. They are indexed like
+    arrays, and copied into one where something else is done with them.
 
     Attributes:
         ids: n ids, ascending in code point order. These, titles and documents are lists, but in a
@@ -72,8 +124,7 @@ class Corpus:
         entities: Named entities by sentence.
         phrases: Noun phrases by sentence.
         hashes: n hashes of all that a row is made from.
-        origin: (n,) row of each passage in the version that this one was read after, or -1 where it
-            is new or was changed since; None when it was read from nothing.
+        two: What it is made of where it is layered.
     """
 
     version: int
@@ -81,17 +132,18 @@ class Corpus:
     titles: Sequence[str]
     documents: Sequence[str]
     chunks: Int32
-    vectors: Float32
-    sentence_vectors: Float16
+    vectors: Rows32
+    sentence_vectors: Rows16
     sentence_passage: Int32
-    entities: Mentions
-    phrases: Mentions
-    hashes: Strings
-    origin: Int64 | None
-    _metadata: Strings
-    _texts: Strings
-    _places: Int64  # of each row in the dataset
-    _dataset: lance.LanceDataset | None  # none of an earlier version that only files are left of
+    entities: AnyMentions
+    phrases: AnyMentions
+    hashes: Sequence[str]
+    two: "TwoCorpora | None"
+    _metadata: Sequence[str]
+    _texts: Sequence[str]
+    _addresses: Int64 | LayeredRows[np.int64]  # of each row in the dataset
+    _fragments: "Mapping[int, _Stamp]"
+    _dataset: lance.LanceDataset | None  # none of an earlier version that is dropped
     _folder: Path
     _surfaces: EntityVectorCache
 
@@ -102,6 +154,8 @@ class Corpus:
     @cached_property
     def metadata(self) -> list[dict[str, Any]]:
         """Metadata of every passage, parsed on first use."""
+        if self.two:
+            return self.two.passages.listed(self.two.base.metadata, self.two.added.metadata)
         with reading(self._folder):
             return [json.loads(text) for text in self._metadata]
 
@@ -115,11 +169,20 @@ class Corpus:
 
     def rows(self, ids: Sequence[str]) -> list[int]:
         """Rows of passages by id, in the order asked for; ids that it lacks are left out."""
+        return [row for row in map(self._row, ids) if row >= 0]
+
+    def _row(self, id_: str) -> int:
+        """Of a passage by id; -1 where there is none."""
         if isinstance(self.ids, StringTable):
-            found = map(self.ids.find, ids)
-            return [row for row in found if row >= 0]
-        places = [(id_, bisect_left(self.ids, id_)) for id_ in ids]
-        return [row for id_, row in places if row < len(self.ids) and self.ids[row] == id_]
+            return self.ids.find(id_)
+        if isinstance(self.ids, LayeredStrings) and self.two:
+            row = self.two.added._row(id_)
+            if row >= 0:
+                return int(self.two.passages.added[row])
+            row = self.two.base._row(id_)
+            return self.two.passages.number(row) if row >= 0 else -1
+        row = bisect_left(self.ids, id_)
+        return row if row < len(self.ids) and self.ids[row] == id_ else -1
 
     def passages(self, ids: Sequence[str]) -> list[Passage]:
         """Passages by id, in the order asked for; ids that this version lacks are left out."""
@@ -149,26 +212,30 @@ class Corpus:
         return texts
 
     @property
+    def origin(self) -> Int64 | None:
+        """(n,) row of each passage in the base, -1 where it was added; None without a base."""
+        if self.two is None:
+            return None
+        places = self.two.passages.places
+        return np.where(places < self.two.passages.base, places, -1)
+
+    @property
     def changed(self) -> Int64:
-        """Rows that the version which this one was read after did not have, ascending."""
-        if self.origin is None:
+        """Rows that the base has not, ascending; all without a base."""
+        if self.two is None:
             return np.arange(len(self), dtype=np.int64)
-        return np.flatnonzero(self.origin < 0)
+        return self.two.passages.added
 
-    def places_after(self, size: int) -> Int64:
-        """(n,) where each passage lies when the changed ones are laid behind an earlier version.
-
-        `size` is the number of passages of that version.
+    @property
+    def places(self) -> Int64:
+        """(n,) where each passage lies when the added ones are laid behind the base.
 
         Raises:
-            ValueError: It was read from nothing.
+            ValueError: There is no base.
         """
-        if self.origin is None:
+        if self.two is None:
             raise ValueError("This version was read from nothing")
-        places = self.origin.copy()
-        changed = self.changed
-        places[changed] = size + np.arange(len(changed), dtype=np.int64)
-        return places
+        return self.two.passages.places
 
     def iter_texts(self, rows: Int64 | None = None) -> Iterator[tuple[str, str]]:
         """Title and text of passages in the order asked for, by default of all in row order.
@@ -191,95 +258,126 @@ class Corpus:
         for start in range(0, len(wanted), _TEXT_BLOCK):
             yield wanted[start : start + _TEXT_BLOCK]
 
-    def _values(self, column: Strings, rows: Sequence[int] | Int64) -> list[str]:
+    def _values(self, column: Sequence[str], rows: Sequence[int] | Int64) -> list[str]:
         """Of some rows, one by one: Arrow's `take` of five needs ten times as long to begin."""
         with reading(self._folder):
             return [column[row] for row in np.asarray(rows, np.int64).tolist()]
 
     def _take(self, rows: Sequence[int] | Int32 | Int64, columns: list[str]) -> pa.Table:
         """Columns of passages by row, in the order asked for."""
-        places = self._places[np.asarray(rows, np.int64)]
         if self._dataset is None:
             raise ValueError(f"Version {self.version} is not there to be read")
+        addresses = self._addresses[np.asarray(rows, np.int64)]
         with reading(self._folder):
-            return self._dataset.take(pa.array(places), columns=columns)
+            return self._dataset._take_rows(pa.array(addresses, pa.uint64()), columns)
 
 
-# Reading takes over what an earlier version has in memory. A row is known by the hash of all that
-# it is made from; where an earlier version has a row with the same one, its vectors and mentions
-# are copied, and a version that differs in a few passages costs a few reads. The arrays are the
-# same as when all of it is read.
+@dataclass(frozen=True)
+class TwoCorpora:
+    """What a layered corpus is made of.
 
-# With more to read than this share of the rows, one pass over all of them is quicker.
-_MOST_READ = 0.25
-# Rows that follow each other in both versions, on average, from which on they are copied together.
-_RUN = 16
+    Attributes:
+        base: Of an earlier version, with rows that this one has no more.
+        added: A corpus of the rows that the base lacks.
+        passages: Their numbers.
+        sentences: Those of their sentences.
+    """
+
+    base: Corpus
+    added: Corpus
+    passages: Layers
+    sentences: Layers
+
+
+# A version is compared with the base by fragments of the dataset, which never change: of one that
+# both have, at most more rows are deleted. Rows of fragments that the base does not know are looked
+# for among those that it has lost, by id and hash, since a compaction moves them.
+
+_MOST = 0.25
+"""Share of a base up to which a version may lack rows of it, or have others."""
+_ROW_BITS = 32
+_MIXED = "mixed"
+"""Stands for the deletions of a fragment that has rows of the base and others."""
 _COLUMNS = ["id", "title", "document", "chunk", "metadata", "content_hash", "text"]
 _LONG = ("metadata", "text")
 """Those that together may be longer than 32 bits can count."""
 _DERIVED = ["vector", "sentences"]
+_ADDRESS = "_rowaddr"
 PART = "passages"
+PLACES = "_places"
 _STRINGS = ("titles", "documents", "hashes", "_metadata", "_texts")
-_ARRAYS = ("chunks", "vectors", "sentence_vectors", "sentence_passage", "_places")
+_ARRAYS = ("chunks", "vectors", "sentence_vectors", "sentence_passage")
 _MENTIONS = ("entities", "phrases")
+_LARGE = pa.large_string()
 
 _T = TypeVar("_T", Float16, Float32)
+_Value = TypeVar("_Value", bound=np.generic)
 _Rows = NDArray[np.floating[Any]]
 
 
-def read_corpus(index: PassageStore, before: Corpus | None = None) -> Corpus:
-    """Read the version that an index has in view; after an earlier one, what differs from it.
+def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
+    """Read the version that an index has in view; on top of a base, what that lacks.
 
     What was read from nothing is kept beside the dataset, and mapped from there the next time.
+
+    Args:
+        base: Of another version, not layered itself.
 
     Raises:
         IndexDamagedError: It cannot be read.
     """
     with reading(index.path):
-        files = index.derived
-        if (arrays := files.read(PART)) is not None:
-            corpus = _from_arrays(index, arrays, files.version, index.snapshot())
-            if before is None:
-                return corpus
-            return replace(corpus, origin=_origin(before, corpus.hashes))
-        corpus = _read(index, before)
-        if corpus.origin is None:
-            files.write(PART, _to_arrays(corpus))
-        return corpus
+        if (kept := _kept(index, index.derived)) is not None:
+            return kept
+        return (base and _layered(index, base)) or _read(index)
 
 
 def earlier_corpus(index: PassageStore) -> tuple[Corpus, DerivedFiles] | None:
-    """The earlier version that files were kept of, to be read after; None if there is none."""
+    """The earlier version that files were kept of, to be a base; None if there is none."""
     files = index.derived.earlier(PART)
-    arrays = files.read(PART) if files else None
-    return (_from_arrays(index, arrays, files.version, None), files) if files and arrays else None
+    corpus = _kept(index, files) if files else None
+    return (corpus, files) if files and corpus else None
 
 
-def _read(index: PassageStore, before: Corpus | None) -> Corpus:
+def _kept(index: PassageStore, files: DerivedFiles) -> Corpus | None:
+    """A version that files were kept of."""
+    if (arrays := files.read(PART)) is None:
+        return None
+    try:
+        dataset = index.checkout(files.version)
+    except IndexDamagedError:  # dropped, or damaged
+        return None
+    table = dataset.to_table(columns=[], with_row_address=True, scan_in_order=True)
+    return _from_arrays(index, dataset, arrays, _addresses(table)[arrays[PLACES]])
+
+
+def _read(index: PassageStore) -> Corpus:
     dataset = index.snapshot()
-    table = dataset.to_table(columns=_COLUMNS, scan_in_order=True)
+    table = dataset.to_table(columns=_COLUMNS, with_row_address=True, scan_in_order=True)
+    batches = dataset.to_batches(columns=_DERIVED, scan_in_order=True)
+    corpus, places = _corpus(index, dataset, table, batches)
+    index.derived.write(PART, {**_to_arrays(corpus), PLACES: places})
+    return corpus
+
+
+def _corpus(
+    index: PassageStore,
+    dataset: lance.LanceDataset,
+    table: pa.Table,
+    batches: Iterable[pa.RecordBatch],
+) -> tuple[Corpus, Int64]:
+    """A corpus of some rows of the dataset, and where each was among them."""
     for name in _LONG:
         place = table.schema.get_field_index(name)
-        table = table.set_column(place, name, table[name].cast(pa.large_string()))
+        table = table.set_column(place, name, table[name].cast(_LARGE))
     order: Int64 = pc.sort_indices(table["id"]).to_numpy().astype(np.int64)
     table = table.take(pa.array(order))
-    hashes = Strings(table["content_hash"].combine_chunks())
-    origin = None if before is None else _origin(before, hashes)
     blocks = _Blocks(index.dimension)
-    if before is None or origin is None:
-        for batch in dataset.to_batches(columns=_DERIVED, scan_in_order=True):
-            blocks.add(batch)
-        source = order
-    else:
-        new = np.flatnonzero(origin < 0)
-        blocks.add_corpus(before)
-        for batch in _taken(dataset, order[new]):
-            blocks.add(batch)
-        source = origin.copy()
-        source[new] = len(before) + np.arange(len(new), dtype=np.int64)
-    derived = blocks.read(source)
-    return Corpus(
-        version=index.version,
+    for batch in batches:
+        blocks.add(batch)
+    derived = blocks.read(order)
+    corpus = Corpus(
+        version=dataset.version,
         ids=table["id"].to_pylist(),
         titles=table["title"].to_pylist(),
         documents=table["document"].to_pylist(),
@@ -289,15 +387,139 @@ def _read(index: PassageStore, before: Corpus | None) -> Corpus:
         sentence_passage=derived.sentence_passage,
         entities=derived.entities,
         phrases=derived.phrases,
-        hashes=hashes,
-        origin=origin,
+        hashes=Strings(table["content_hash"].combine_chunks()),
+        two=None,
         _metadata=Strings(table["metadata"].combine_chunks()),
         _texts=Strings(table["text"].combine_chunks()),
-        _places=order,
+        _addresses=_addresses(table),
+        _fragments=_stamps(dataset),
         _dataset=dataset,
         _folder=index.path,
         _surfaces=index.surfaces,
     )
+    return corpus, order
+
+
+def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
+    """A version on top of a base; None where they differ much."""
+    dataset = index.snapshot()
+    gone, new, moved = _differences(dataset, base)
+    if max(len(gone), len(new)) > _MOST * len(base):
+        return None
+    table = dataset._take_rows(pa.array(new, pa.uint64()), [*_COLUMNS, *_DERIVED])
+    table = table.append_column(_ADDRESS, pa.array(new))
+    batches = table.combine_chunks().select(_DERIVED).to_batches()
+    added, _ = _corpus(index, dataset, table.drop_columns(_DERIVED), batches)
+    # What the next version has to look for: where the rows of the base are now.
+    mixed = {*(new >> _ROW_BITS).tolist()}
+    if len(moved):
+        stamps = _stamps(dataset).items()
+        known = {n: replace(s, deletions=_MIXED) if n in mixed else s for n, s in stamps}
+        base = replace(base, _addresses=moved, _fragments=known)
+    before = [bisect_left(base.ids, id_) for id_ in added.ids]
+    left = np.array(before, np.int64)
+    left -= np.searchsorted(gone, left)
+    passages = Layers(len(base), gone, left + np.arange(len(left)))
+    sentences = passages.owned(base.sentence_passage, added.sentence_passage)
+    owners = passages.of_base[base.sentence_passage]
+    added_owners = passages.added.astype(np.int32)[added.sentence_passage]
+
+    def strings(name: str) -> Sequence[str]:
+        both = getattr(base, name), getattr(added, name)
+        is_listed = isinstance(both[0], list)
+        return passages.listed(*both) if is_listed else LayeredStrings(passages, *both)
+
+    return Corpus(
+        version=dataset.version,
+        ids=strings("ids"),
+        titles=strings("titles"),
+        documents=strings("documents"),
+        chunks=passages.lay(base.chunks, added.chunks),
+        vectors=_rows(passages, base.vectors, added.vectors),
+        sentence_vectors=_rows(sentences, base.sentence_vectors, added.sentence_vectors),
+        sentence_passage=sentences.lay(owners, added_owners),
+        entities=LayeredMentions(sentences, base.entities, added.entities),
+        phrases=LayeredMentions(sentences, base.phrases, added.phrases),
+        hashes=strings("hashes"),
+        two=TwoCorpora(base, added, passages, sentences),
+        _metadata=strings("_metadata"),
+        _texts=strings("_texts"),
+        _addresses=_rows(passages, base._addresses, added._addresses),
+        _fragments=_stamps(dataset),
+        _dataset=dataset,
+        _folder=index.path,
+        _surfaces=index.surfaces,
+    )
+
+
+def _rows(
+    layers: Layers,
+    base: NDArray[_Value] | LayeredRows[_Value],
+    added: NDArray[_Value] | LayeredRows[_Value],
+) -> LayeredRows[_Value]:
+    """Of two corpora that are not layered themselves."""
+    return LayeredRows(layers, np.asarray(base), np.asarray(added))
+
+
+def _differences(dataset: lance.LanceDataset, base: Corpus) -> tuple[Int64, Int64, Int64]:
+    """Rows of the base that a version lacks, and addresses of rows that the base lacks; ascending.
+
+    And the addresses of all rows of the base, -1 where one is lacking; none where none has moved.
+    """
+    known, now = base._fragments, _stamps(dataset)
+    same = [number for number, stamp in now.items() if known.get(number) == stamp]
+    there = [n for n, stamp in now.items() if n in known and known[n].files == stamp.files]
+    addresses = np.asarray(base._addresses)
+    own: Int64 = addresses >> _ROW_BITS
+    looked = np.flatnonzero(~np.isin(own, same))
+    fragments = [each for each in dataset.get_fragments() if each.fragment_id not in same]
+    live = np.empty(0, np.int64)
+    if fragments:
+        scanner = dataset.scanner(columns=[], fragments=fragments, with_row_address=True)
+        live = _addresses(scanner.to_table())
+    is_left = np.isin(addresses[looked], live) & np.isin(own[looked], there)
+    new = np.setdiff1d(live, addresses[looked[is_left]])
+    lost = looked[~is_left]
+    if not len(lost) or not len(new):
+        return lost, new, np.empty(0, np.int64)
+    names = dataset._take_rows(pa.array(new, pa.uint64()), ["id", "content_hash"])
+    ids, hashes = (
+        pa.array([column[row] for row in lost.tolist()]) for column in (base.ids, base.hashes)
+    )
+    found = pc.index_in(names["id"].combine_chunks(), value_set=ids)
+    is_same = pc.fill_null(
+        pc.equal(names["content_hash"].combine_chunks(), hashes.take(found)), False
+    )
+    stays = is_same.to_numpy(zero_copy_only=False)
+    place = found.filter(is_same).to_numpy()
+    moved = addresses.copy()
+    moved[lost] = -1
+    moved[lost[place]] = new[stays]
+    return np.delete(lost, place), new[~stays], moved if len(place) else np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """What a fragment of the dataset is made of."""
+
+    files: tuple[str, ...]
+    deletions: str
+
+
+def _stamps(dataset: lance.LanceDataset) -> dict[int, _Stamp]:
+    """Of each fragment by its number."""
+    found = {}
+    for fragment in dataset.get_fragments():
+        own, gone = fragment.metadata, fragment.metadata.deletion_file
+        files = tuple(file.path for file in own.files)
+        found[own.id] = _Stamp(files, gone.path(own.id) if gone else "")
+    return found
+
+
+def _addresses(table: pa.Table) -> Int64:
+    """Of the rows of a table."""
+    found: Int64 = table[_ADDRESS].to_numpy().astype(np.int64)
+    return found
 
 
 def _to_arrays(corpus: Corpus) -> Arrays:
@@ -313,7 +535,7 @@ def _to_arrays(corpus: Corpus) -> Arrays:
 
 
 def _from_arrays(
-    index: PassageStore, arrays: Arrays, version: int, dataset: lance.LanceDataset | None
+    index: PassageStore, dataset: lance.LanceDataset, arrays: Arrays, addresses: Int64
 ) -> Corpus:
     def strings(name: str) -> Strings:
         return unpack_strings(name, arrays)
@@ -325,7 +547,7 @@ def _from_arrays(
     ids = unpack_table("ids", arrays)
     is_small = len(ids) <= LISTED
     return Corpus(
-        version=version,
+        version=dataset.version,
         ids=[*ids] if is_small else ids,
         titles=[*strings("titles")] if is_small else strings("titles"),
         documents=[*strings("documents")] if is_small else strings("documents"),
@@ -336,28 +558,15 @@ def _from_arrays(
         entities=mentions("entities"),
         phrases=mentions("phrases"),
         hashes=strings("hashes"),
-        origin=None,
+        two=None,
         _metadata=strings("_metadata"),
         _texts=strings("_texts"),
-        _places=arrays["_places"],
+        _addresses=addresses,
+        _fragments=_stamps(dataset),
         _dataset=dataset,
         _folder=index.path,
         _surfaces=index.surfaces,
     )
-
-
-def _origin(before: Corpus, hashes: Strings) -> Int64 | None:
-    """(n,) row with the same content in an earlier version, or -1; None where few have one."""
-    found = pc.fill_null(pc.index_in(hashes.array, value_set=before.hashes.array), -1)
-    origin: Int64 = found.to_numpy(zero_copy_only=False).astype(np.int64)
-    return origin if (origin < 0).sum() <= _MOST_READ * len(origin) else None
-
-
-def _taken(dataset: lance.LanceDataset, places: Int64) -> Iterator[pa.RecordBatch]:
-    """Rows of a dataset by place, in the order asked for."""
-    if len(places):
-        taken = dataset.take(pa.array(places), columns=_DERIVED)
-        yield from taken.combine_chunks().to_batches()
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,15 +604,6 @@ class _Blocks:
         self._entities.add(flat.field("entities"))
         self._phrases.add(flat.field("phrases"))
 
-    def add_corpus(self, corpus: Corpus) -> None:
-        """Take in all rows of an earlier version, which stays as it is."""
-        sentences = len(corpus.sentence_passage)
-        self._vectors.append(corpus.vectors)
-        self._sentence_vectors.append(corpus.sentence_vectors)
-        self._sentences.append(_counts(corpus.sentence_passage, len(corpus)))
-        self._entities.add_mentions(corpus.entities, sentences)
-        self._phrases.add_mentions(corpus.phrases, sentences)
-
     def read(self, source: Int64) -> _Derived:
         """The rows at some places, of those that came in, in the order asked for."""
         lengths = np.concatenate(self._sentences)
@@ -431,7 +631,7 @@ class _MentionReader:
         self._counts.append(_lengths(lists))
         self._names.append(lists.flatten().dictionary_encode())
 
-    def add_mentions(self, mentions: Mentions, sentences: int) -> None:
+    def add_mentions(self, mentions: AnyMentions, sentences: int) -> None:
         """Take in those of an earlier version."""
         self._counts.append(_counts(mentions.sentence, sentences))
         names = mentions.names.array
@@ -459,24 +659,12 @@ def _gather(blocks: list[_Rows], source: Int64, out: _T) -> _T:
     """Rows of the blocks, end to end, by place; blocks are freed on the way, to need room once."""
     order = np.argsort(source, kind="stable")
     ascending = source[order]
-    # After an earlier version most rows follow each other as they did: they are copied together.
-    ends = np.flatnonzero((np.diff(ascending) != 1) | (np.diff(order) != 1)) + 1
-    is_runs = len(ends) * _RUN < len(source)
     start = 0
     blocks.reverse()
     while blocks:
         block = blocks.pop()
         first, last = np.searchsorted(ascending, [start, start + len(block)]).tolist()
-        if is_runs:
-            bounds: Int64 = ends[
-                np.searchsorted(ends, first, "right") : np.searchsorted(ends, last)
-            ]
-            for one, other in pairwise([first, *bounds.tolist(), last]):
-                if one < other:
-                    place, row = int(order[one]), int(ascending[one]) - start
-                    out[place : place + other - one] = block[row : row + other - one]
-        else:
-            out[order[first:last]] = block[ascending[first:last] - start]
+        out[order[first:last]] = block[ascending[first:last] - start]
         start += len(block)
     return out
 

@@ -175,9 +175,7 @@ def _sentences(
         return read
     old, normalised = before
     counts = [_per_passage(old), _per_passage(corpus)[corpus.changed]]
-    return normalised.sentences.joined(
-        read, ragged(np.concatenate(counts), corpus.places_after(len(old)))
-    )
+    return normalised.sentences.joined(read, ragged(np.concatenate(counts), corpus.places))
 
 
 def _per_passage(corpus: Corpus) -> Int64:

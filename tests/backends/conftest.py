@@ -101,7 +101,7 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
 
 @pytest.fixture
 def versions_of(tmp_path: Path) -> Callable[..., Iterator[tuple[Corpus, Corpus]]]:
-    """One index brought from state to state; each is read after the one before, and alone."""
+    """One index brought from state to state; each is read on top of the first, and alone."""
 
     def make(*states: Sequence[Passage]) -> Iterator[tuple[Corpus, Corpus]]:
         texts = {unmarked(p.text): p.text for state in states for p in state}
@@ -115,7 +115,7 @@ def versions_of(tmp_path: Path) -> Callable[..., Iterator[tuple[Corpus, Corpus]]
             with index.writer() as writer:
                 writer.delete([id_ for id_ in stored if id_ not in wanted])
             index.refresh()
-            before = read_corpus(index, before)
+            before = read_corpus(index, before.two.base if before and before.two else before)
             yield before, read_corpus(index)
 
     return make

@@ -53,7 +53,7 @@ class Slow:
     def __init__(self, graph: TriGraphRetriever, allowed: Mask, clues: ClueSettings) -> None:
         self.graph, self.allowed, self.clues = graph, allowed, clues
         corpus = graph.corpus
-        self.vectors = corpus.sentence_vectors.astype(np.float64)
+        self.vectors = np.asarray(corpus.sentence_vectors, np.float64)
         self.owners = corpus.sentence_passage.tolist()
         self.sentences = [
             graph.graph.mentions.entities_of(row) if allowed[owner] else []
@@ -189,7 +189,7 @@ def test_it_tells_over_which_sentences_it_came(corpus_of: CorpusOf) -> None:
         Passage("d", "Dee", "[Dee] likes [Eve]."),
     ]
     graph = TriGraphRetriever(corpus_of(*passages), EXACT)
-    query = Query("Where was the husband of Ada born?", graph.corpus.vectors[0])
+    query = Query("Where was the husband of Ada born?", graph.corpus.vectors[:1][0])
     arm = ClueRetriever(graph, ClueSettings(units=False))
     (found,) = arm.search([query], 3)
     told = arm.explain(query, found)
@@ -221,7 +221,7 @@ def test_without_a_sentence_it_ranks_by_similarity_and_says_so(corpus_of: Corpus
 def test_words_that_no_sentence_has_count_against_all(corpus_of: CorpusOf) -> None:
     corpus = corpus_of(Passage("a", "", "[Ada] sang."), Passage("b", "", "[Bo] sang."))
     units = Units(corpus)
-    query = Query("Ada sang unheard", corpus.vectors[0])
+    query = Query("Ada sang unheard", corpus.vectors[:1][0])
     sets = [(0,), (1,), (0, 1)]
     one, other, both = units.scores(query, sets, "overlap").tolist()
     assert 0 < other < one == both < 1

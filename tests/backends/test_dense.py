@@ -1,5 +1,7 @@
 """The dense arm, against a scan in float64 that sorts everything."""
 
+from typing import Literal
+
 import faiss
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backends.dense import DenseRetriever, DenseSettings, encode, rotated
+from backends.layers import LayeredRows, Layers
 from backends.numerics import RequestError
 from backends.types import Float32, Mask, Query, Ranking
 
@@ -201,6 +204,37 @@ def test_many_scores_as_near_as_the_last_are_all_looked_at() -> None:
     query = vectors[-1] + np.float32(0.1) * vectors[0]
     ranking = DenseRetriever(ids_of(140), vectors).search(questions(query[None]), 20)[0]
     assert_equals_slow(ranking, vectors, query, 20)
+
+
+@pytest.mark.parametrize("kind", ["exact", "compressed"])
+@given(
+    base=st.integers(0, 700),
+    more=st.integers(0, 40),
+    lost=st.integers(0, 90),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=25, deadline=None)
+def test_in_two_layers_it_ranks_as_in_one(
+    kind: Literal["exact", "compressed"], base: int, more: int, lost: int, seed: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    gone = np.sort(generator.permutation(base)[:lost])
+    size = base - len(gone) + more
+    layers = Layers(base, gone, np.sort(generator.permutation(size)[:more]))
+    # Some are alike, so that codes tie.
+    rows = unit(generator, 1 + size // 2, 16)
+    vectors = LayeredRows(
+        layers, *(rows[generator.integers(0, len(rows), n)] for n in (base, more))
+    )
+    ids, own = ids_of(size), DenseSettings(kind=kind)
+    below = DenseRetriever(ids_of(base), vectors.base, own)
+    layered = DenseRetriever(ids, vectors, own, base=below)
+    alone = DenseRetriever(ids, np.asarray(vectors), own)
+    asked = questions(unit(generator, 3, 16))
+    for allowed in (None, generator.random(size) < 0.9, generator.random(size) < 0.1):
+        assert layered.search(asked, 7, allowed) == alone.search(asked, 7, allowed)
+    for ours, theirs in zip(layered.scores(asked), alone.scores(asked), strict=True):
+        assert ours.tolist() == theirs.tolist()
 
 
 def test_nothing_to_search_in_or_to_ask() -> None:

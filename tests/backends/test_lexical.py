@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import backends.words
-from backends.lexical import NO_TERM, LexicalRetriever, LexicalSettings, terms
+from backends.layers import Layers
+from backends.lexical import (
+    NO_TERM,
+    LayeredLexicalRetriever,
+    LexicalRetriever,
+    LexicalSettings,
+    terms,
+)
 from backends.numerics import RequestError
 from backends.types import Query, Ranking
 
@@ -215,31 +221,28 @@ def test_settings_that_mean_nothing_are_refused(name: str, value: object, messag
     data=st.data(),
     question=text,
 )
-def test_made_after_an_earlier_version_it_ranks_the_same(
+def test_in_two_layers_it_ranks_the_same(
     old: list[str], new: list[str], data: st.DataObject, question: str
 ) -> None:
-    both = [*old, *new]
-    kept = data.draw(st.lists(st.integers(0, len(old) - 1), unique=True) if old else st.just([]))
-    source = data.draw(st.permutations([*kept, *range(len(old), len(both))]))
-    before = LexicalRetriever(ids_of(len(old)), old)
-    ids = ids_of(len(source))
-    after = LexicalRetriever(ids, new, after=(before, np.array(source, np.int64)))
-    alone = LexicalRetriever(ids, [both[place] for place in source])
-    query = [ask(question)]
-    assert after.score(query[0]).tolist() == alone.score(query[0]).tolist()
+    gone = data.draw(st.sets(st.integers(0, len(old) - 1)) if old else st.just(set()))
+    left = [one for row, one in enumerate(old) if row not in gone]
+    order = data.draw(st.permutations([True] * len(new) + [False] * len(left)))
+    added = np.flatnonzero(np.array(order, bool))
+    layers = Layers(len(old), np.array(sorted(gone), np.int64), added)
+    base, ids = LexicalRetriever(ids_of(len(old)), old), ids_of(len(order))
+    after = LayeredLexicalRetriever(ids, layers, base, new)
+    alone = LexicalRetriever(ids, layers.listed(old, new))
+    query = ask(question)
+    assert after.score(query).tolist() == alone.score(query).tolist()
+    rows, titles = [*range(len(ids))], [*map(str, ids)]
+    assert after.words_in(question, rows, titles) == alone.words_in(question, rows, titles)
+    assert after.score_texts(question, old).tolist() == alone.score_texts(question, old).tolist()
     if ids:
-        assert after.search(query, 3) == alone.search(query, 3)
-    # What was read since does not show in the earlier version.
+        assert after.search([query], 3) == alone.search([query], 3)
+    assert after.index_bytes >= base.index_bytes
+    # What was read since does not show in the base.
     again = LexicalRetriever(ids_of(len(old)), old)
-    assert before.score(query[0]).tolist() == again.score(query[0]).tolist()
-
-
-def test_terms_out_of_use_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends.words, "_SPARE", 0)
-    before = LexicalRetriever(["a", "b"], ["ada lovelace engine", "ada"])
-    assert not before.is_worn
-    after = LexicalRetriever(["b"], [], after=(before, np.array([1])))
-    assert after.is_worn
+    assert base.score(query).tolist() == again.score(query).tolist()
 
 
 def test_words_of_a_question_are_found_in_titles_and_texts() -> None:

@@ -53,7 +53,7 @@ def test_walks_side_by_side_equal_single_walks_with_and_without_a_filter(
     rows = np.flatnonzero(allowed)
     filtered = graph.filtered(mask)
     counts = filtered.counts
-    vectors = graph.corpus.vectors.astype(np.float64)[rows]
+    vectors = np.asarray(graph.corpus.vectors, np.float64)[rows]
     asked = questions(5, seed)
     found = ZoomRetriever(graph, zoom).search(asked, 99, mask)
     row_of = {id_: row for row, id_ in enumerate(graph.corpus.ids)}

@@ -120,7 +120,7 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
     sentences = [
         graph.mentions.entities_of(i) if allowed[owner] else [] for i, owner in enumerate(owners)
     ]
-    sigma = corpus.sentence_vectors.astype(np.float64) @ query.vector.astype(np.float64)
+    sigma = np.asarray(corpus.sentence_vectors, np.float64) @ query.vector.astype(np.float64)
     if chosen.activation == "facts":
         mask = None if allowed.all() else allowed
         facts = best_facts(Units(corpus), query, mask)
@@ -148,7 +148,7 @@ def slow(retriever: TriGraphRetriever, query: Query, allowed: Mask) -> tuple[Flo
             threshold=chosen.threshold,
             sentences_per_entity=chosen.sentences_per_entity,
         )
-    near = scaled(corpus.vectors.astype(np.float64) @ query.vector.astype(np.float64), allowed)
+    near = scaled(np.asarray(corpus.vectors, np.float64) @ query.vector.astype(np.float64), allowed)
     bm25 = lexical_over(corpus.ids)(query).astype(np.float64)
     bm25 /= bm25[allowed].max() or 1
     seeds = {} if chosen.activation == "facts" else seeds

@@ -1,0 +1,183 @@
+"""Two layers of rows as one list: a large one that stays, and what was added and taken away since.
+
+Rows of both have one number each, by their place in the list, and nothing of the large layer is
+copied to give it. A row of a layer and its number grow alike, so what is in order stays in order.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from backends.types import Float16, Float32, Int32, Int64, Mask
+
+T = TypeVar("T")
+_Value = TypeVar("_Value", bound=np.generic)
+
+
+class Layers:
+    """Which number each row of two layers has.
+
+    Attributes:
+        gone: (g,) rows of the base that are there no more, ascending.
+        added: (m,) numbers of the added rows, ascending.
+    """
+
+    def __init__(self, base: int, gone: Int64, added: Int64) -> None:
+        """Of a base of so many rows, without those that are gone."""
+        self.base, self.gone, self.added = base, gone, added
+        # As places among the rows of the base that are left.
+        self._gone = gone - np.arange(len(gone))
+        self._added = added - np.arange(len(added))
+        self._lists = [each.tolist() for each in (gone, added, self._gone, self._added)]
+
+    def owned(self, base: Int32 | Int64, added: Int32 | Int64) -> "Layers":
+        """Those of what the rows own, such as sentences; each layer has ascending owners."""
+        first, last = (np.searchsorted(base, self.gone, side) for side in ("left", "right"))
+        gone = [np.arange(*ends) for ends in zip(first.tolist(), last.tolist(), strict=True)]
+        lost = np.concatenate([np.empty(0, np.int64), *gone])
+        before = np.searchsorted(base, self._follower)
+        left = before - np.searchsorted(lost, before)
+        return Layers(len(base), lost, left[added] + np.arange(len(added)))
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return self.base - len(self.gone) + len(self.added)
+
+    def split(self, numbers: Int32 | Int64) -> tuple[Mask, Int64]:
+        """Which of some rows are added ones, and their rows in their own layer."""
+        at = np.searchsorted(self.added, numbers)
+        is_added = np.zeros(len(numbers), bool)
+        inside = at < len(self.added)
+        is_added[inside] = self.added[at[inside]] == numbers[inside]
+        left = numbers - at
+        rows = left + np.searchsorted(self._gone, left, "right")
+        return is_added, np.where(is_added, at, rows)
+
+    def number(self, row: int) -> int:
+        """Number of a row of the base; -1 if it is gone."""
+        gone, _, _, added = self._lists
+        at = bisect_left(gone, row)
+        if at < len(gone) and gone[at] == row:
+            return -1
+        return row - at + bisect_right(added, row - at)
+
+    def place(self, number: int) -> tuple[bool, int]:
+        """Whether a row is an added one, and its row in its own layer."""
+        _, added, gone, _ = self._lists
+        at = bisect_left(added, number)
+        if at < len(added) and added[at] == number:
+            return True, at
+        return False, number - at + bisect_right(gone, number - at)
+
+    def lay(self, base: NDArray[_Value], added: NDArray[_Value], axis: int = 0) -> NDArray[_Value]:
+        """Values of the rows of both layers as one array, in order."""
+        both = np.moveaxis(base, axis, 0), np.moveaxis(added, axis, 0)
+        parts = [both[layer][start:stop] for layer, start, stop in self._pieces]
+        found = np.concatenate(parts) if parts else both[0][:0]
+        return np.moveaxis(found, 0, axis)
+
+    def listed(self, base: list[T], added: list[T]) -> list[T]:
+        """The same for lists."""
+        both = base, added
+        parts = (both[layer][start:stop] for layer, start, stop in self._pieces)
+        return [*chain.from_iterable(parts)]
+
+    @property
+    def places(self) -> Int64:
+        """(n,) where each row lies when the added ones are laid behind the whole base."""
+        added = self.base + np.arange(len(self.added), dtype=np.int64)
+        return self.lay(np.arange(self.base, dtype=np.int64), added)
+
+    @cached_property
+    def of_base(self) -> Int32:
+        """(base,) number of each row of the base, which means nothing where it is gone."""
+        found = np.arange(self.base, dtype=np.int32)
+        number = 0
+        for layer, start, stop in self._pieces:
+            if not layer:
+                found[start:stop] += number - start
+            number += stop - start
+        return found
+
+    @cached_property
+    def _pieces(self) -> list[tuple[int, int, int]]:
+        """Stretches of the layers, end to end: 0 or 1, the first row, and the one after."""
+        found: list[tuple[int, int, int]] = []
+        row = 0
+        cuts = [(row, -1) for row in self.gone.tolist()]
+        cuts += [(row, place) for place, row in enumerate(self._follower.tolist())]
+        for cut, place in [*sorted(cuts), (self.base, -1)]:
+            if row < cut:
+                found.append((0, row, cut))
+            row = cut
+            if place < 0:
+                row += 1
+            elif found and found[-1][0] and found[-1][2] == place:
+                found[-1] = 1, found[-1][1], place + 1
+            else:
+                found.append((1, place, place + 1))
+        return found
+
+    @property
+    def _follower(self) -> Int64:
+        """(m,) rows of the base that the added ones come before."""
+        return self._added + np.searchsorted(self._gone, self._added, "right")
+
+
+class LayeredRows(Generic[_Value]):
+    """Rows of numbers in two layers; NumPy takes it for an array, which it is copied to then."""
+
+    def __init__(self, layers: Layers, base: NDArray[_Value], added: NDArray[_Value]) -> None:
+        self.layers, self.base, self.added = layers, base, added
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the array."""
+        return (len(self.layers), *self.base.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, rows: slice | Int32 | Int64) -> NDArray[_Value]:
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(len(self)))
+        is_added, own = self.layers.split(rows)
+        found = np.empty((len(own), *self.base.shape[1:]), self.base.dtype)
+        found[~is_added] = self.base[own[~is_added]]
+        found[is_added] = self.added[own[is_added]]
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[_Value]:  # noqa: ANN401
+        return self.layers.lay(self.base, self.added).astype(dtype or self.base.dtype)
+
+
+Rows16 = Float16 | LayeredRows[np.float16]
+Rows32 = Float32 | LayeredRows[np.float32]
+
+
+class LayeredStrings(Sequence[str]):
+    """Strings in two layers."""
+
+    def __init__(self, layers: Layers, base: Sequence[str], added: Sequence[str]) -> None:
+        self._layers, self._both = layers, (base, added)
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        is_added, row = self._layers.place(range(len(self))[place])
+        return self._both[is_added][row]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layers.listed(*([*strings] for strings in self._both)))
