@@ -18,7 +18,7 @@ from backends.progress import Progress
 from backends.store.derived import DerivedFiles
 from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
-from backends.store.snapshot import Corpus, earlier_corpus, read_corpus
+from backends.store.snapshot import Corpus, kept_corpus, read_corpus, read_whole
 from backends.trigraph.graph import TriGraph, assemble
 from backends.trigraph.push import LocalWalk
 from backends.trigraph.retriever import TriGraphRetriever
@@ -35,7 +35,7 @@ from router.relevance import RelevanceModel, fingerprint, load_relevance
 from router.rerank import Reranker
 from router.settings import RelevanceSettings, RoutingSettings, Settings
 from router.steps import CorpusPassages
-from router.types import Decision, Route
+from router.types import ARMS, Decision, Route
 
 FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
     Route.CLUE: lambda graph: import_module("backends.clue").ClueRetriever(graph),
@@ -43,6 +43,9 @@ FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
 }
 """How an arm that is asked only where it is named is made of the graph; see `types.FURTHER`."""
 
+LEAST_OUTGROWN = 1_000
+"""Passages on top of a base that it has to be made anew for, or `MOST_SHARE` where that is more."""
+MOST_SHARE = 0.003
 _LEXICAL = "lexical"
 _DENSE = "dense"
 _GRAPH = "graph"
@@ -116,12 +119,30 @@ class Snapshot:
         Args:
             before: An earlier version of the same index with the same settings, whose base is used.
         """
-        base = before.base if before else _earlier(index, settings)
-        known = before or base
-        two = known.corpus.two if known else None
-        below = two.base if two else known.corpus if known else None
-        corpus = read_corpus(index, below)
-        self._begin(corpus, index.derived, settings, base)
+        base = before.base if before else None
+        below = before.corpus if before else None
+        if below is not None and below.two is not None:
+            below = below.two.base
+        files = _later_files(index, settings, base) if base else index.derived.latest()
+        if files is not None and (kept := kept_corpus(index, files)) is not None:
+            base, below = Snapshot.of(kept, files, settings), kept
+        self._begin(read_corpus(index, below), index.derived, settings, base)
+
+    @classmethod
+    def of(cls, corpus: Corpus, files: DerivedFiles, settings: Settings) -> Self:
+        """Of a corpus that is not layered."""
+        self = cls.__new__(cls)
+        self._begin(corpus, files, settings, None)
+        return self
+
+    @classmethod
+    def derive(cls, index: PassageStore, settings: Settings) -> None:
+        """Derive everything from the version in view, and keep it for later ones."""
+        corpus, keep = read_whole(index)
+        snapshot = cls.of(corpus, index.derived, settings)
+        for arm in ARMS:
+            snapshot.retriever(arm)
+        keep()  # last: whoever finds the passages finds all
 
     def _begin(
         self, corpus: Corpus, files: DerivedFiles, settings: Settings, base: "Snapshot | None"
@@ -135,6 +156,13 @@ class Snapshot:
         self._graph: TriGraphRetriever | None = None
         self._assembled: tuple[TriGraph, LocalWalk | None] | None = None
         self._further: dict[Route, FurtherArm] = {}
+
+    @property
+    def outgrown(self) -> int:
+        """Passages that were added or are gone, where they are so many that a later base is due."""
+        two = self.corpus.two
+        changed = len(two.passages.added) + len(two.passages.gone) if two else 0
+        return changed if changed > max(LEAST_OUTGROWN, MOST_SHARE * len(self)) else 0
 
     @property
     def base(self) -> "Snapshot":
@@ -282,14 +310,13 @@ class Snapshot:
         return Columns(self.corpus.metadata)
 
 
-def _earlier(index: PassageStore, settings: Settings) -> Snapshot | None:
-    """An earlier version that files were kept of, if there are none of this one."""
-    found = earlier_corpus(index)
-    if found is None:
+def _later_files(index: PassageStore, settings: Settings, base: Snapshot) -> DerivedFiles | None:
+    """Of a version after a base that all is kept of which takes long to derive."""
+    files = index.derived.latest()
+    if files is None or files.version <= base.version:
         return None
-    snapshot = Snapshot.__new__(Snapshot)
-    snapshot._begin(*found, settings, None)
-    return snapshot
+    has_all = files.has(_LEXICAL, settings.lexical) and files.has(_GRAPH, settings.graph.assembly)
+    return files if has_all else None
 
 
 def _texts(corpus: Corpus) -> Iterator[str]:
@@ -488,16 +515,25 @@ class Session:
 
         An index without passages has none to build.
         """
-        for arm in (Route.DENSE, Route.LEXICAL, Route.GRAPH) if self.count else ():
+        for arm in ARMS if self.count else ():
             self.snapshot.retriever(arm)
+
+    @property
+    def outgrown(self) -> int:
+        """See `Snapshot.outgrown`, of the version in view."""
+        return self.snapshot.outgrown if self.index.derived.is_kept else 0
 
     def keep_derived(self) -> None:
         """Have the files of `backends.store.derived` on the disk before a question waits for them.
 
         There are none of a small index. Those of an earlier version do for one that differs little.
         """
-        if self.index.derived.is_kept and earlier_corpus(self.index) is None:
+        if not self.index.derived.is_kept:
+            return
+        if self.snapshot.corpus.two is None:
             self.build()
+        elif self.outgrown:
+            Snapshot.derive(self.index, self.settings)
 
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         """Id -> passage in the version that is searched, whatever was written since."""
@@ -532,14 +568,16 @@ class Session:
     def reload(self) -> "Session | None":
         """A session of the newest version with the same models; None while this is the newest.
 
-        This one stays as it is, so questions can go on here until the other has built its arms.
+        It may be of the same version, on top of a base that was derived meanwhile. This one stays
+        as it is, so questions can go on here until the other has built its arms.
 
         Raises:
             IndexNotFoundError: The index was taken away.
             IndexMismatchError: It was made anew with other models.
             IndexDamagedError: What is left of it is older than the version in view.
         """
-        if self.index.is_newest:
+        base = self._snapshot.base if self._snapshot else None
+        if self.index.is_newest and not (base and _later_files(self.index, self.settings, base)):
             return None
         newest = PassageStore.open(self.folder, self.index.fingerprint)
         if newest.fault and newest.version < self.index.version:

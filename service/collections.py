@@ -12,6 +12,7 @@ import pyarrow as pa
 from backends.errors import BackendError
 from featurizer.analyser import Analyser
 from featurizer.errors import FeaturizerError
+from router.deriving import Deriving
 from router.errors import RouterError
 from router.model_files import read_info, read_policy
 from router.policy import Policy
@@ -90,6 +91,8 @@ class Collection:
         self.unavailable: dict[Route, str] = {}
         self._open = open_
         self._session: Session | None = None
+        self._deriving: Deriving | None = None
+        self._derived_for = 0  # passages on top of the base when that was started
 
     @property
     def has_index(self) -> bool:
@@ -189,6 +192,7 @@ class Collection:
         if retuned:  # it may be the first that can be used
             self.unavailable.pop(Route.AUTO, None)
         moved = self._move(INDEX, self._session.reload)
+        self._derive(self._session)
         self._check_files(self._session)
         return moved or retuned
 
@@ -209,9 +213,23 @@ class Collection:
         return facts
 
     def close(self) -> None:
-        """End what the models started."""
+        """End what was started."""
+        if self._deriving is not None:
+            self._deriving.stop()
         if self._session is not None:
             self._session.close()
+
+    def _derive(self, session: Session) -> None:
+        """Have a later base made where much was written since."""
+        if self._deriving is not None and self._deriving.is_running:
+            return
+        outgrown = session.outgrown
+        # What could not be kept is tried again when it matters twice as much.
+        if outgrown > 2 * self._derived_for:
+            self._derived_for = outgrown
+            self._deriving = Deriving(session.folder, session.settings)
+        elif not outgrown:
+            self._derived_for = 0
 
     def _check_files(self, session: Session) -> None:
         """Know whether the texts of passages can still be read."""

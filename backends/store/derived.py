@@ -35,6 +35,8 @@ MANIFEST = "manifest"
 """The pin that no two versions have in common."""
 # Raise when a change to the code alters what is derived from the same version, or how it is stored.
 LAYOUT = 3
+PASSAGES = "passages"
+"""The part without which the others are of no use."""
 KEPT_FROM = 1_000
 """Passages from which on files are kept: fewer are derived in less than a fifth of a second."""
 
@@ -74,18 +76,22 @@ class DerivedFiles:
         }
         self.folder = index / FOLDER / f"{version}-{_digest(self._about)}"
 
-    def earlier(self, part: str) -> "DerivedFiles | None":
-        """Those of the last version that has a part without settings, where this one has not.
+    def has(self, part: str, settings: object = None) -> bool:
+        """Whether there is a file of a part, whole or not."""
+        return self._file(part, settings)[0].exists()
+
+    def latest(self) -> "DerivedFiles | None":
+        """These, or where they have no passages those of the last version before that has.
 
         All pins but the manifest are the same.
         """
-        if self._file(part, None)[0].exists():
-            return None
+        if self.has(PASSAGES):
+            return self
         own = self._about["pins"]
         older = (path for path in self._folders() if _version_of(path) < self.version)
         for folder in sorted(older, key=_version_of, reverse=True):
             try:
-                about = _header(folder / f"{part}.arrays")[1]["about"]
+                about = _header(folder / f"{PASSAGES}.arrays")[1]["about"]
             except (OSError, ValueError):
                 continue
             pins = about["pins"]
@@ -121,7 +127,8 @@ class DerivedFiles:
             log.info("%s is not kept for the next start: %s.", path, error)
         else:
             _drop_unfinished(self.folder, path.name)  # of who was killed, or is late
-            self._drop_older()
+            if part == PASSAGES:
+                self._drop_older()
 
     def _drop_older(self) -> None:
         """Delete the files of versions before, and of this one in another layout."""
@@ -140,6 +147,12 @@ class DerivedFiles:
             about["settings"] = json.loads(canonical_json(asdict(settings)))
             name = f"{part}-{_digest(about['settings'])}"
         return self.folder / f"{name}.arrays", about
+
+
+def latest_kept(index: Path) -> int:
+    """The last version that the passages are kept of; 0 where there is none."""
+    found = (index / FOLDER).glob(f"*-*/{PASSAGES}.arrays")
+    return max((_version_of(path.parent) for path in found), default=0)
 
 
 def drop_derived(index: Path, kept: Collection[int]) -> None:

@@ -20,7 +20,7 @@ from lance.optimize import Compaction
 from backends.documents import PART_ID
 from backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
 from backends.store.derived import FOLDER as DERIVED
-from backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles, drop_derived
+from backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles, drop_derived, latest_kept
 from backends.store.entity_vectors import FOLDER as SURFACES
 from backends.store.entity_vectors import EntityVectorCache
 from backends.store.locks import LOCK, NOTE, writer_lock
@@ -465,7 +465,8 @@ class Writer:
                 flush_files(self.folder, [new for each in done for new in each.new_fragments])
                 Compaction.commit(self._dataset, done)
             self._flush()  # first, so that nothing is dropped for nothing
-            _drop_superseded(self._dataset, keep)
+            # What later versions are put on top of stays, with its sentences.
+            _drop_superseded(self._dataset, keep, latest_kept(self.folder))
             drop_derived(self.folder, {version.number for version in versions_of(self._dataset)})
         kept = {name: d for name, d in self._record.digests.items() if self._is_there(name)}
         self._record = Record(self.version, kept)
@@ -487,8 +488,8 @@ def versions_of(dataset: lance.LanceDataset) -> list[Version]:
     return sorted(versions, key=lambda version: version.number)
 
 
-def _drop_superseded(dataset: lance.LanceDataset, keep: timedelta) -> None:
-    """Delete versions superseded longer than `keep` ago, and files that no version needs.
+def _drop_superseded(dataset: lance.LanceDataset, keep: timedelta, held: int = 0) -> None:
+    """Delete versions but one superseded longer than `keep` ago, and files that no version needs.
 
     Lance's own `older_than` asks when a version was written: it would drop a version of last week
     that was the newest until a second ago, and that every reader still holds.
@@ -499,6 +500,7 @@ def _drop_superseded(dataset: lance.LanceDataset, keep: timedelta) -> None:
         version.number
         for place, (version, successor) in enumerate(pairwise(versions))
         if successor.written < horizon or place < len(versions) - MOST_VERSIONS
+        if version.number != held
     ]
     if superseded:
         dataset.cleanup_old_versions(

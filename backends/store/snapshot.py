@@ -10,7 +10,7 @@ costs as much as what it adds.
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,7 @@ from backends.errors import IndexDamagedError
 from backends.layers import LayeredRows, LayeredStrings, Layers, Rows16, Rows32
 from backends.numerics import ragged
 from backends.store.derived import (
+    PASSAGES,
     Arrays,
     DerivedFiles,
     pack_strings,
@@ -303,7 +304,6 @@ _LONG = ("metadata", "text")
 """Those that together may be longer than 32 bits can count."""
 _DERIVED = ["vector", "sentences"]
 _ADDRESS = "_rowaddr"
-PART = "passages"
 PLACES = "_places"
 _STRINGS = ("titles", "documents", "hashes", "_metadata", "_texts")
 _ARRAYS = ("chunks", "vectors", "sentence_vectors", "sentence_passage")
@@ -318,7 +318,7 @@ _Rows = NDArray[np.floating[Any]]
 def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
     """Read the version that an index has in view; on top of a base, what that lacks.
 
-    What was read from nothing is kept beside the dataset, and mapped from there the next time.
+    What was read from nothing is kept beside the dataset, for `kept_corpus`.
 
     Args:
         base: Of another version, not layered itself.
@@ -327,21 +327,41 @@ def read_corpus(index: PassageStore, base: Corpus | None = None) -> Corpus:
         IndexDamagedError: It cannot be read.
     """
     with reading(index.path):
-        if (kept := _kept(index, index.derived)) is not None:
-            return kept
-        return (base and _layered(index, base)) or _read(index)
+        if base is not None and (layered := _layered(index, base)) is not None:
+            return layered
+        corpus, keep = read_whole(index)
+        keep()
+        return corpus
 
 
-def earlier_corpus(index: PassageStore) -> tuple[Corpus, DerivedFiles] | None:
-    """The earlier version that files were kept of, to be a base; None if there is none."""
-    files = index.derived.earlier(PART)
-    corpus = _kept(index, files) if files else None
-    return (corpus, files) if files and corpus else None
+def kept_corpus(index: PassageStore, files: DerivedFiles) -> Corpus | None:
+    """A version that files were kept of, to be a base; None where it can be read no longer.
+
+    Raises:
+        IndexDamagedError: The index cannot be read.
+    """
+    with reading(index.path):
+        return _kept(index, files)
+
+
+def read_whole(index: PassageStore) -> tuple[Corpus, Callable[[], None]]:
+    """Read all of the version in view, and what keeps it beside the dataset.
+
+    Raises:
+        IndexDamagedError: It cannot be read.
+    """
+    with reading(index.path):
+        dataset = index.snapshot()
+        table = dataset.to_table(columns=_COLUMNS, with_row_address=True, scan_in_order=True)
+        batches = dataset.to_batches(columns=_DERIVED, scan_in_order=True)
+        corpus, places = _corpus(index, dataset, table, batches)
+    files = index.derived
+    return corpus, lambda: files.write(PASSAGES, {**_to_arrays(corpus), PLACES: places})
 
 
 def _kept(index: PassageStore, files: DerivedFiles) -> Corpus | None:
     """A version that files were kept of."""
-    if (arrays := files.read(PART)) is None:
+    if (arrays := files.read(PASSAGES)) is None:
         return None
     try:
         dataset = index.checkout(files.version)
@@ -349,15 +369,6 @@ def _kept(index: PassageStore, files: DerivedFiles) -> Corpus | None:
         return None
     table = dataset.to_table(columns=[], with_row_address=True, scan_in_order=True)
     return _from_arrays(index, dataset, arrays, _addresses(table)[arrays[PLACES]])
-
-
-def _read(index: PassageStore) -> Corpus:
-    dataset = index.snapshot()
-    table = dataset.to_table(columns=_COLUMNS, with_row_address=True, scan_in_order=True)
-    batches = dataset.to_batches(columns=_DERIVED, scan_in_order=True)
-    corpus, places = _corpus(index, dataset, table, batches)
-    index.derived.write(PART, {**_to_arrays(corpus), PLACES: places})
-    return corpus
 
 
 def _corpus(
@@ -401,8 +412,10 @@ def _corpus(
 
 
 def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
-    """A version on top of a base; None where they differ much."""
+    """A version on top of a base, or the base itself; None where they differ much."""
     dataset = index.snapshot()
+    if (base.version, base._fragments) == (index.version, _stamps(dataset)):
+        return base
     gone, new, moved = _differences(dataset, base)
     if max(len(gone), len(new)) > _MOST * len(base):
         return None

@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 import backends.store.index
 import backends.store.snapshot
 import backends.words
+import router.session
 from backends.dense import DenseSettings
+from backends.errors import IndexDamagedError
 from backends.lexical import LexicalSettings
 from backends.store.derived import LAYOUT
 from backends.store.index import PassageStore
@@ -26,6 +28,7 @@ from backends.types import Passage, Query
 from benchmarks.hashing import HashAnalyser
 from featurizer.analyser import Analyser, AnalyserSettings
 from featurizer.constituency.parser import open_syntax_parser
+from router.deriving import LOCK, Deriving, derive
 from router.errors import ModelFileError
 from router.model_files import read_policy, save_policy
 from router.policy import Policy
@@ -129,36 +132,6 @@ def twenty(folder: Path, chance: random.Random) -> PassageStore:
     return index
 
 
-@pytest.mark.parametrize(
-    ("spare", "kind"), [(0, "exact"), (10_000, "exact"), (10_000, "compressed")]
-)
-def test_a_version_made_after_another_ranks_as_one_made_from_nothing(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    spare: int,
-    kind: Literal["exact", "compressed"],
-) -> None:
-    monkeypatch.setattr(backends.words, "_SPARE", spare)
-    chance = random.Random(spare)
-    index = twenty(tmp_path, chance)
-    vectors = HASHES.encode_surfaces(PEOPLE)
-    questions = [Query(f"Who met {n}?", v) for n, v in zip(PEOPLE, vectors, strict=True)]
-    settings = Settings(dense=DenseSettings(kind=kind))
-    before: Snapshot | None = None
-    for step in range(5):
-        snapshot, alone = Snapshot(index, settings, before), Snapshot(index, settings)
-        for arm in ARMS:
-            ours = snapshot.retriever(arm).search(questions, 5)
-            assert ours == alone.retriever(arm).search(questions, 5)
-            assert any(ranking.hits for ranking in ours)
-        before = snapshot
-        changed = replace(passage(step, chance), title="Grace")
-        ingest(index, [passage(100 + step, chance), changed], HASHES)
-        with index.writer() as writer:
-            writer.delete([f"p{10 + step}"])
-        index.refresh()
-
-
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of what is derived are kept of the smallest index."""
@@ -187,6 +160,42 @@ def files_in(folder: Path) -> list[Path]:
 
 
 LOCAL = Settings(graph=TriGraphSettings(walk="local"), dense=DenseSettings(kind="compressed"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("local", [False, True])
+def test_a_version_made_after_others_answers_as_one_made_from_nothing(
+    tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, *, seed: int, local: bool
+) -> None:
+    """Whatever was added, replaced, deleted, merged, reopened and derived on the way."""
+    monkeypatch.setattr(backends.words, "_SPARE", 10_000 * (seed % 2))
+    monkeypatch.setattr(backends.store.snapshot, "_MOST", 0.5)
+    chance, settings = random.Random(seed), LOCAL if local else Settings()
+    index = twenty(tmp_path / "index", chance)
+    before: Snapshot | None = None
+    layered = 0
+    for step in range(8):
+        snapshot = Snapshot(index, settings, before)
+        layered += snapshot.base is not snapshot
+        shutil.copytree(index.path, tmp_path / "alone")
+        shutil.rmtree(tmp_path / "alone" / "derived")
+        alone = Snapshot(PassageStore.open(tmp_path / "alone"), settings)
+        assert alone.base is alone
+        assert answers(snapshot) == answers(alone)
+        shutil.rmtree(tmp_path / "alone")
+        before = chance.choice([snapshot, snapshot, None])
+        if chance.random() < 0.2:
+            Snapshot.derive(index, settings)
+        stored = snapshot.corpus.ids
+        changed = [replace(one, title="Grace") for one in index.fetch(chance.sample(stored, 1))]
+        new = [passage(100 * step + more, chance) for more in range(chance.randint(0, 3))]
+        ingest(index, [*new, *changed], HASHES)
+        with index.writer() as writer:
+            writer.delete(chance.sample(stored, chance.randint(0, 2)))
+            if chance.random() < 0.3:
+                writer.compact(keep=timedelta(0))
+        index.refresh()
+    assert layered > 3
 
 
 @pytest.mark.parametrize("listed", [0, 50_000])
@@ -311,16 +320,71 @@ def test_a_version_that_others_kept_files_of_is_mapped_by_who_follows(
     assert answers(Snapshot(index, Settings(), before)) == expected
 
 
-def test_files_go_with_their_version(tmp_path: Path, kept: None) -> None:
+def test_files_go_with_their_version_and_that_of_the_base_stays(tmp_path: Path, kept: None) -> None:
     chance = random.Random(8)
     index = twenty(tmp_path, chance)
     answers(Snapshot(index, Settings()))
+    base = files_in(tmp_path)
     with index.writer() as writer:
         writer.delete(["p1"])
-        writer.compact()
-        assert files_in(tmp_path)
         writer.compact(keep=timedelta(0))
-    assert not files_in(tmp_path)
+    assert files_in(tmp_path) == base
+    assert PassageStore.open(tmp_path).checkout(2)
+    index.refresh()
+    later = Snapshot(index, Settings())
+    assert later.base.version == 2
+    found = answers(later)
+    Snapshot.derive(index, Settings())
+    assert {*files_in(tmp_path)}.isdisjoint(base)
+    assert answers(Snapshot(index, Settings())) == found
+    with index.writer() as writer:
+        writer.delete(["p2"])
+        writer.compact(keep=timedelta(0))
+    with pytest.raises(IndexDamagedError):
+        PassageStore.open(tmp_path).checkout(2)
+
+
+def test_a_session_moves_over_to_a_base_that_was_derived_meanwhile(
+    folder: Path, kept: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(router.session, "LEAST_OUTGROWN", 1)
+    first = Session.open(load_settings(), folder)
+    first.build()
+    assert first.reload() is None
+    assert not first.snapshot.outgrown
+    with PassageStore.open(folder).writer() as writer:
+        writer.delete(["p0"])
+    add(folder, "p9")
+    session = first.reload()
+    assert session is not None
+    session.build()
+    assert session.snapshot.base is first.snapshot
+    assert session.snapshot.outgrown == 2
+    assert session.reload() is None
+    process = Deriving(folder, session.settings)
+    process.stop()
+    assert session.reload() is None, "what is not whole is no base"
+    derive(folder, session.settings)
+    later = session.reload()
+    assert later is not None
+    assert later.version == session.version == later.snapshot.base.version
+    assert not later.snapshot.outgrown
+    (ours,), (theirs,) = (
+        each.gateway.search(["Who met Ada?"], Route.FUSION, 9) for each in (later, session)
+    )
+    assert ours.ranking == theirs.ranking
+    assert later.reload() is None
+
+
+def test_one_process_derives_at_a_time(folder: Path, kept: None) -> None:
+    Session.open(load_settings(), folder).build()
+    files = files_in(folder)
+    add(folder, "p9")
+    with FileLock(folder / "derived" / LOCK):
+        derive(folder, load_settings())
+    assert files_in(folder) == files
+    derive(folder, load_settings())
+    assert {*files_in(folder)}.isdisjoint(files)
 
 
 def test_nothing_is_kept_of_a_small_index_nor_of_a_damaged_one(

@@ -84,6 +84,7 @@ class Library(Session, Gateway):
         newer: What `reload` gives next.
         thresholds: That scores are held against.
         chain: Of every answer over steps.
+        changed: Passages on top of its base where these are many.
         with_thresholds: Of what `reload_thresholds` gives next, or what it raises from now on.
     """
 
@@ -101,6 +102,7 @@ class Library(Session, Gateway):
         self.chain: tuple[ChainStep, ...] = CHAIN
         self.with_thresholds: Thresholds | Exception | None = None
         self.closed = False
+        self.changed = 0
         self._passages = {passage.id: passage for passage in passages}
 
     @property
@@ -110,6 +112,10 @@ class Library(Session, Gateway):
     @property
     def folder(self) -> Path:
         return self._folder
+
+    @property
+    def outgrown(self) -> int:
+        return self.changed
 
     def store_in(self, folder: Path) -> None:
         """Has documents listed as well, which are read from an index."""

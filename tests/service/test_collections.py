@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import service.collections
 from backends.store.ingest import ingest
 from backends.types import Passage
 from router.errors import ModelFileError
@@ -127,6 +128,40 @@ def real(tmp_path: Path, add: Add) -> Iterator[Collection]:
     made = Collection("c", lambda: Session.open(load_settings(), tmp_path / "index"))
     yield made
     made.close()
+
+
+class FakeDeriving:
+    started = 0
+    is_running = False
+
+    def __init__(self, *given: object) -> None:
+        FakeDeriving.started += 1
+
+    def stop(self) -> None:
+        self.is_running = False
+
+
+def test_a_later_base_is_made_once_the_one_there_is_was_outgrown(
+    library: Library, collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.collections, "Deriving", FakeDeriving)
+    FakeDeriving.started = 0
+    library.settings = load_settings()
+
+    def started(outgrown: int) -> int:
+        library.changed = outgrown
+        collection.renew()
+        return FakeDeriving.started
+
+    assert started(0) == 0
+    monkeypatch.setattr(FakeDeriving, "is_running", True)
+    assert started(5) == started(50) == 1, "it is under way"
+    monkeypatch.setattr(FakeDeriving, "is_running", False)
+    assert started(10) == 1, "it could not be kept"
+    assert started(11) == 2
+    assert started(0) == 2
+    assert started(5) == 3
+    collection.close()
 
 
 ADA, BABBAGE = Passage("a", "Ada", "Ada met Babbage."), Passage("b", "Babbage", "He built.")

@@ -16,9 +16,11 @@ import backends.store.derived
 from backends.store.derived import (
     FOLDER,
     MANIFEST,
+    PASSAGES,
     Arrays,
     DerivedFiles,
     drop_derived,
+    latest_kept,
     pack_strings,
     unpack_strings,
 )
@@ -190,29 +192,34 @@ def test_what_is_not_worth_it_is_not_written(tmp_path: Path) -> None:
 
 def test_a_later_version_takes_the_place_of_earlier_ones(tmp_path: Path) -> None:
     for version in (8, 9, 10, 9):
-        files(tmp_path, version).write("part", some_arrays(version))
-    assert same(files(tmp_path, 10).read("part"), some_arrays(10))
-    assert same(files(tmp_path, 9).read("part"), some_arrays(9))
-    assert files(tmp_path, 8).read("part") is None
+        files(tmp_path, version).write(PASSAGES, some_arrays(version))
+    assert same(files(tmp_path, 10).read(PASSAGES), some_arrays(10))
+    assert same(files(tmp_path, 9).read(PASSAGES), some_arrays(9))
+    assert files(tmp_path, 8).read(PASSAGES) is None
+    assert latest_kept(tmp_path) == 10
 
 
-def test_the_last_version_with_the_same_pins_is_the_earlier_one(tmp_path: Path) -> None:
-    assert files(tmp_path, 9).earlier("part") is None
-    files(tmp_path, 7).write("part", some_arrays(7))
+def test_the_last_version_with_passages_and_the_same_pins_is_the_latest(tmp_path: Path) -> None:
+    assert files(tmp_path, 9).latest() is None
+    assert latest_kept(tmp_path) == 0
+    files(tmp_path, 7).write(PASSAGES, some_arrays(7))
     files(tmp_path, 8).write("other", some_arrays(8))
-    # What was there of version 7 is gone then.
-    assert files(tmp_path, 9).earlier("part") is None
-    files(tmp_path, 8).write("part", some_arrays(8))
-    found = files(tmp_path, 9).earlier("part")
+    found = files(tmp_path, 9).latest()
+    assert found is not None
+    assert found.version == 7
+    files(tmp_path, 8).write(PASSAGES, some_arrays(8))
+    found = files(tmp_path, 9).latest()
     assert found is not None
     assert (found.version, found.folder) == (8, files(tmp_path, 8).folder)
-    assert same(found.read("part"), some_arrays(8))
-    assert files(tmp_path, 9, encoder="F").earlier("part") is None
-    assert files(tmp_path, 8).earlier("part") is None
-    assert files(tmp_path, 7).earlier("part") is None
-    file = files(tmp_path, 8).folder / "part.arrays"
+    assert found.has("other")
+    assert same(found.read(PASSAGES), some_arrays(8))
+    assert files(tmp_path, 9, encoder="F").latest() is None
+    own = files(tmp_path, 8)
+    assert own.latest() is own
+    assert files(tmp_path, 7).latest() is None
+    file = own.folder / f"{PASSAGES}.arrays"
     file.write_bytes(file.read_bytes()[:100])
-    assert files(tmp_path, 9).earlier("part") is None
+    assert files(tmp_path, 9).latest() is None
 
 
 def test_dropping_leaves_what_is_kept(tmp_path: Path) -> None:
