@@ -20,6 +20,7 @@ from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
 from backends.store.snapshot import Corpus, kept_corpus, read_corpus, read_whole
 from backends.trigraph.graph import TriGraph, assemble
+from backends.trigraph.overlay import overlay
 from backends.trigraph.push import LocalWalk
 from backends.trigraph.retriever import TriGraphRetriever
 from backends.types import Mask, Passage, Retriever
@@ -276,11 +277,14 @@ class Snapshot:
         self._files.write(_LEXICAL, found.to_arrays(), settings)
         return found
 
-    def _assemble(self) -> tuple[TriGraph, None]:
-        """The graph, made of that of the base where there is one."""
+    def _assemble(self) -> tuple[TriGraph, LocalWalk | None]:
+        """The graph, laid over that of the base where there is one."""
         settings, known = self._settings.graph.assembly, self._base and self._base.assembled
-        before = (self._base.corpus, known[0]) if self._base and known else None
-        graph = assemble(self.corpus, settings, before)
+        if self.corpus.two and known:
+            laid = overlay(self.corpus.two, *known, settings)
+            if laid is not None:
+                return laid
+        graph = assemble(self.corpus, settings)
         if self._base is None:
             self._files.write(_GRAPH, graph.to_arrays(), settings)
         return graph, None

@@ -27,7 +27,7 @@ from backends.trigraph.linking import (
     normalise,
 )
 from backends.trigraph.lists import Lists, PlainLists
-from backends.trigraph.sources import NameStarts, Spellings
+from backends.trigraph.sources import Keys, NameStarts, Spellings
 from backends.types import Float64, Int32, Int64, Mask
 from backends.words import Strings, ascending, places
 
@@ -123,10 +123,10 @@ class TriGraph:
         totals: (n,) sum of the counts of each passage.
         mentions: M: which sentence mentions which entity.
         titled: For each entity the passages whose title it is, ascending.
-        ground: What all this was made from, for the version after; None if it was not kept.
+        kept: What all this was made from, for the version after; None where it was made of another.
     """
 
-    keys: "Strings"
+    keys: Keys
     is_phrase: Mask
     passages: Lists
     totals: Float64
@@ -134,11 +134,22 @@ class TriGraph:
     titled: Lists
     names: NameTrie
     display_names: DisplayNames
-    ground: Ground
+    kept: Ground | None
 
     def __len__(self) -> int:
         """How many entities there are."""
         return len(self.keys)
+
+    @property
+    def ground(self) -> Ground:
+        """What all this was made from.
+
+        Raises:
+            ValueError: It was made of another graph.
+        """
+        if self.kept is None:
+            raise ValueError("This graph was made of another, which has what both come from")
+        return self.kept
 
     @property
     def passages_of(self) -> Int32 | Int64:
@@ -202,7 +213,7 @@ class TriGraph:
             titled=lists("titled.starts", "titled.passages"),
             names=NameTrie.from_arrays(ground.normalised.words, arrays),
             display_names=DisplayNames.from_arrays(corpus, ground.keys, arrays),
-            ground=ground,
+            kept=ground,
         )
 
 
@@ -228,8 +239,9 @@ def assemble(
     """
     if corpus.origin is None:
         before = None
-    wanted = _wants_phrases(corpus, settings)
-    known = before[1].ground if before else None
+    sizes = len(corpus.entities.code), len(corpus.phrases.code)
+    wanted = wants_phrases(settings, *sizes)
+    known = before[1].kept if before else None
     normalised = normalise(
         corpus,
         sentences=settings.link_text,
@@ -275,7 +287,7 @@ def assemble(
             numbers.surface,
             np.stack([numbers.title_passage, numbers.title_entity]),
         ),
-        ground=_ground(corpus, numbers, rows, normalised, frequency),
+        kept=_ground(corpus, numbers, rows, normalised, frequency),
     )
 
 
@@ -338,9 +350,10 @@ def _number(
     )
 
 
-def _wants_phrases(corpus: Corpus, settings: AssemblySettings) -> bool:
+def wants_phrases(settings: AssemblySettings, entities: int, phrases: int) -> bool:
+    """Whether noun phrases are entities in a corpus with so many mentions of either kind."""
     if settings.noun_phrases == "auto":
-        return len(corpus.entities.code) < FEW_ENTITIES * len(corpus.phrases.code)
+        return entities < FEW_ENTITIES * phrases
     return settings.noun_phrases == "on"
 
 
@@ -353,9 +366,14 @@ def phrase_frequency(corpus: Corpus) -> Int64:
 
 def recurring(frequency: Int64, passages: int) -> Mask:
     """Which noun phrases occur in more than one of some passages, and not in too many."""
-    most = max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * passages)
+    most = most_passages(passages)
     found: Mask = (frequency >= MIN_PHRASE_PASSAGES) & (frequency <= most)
     return found
+
+
+def most_passages(passages: int) -> float:
+    """In how many of some passages a noun phrase may be."""
+    return max(MAX_PHRASE_PASSAGES, MAX_PHRASE_SHARE * passages)
 
 
 def _entries(sentence: Int32, entity: Int64) -> Int64:

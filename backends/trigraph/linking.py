@@ -8,7 +8,8 @@ entities back into names.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -183,6 +184,11 @@ def _per_passage(corpus: Corpus) -> Int64:
     return np.bincount(corpus.sentence_passage, minlength=len(corpus)).astype(np.int64)
 
 
+def says_enough(key: str) -> bool:
+    """Whether a name is linked wherever it stands."""
+    return len(key) >= MIN_SINGLE_WORD or " " in key
+
+
 @dataclass(frozen=True, slots=True)
 class NameWords:
     """The names of e entities in words.
@@ -212,7 +218,7 @@ class NameWords:
             numbers += row
             lengths.append(len(row))
             informative.append(is_informative(key, tokens))
-            linked.append(len(key) >= MIN_SINGLE_WORD or " " in key)
+            linked.append(says_enough(key))
         return cls(
             np.array(numbers, np.int32),
             np.array(lengths, np.int32),
@@ -281,6 +287,8 @@ class NameTrie:
         others: (2, m) entities whose words are those of another, and this other, which is found.
     """
 
+    _lost: frozenset[int] = frozenset()
+
     def __init__(self, words: Words, names: NameWords, entities: Int64) -> None:
         """Build it level by level.
 
@@ -341,6 +349,17 @@ class NameTrie:
         trie._views = trie._edges.data, trie._ends.data
         return trie
 
+    def without(self, entities: Collection[int]) -> "NameTrie":
+        """The trie that does not find some entities, over the same arrays."""
+        found = copy(self)
+        found._lost = frozenset(entities)
+        return found
+
+    def spelt(self, words: Sequence[int]) -> int:
+        """The entity whose name some words are, by their numbers; -1 if there is none."""
+        link = self._longest_from(words, 0)
+        return link.entity if link is not None and link.length == len(words) else -1
+
     def find(self, tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[Link]:
         """Names in one sequence, none overlapping.
 
@@ -387,7 +406,7 @@ class NameTrie:
         place = start
         while state >= 0:
             place += 1
-            if ends[state] >= 0:
+            if ends[state] >= 0 and ends[state] not in self._lost:
                 found = Link(ends[state], start, place - start)
             if place == len(codes) or place - start == MAX_WORDS:
                 break
@@ -403,7 +422,7 @@ class NameTrie:
         starts, first = starts[known], first[known]
         state = self._first[first]
         starts, state = starts[state >= 0], state[state >= 0]
-        entity = self._ends[state]
+        entity = self._named(state)
         length = (entity >= 0).astype(np.int64)
         alive = np.arange(len(starts), dtype=np.int64)
         for depth in range(1, MAX_WORDS):
@@ -418,12 +437,19 @@ class NameTrie:
             hit = self._edges[edge] == step
             # An edge leads to the state of its own number, after the one that all begin in.
             alive, state = alive[hit], edge[hit] + 1
-            ends = self._ends[state]
+            ends = self._named(state)
             complete = ends >= 0
             entity[alive[complete]] = ends[complete]
             length[alive[complete]] = depth + 1
         named = entity >= 0
         return entity[named], starts[named], length[named]
+
+    def _named(self, state: Int64) -> Int64:
+        """The entity whose name ends in each state, -1 where none does."""
+        ends = self._ends[state]
+        if self._lost:
+            ends[np.isin(ends, list(self._lost))] = -1
+        return ends
 
 
 def _leftmost(entity: Int64, start: Int64, length: Int64) -> tuple[Int64, Int64, Int64]:

@@ -5,13 +5,15 @@ names a few lists, and is given their items end to end.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from backends.layers import Layers
 from backends.numerics import spans
-from backends.types import Int32, Int64
+from backends.types import Int32, Int64, Mask
 
 Numbers = Int32 | Int64
 Values = NDArray[Any]
@@ -101,3 +103,143 @@ class PlainLists:
     def plain(self) -> "PlainLists":
         """Themselves."""
         return self
+
+
+class PatchedLists:
+    """Lists of a base, with a few others in place of some of them or between them.
+
+    Owners and items are numbered anew where they are asked for; nothing of the base is copied.
+
+    Attributes:
+        patch: The others.
+    """
+
+    def __init__(
+        self, base: Lists, owners: Layers, items: Layers, patched: Int64, patch: PlainLists
+    ) -> None:
+        """Put a patch over a base.
+
+        Args:
+            owners: Numbers of the lists.
+            items: Numbers of what stands in them.
+            patched: (k,) lists that the patch has, ascending; all that the base lacks among them.
+            patch: Those lists, of new numbers.
+        """
+        self._base, self._owners, self._items = base, owners, items
+        self._patched, self.patch = patched, patch
+
+    def __len__(self) -> int:
+        """How many lists there are."""
+        return len(self._owners)
+
+    @cached_property
+    def sizes(self) -> Numbers:
+        """(m,) how many items each list has."""
+        known = self._base.sizes
+        found = self._owners.lay(known, np.zeros(len(self._owners.added), known.dtype))
+        found[self._patched] = self.patch.sizes
+        return found
+
+    def lengths(self, chosen: Numbers) -> Int64:
+        """How many items each of some lists has."""
+        is_patched, rows = self._split(chosen)
+        found = np.empty(len(chosen), np.int64)
+        found[is_patched] = self.patch.lengths(rows[is_patched])
+        found[~is_patched] = self._base.lengths(rows[~is_patched])
+        return found
+
+    def one(self, which: int) -> Numbers:
+        """The items of one list."""
+        place = int(np.searchsorted(self._patched, which))
+        if place < len(self._patched) and self._patched[place] == which:
+            return self.patch.one(place)
+        return self._items.of_base[self._base.one(self._owners.place(which)[1])]
+
+    def of(self, chosen: Numbers) -> Numbers:
+        """The items of some lists, end to end."""
+        is_patched, rows = self._split(chosen)
+        own = self._items.of_base[self._base.of(rows[~is_patched])]
+        if not is_patched.any():
+            return own
+        patch = rows[is_patched]
+        return _mixed(self._is_of_patch(is_patched, rows), self.patch.of(patch), own)
+
+    def valued(self, chosen: Numbers) -> tuple[Numbers, Values]:
+        """The same with the value of each."""
+        is_patched, rows = self._split(chosen)
+        items, values = self._base.valued(rows[~is_patched])
+        own = self._items.of_base[items]
+        if not is_patched.any():
+            return own, values
+        items, others = self.patch.valued(rows[is_patched])
+        mask = self._is_of_patch(is_patched, rows)
+        return _mixed(mask, items, own), _mixed(mask, others, values)
+
+    def plain(self) -> PlainLists:
+        """All of them as three arrays, which are made when they are first asked for."""
+        return self._plain
+
+    @cached_property
+    def _plain(self) -> PlainLists:
+        every = np.arange(len(self), dtype=np.int64)
+        if not len(self._base.plain().values) + len(self.patch.values):
+            return PlainLists.from_lengths(self.sizes, self.of(every))
+        return PlainLists.from_lengths(self.sizes, *self.valued(every))
+
+    def _split(self, chosen: Numbers) -> tuple[Mask, Int64]:
+        """Which lists the patch has, and the place of each there or in the base."""
+        place = np.searchsorted(self._patched, chosen)
+        inside = place < len(self._patched)
+        is_patched = np.zeros(len(chosen), bool)
+        is_patched[inside] = self._patched[place[inside]] == chosen[inside]
+        return is_patched, np.where(is_patched, place, self._owners.split(chosen)[1])
+
+    def _is_of_patch(self, is_patched: Mask, rows: Int64) -> Mask:
+        lengths = np.empty(len(rows), np.int64)
+        lengths[is_patched] = self.patch.lengths(rows[is_patched])
+        lengths[~is_patched] = self._base.lengths(rows[~is_patched])
+        return np.repeat(is_patched, lengths)
+
+
+def patched_lists(
+    base: Lists,
+    owners: Layers,
+    items: Layers,
+    patched: Int64,
+    *,
+    lost: Mask,
+    new: tuple[Int64, Int64, Values | None],
+) -> PatchedLists:
+    """Lists of a base, some of which lose and take in items.
+
+    Args:
+        owners: Numbers of the lists.
+        items: Numbers of what stands in them; lists are ascending.
+        patched: Lists that lose or take in any, and all that the base lacks, ascending.
+        lost: Of the base's items, those that all patched lists lose.
+        new: List, item and value of each that is taken in, ascending by list and item.
+    """
+    is_new, rows = owners.split(patched)
+    known = np.flatnonzero(~is_new)
+    own = np.repeat(known, base.lengths(rows[known]))
+    if new[2] is None:
+        before, values = base.of(rows[known]), None
+    else:
+        before, values = base.valued(rows[known])
+    kept = ~lost[before]
+    size = len(items)
+    there = own[kept] * size + items.of_base[before[kept]]
+    more = np.searchsorted(patched, new[0]) * size + new[1]
+    at = np.searchsorted(there, more)
+    owner, item = np.divmod(np.insert(there, at, more), size)
+    lengths = np.bincount(owner, minlength=len(patched))
+    if values is not None and new[2] is not None:
+        values = np.insert(values[kept], at, new[2])
+    lists = PlainLists.from_lengths(lengths, item.astype(np.int32), values)
+    return PatchedLists(base, owners, items, patched, lists)
+
+
+def _mixed(mask: Mask, some: Values, others: Values) -> Values:
+    found = np.empty(len(mask), others.dtype)
+    found[mask], found[~mask] = some, others
+    return found

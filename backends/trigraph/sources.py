@@ -1,8 +1,9 @@
 """Whence the entities of a graph come, so that it is known what a few other passages change."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -12,6 +13,17 @@ from backends.words import SentenceWords, Strings
 
 _SPELLINGS = ("entity", "frequency", "order")
 _STARTS = ("first", "places", "ends")
+
+
+class Keys(Protocol):
+    """The keys of e entities, ascending."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __getitem__(self, entity: int, /) -> str: ...
+    def find(self, key: str, /) -> int:
+        """The entity with a key, -1 where there is none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,703 @@
+"""The graph of a few passages laid over that of many: equal to one assembled of all, at their cost.
+
+Nothing of the base is copied. What changes is found from the names that come and go with the
+passages: a key that nothing bears any more is no entity, a new one is, and both change what is
+found in sentences that were there before. Those passages are taken apart anew, and the lists of the
+entities that they mention, before or after, are put over those of the base. `assemble` of all
+passages is the slow version of it.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backends.layers import LayeredStrings, Layers
+from backends.numerics import distinct, sums, without
+from backends.store.snapshot import AnyMentions, Corpus, TwoCorpora
+from backends.trigraph.bridging import MentionGraph
+from backends.trigraph.graph import (
+    AssemblySettings,
+    TriGraph,
+    most_passages,
+    recurring,
+    wants_phrases,
+)
+from backends.trigraph.linking import (
+    MAX_WORDS,
+    DisplayNames,
+    Link,
+    NameTrie,
+    NameWords,
+    says_enough,
+)
+from backends.trigraph.lists import PatchedLists, PlainLists, patched_lists
+from backends.trigraph.pagerank import reciprocal
+from backends.trigraph.push import Edges, LocalWalk
+from backends.types import Float32, Float64, Int32, Int64, Mask
+from backends.words import (
+    FurtherWords,
+    SentenceWords,
+    Strings,
+    Words,
+    entity_key,
+    title_keys,
+    title_names,
+)
+
+_NONE = np.empty(0, np.int64)
+
+
+def overlay(
+    two: TwoCorpora, graph: TriGraph, walk: LocalWalk | None, settings: AssemblySettings
+) -> tuple[TriGraph, LocalWalk | None] | None:
+    """The graph of two corpora together, and the local walk on it.
+
+    Args:
+        graph: Of the base alone, with the same settings.
+        walk: On it; None where none is wanted.
+
+    Returns:
+        None where the corpora together are of another kind than the base, as to whether noun
+        phrases are entities: all has to be assembled then.
+    """
+    change = _Change(two, graph, settings)
+    return change.laid(walk) if change.is_alike else None
+
+
+@dataclass(slots=True)
+class _Name:
+    """A key that something bears in passages that come or go.
+
+    Attributes:
+        entity: Of the base; -1 where it has none.
+        mentions: How often each surface is mentioned more, or less.
+        phrases: In how many more passages each noun phrase is, or fewer.
+        lost, titled: Passages whose title it was, rows of the base, and is now.
+        was_named, is_named: Whether it is tagged or a title, before and after.
+        was_phrase, is_phrase: Whether it is a noun phrase that recurs.
+    """
+
+    entity: int
+    mentions: Counter[str] = field(default_factory=Counter)
+    phrases: Counter[str] = field(default_factory=Counter)
+    lost: list[int] = field(default_factory=list)
+    titled: list[int] = field(default_factory=list)
+    was_named: bool = False
+    is_named: bool = False
+    was_phrase: bool = False
+    is_phrase: bool = False
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is an entity."""
+        return self.is_named or self.is_phrase
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some passages taken apart; all is in new numbers.
+
+    Attributes:
+        passages: Ascending.
+        sentences: Theirs, ascending.
+        owner: The passage of each of them.
+        words: Their words.
+        tagged: (2, m) sentence and entity of each tagged mention.
+        found: (2, m) of each noun phrase that is an entity.
+        titles: (2, m) passage and entity of each title.
+    """
+
+    passages: Int64
+    sentences: Int64
+    owner: Int64
+    words: SentenceWords
+    tagged: Int64
+    found: Int64
+    titles: Int64
+
+
+class _Change:
+    """What two corpora together have that the base has not, and the other way round."""
+
+    def __init__(self, two: TwoCorpora, graph: TriGraph, settings: AssemblySettings) -> None:
+        self._two, self._graph, self._settings = two, graph, settings
+        base, added, ground = two.base, two.added, graph.ground
+        self._ground = ground
+        gone = two.sentences.gone
+        mentioned, phrases = (_coded(of, gone) for of in (base.entities, base.phrases))
+        sizes = [
+            (len(of.code), len(of.code) - len(lost[1]) + len(more.code))
+            for of, lost, more in (
+                (base.entities, mentioned, added.entities),
+                (base.phrases, phrases, added.phrases),
+            )
+        ]
+        before, after = (wants_phrases(settings, *pair) for pair in zip(*sizes, strict=True))
+        self.is_alike = before == after
+        if not self.is_alike:
+            return
+        self._with_phrases = after
+        self._sizes = len(base), len(two.passages)
+        self._names: dict[str, _Name] = {}
+        self._count_mentions(mentioned[1])
+        if after:
+            self._count_phrases(*phrases)
+        self._count_titles()
+        self._names.pop("", None)
+        for key, name in self._names.items():
+            self._judge(key, name)
+
+    def _name(self, key: str) -> _Name:
+        if key not in self._names:
+            self._names[key] = _Name(self._ground.keys.find(key))
+        return self._names[key]
+
+    def _count_mentions(self, lost: Int32) -> None:
+        base, added = self._two.base.entities.names, self._two.added.entities
+        for code, times in Counter(lost.tolist()).items():
+            key = self._ground.surfaces.keys[code]
+            self._name(key).mentions[base[code]] -= times
+        for code, times in Counter(added.code.tolist()).items():
+            surface = added.names[code]
+            self._name(entity_key(surface)).mentions[surface] += times
+
+    def _count_phrases(self, place: Int64, lost: Int32) -> None:
+        two, phrases = self._two, self._ground.phrases
+        base, added = two.base, two.added
+        owner = base.sentence_passage[two.sentences.gone[place]].tolist()
+        for code, _ in {*zip(lost.tolist(), owner, strict=True)}:
+            self._name(phrases.keys[code]).phrases[base.phrases.names[code]] -= 1
+        owner = added.sentence_passage[added.phrases.sentence].tolist()
+        for code, _ in {*zip(added.phrases.code.tolist(), owner, strict=True)}:
+            phrase = added.phrases.names[code]
+            self._name(entity_key(phrase)).phrases[phrase] += 1
+        # With other numbers of passages, other phrases are in too many.
+        least, most = sorted(map(most_passages, self._sizes))
+        between = (phrases.frequency > least) & (phrases.frequency <= most)
+        for code in np.flatnonzero(between).tolist() if least < most else ():
+            self._name(phrases.keys[code])
+
+    def _count_titles(self) -> None:
+        two, ground = self._two, self._ground
+        if not self._settings.title_entities:
+            return
+        for row in two.passages.gone.tolist():
+            for entity in ground.titles.one(row).tolist():
+                self._name(ground.keys[entity]).lost.append(row)
+        for row, title in zip(two.passages.added.tolist(), two.added.titles, strict=True):
+            for key in title_keys(title):
+                self._name(key).titled.append(row)
+
+    def _judge(self, key: str, name: _Name) -> None:
+        """Whether a key is an entity before and after."""
+        ground = self._ground
+        tagged = sum(ground.surfaces.frequency[code] for code in ground.surfaces.of(key))
+        titled = len(self._graph.titled.one(name.entity)) if name.entity >= 0 else 0
+        name.was_named = bool(tagged or titled)
+        tagged += sum(name.mentions.values())
+        name.is_named = bool(tagged or titled - len(name.lost) + len(name.titled))
+        if not self._with_phrases:
+            return
+        codes = ground.phrases.of(key)
+        known = {self._two.base.phrases.names[c]: int(ground.phrases.frequency[c]) for c in codes}
+        after = Counter(known)
+        after.update(name.phrases)
+        for frequency, passages, when in zip(
+            (known, after), self._sizes, ("was_phrase", "is_phrase"), strict=True
+        ):
+            found = recurring(np.array([*frequency.values()], np.int64), passages)
+            setattr(name, when, bool(found.any()))
+
+    def laid(self, walk: LocalWalk | None) -> tuple[TriGraph, LocalWalk | None]:
+        """The graph and the walk of both corpora."""
+        two, graph = self._two, self._graph
+        self._tie_chunks()
+        self._number()
+        others = [*self._find_names(), self._with_changed_phrases(), self._chunk_rows]
+        rows = without(distinct(np.concatenate(others)), two.passages.gone)
+        ties = self._tied([self._of_base(rows), self._of_added()])
+        taken = np.zeros(len(two.base), bool)
+        taken[two.passages.gone] = taken[rows] = True
+        touched = self._touched(taken, ties.node)
+        by_node = np.lexsort([ties.row, ties.node])
+        new = ties.node[by_node], ties.row[by_node], ties.times[by_node]
+        passages = patched_lists(
+            graph.passages, self._nodes, two.passages, touched, lost=taken, new=new
+        )
+        totals = two.passages.lay(graph.totals, np.zeros(len(two.added)))
+        totals[ties.passages] = sums(
+            np.searchsorted(ties.passages, ties.row), ties.times, len(ties.passages)
+        )
+        self._titles = self._titled()
+        found = TriGraph(
+            keys=self._keys,
+            is_phrase=self._phrases_only(),
+            passages=passages,
+            totals=totals,
+            mentions=self._mentions(ties, taken, touched),
+            titled=self._titles,
+            names=self._trie,
+            display_names=_OverlaidNames(self._keys, self._written),
+            kept=None,
+        )
+        return found, walk and self._walk(walk, passages, totals, ties, touched)
+
+    def _tie_chunks(self) -> None:
+        """Edges between chunks of documents that passages come to or go from.
+
+        Sets which rows of the base are of these documents, and how edges are numbered.
+        """
+        two, edges = self._two, self._graph.chunk_edges
+        base, added = two.base, two.added
+        self._chunk_rows, self._before, self._ends = _NONE, _NONE, edges
+        self._edges = Layers(0, _NONE, _NONE)
+        if not (base.chunks.any() or added.chunks.any()):
+            return
+        names = {base.documents[row] for row in two.passages.gone.tolist()} | {*added.documents}
+        self._chunk_rows = _among(base.documents, names)
+        chunks: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
+        for row in without(self._chunk_rows, two.passages.gone).tolist():
+            chunk = int(base.chunks[row]), int(two.passages.of_base[row])
+            chunks[base.documents[row]].append(chunk)
+        for row, name, place in zip(
+            two.passages.added.tolist(), added.documents, added.chunks.tolist(), strict=True
+        ):
+            chunks[name].append((place, row))
+        ends: list[tuple[int, int]] = []
+        before: list[int] = []
+        for name in sorted(names):
+            place = bisect_left(edges, name, key=lambda edge: base.documents[int(edge[0])])
+            for (one, row), (other, next_row) in pairwise(sorted(chunks[name])):
+                if other == one + 1:
+                    ends.append((row, next_row))
+                    before.append(place)
+        of_them = np.zeros(len(base), bool)
+        of_them[self._chunk_rows] = True
+        gone = np.flatnonzero(of_them[edges[:, 0]])
+        self._before = np.array(before, np.int64)
+        self._edges = _layers(len(edges), gone, self._before)
+        new = np.sort(np.array(ends, np.int32).reshape(-1, 2), axis=1)
+        self._ends = self._edges.lay(two.passages.of_base[edges], new)
+
+    def _number(self) -> None:
+        """Number the entities, and the edges between chunks behind them."""
+        names, ground = self._names, self._ground
+        there = [(key, name) for key, name in names.items() if name.is_there]
+        born = sorted(key for key, name in there if name.entity < 0)
+        dead = [name.entity for name in names.values() if name.entity >= 0 and not name.is_there]
+        gone = np.sort(np.array(dead, np.int64))
+        before = np.array([bisect_left(ground.keys, key) for key in born], np.int64)
+        size, edges = len(ground.keys), self._edges
+        self._entities = self._nodes = _layers(size, gone, before)
+        if len(edges) or edges.base:
+            self._nodes = _layers(
+                size + edges.base,
+                np.concatenate([gone, size + edges.gone]),
+                np.concatenate([before, size + self._before]),
+            )
+        self._keys = LayeredKeys(self._entities, ground.keys, born)
+        self._numbers = {key: self._keys.find(key) for key, _ in there}
+
+    def _find_names(self) -> list[Int64]:
+        """Make what finds names; rows of the base where others are found than before."""
+        ground, trie = self._ground, self._graph.names
+        words = FurtherWords(ground.normalised.words)
+        changed = [key for key, name in self._names.items() if name.was_named != name.is_named]
+        named = NameWords.of(changed, words)
+        ends = np.cumsum(named.lengths)
+        spelt: dict[tuple[int, ...], list[str]] = {}
+        for key, end, length, says in zip(
+            changed, ends.tolist(), named.lengths.tolist(), named.informative.tolist(), strict=True
+        ):
+            if says and 0 < length <= MAX_WORDS:
+                spelt.setdefault(tuple(named.words[end - length : end].tolist()), []).append(key)
+        dead = {self._names[key].entity for key in changed if self._names[key].was_named}
+        lost: list[int] = []
+        found: list[int] = []
+        places = [_NONE]
+        for name, keys in spelt.items():
+            known = trie.spelt(name)
+            with_it = [known, *trie.others[0, trie.others[1] == known].tolist()]
+            left = [entity for entity in with_it if entity >= 0 and entity not in dead]
+            there = [self._entities.number(entity) for entity in left]
+            there += [self._numbers[key] for key in keys if self._names[key].is_named]
+            best = min(there, default=-1)
+            if known >= 0 and best == self._entities.number(known) and known not in dead:
+                continue
+            if known >= 0:
+                lost.append(known)
+            if best >= 0:
+                found.append(best)
+            if self._settings.link_text:
+                sentences = ground.starts.sentences_with(ground.normalised.sentences, name)
+                places.append(self._two.base.sentence_passage[sentences].astype(np.int64))
+        added = NameTrie.of([(self._keys[entity], entity) for entity in sorted(found)], words)
+        self._words = words
+        self._trie = _OverlaidTrie(words, trie.without(lost), added, self._entities)
+        return places
+
+    def _with_changed_phrases(self) -> Int64:
+        """Rows of the base with noun phrases that are entities now, or were before."""
+        codes = [
+            self._ground.phrases.of(key)
+            for key, name in self._names.items()
+            if name.was_phrase != name.is_phrase
+        ]
+        is_changed = np.zeros(len(self._ground.phrases.entity), bool)
+        is_changed[[code for each in codes for code in each]] = True
+        base = self._two.base
+        if not is_changed.any():
+            return _NONE
+        sentences = base.phrases.sentence[is_changed[base.phrases.code]]
+        return base.sentence_passage[sentences].astype(np.int64)
+
+    def _of_base(self, rows: Int64) -> _Part:
+        two, ground, of_base = self._two, self._ground, self._nodes.of_base
+        base = two.base
+        sentences, lengths = _sentences_of(base, rows)
+        passages = two.passages.of_base[rows].astype(np.int64)
+        words = SentenceWords(np.empty(0, np.int32), np.empty(0, np.int32))
+        if self._settings.link_text:
+            every = ground.normalised.sentences
+            ends, own = ground.starts.ends[sentences], every.lengths[sentences]
+            words = SentenceWords(every.packed[_ranges(ends - own, own.astype(np.int64))], own)
+        number = two.sentences.of_base[sentences].astype(np.int64)
+        place, code = _coded(base.entities, sentences)
+        entity = ground.surfaces.entity[code]
+        known = entity >= 0
+        tagged = np.stack([number[place[known]], of_base[entity[known]]])
+        found = np.empty((2, 0), np.int64)
+        if self._with_phrases:
+            place, code = _coded(base.phrases, sentences)
+            found = np.stack([number[place], self._phrase_entities[code]])
+        titles = np.repeat(passages, ground.titles.lengths(rows)), of_base[ground.titles.of(rows)]
+        return _Part(
+            passages,
+            number,
+            np.repeat(passages, lengths),
+            words,
+            tagged,
+            found[:, found[1] >= 0],
+            np.stack(titles),
+        )
+
+    @cached_property
+    def _phrase_entities(self) -> Int64:
+        """(m,) entity of each noun phrase of the base, -1 where it is none."""
+        phrases = self._ground.phrases
+        entity = phrases.entity.astype(np.int64)
+        known = entity >= 0
+        entity[known] = self._nodes.of_base[entity[known]]
+        for key, name in self._names.items():
+            for code in phrases.of(key):
+                entity[code] = self._numbers[key] if name.is_phrase else -1
+        return entity
+
+    def _of_added(self) -> _Part:
+        two, added = self._two, self._two.added
+        passages, number = two.passages.added, two.sentences.added
+        words = SentenceWords.of((), self._words)
+        if self._settings.link_text:
+            texts = chain.from_iterable(added.iter_sentence_texts())
+            words = SentenceWords.of(texts, self._words)
+        keys = [entity_key(surface) for surface in added.entities.names]
+        surface = np.array([self._numbers.get(key, -1) for key in keys], np.int64)
+        keys = [entity_key(phrase) for phrase in added.phrases.names if self._with_phrases]
+        phrase = np.full(len(added.phrases.names), -1, np.int64)
+        for code, key in enumerate(keys):
+            if key in self._names and self._names[key].is_phrase:
+                phrase[code] = self._numbers[key]
+        titles = [
+            (row, self._numbers[key])
+            for row, title in zip(passages.tolist(), added.titles, strict=True)
+            for key in title_keys(title)
+            if self._settings.title_entities
+        ]
+
+        def entries(mentions: AnyMentions, entity: Int64) -> Int64:
+            found = np.stack([number[mentions.sentence], entity[mentions.code]])
+            return found[:, found[1] >= 0]
+
+        return _Part(
+            passages,
+            number,
+            passages[added.sentence_passage],
+            words,
+            entries(added.entities, surface),
+            entries(added.phrases, phrase),
+            np.array(titles, np.int64).reshape(-1, 2).T,
+        )
+
+    def _tied(self, parts: Sequence[_Part]) -> "_Ties":
+        """Who mentions what in some passages, as `assemble` has it."""
+        size = len(self._nodes)
+        mentions: list[Int64] = []
+        counts: list[Int64] = []
+        for part in parts:
+            place = np.searchsorted(part.passages, part.titles[0])
+            lengths = np.bincount(place, minlength=len(part.passages))
+            own = np.searchsorted(part.passages, part.owner)
+            titled = PlainLists.from_lengths(lengths, part.titles[1]).of(own)
+            in_title = np.stack([np.repeat(part.sentences, lengths[own]), titled])
+            where, linked = self._trie.find_all(part.words)
+            links = np.stack([part.sentences[where], linked])[:, self._are_linked(linked)]
+            tagged = distinct(_pairs(np.concatenate([part.tagged, in_title], axis=1), size))
+            found = distinct(_pairs(np.concatenate([part.found, links], axis=1), size))
+            found = without(found, tagged)
+            mentions += [tagged, found]
+            for sentence, entity in (part.tagged, np.divmod(found, size)):
+                owner = part.owner[np.searchsorted(part.sentences, sentence)]
+                counts.append(owner * size + entity)
+            counts.append(_pairs(part.titles, size))
+            edge, end = np.nonzero(np.isin(self._ends, part.passages))
+            ends = self._ends[edge, end].astype(np.int64)
+            counts.append(ends * size + len(self._keys) + edge)
+        pairs, times = np.unique(np.concatenate(counts), return_counts=True)
+        sentences = np.sort(np.concatenate([part.sentences for part in parts]))
+        passages = np.sort(np.concatenate([part.passages for part in parts]))
+        sentence, entity = np.divmod(np.sort(np.concatenate(mentions)), size)
+        row, node = np.divmod(pairs, size)
+        return _Ties(sentences, sentence, entity, passages, row, node, times.astype(np.float32))
+
+    def _are_linked(self, entity: Int32) -> Mask:
+        """Which entities that were found say enough to be linked wherever they stand."""
+        is_new, rows = self._entities.split(entity)
+        found = np.empty(len(entity), bool)
+        found[~is_new] = self._ground.name_words.linked[rows[~is_new]]
+        found[is_new] = [says_enough(self._keys[one]) for one in entity[is_new].tolist()]
+        return found
+
+    def _touched(self, taken: Mask, node: Int64) -> Int64:
+        """Entities and edges that passages mention which are taken apart, before or after."""
+        graph, rows = self._graph, np.flatnonzero(taken)
+        sentences, _ = _sentences_of(self._two.base, rows)
+        edges = np.flatnonzero(taken[graph.chunk_edges].any(axis=1))
+        known = [graph.mentions.entities.of(sentences), self._ground.titles.of(rows)]
+        old = distinct(np.concatenate([*known, len(graph) + edges]).astype(np.int64))
+        left = self._nodes.of_base[without(old, self._nodes.gone)]
+        return distinct(np.concatenate([left, node]))
+
+    def _phrases_only(self) -> Mask:
+        known = self._graph.is_phrase
+        found = self._entities.lay(known, np.zeros(len(self._entities.added), bool))
+        for key, number in self._numbers.items():
+            found[number] = not self._names[key].is_named
+        return found
+
+    def _mentions(self, ties: "_Ties", taken: Mask, touched: Int64) -> MentionGraph:
+        two, known = self._two, self._graph.mentions
+        place = np.searchsorted(ties.sentences, ties.sentence)
+        lengths = np.bincount(place, minlength=len(ties.sentences))
+        own = PlainLists.from_lengths(lengths, ties.entity.astype(np.int32))
+        by_entity = np.lexsort([ties.sentence, ties.entity])
+        return MentionGraph(
+            patched_lists(
+                known.sentences,
+                self._entities,
+                two.sentences,
+                touched[touched < len(self._keys)],
+                lost=taken[two.base.sentence_passage],
+                new=(ties.entity[by_entity], ties.sentence[by_entity], None),
+            ),
+            PatchedLists(known.entities, two.sentences, self._nodes, ties.sentences, own),
+        )
+
+    def _written(self, entity: int) -> str:
+        """The name of an entity, as `DisplayNames` has it."""
+        two, key = self._two, self._keys[entity]
+        if key not in self._names:
+            return self._graph.display_names.of(self._entities.place(entity)[1])
+        spellings, surfaces = self._ground.surfaces, two.base.entities.names
+        known = {surfaces[code]: int(spellings.frequency[code]) for code in spellings.of(key)}
+        times = Counter(known)
+        times.update(self._names[key].mentions)
+        if best := max(times.values(), default=0):
+            surface = min(one for one, count in times.items() if count == best)
+            return surface.strip()
+        for passage in self._titles.one(entity)[:1].tolist():
+            is_added, row = two.passages.place(passage)
+            names = title_names((two.added if is_added else two.base).titles[row])
+            return next(name for name in reversed(names) if entity_key(name) == key)
+        return key
+
+    def _titled(self) -> PatchedLists:
+        two, numbers = self._two, self._numbers
+        some = [(numbers[key], self._names[key]) for key in numbers]
+        some = [(e, name) for e, name in some if name.lost or name.titled or name.entity < 0]
+        pairs = sorted((entity, row) for entity, name in some for row in name.titled)
+        new = np.array(pairs, np.int64).reshape(-1, 2).T
+        gone = np.zeros(len(two.base), bool)
+        gone[two.passages.gone] = True
+        patched = np.sort(np.array([entity for entity, _ in some], np.int64))
+        known = self._graph.titled
+        return patched_lists(
+            known, self._entities, two.passages, patched, lost=gone, new=(*new, None)
+        )
+
+    def _walk(
+        self,
+        walk: LocalWalk,
+        passages: PatchedLists,
+        totals: Float64,
+        ties: "_Ties",
+        touched: Int64,
+    ) -> LocalWalk:
+        """The walk, whose weights and shares are as `share_of_mentions` and `local_walk` say."""
+        two, own = self._two, passages.patch
+        inverse = reciprocal(totals)
+        weights = own.values * inverse[own.items]
+        owner = np.repeat(np.arange(len(touched)), own.sizes)
+        weights *= reciprocal(sums(owner, weights, len(touched)))[owner]
+        shares = PlainLists(own.starts, own.items, weights)
+        onto = PatchedLists(walk.entities.lists, self._nodes, two.passages, touched, shares)
+        beside = self._tied([self._of_base(self._beside(passages, touched, ties.passages))])
+        changed = np.concatenate([ties.passages, beside.passages])
+        order = np.argsort(changed)
+        changed = changed[order]
+        row, node, times = (
+            np.concatenate([getattr(each, name) for each in (ties, beside)])
+            for name in ("row", "node", "times")
+        )
+        by_passage = np.lexsort([node, row])
+        row, node, times = row[by_passage], node[by_passage], times[by_passage]
+        place = np.searchsorted(changed, row)
+        weights = times * inverse[row]
+        whole = reciprocal(sums(place, weights, len(changed)))
+        leads_on = passages.lengths(node) > 1
+        edges = PlainLists.from_lengths(
+            np.bincount(place[leads_on], minlength=len(changed)),
+            node[leads_on].astype(np.int32),
+            (weights * whole[place])[leads_on],
+        )
+        returned = two.passages.lay(walk.returned, np.zeros(len(two.added)))
+        returned[changed] = sums(place[~leads_on], weights[~leads_on], len(changed)) * whole
+        back = PatchedLists(walk.passages.lists, two.passages, self._nodes, changed, edges)
+        return LocalWalk(Edges(back), Edges(onto), returned)
+
+    def _beside(self, passages: PatchedLists, touched: Int64, own: Int64) -> Int64:
+        """Rows of the base with an entity that has just become shared, or is not any more."""
+        is_new, rows = self._nodes.split(touched)
+        was_shared = np.zeros(len(touched), bool)
+        was_shared[~is_new] = self._graph.passages.lengths(rows[~is_new]) > 1
+        changed = was_shared != (passages.patch.sizes > 1)
+        found = without(distinct(passages.of(touched[changed]).astype(np.int64)), own)
+        return self._two.passages.split(found)[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ties:
+    """Who mentions what in some passages; all is in new numbers.
+
+    Attributes:
+        sentences: Of the passages, ascending.
+        sentence, entity: Of each mention, ascending by sentence and entity.
+        passages: Ascending.
+        row, node, times: Passage, entity or edge between chunks, and how often; likewise.
+    """
+
+    sentences: Int64
+    sentence: Int64
+    entity: Int64
+    passages: Int64
+    row: Int64
+    node: Int64
+    times: Float32
+
+
+class LayeredKeys(LayeredStrings):
+    """Keys of entities in two layers."""
+
+    def __init__(self, layers: Layers, base: Strings, born: list[str]) -> None:
+        """Of a base, without those that are gone, and others."""
+        super().__init__(layers, base, born)
+        self._entities, self._known = layers, base
+        self._born: dict[str, int] = dict(zip(born, layers.added.tolist(), strict=True))
+
+    def find(self, key: str) -> int:
+        """The entity with a key, -1 where there is none."""
+        if key in self._born:
+            return self._born[key]
+        known = self._known.find(key)
+        return self._entities.number(known) if known >= 0 else -1
+
+
+class _OverlaidTrie(NameTrie):
+    """Finds the names of a base, without some, and others; the longest of either."""
+
+    def __init__(self, words: Words, base: NameTrie, added: NameTrie, entities: Layers) -> None:
+        self._words = words
+        self._both, self._entities = (base, added), entities
+
+    def _longest_from(self, codes: Sequence[int], start: int) -> Link | None:
+        known, new = (trie._longest_from(codes, start) for trie in self._both)
+        if known is None or (new is not None and new.length > known.length):
+            return new
+        return Link(self._entities.number(known.entity), start, known.length)
+
+    def _longest(self, codes: Int64, starts: Int64) -> tuple[Int64, Int64, Int64]:
+        known, new = (trie._longest(codes, starts) for trie in self._both)
+        entity = np.concatenate([self._entities.of_base[known[0]], new[0]])
+        start, length = (np.concatenate(pair) for pair in zip(known[1:], new[1:], strict=True))
+        order = np.lexsort([-length, start])
+        first = order[np.diff(start[order], prepend=-1) > 0]
+        return entity[first], start[first], length[first]
+
+
+class _OverlaidNames(DisplayNames):
+    """Names of entities of which a few are written otherwise than in the base."""
+
+    def __init__(self, keys: Sequence[str], name_of: Callable[[int], str]) -> None:
+        self._keys = keys
+        self._name_of = name_of
+
+    def of(self, entity: int) -> str:
+        """One entity: as most often tagged, else as its first title, else its key."""
+        return self._name_of(entity)
+
+
+def _layers(base: int, gone: Int64, before: Int64) -> Layers:
+    """Of a base, without some, and others, by those of the base that they come before."""
+    left = before - np.searchsorted(gone, before)
+    return Layers(base, gone, left + np.arange(len(left)))
+
+
+def _ranges(first: Int64, lengths: Int64) -> Int64:
+    """Numbers from each of some on, so many of them, end to end."""
+    ends = np.cumsum(lengths)
+    return np.repeat(first - (ends - lengths), lengths) + np.arange(lengths.sum(), dtype=np.int64)
+
+
+def _sentences_of(corpus: Corpus, rows: Int64) -> tuple[Int64, Int64]:
+    """Sentences of some passages, end to end, and how many each has."""
+    owner = corpus.sentence_passage
+    first, last = (np.searchsorted(owner, rows.astype(owner.dtype), s) for s in ("left", "right"))
+    return _ranges(first, last - first), last - first
+
+
+def _coded(mentions: AnyMentions, sentences: Int64) -> tuple[Int64, Int32]:
+    """What some sentences mention: the place of the sentence among them, and the code of a name."""
+    of, wanted = mentions.sentence, sentences.astype(mentions.sentence.dtype)
+    first, last = (np.searchsorted(of, wanted, side) for side in ("left", "right"))
+    places = _ranges(first, last - first)
+    return np.repeat(np.arange(len(sentences)), last - first), mentions.code[places]
+
+
+def _pairs(entries: Int64, size: int) -> Int64:
+    """Pairs as one number each."""
+    pairs: Int64 = entries[0] * size + entries[1]
+    return pairs
+
+
+def _among(strings: Sequence[str], wanted: Collection[str]) -> Int64:
+    """Places of strings that are wanted, ascending."""
+    if isinstance(strings, Strings):
+        found = pc.is_in(strings.array, value_set=pa.array([*wanted], strings.array.type))
+        return np.flatnonzero(found.to_numpy(zero_copy_only=False))
+    return np.array([n for n, string in enumerate(strings) if string in wanted], np.int64)
