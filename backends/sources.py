@@ -3,12 +3,17 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from pathlib import Path, PurePath
-from typing import NoReturn
+from datetime import UTC, date, datetime
+from itertools import chain
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, NoReturn
+
+import pyarrow as pa
+from pyarrow import parquet
 
 from backends.documents import (
     CHUNK_WORDS,
@@ -23,6 +28,7 @@ from backends.readers.extract import READERS
 from backends.readers.found import BadFileError, Limits
 from backends.readers.markup import decoded
 from backends.readers.sandbox import Sandbox
+from backends.remote_files import RemoteFile, list_files, local_path
 from backends.types import Metadata, Passage
 
 BEIR_CORPUS = "corpus.jsonl"
@@ -32,7 +38,11 @@ ROWS = (*LINES, ".csv")
 """Endings of files of several documents."""
 TEXT = ".txt"
 SUFFIXES = (TEXT, *READERS, *LINES)
-"""All endings of files that are read."""
+"""Endings of files that are read, uploads included."""
+PARQUET = ".parquet"
+"""Likewise, but for uploads."""
+_READ = (*SUFFIXES, PARQUET)
+_COLUMNS = ("_id", "id", "title", "text", "metadata")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Of a file that is one document, for an estimate of how many passages it becomes.
@@ -78,13 +88,36 @@ class _File:
     """
 
     name: str
-    path: Path
+    path: Path | RemoteFile
     passages: int
 
     @property
     def suffix(self) -> str:
         """Ending of its name in small letters, with the dot."""
-        return self.path.suffix.lower()
+        return PurePosixPath(self.name).suffix.lower()
+
+    @property
+    def shown(self) -> str:
+        """Where it is, for people."""
+        return str(self.path) if isinstance(self.path, Path) else self.path.place
+
+    def here(self) -> AbstractContextManager[Path]:
+        """The file on this machine.
+
+        Raises:
+            OSError: It cannot be fetched.
+        """
+        return nullcontext(self.path) if isinstance(self.path, Path) else self.path.fetched()
+
+    def modified(self) -> datetime | None:
+        """When it was changed; None where nobody knows.
+
+        Raises:
+            OSError: It is not there.
+        """
+        if isinstance(self.path, Path):
+            return datetime.fromtimestamp(self.path.stat().st_mtime, UTC)
+        return self.path.modified
 
 
 class DocumentSource:
@@ -99,38 +132,58 @@ class DocumentSource:
         """Look at what there is; nothing is read yet.
 
         Args:
-            path: A BEIR folder, a file that ends like one of `SUFFIXES`, or a folder of such files
-                at any depth; names that begin with a dot are passed over.
+            path: A BEIR folder, a file that ends like one of `SUFFIXES` or in .parquet, or a folder
+                of such files at any depth; names that begin with a dot are passed over. Or the
+                address of such a file or folder, as `remote_files` takes it.
 
         Raises:
             SourceError: There is no such file, or it is of no kind that is read.
         """
-        source = Path(path)
-        if source.is_dir() and (source / BEIR_CORPUS).is_file():
-            source = source / BEIR_CORPUS
         self.left_out = Counter[str]()
-        self._is_folder = source.is_dir()
-        if self._is_folder:
-            self._files = [_file(name, found) for name, found in self._walk(source)]
-        elif not source.exists():
-            raise SourceError(f"There is no file or folder {source}. Check the path.")
+        source = local_path(path)
+        if source is None:
+            self._is_folder, self._files = self._listed(str(path))
         else:
-            self._files = [_file(source.name, source)]
-            if source.suffix.lower() not in SUFFIXES:
-                raise SourceError(
-                    f"{source} is not a file we read. Give a file that ends in "
-                    f"{', '.join(SUFFIXES)}, a folder of such files, or a BEIR folder with "
-                    f"{BEIR_CORPUS}."
-                )
+            self._is_folder, self._files = self._found_at(source)
         if not self._files:
             others = f" It holds {in_words(self.left_out)}." if self.left_out else ""
             raise SourceError(
-                f"{source} holds neither {BEIR_CORPUS} nor any file that ends in "
-                f"{', '.join(SUFFIXES)}.{others} Check the path."
+                f"{path} holds neither {BEIR_CORPUS} nor any file that ends in "
+                f"{', '.join(_READ)}.{others} Check the path."
             )
         self.files = len(self._files)
         self._estimated = sum(file.passages for file in self._files)
         self._done = self._found = 0
+
+    def _found_at(self, source: Path) -> tuple[bool, list[_File]]:
+        """Whether a path is a folder of files, and these."""
+        if source.is_dir() and (source / BEIR_CORPUS).is_file():
+            source = source / BEIR_CORPUS
+        if source.is_dir():
+            return True, [_file(name, found) for name, found in self._walk(source)]
+        if not source.exists():
+            raise SourceError(f"There is no file or folder {source}. Check the path.")
+        _require_read(source.name)
+        return False, [_file(source.name, source)]
+
+    def _listed(self, address: str) -> tuple[bool, list[_File]]:
+        """The same of an address."""
+        is_folder, found = list_files(address)
+        corpus = [file for file in found if file.name == BEIR_CORPUS]
+        if not is_folder or corpus:
+            (one,) = corpus or found
+            _require_read(one.name)
+            return False, [_remote(one)]
+        hidden = (any(part.startswith(".") for part in file.name.split("/")) for file in found)
+        files = [file for file, is_hidden in zip(found, hidden, strict=True) if not is_hidden]
+        return True, [_remote(file) for file in files if self._is_read(file.name)]
+
+    def _is_read(self, name: str) -> bool:
+        """Whether a file of a folder is read; others are counted."""
+        suffix = PurePosixPath(name).suffix.lower()
+        if suffix not in _READ:
+            self.left_out[suffix] += 1
+        return suffix in _READ
 
     def split(self) -> "list[DocumentSource]":
         """Sources of one file each, in order."""
@@ -159,9 +212,9 @@ class DocumentSource:
     ) -> Iterator[Passage]:
         """All passages, in the order of lines and of file names.
 
-        Lines stay whole unless `chunk_words` is given or they exceed `LONGEST_WORDS`; all else is
-        chunked by `CHUNK_WORDS` unless `chunk_words` says otherwise. Memory holds one document at a
-        time, and the ids met so far in a file of several.
+        Lines and rows stay whole unless `chunk_words` is given or they exceed `LONGEST_WORDS`; all
+        else is chunked by `CHUNK_WORDS` unless `chunk_words` says otherwise. Memory holds one
+        document at a time, and the ids met so far in a file of several.
 
         Args:
             chunk_words: Longest chunk, in words.
@@ -172,7 +225,8 @@ class DocumentSource:
         """
         with Sandbox(limits or Limits()) as sandbox:
             for file in self._files:
-                words = chunk_words or (LONGEST_WORDS if file.suffix in LINES else CHUNK_WORDS)
+                is_whole = file.suffix in (*LINES, PARQUET)
+                words = chunk_words or (LONGEST_WORDS if is_whole else CHUNK_WORDS)
                 given = {**self._place(file), **(metadata or {})}
                 found = 0
                 for document in self._documents(file, sandbox, on_bad):
@@ -184,21 +238,29 @@ class DocumentSource:
                 self._found += found
 
     def _documents(self, file: _File, sandbox: Sandbox, on_bad: OnBad) -> Iterator[Passage]:
-        try:
-            if file.suffix in LINES:
-                yield from read_lines(file.path, on_bad)
-            elif file.suffix == TEXT:
-                yield text_document(file.name, file.path.read_bytes())
-            else:
-                yield from self._found_in(file, sandbox, on_bad)
-        except OSError as error:
-            on_bad(BadLine(str(file.path), None, f"cannot be read: {error}"))
-        except (BadFileError, SourceError) as error:
-            on_bad(BadLine(str(file.path), None, str(error)))
+        def note(bad: BadLine) -> None:
+            on_bad(replace(bad, file=file.shown))
 
-    def _found_in(self, file: _File, sandbox: Sandbox, on_bad: OnBad) -> Iterator[Passage]:
+        try:
+            with file.here() as path:
+                if file.suffix in LINES:
+                    yield from read_lines(path, note)
+                elif file.suffix == PARQUET:
+                    yield from _read_parquet(path, note)
+                elif file.suffix == TEXT:
+                    yield text_document(file.name, path.read_bytes())
+                else:
+                    yield from self._found_in(file, path, sandbox, note)
+        except OSError as error:
+            note(BadLine("", None, f"cannot be read: {error}"))
+        except (BadFileError, SourceError) as error:
+            note(BadLine("", None, str(error)))
+
+    def _found_in(
+        self, file: _File, path: Path, sandbox: Sandbox, on_bad: OnBad
+    ) -> Iterator[Passage]:
         met: set[str] = set()
-        for found in sandbox.read(file.path, file.suffix):
+        for found in sandbox.read(path, file.suffix):
             if not found.line:
                 title = PurePath(file.name).stem
                 yield found_document(found, file.name, title)
@@ -206,19 +268,19 @@ class DocumentSource:
             try:
                 yield _once(found_document(found, f"{file.name}:{found.line}", ""), met)
             except SourceError as error:
-                on_bad(BadLine(str(file.path), found.line, str(error)))
+                on_bad(BadLine("", found.line, str(error)))
 
     def _place(self, file: _File) -> Metadata:
         """Where a document of a folder is, and on which day it was changed; {} for rows."""
-        if not self._is_folder or file.suffix in ROWS:
+        if not self._is_folder or file.suffix in (*ROWS, PARQUET):
             return {}
         folder = PurePath(file.name).parent.as_posix()
         place = {"path": file.name, "folder": "" if folder == "." else folder}
         try:
-            changed = datetime.fromtimestamp(file.path.stat().st_mtime, UTC)
+            changed = file.modified()
         except OSError:  # which the reading will tell
             return place
-        return {**place, "modified": changed.date().isoformat()}
+        return {**place, "modified": changed.date().isoformat()} if changed else place
 
     def _walk(self, folder: Path) -> Iterator[tuple[str, Path]]:
         """Relative and full paths of files that are read; the others are counted."""
@@ -226,12 +288,8 @@ class DocumentSource:
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(files):
                 path = Path(here, name)
-                if name.startswith("."):
-                    continue
-                if path.suffix.lower() in SUFFIXES:
+                if not name.startswith(".") and self._is_read(name):
                     yield path.relative_to(folder).as_posix(), path
-                else:
-                    self.left_out[path.suffix.lower()] += 1
 
 
 def in_words(left_out: Mapping[str, int]) -> str:
@@ -256,6 +314,44 @@ def read_lines(path: Path, on_bad: OnBad) -> Iterator[Passage]:
                 yield _once(parse_record(_json(content)), met)
             except SourceError as error:
                 on_bad(BadLine(str(path), number, str(error)))
+
+
+def _read_parquet(path: Path, on_bad: OnBad) -> Iterator[Passage]:
+    """One document a row.
+
+    Raises:
+        OSError: The file cannot be read.
+        SourceError: It is no such file, or has no column of texts.
+    """
+    met: set[str] = set()
+    with path.open("rb") as file:
+        try:
+            opened = parquet.ParquetFile(file)
+            columns = [name for name in _COLUMNS if name in opened.schema_arrow.names]
+            batches = opened.iter_batches(512, columns=columns)
+            rows: Iterable[dict[str, Any]] = chain.from_iterable(map(_to_rows, batches))
+            for number, row in enumerate(rows, 1):
+                try:
+                    yield _once(parse_record(row), met)
+                except SourceError as error:
+                    on_bad(BadLine("", number, str(error)))
+        except pa.ArrowException as error:
+            said = str(error).partition("\n")[0]
+            raise SourceError(f"is no Parquet file that we read: {said}") from error
+
+
+def _to_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows as `parse_record` takes them: metadata may be a struct or a map."""
+    return [
+        {name: _plain(value) for name, value in row.items() if value is not None}
+        for row in batch.to_pylist(maps_as_pydicts="lossy")
+    ]
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, dict):
+        return {key: _plain(own) for key, own in value.items() if own is not None}
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def _once(document: Passage, met: set[str]) -> Passage:
@@ -298,14 +394,28 @@ def text_document(name: str, content: bytes) -> Passage:
     return parse_record({"id": name, "title": PurePath(name).stem, "text": text})
 
 
+def _require_read(name: str) -> None:
+    if PurePosixPath(name).suffix.lower() not in _READ:
+        raise SourceError(
+            f"{name} is not a file we read. Give a file that ends in {', '.join(_READ)}, a folder "
+            f"of such files, or a BEIR folder with {BEIR_CORPUS}."
+        )
+
+
+def _remote(file: RemoteFile) -> _File:
+    return _File(file.name, file, 1 + file.size // _BYTES_PER_PASSAGE)
+
+
 def _file(name: str, path: Path) -> _File:
     try:
+        if path.suffix.lower() == PARQUET:
+            return _File(name, path, max(1, parquet.read_metadata(path).num_rows))
         if path.suffix.lower() not in ROWS:
             return _File(name, path, 1 + path.stat().st_size // _BYTES_PER_PASSAGE)
         with path.open("rb") as content:
             lines = sum(block.count(b"\n") for block in iter(lambda: content.read(1 << 20), b""))
         return _File(name, path, max(1, lines))
-    except OSError:  # which the reading will tell
+    except (OSError, pa.ArrowException):  # which the reading will tell
         return _File(name, path, 1)
 
 

@@ -48,7 +48,7 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     mcp: "wye mcp --index my-index",
     doctor: "wye doctor --index my-index",
     repair: "wye repair my-index",
-    migrate: "WYE_ANALYSER__ENCODER__MODEL=my-encoder wye migrate --index my-index",
+    migrate: "wye migrate --index my-index",
     demo: "wye demo",
 }
 """Each with an example."""

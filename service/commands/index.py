@@ -28,11 +28,12 @@ INTERRUPTED = 130
 
 def index(
     sources: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="SOURCE",
-            help="Folders or files: .txt, .md, .rst, .html, .csv, .pdf, .docx, .jsonl. A folder in "
-            "BEIR's layout gives its corpus.jsonl.",
+            help="Folders or files: .txt, .md, .rst, .html, .csv, .pdf, .docx, .jsonl, .parquet. "
+            "Or their addresses in an object store, as s3://bucket/folder. A folder in BEIR's "
+            "layout gives its corpus.jsonl.",
             show_default=False,
         ),
     ],
@@ -124,7 +125,7 @@ def index(
 
 def ingest_files(
     settings: "ServiceSettings",
-    sources: Sequence[Path],
+    sources: Sequence[str | Path],
     bad: "BadLines",
     *,
     chunk_words: int | None = None,
@@ -177,7 +178,7 @@ def ingest_files(
 
 def _ingest_on_cluster(
     settings: "ServiceSettings",
-    sources: Sequence[Path],
+    sources: Sequence[str],
     bad: "BadLines",
     **given: Any,  # noqa: ANN401
 ) -> "IngestReport":

@@ -2,11 +2,14 @@
 
 import json
 import os
+from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from backends.errors import SourceError
 from backends.sources import BadLine, DocumentSource
@@ -213,3 +216,37 @@ def test_what_is_no_source_is_refused_at_the_call(tmp_path: Path, name: str, mes
         write(tmp_path / "empty" / other, b"")
     with pytest.raises(SourceError, match=message):
         DocumentSource(tmp_path / name)
+
+
+def test_rows_of_parquet(tmp_path: Path) -> None:
+    rows = pa.table(
+        {
+            "id": [1, 2, 2, 3],
+            "title": ["Mostar", None, "", ""],
+            "text": ["The Old Bridge.", "The Neretva.", "Again.", None],
+            "vector": [[0.5], [0.5], [0.5], None],
+            "metadata": [
+                {"year": 1566, "day": date(1566, 7, 1), "of": None},
+                None,
+                None,
+                {"year": 3, "day": None, "of": "x"},
+            ],
+        }
+    )
+    parquet.write_table(rows, tmp_path / "rows.parquet")
+    passages, bad = read(tmp_path / "rows.parquet")
+    assert passages == [
+        Passage("1", "Mostar", "The Old Bridge.", {"year": 1566, "day": "1566-07-01"}),
+        Passage("2", "", "The Neretva."),
+    ]
+    assert [(each.line, each.reason) for each in bad] == [
+        (3, "id '2' came up before in this file"),
+        (4, "text is missing"),
+    ]
+    assert DocumentSource(tmp_path / "rows.parquet").expected == 4
+    maps = pa.map_(pa.string(), pa.string())
+    named = pa.table({"_id": ["m"], "text": ["M."], "metadata": pa.array([[("a", "b")]], maps)})
+    parquet.write_table(named, tmp_path / "named.parquet")
+    assert read(tmp_path / "named.parquet")[0] == [Passage("m", "", "M.", {"a": "b"})]
+    write(tmp_path / "none.parquet", b"PAR1 nonsense")
+    assert "no Parquet file" in read(tmp_path / "none.parquet")[1][0].reason

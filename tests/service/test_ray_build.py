@@ -1,72 +1,194 @@
-"""A build on a local Ray cluster, an actor of which is killed, beside a local one."""
+"""Builds on Ray clusters beside a local one: actors, a node and the build itself are killed."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import fs, parquet
 
 from backends.progress import Silent
 from backends.sources import DocumentSource, refuse
 from backends.store.index import PassageStore
 from router.session import Session
-from router.settings import load_settings
+from router.settings import Settings, load_settings
 from router.types import Route
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 DEMO = Path(__file__).parents[2] / "service" / "demo"
 QUESTIONS = ["Who designed the Iron Bridge?", "Which river does the old mill stand on?"]
+BUILD = """
+import json, sys
+from dataclasses import replace
+from backends.sources import DocumentSource, refuse
+from router.settings import load_settings
+from service import ray_build
+
+index, source, address = sys.argv[1:]
+ray_build.ROWS_PER_TASK = 16
+settings = load_settings(index=index)
+settings = settings.model_copy(update={"ingest": replace(settings.ingest, batch_passages=32)})
+files = DocumentSource(source).split()
+report = ray_build.build(settings, files, {}, refuse, address=address)
+print(json.dumps([report.added, report.unchanged]))
+"""
+Row = Mapping[str, object]
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of a local build."""
+    folder = tmp_path_factory.mktemp("local") / "index"
+    with Session.create(load_settings(index=folder), folder) as session:
+        session.ingest(DocumentSource(DEMO).passages())
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from service import ray_build  # noqa: PLC0415 - it imports ray
+
+    monkeypatch.setattr(ray_build, "ROWS_PER_TASK", 16)
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Settings:
+    settings = load_settings(index=tmp_path / "ray")
+    return settings.model_copy(update={"ingest": replace(settings.ingest, batch_passages=32)})
+
+
+class Once(Silent):
+    """Does something once some passages are done."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.act = act
+        self.found: object = None
+
+    def advance(self, by: int) -> None:
+        self.found = self.found or self.act()
+
+
+def build(settings: Settings, source: str | Path = DEMO, **options: Any) -> int:  # noqa: ANN401
+    from service import ray_build  # noqa: PLC0415 - it imports ray
+
+    files = DocumentSource(source).split()
+    return ray_build.build(settings, files, {}, refuse, **options).added
+
+
+def rows(folder: Path) -> list[Row]:
+    found: list[Row] = PassageStore.open(folder).snapshot().to_table().sort_by("id").to_pylist()
+    return found
+
+
+def rankings(folder: Path) -> list[object]:
+    with Session.open(load_settings(index=folder), folder) as session:
+        replies = session.gateway.search(QUESTIONS, Route.FUSION, 10)
+        return [reply.ranking for reply in replies]
 
 
 def parent(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-class Killing(Silent):
-    """Kills each process that analyses, once some passages are done."""
-
-    def __init__(self) -> None:
-        self.killed = 0
-
-    def advance(self, by: int) -> None:
-        if self.killed:
-            return
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                is_actor = b"ray::MapWorker" in (folder / "cmdline").read_bytes()
-                of_test = parent(parent(int(folder.name))) == os.getpid()  # its raylet's
-            except OSError:
-                continue
-            if is_actor and of_test:
-                os.kill(int(folder.name), signal.SIGKILL)
-                self.killed += 1
+def kill_actors() -> int:
+    """Kill each process of this test's cluster that analyses."""
+    killed = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            is_actor = b"ray::MapWorker" in (folder / "cmdline").read_bytes()
+            of_test = parent(parent(int(folder.name))) == os.getpid()  # its raylet's
+        except OSError:
+            continue
+        if is_actor and of_test:
+            os.kill(int(folder.name), signal.SIGKILL)
+            killed += 1
+    return killed
 
 
-def test_the_rows_and_rankings_are_those_of_a_local_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_actors_that_are_killed_change_nothing(local: Path, there: Settings) -> None:
+    killing = Once(kill_actors)
+    assert build(there, actors=2, progress=killing) == 199
+    assert killing.found
+    assert there.index is not None
+    assert rows(there.index) == rows(local)
+    assert rankings(there.index) == rankings(local)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """A cluster of two nodes, of which one has no more than the head."""
+    from ray.cluster_utils import Cluster  # noqa: PLC0415
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    made.workers = [made.add_node(num_cpus=1)]
+    made.wait_for_nodes()
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def test_a_node_that_is_lost_changes_nothing(local: Path, there: Settings, cluster: Any) -> None:  # noqa: ANN401
+    def lose_a_node() -> bool:
+        cluster.remove_node(cluster.workers.pop(), allow_graceful=False)
+        return True
+
+    losing = Once(lose_a_node)
+    assert build(there, address=cluster.address, progress=losing) == 199
+    assert losing.found
+    assert there.index is not None
+    assert rows(there.index) == rows(local)
+
+
+def test_the_build_is_killed_and_run_again(local: Path, there: Settings, cluster: Any) -> None:  # noqa: ANN401
+    assert there.index is not None
+    command = [sys.executable, "-c", BUILD, str(there.index), str(DEMO), cluster.address]
+    first = subprocess.Popen(command)
+    patience = time.monotonic() + 300
+    while first.poll() is None and time.monotonic() < patience and stored(there.index) < 32:
+        time.sleep(0.05)
+    first.kill()
+    first.wait()
+    kept = stored(there.index)
+    assert 32 <= kept < 199
+    second = subprocess.run(command, check=True, capture_output=True)
+    assert json.loads(second.stdout) == [199 - kept, kept]
+    assert rows(there.index) == rows(local)
+
+
+def stored(folder: Path) -> int:
+    """Passages of an index that may not be there yet."""
+    versions = folder / "passages.lance" / "_versions"
+    return PassageStore.open(folder).count() if any(versions.glob("*.manifest")) else 0
+
+
+def test_rows_of_parquet_in_an_object_store(
+    local: Path, there: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from service import ray_build  # noqa: PLC0415 - it imports ray
-
-    monkeypatch.setattr(ray_build, "ROWS_PER_TASK", 16)
-    there, here = (load_settings(index=tmp_path / name) for name in ("ray", "local"))
-    there = there.model_copy(update={"ingest": replace(there.ingest, batch_passages=32)})
-    killing = Killing()
-    files = DocumentSource(DEMO).split()
-    report = ray_build.build(there, files, {}, refuse, actors=2, progress=killing)
-    assert (report.added, killing.killed > 0) == (199, True)
-    with Session.create(here, tmp_path / "local") as local:
-        local.ingest(DocumentSource(DEMO).passages())
-    rows = [
-        PassageStore.open(tmp_path / name).snapshot().to_table().sort_by("id").to_pylist()
-        for name in ("ray", "local")
-    ]
-    assert rows[0] == rows[1]
-    found = []
-    for settings in (there, here):
-        assert settings.index is not None
-        with Session.open(settings, settings.index) as session:
-            replies = session.gateway.search(QUESTIONS, Route.FUSION, 10)
-            found.append([reply.ranking for reply in replies])
-    assert found[0] == found[1]
+    moto = pytest.importorskip("moto.server")
+    for name, value in {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    server = moto.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        query = f"endpoint_override={host}:{port}&scheme=http&region=us-east-1"
+        store, _ = fs.FileSystem.from_uri(f"s3://demo?{query}&allow_bucket_creation=true")
+        store.create_dir("demo")
+        documents = [json.loads(line) for line in (DEMO / "corpus.jsonl").open(encoding="utf-8")]
+        for part in range(3):
+            table = pa.Table.from_pylist(documents[part::3])
+            parquet.write_table(table, f"demo/in/{part}.parquet", filesystem=store)
+        assert build(there, f"s3://demo/in?{query}", actors=1) == 199
+    finally:
+        server.stop()
+    assert there.index is not None
+    assert rows(there.index) == rows(local)
