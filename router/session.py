@@ -15,7 +15,9 @@ from backends.errors import IndexDamagedError
 from backends.filters import Columns, LayeredColumns, parse_filter
 from backends.lexical import LayeredLexicalRetriever, LexicalRetriever
 from backends.progress import Progress
+from backends.refined import refine
 from backends.store.derived import DerivedFiles
+from backends.store.extracted import ExtractedStore, Kind
 from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
 from backends.store.snapshot import Corpus, kept_corpus, read_corpus, read_whole
@@ -112,6 +114,8 @@ class Snapshot:
     by all versions on top of it.
     """
 
+    _extracted: ExtractedStore | None = None
+
     def __init__(
         self, index: PassageStore, settings: Settings, before: "Snapshot | None" = None
     ) -> None:
@@ -128,6 +132,7 @@ class Snapshot:
         if files is not None and (kept := kept_corpus(index, files)) is not None:
             base, below = Snapshot.of(kept, files, settings), kept
         self._begin(read_corpus(index, below), index.derived, settings, base)
+        self._extracted = ExtractedStore(index.path, index.fingerprint)
 
     @classmethod
     def of(cls, corpus: Corpus, files: DerivedFiles, settings: Settings) -> Self:
@@ -234,8 +239,10 @@ class Snapshot:
 
     @property
     def graph(self) -> TriGraphRetriever:
-        """The graph arm."""
+        """The graph arm; of extracted facts where it goes by facts and there are some."""
         with self._building:
+            if self._graph is None and self._settings.graph.activation == "facts":
+                self._graph = self._refined("facts")
             if self._graph is None:
                 # Building the lexical arm takes time and memory, so only where its scores count.
                 lexical = self.lexical.score if self._settings.graph.weighs_lexical else None
@@ -266,8 +273,20 @@ class Snapshot:
         """An arm that is asked only where it is named; the first call builds it."""
         with self._building:
             if arm not in self._further:
-                self._further[arm] = FURTHER_ARMS[arm](self.graph)
+                refined = self._refined("units") if arm is Route.CLUE else None
+                self._further[arm] = FURTHER_ARMS[arm](refined or self.graph)
             return self._further[arm]
+
+    def _refined(self, kind: Kind) -> TriGraphRetriever | None:
+        """The graph arm over what a language model extracted; None where there is nothing."""
+        corpus = refine(self.corpus, self._extracted, kind) if self._extracted else None
+        if corpus is None:
+            return None
+        settings = self._settings.graph
+        if kind == "units":
+            settings = replace(settings, activation="bridging")
+        lexical = self.lexical.score if settings.weighs_lexical else None
+        return TriGraphRetriever(corpus, settings, lexical)
 
     def _own_lexical(self) -> LexicalRetriever:
         settings = self._settings.lexical

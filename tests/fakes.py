@@ -86,7 +86,8 @@ class _Speaking(BaseHTTPRequestHandler):
             self._send(said)
         else:
             choice = {"message": {"role": "assistant", "content": said}}
-            completion = {"choices": [choice], "usage": {"total_tokens": 7}}
+            usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+            completion = {"choices": [choice], "usage": usage}
             self._send(json.dumps(completion).encode())
 
     def _send(self, content: bytes) -> None:

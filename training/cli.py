@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from training.errors import EvaluationError, FitError, TrainingError
+from training.refine_cli import register as register_refining
 from training.remote_cli import (
     MS_PER_PRICE,
     ArmsOption,
@@ -65,6 +66,7 @@ def register(
     _add_eval(app, progress)
     _add_train(app, progress, open_arms)
     register_tuning(app, progress, open_arms)
+    register_refining(app, progress)
     return TrainingError
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import httpx2
 import numpy as np
@@ -65,13 +66,18 @@ class JudgeSettings:
 class JudgeClient:
     """Answers questions from contexts; close it after use, or use it in a `with` block.
 
+    Several threads may ask at once.
+
     Attributes:
         tokens: That the endpoint says it was paid for; it may not say.
+        sent: Of these, those of requests.
+        received: Those of replies.
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
         """Open a connection; nothing is sent yet."""
-        self.tokens = 0
+        self.tokens = self.sent = self.received = 0
+        self._counting = Lock()
         self._settings = settings
         # The client would send what the environment says of an account at OpenAI to any endpoint.
         keyless = () if settings.key else ("authorization",)
@@ -89,6 +95,11 @@ class JudgeClient:
     def identity(self) -> str:
         """Whose answers these are."""
         return f"{self._settings.url} {self._settings.model} {self._settings.tokens}"
+
+    @property
+    def model(self) -> str:
+        """Its name at the endpoint."""
+        return self._settings.model
 
     def __enter__(self) -> "JudgeClient":
         return self
@@ -159,8 +170,10 @@ class JudgeClient:
                 "check that it is the base of an OpenAI-compatible API."
             )
         usage = reply.get("usage")
-        used = usage.get("total_tokens") if isinstance(usage, dict) else None
-        self.tokens += used if isinstance(used, int) and used > 0 else 0
+        with self._counting:
+            self.tokens += _count(usage, "total_tokens")
+            self.sent += _count(usage, "prompt_tokens")
+            self.received += _count(usage, "completion_tokens")
         return content
 
     def _body(self, instructions: str, asked: str) -> str:
@@ -181,6 +194,11 @@ class JudgeClient:
                 if len(body) > LONGEST_BODY or time.monotonic() > end:
                     raise TimeoutError("its answer does not end")
         return body.decode(errors="replace")
+
+
+def _count(usage: object, name: str) -> int:
+    found = usage.get(name) if isinstance(usage, dict) else None
+    return found if type(found) is int and 0 < found < 2**53 else 0
 
 
 def _short(text: str) -> str:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from backends.errors import IndexDamagedError
 from backends.filters import Columns, parse_filter
+from backends.store.extracted import ExtractedStore
 from backends.store.index import PassageStore
 from backends.store.schema import PASSAGE_COLUMNS, SCHEMA_VERSION, any_of, to_passages
 from backends.store.versions import reading
@@ -202,6 +203,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
     with reading(folder):
         documents = index.snapshot().to_table(columns=["document"])["document"]
         mentions = _mentions(index)
+    extracted = ExtractedStore(folder, index.fingerprint).inventory()
     return {
         **({"fault": fault} if fault else {}),
         "index": str(folder),
@@ -210,6 +212,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
         "passages": len(documents),
         "documents": len(pc.unique(documents)),
         **mentions,
+        **({"extracted": extracted} if extracted else {}),
         "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),
         "dimension": index.dimension,
         "schema": SCHEMA_VERSION,

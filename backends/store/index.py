@@ -3,6 +3,7 @@
 Each commit is seen whole or not at all, and is on the disk when the verb that makes it returns.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,11 +19,17 @@ from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
 from backends.documents import PART_ID
-from backends.errors import IndexDamagedError, IndexMismatchError, IndexNotFoundError
+from backends.errors import (
+    BackendError,
+    IndexDamagedError,
+    IndexMismatchError,
+    IndexNotFoundError,
+)
 from backends.store.derived import FOLDER as DERIVED
 from backends.store.derived import KEPT_FROM, MANIFEST, DerivedFiles, drop_derived, latest_kept
 from backends.store.entity_vectors import FOLDER as SURFACES
 from backends.store.entity_vectors import EntityVectorCache
+from backends.store.extracted import ExtractedStore, content_key
 from backends.store.locks import LOCK, NOTE, writer_lock
 from backends.store.schema import (
     PASSAGE_COLUMNS,
@@ -58,6 +65,8 @@ from backends.store.versions import (
     why_changed,
 )
 from backends.types import Passage
+
+log = logging.getLogger(__name__)
 
 # Bounds what one compaction rewrites: a fragment that has this many rows is left alone.
 ROWS_PER_FRAGMENT = 65_536
@@ -383,6 +392,7 @@ class Writer:
             transaction, done = merge.execute_uncommitted(pa.Table.from_batches([rows]))
         change = cast(lance.LanceOperation.Update, transaction.operation)
         self._commit(transaction, [*change.new_fragments, *change.updated_fragments])
+        self._forget(stale, rows)
         return Changes(
             done["num_inserted_rows"], done["num_updated_rows"], done["num_deleted_rows"]
         )
@@ -421,7 +431,21 @@ class Writer:
                 deleted += rows - (left.num_rows if left else 0)
         if deleted:
             self._commit(lance.LanceOperation.Delete(updated, gone, condition), updated)
+        self._forget(ids)
         return deleted
+
+    def _forget(self, gone: Sequence[str], changed: pa.RecordBatch | None = None) -> None:
+        """Delete what a language model extracted from passages that are no longer as they were."""
+        store = ExtractedStore(self.folder, {})
+        if not store.path.exists():
+            return
+        names = ("id", "title", "text")
+        columns = [changed.column(name).to_pylist() for name in names] if changed else [[]] * 3
+        contents = {id_: content_key(*said) for id_, *said in zip(*columns, strict=True)}
+        try:
+            store.forget(gone, contents)
+        except BackendError as error:  # the commit stands; the next `wye refine` does it
+            log.warning("What was extracted from deleted passages is still there: %s", error)
 
     def _commit(
         self,

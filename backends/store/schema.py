@@ -97,9 +97,18 @@ def to_batch(
         pa.array([metadata_json(p.metadata) for p in passages], pa.string()),
         pa.array([content_hash(p) for p in passages], pa.string()),
         vector_array([a.vector for a in analysed], dimension_of(schema)),
-        _sentence_lists([a.sentences for a in analysed], schema),
+        _sentence_lists([a.sentences for a in analysed], dimension_of(schema)),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def sentence_rows(
+    vectors: Float32, sentences: Sequence[Sequence[AnalysedSentence]]
+) -> pa.RecordBatch:
+    """Vectors (n, d) and sentences of n passages, as rows have them."""
+    dimension = vectors.shape[1]
+    columns = [vector_array(vectors, dimension), _sentence_lists(sentences, dimension)]
+    return pa.RecordBatch.from_arrays(columns, names=["vector", "sentences"])
 
 
 def vector_array(vectors: Sequence[Float32] | Float32, dimension: int) -> pa.FixedSizeListArray:
@@ -179,18 +188,18 @@ def any_of(column: str, values: Collection[str]) -> str:
 
 
 def _sentence_lists(
-    sentences: Sequence[Sequence[AnalysedSentence]], schema: pa.Schema
+    sentences: Sequence[Sequence[AnalysedSentence]], dimension: int
 ) -> pa.ListArray:
     """The `sentences` column: one list of structs for each passage."""
     flat = [sentence for of_passage in sentences for sentence in of_passage]
     structs = pa.StructArray.from_arrays(
         [
             pa.array([s.text for s in flat], pa.string()),
-            vector_array([s.vector for s in flat], dimension_of(schema)),
+            vector_array([s.vector for s in flat], dimension),
             pa.array([s.entities for s in flat], pa.list_(pa.string())),
             pa.array([s.phrases for s in flat], pa.list_(pa.string())),
         ],
-        fields=list(_sentence(dimension_of(schema))),
+        fields=list(_sentence(dimension)),
     )
     return pa.ListArray.from_arrays(_offsets(len(s) for s in sentences), structs)
 

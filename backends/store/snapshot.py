@@ -11,8 +11,9 @@ costs as much as what it adds.
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,9 +37,10 @@ from backends.store.derived import (
 )
 from backends.store.entity_vectors import EntityVectorCache
 from backends.store.index import PassageStore
+from backends.store.schema import sentence_rows
 from backends.store.versions import reading
-from backends.types import Float16, Float32, Int32, Int64, Passage
-from backends.words import Strings, StringTable
+from backends.types import AnalysedSentence, Float16, Float32, Int32, Int64, Passage
+from backends.words import Strings, StringTable, joined
 
 _TEXT_BLOCK = 4096
 LISTED = 50_000
@@ -288,6 +290,66 @@ class TwoCorpora:
     added: Corpus
     passages: Layers
     sentences: Layers
+
+
+@dataclass(frozen=True)
+class RefinedCorpus(Corpus):
+    """A version some of whose passages have other sentences than the dataset; all are in memory."""
+
+    _sentences: Strings
+
+    def sentence_texts(self, sentences: Sequence[int] | Int64) -> list[str]:
+        """See `Corpus.sentence_texts`."""
+        return [self._sentences[row] for row in np.asarray(sentences, np.int64).tolist()]
+
+    def iter_sentence_texts(self, rows: Int64 | None = None) -> Iterator[list[str]]:
+        """See `Corpus.iter_sentence_texts`."""
+        for block in self._blocks(rows):
+            first, last = (
+                np.searchsorted(self.sentence_passage, block, side).tolist()
+                for side in ("left", "right")
+            )
+            parts = (self._sentences[one:other] for one, other in zip(first, last, strict=True))
+            yield [*chain.from_iterable(parts)]
+
+
+def with_sentences(
+    corpus: Corpus, rows: Int64, sentences: Sequence[Sequence[AnalysedSentence]]
+) -> RefinedCorpus:
+    """The same passages, of which some have other sentences; nothing of it is layered.
+
+    Args:
+        rows: (r,) of these.
+        sentences: Of each of the r.
+    """
+    count = len(corpus)
+    blocks = _Blocks(corpus.vectors.shape[1])
+    blocks.add(sentence_rows(np.asarray(corpus.vectors[rows]), sentences))
+    own = blocks.read(np.arange(len(rows), dtype=np.int64))
+    both: tuple[Corpus | _Derived, ...] = corpus, own
+    # The new ones are laid behind the others, and then all are put in order.
+    source = np.arange(count, dtype=np.int64)
+    source[rows] = count + np.arange(len(rows), dtype=np.int64)
+    sizes = zip(both, (count, len(rows)), strict=True)
+    lengths = np.concatenate([_counts(each.sentence_passage, size) for each, size in sizes])
+    gather = ragged(lengths, source)
+    mentions = {}
+    for name in _MENTIONS:
+        reader = _MentionReader()
+        for each in both:
+            reader.add_mentions(getattr(each, name), len(each.sentence_passage))
+        mentions[name] = reader.read(gather)
+    vectors = [np.asarray(each.sentence_vectors) for each in both]
+    before = Strings(chain.from_iterable(corpus.iter_sentence_texts()))
+    told = Strings(one.text for of_passage in sentences for one in of_passage)
+    same: dict[str, Any] = {field.name: getattr(corpus, field.name) for field in fields(Corpus)}
+    changed = {
+        **mentions,
+        "sentence_vectors": np.concatenate(vectors)[gather],
+        "sentence_passage": np.repeat(np.arange(count, dtype=np.int32), lengths[source]),
+        "two": None,
+    }
+    return RefinedCorpus(**{**same, **changed, "_sentences": joined(before, told, gather)})
 
 
 # A version is compared with the base by fragments of the dataset, which never change: of one that

@@ -16,6 +16,7 @@ from service.arms.file import FILE
 from service.cli import build, run
 from tests.docs.conftest import ADDRESS, Curl
 from tests.docs.examples import DOCUMENTS, GUIDES, ROOT, Block, Command, blocks
+from tests.fakes import speaking
 from tests.live import Live
 
 
@@ -115,8 +116,8 @@ def test_the_commands_do_what_is_said(
     assert codes == [0] * len(servers)
 
 
-# They serve, or take judged questions by the hundred; others test them.
-LONG = {"serve", "mcp", "demo", "eval", "train", "tune"}
+# They serve, take judged questions by the hundred, or ask others; others test them.
+LONG = {"serve", "mcp", "demo", "eval", "train", "tune", "refine"}
 
 
 def examples_of_help() -> Iterator[Command]:
@@ -150,10 +151,10 @@ def wye(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
-    """Run a command in this process; what it prints."""
-    with monkeypatch.context() as patched:
+    """Run a command in this process, beside a language model if it names one; what it prints."""
+    with monkeypatch.context() as patched, speaking(lambda *_: '{"units": []}') as model:
         for name, value in command.variables.items():
-            patched.setenv(name, value)
+            patched.setenv(name, model.url if name == "WYE_GENERATOR__URL" else value)
         code = run(command.expanded(folder)[1:])
     captured = capsys.readouterr()
     assert code == 0, (command, captured.err)

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from time import monotonic, sleep
+from typing import Protocol
 
 import numpy as np
 
@@ -82,6 +83,19 @@ class KeptAnswers:
             return
 
 
+class Costs(Protocol):
+    """An estimate that says in words what asking comes to."""
+
+    @property
+    def price(self) -> float:
+        """0 where it costs nothing, or nobody says what."""
+        ...
+
+    def __bool__(self) -> bool:
+        """Whether anything is asked."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """What asking comes to.
@@ -95,6 +109,9 @@ class Estimate:
     calls: Mapping[str, int]
     price: float
     seconds: float | None
+
+    def __bool__(self) -> bool:
+        return bool(self.calls)
 
     def __str__(self) -> str:
         told = " and ".join(f"'{name}' {count} questions" for name, count in self.calls.items())
@@ -293,7 +310,7 @@ class RemoteAnswers:
 
 
 def confirmed(
-    estimate: Estimate, *, yes: bool, asks: Callable[[str], bool] | None, say: Callable[[str], None]
+    estimate: Costs, *, yes: bool, asks: Callable[[str], bool] | None, say: Callable[[str], None]
 ) -> None:
     """Say what asking comes to, and go on only where somebody agrees to the price.
 
@@ -303,7 +320,7 @@ def confirmed(
     Raises:
         TrainingError: Nobody agreed.
     """
-    if not estimate.calls:
+    if not estimate:
         return
     say(str(estimate))
     if yes or not estimate.price:

@@ -1,0 +1,24 @@
+"""A corpus with what a language model extracted in the place of its sentences."""
+
+import numpy as np
+
+from backends.store.extracted import ExtractedStore, Kind, content_key
+from backends.store.snapshot import Corpus, RefinedCorpus, with_sentences
+
+
+def refine(corpus: Corpus, store: ExtractedStore, kind: Kind) -> RefinedCorpus | None:
+    """The corpus with knowledge units or facts as sentences; None where there are none of it.
+
+    Passages of which nothing was extracted, or that changed since, keep their sentences.
+
+    Raises:
+        IndexMismatchError: A later Wye wrote what was extracted.
+        IndexDamagedError: It cannot be read.
+    """
+    rows, found = [], []
+    for id_, content, sentences in store.sentences(kind):
+        for row in corpus.rows([id_]):
+            if content_key(corpus.titles[row], corpus.texts([row])[0]) == content:
+                rows.append(row)
+                found.append(sentences)
+    return with_sentences(corpus, np.array(rows, np.int64), found) if rows else None

@@ -1,0 +1,269 @@
+"""What a language model extracted from passages: knowledge units, and facts as triples.
+
+It lies beside the dataset and is derived from nothing else, since it was paid for: no version owns
+it, and it is kept by the id of a passage with a digest of what was read of it. What is of a passage
+that has changed since counts as absent; what is of one that was deleted goes with it.
+"""
+
+import json
+import logging
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from backends.errors import BackendError, IndexDamagedError, IndexMismatchError
+from backends.files import canonical_json, sync
+from backends.store.schema import StoredSentence
+from backends.types import AnalysedSentence
+
+FILE = "extracted.sqlite3"
+VERSION = 1
+"""Of the file's schema; a later one is refused, and an index without the file has none."""
+
+Kind = Literal["units", "facts"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_PATIENCE_SECONDS = 10.0
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS extracted (
+    kind TEXT, id TEXT, content TEXT, source TEXT, items TEXT,
+    analyser TEXT, sentences TEXT, vectors BLOB, PRIMARY KEY (kind, id)
+);
+PRAGMA user_version = {VERSION};
+"""
+
+log = logging.getLogger(__name__)
+
+
+def content_key(title: str, text: str) -> str:
+    """Digest of what is read of a passage, in hex."""
+    return blake2b(canonical_json([title, text]).encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What was extracted from one passage.
+
+    Attributes:
+        id: Of the passage.
+        content: What it said then, as a `content_key`.
+        source: Which model was asked, and how.
+        items: Texts, or of facts heads, relations and tails.
+        analysed: Whether the parser and encoder in use have read them.
+    """
+
+    id: str
+    content: str
+    source: str
+    items: Sequence[Any]
+    analysed: bool
+
+
+class ExtractedStore:
+    """What was extracted from the passages of an index folder; there may be nothing."""
+
+    def __init__(self, folder: Path, fingerprint: Mapping[str, str]) -> None:
+        """Touch nothing yet.
+
+        Args:
+            fingerprint: Of the analyser that the index is pinned to.
+        """
+        self.path = folder / FILE
+        self._analyser = canonical_json(dict(fingerprint))
+
+    def read(self, kind: Kind) -> list[Extraction]:
+        """All of a kind, by id.
+
+        Raises:
+            IndexMismatchError: A later Wye wrote it.
+            IndexDamagedError: It cannot be read.
+        """
+        found = self._rows(
+            "SELECT id, content, source, items, analyser IS ? FROM extracted WHERE kind = ?"
+            " ORDER BY id",
+            self._analyser,
+            kind,
+        )
+        with self._told():
+            return [
+                Extraction(id_, content, source, json.loads(items), bool(analysed))
+                for id_, content, source, items, analysed in found
+            ]
+
+    def keep(self, kind: Kind, found: Sequence[Extraction]) -> None:
+        """Keep what was extracted from some passages, on the disk when this returns.
+
+        Raises:
+            BackendError: It cannot be written.
+        """
+        with self._change() as database:
+            database.executemany(
+                "INSERT OR REPLACE INTO extracted VALUES (?, ?, ?, ?, ?, NULL, NULL, NULL)",
+                [(kind, e.id, e.content, e.source, json.dumps(list(e.items))) for e in found],
+            )
+
+    def keep_analyses(self, kind: Kind, found: Mapping[str, Sequence[AnalysedSentence]]) -> None:
+        """Keep what the analyser read in the items of passages, by id.
+
+        Raises:
+            BackendError: It cannot be written.
+        """
+        rows = []
+        for id_, items in found.items():
+            told = [(item.text, item.entities, item.phrases) for item in items]
+            vectors = np.array([item.vector for item in items], np.float16)
+            rows.append((self._analyser, json.dumps(told), vectors.tobytes(), kind, id_))
+        with self._change() as database:
+            database.executemany(
+                "UPDATE extracted SET analyser = ?, sentences = ?, vectors = ?"
+                " WHERE kind = ? AND id = ?",
+                rows,
+            )
+
+    def forget(self, gone: Sequence[str], contents: Mapping[str, str]) -> None:
+        """Delete what is of passages that are gone or say something else, from the disk as well.
+
+        Args:
+            gone: Ids.
+            contents: Id -> `content_key` of passages that are there.
+
+        Raises:
+            BackendError: It cannot be written.
+        """
+        if self.path.exists():
+            with self._change() as database:
+                database.executemany("DELETE FROM extracted WHERE id = ?", [(id_,) for id_ in gone])
+                database.executemany(
+                    "DELETE FROM extracted WHERE id = ? AND content <> ?", contents.items()
+                )
+
+    def drop(self, kind: Kind) -> int:
+        """Delete all of a kind; says of how many passages it was.
+
+        Raises:
+            BackendError: It cannot be written.
+        """
+        if not self.path.exists():
+            return 0
+        with self._change() as database:
+            return database.execute("DELETE FROM extracted WHERE kind = ?", (kind,)).rowcount
+
+    def forget_others(self, contents: Mapping[str, str]) -> int:
+        """Delete what is of passages that are gone or have changed; says how many rows.
+
+        Args:
+            contents: Id -> `content_key` of every passage.
+
+        Raises:
+            BackendError: It cannot be written.
+        """
+        gone = [
+            (kind, one.id)
+            for kind in KINDS
+            for one in self.read(kind)
+            if contents.get(one.id) != one.content
+        ]
+        if gone:
+            with self._change() as database:
+                database.executemany("DELETE FROM extracted WHERE kind = ? AND id = ?", gone)
+        return len(gone)
+
+    def inventory(self) -> dict[str, object]:
+        """How much there is of each kind, and by which models; empty where there is nothing."""
+        found: dict[str, object] = {}
+        for kind in KINDS:
+            rows = self.read(kind)
+            if rows:
+                found[kind] = sum(len(row.items) for row in rows)
+                found[f"passages with {kind}"] = len(rows)
+                models = sorted({row.source.partition(" ")[0] for row in rows})
+                found[f"{kind} by"] = ", ".join(models)
+        return found
+
+    def sentences(self, kind: Kind) -> Iterator[tuple[str, str, list[StoredSentence]]]:
+        """Id, `content_key` and analysed items of each passage that has any, by id.
+
+        Raises:
+            IndexMismatchError: A later Wye wrote it.
+            IndexDamagedError: It cannot be read.
+        """
+        found = self._rows(
+            "SELECT id, content, sentences, vectors FROM extracted"
+            " WHERE kind = ? AND analyser = ? AND sentences <> '[]' ORDER BY id",
+            kind,
+            self._analyser,
+        )
+        for id_, content, told, vectors in found:
+            with self._told():
+                items = json.loads(told)
+                matrix = np.frombuffer(vectors, np.float16).reshape(len(items), -1)
+                sentences = [
+                    StoredSentence(text, tuple(entities), tuple(phrases), vector)
+                    for (text, entities, phrases), vector in zip(
+                        items, matrix.astype(np.float32), strict=True
+                    )
+                ]
+            yield id_, content, sentences
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        if not self.path.exists():
+            return []
+        with self._told(), closing(self._connect("ro")) as database:
+            # Somebody is making it right now.
+            return database.execute(query, values).fetchall() if _version_of(database) else []
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        """A transaction; on the disk, whole, when it ends without error."""
+        with self._told(), closing(self._connect("rwc")) as database:
+            if not _version_of(database):
+                database.executescript(_SCHEMA)
+                sync(self.path.parent)
+            with database:
+                yield database
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        """The database, opened.
+
+        Raises:
+            IndexMismatchError: A later Wye wrote it.
+        """
+        address = f"{self.path.absolute().as_uri()}?mode={mode}"
+        database = sqlite3.connect(address, timeout=_PATIENCE_SECONDS, uri=True)
+        try:
+            # What is deleted is not to be read in the file any more.
+            database.execute("PRAGMA secure_delete = ON")
+            if (version := _version_of(database)) > VERSION:
+                raise IndexMismatchError(
+                    f"{self.path} has schema version {version}; this Wye reads {VERSION}. Run the "
+                    "Wye that wrote it, or delete the file and extract anew."
+                )
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Errors of the database and of what it holds as ours."""
+        try:
+            yield
+        except (sqlite3.OperationalError, OSError) as error:
+            raise BackendError(
+                f"{self.path} cannot be read or written ({error}). Check the disk and the rights."
+            ) from error
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            raise IndexDamagedError(
+                f"{self.path} is damaged ({error}). Move it away, and extract anew with "
+                "`wye refine`."
+            ) from error
+
+
+def _version_of(database: sqlite3.Connection) -> int:
+    """Of the schema; 0 before it is made."""
+    return int(database.execute("PRAGMA user_version").fetchone()[0])

@@ -1,0 +1,137 @@
+"""`wye refine`: knowledge units and facts that a language model extracts from an index."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from training.errors import TrainingError
+
+if TYPE_CHECKING:
+    from backends.progress import Progress
+
+INTERRUPTED = 130
+
+
+def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
+    """Add the command."""
+
+    @app.command(epilog="Example: wye refine units --index my-index --alpha 0.5")
+    def refine(
+        kind: Annotated[
+            str,
+            typer.Argument(
+                metavar="KIND",
+                help="units, which the route clue goes by, or facts, which the graph goes by where "
+                "WYE_GRAPH__ACTIVATION is facts.",
+            ),
+        ] = "units",
+        *,
+        index: Annotated[
+            Path | None,
+            typer.Option(help="Folder of the index. Default: WYE_INDEX.", show_default=False),
+        ] = None,
+        generator_url: Annotated[
+            str,
+            typer.Option(
+                envvar="WYE_GENERATOR__URL",
+                help="Base of an OpenAI-compatible API; its key is in WYE_GENERATOR__KEY.",
+            ),
+        ] = "",
+        generator_model: Annotated[
+            str, typer.Option(envvar="WYE_GENERATOR__MODEL", help="Name of the model there.")
+        ] = "",
+        alpha: Annotated[
+            float,
+            typer.Option(min=0, max=1, help="Share of all words that are read at most."),
+        ] = 1.0,
+        by: Annotated[
+            str,
+            typer.Option(
+                "--by",
+                help="Which passages are read where not all are: bleu, those that have most in "
+                "common with others; cosine; or random.",
+            ),
+        ] = "bleu",
+        seed: Annotated[int, typer.Option(help="Of --by random.")] = 0,
+        at_once: Annotated[int, typer.Option(min=1, help="Requests at the same time.")] = 4,
+        price_sent: Annotated[
+            float, typer.Option(min=0, help="Of a million tokens of requests, told first.")
+        ] = 0.0,
+        price_received: Annotated[
+            float, typer.Option(min=0, help="Of a million tokens of replies.")
+        ] = 0.0,
+        yes: Annotated[bool, typer.Option("--yes", help="Agree to what it costs.")] = False,
+        drop: Annotated[
+            bool, typer.Option("--drop", help="Delete what was extracted instead; ask nothing.")
+        ] = False,
+        as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
+    ) -> None:
+        """Have a language model extract knowledge units or facts from the passages of an index.
+
+        What was extracted is kept beside the index. A run that was stopped goes on where it was,
+        and a later one asks about new and changed passages alone.
+        """
+        from backends.files import rounded_json
+        from backends.selection import SELECTIONS
+        from backends.store.extracted import KINDS, ExtractedStore
+        from router.session import Session
+        from router.settings import load_settings
+        from training.data.remote import confirmed
+        from training.judge import JudgeClient, JudgeSettings
+        from training.refine import REPLY_TOKENS, Estimate, Prices, Refiner
+
+        what = next((one for one in KINDS if one == kind), None)
+        way = next((one for one in SELECTIONS if one == by), None)
+        if what is None or way is None:
+            raise TrainingError(
+                f"KIND is one of {', '.join(KINDS)}, and --by one of {', '.join(SELECTIONS)}; "
+                f"not '{kind}' and '{by}'."
+            )
+        settings = load_settings(index=index)
+        if settings.index is None:
+            raise TrainingError("Which index? Give --index DIR, or set WYE_INDEX.")
+
+        def agree(estimate: Estimate) -> None:
+            confirmed(
+                estimate,
+                yes=yes,
+                asks=typer.confirm if sys.stdin.isatty() else None,
+                say=lambda text: typer.echo(text, err=True),
+            )
+
+        with Session.open(settings, settings.index) as session:
+            store = ExtractedStore(session.folder, session.index.fingerprint)
+            if drop:
+                typer.echo(f"Deleted the {kind} of {store.drop(what):,} passages.")
+                return
+            if session.fault:
+                raise TrainingError(f"{session.fault} Run `wye repair` first.")
+            if not generator_url:
+                raise TrainingError(
+                    "Which language model? Give --generator-url and --generator-model, or set "
+                    "WYE_GENERATOR__URL and WYE_GENERATOR__MODEL."
+                )
+            endpoint = JudgeSettings(
+                generator_url,
+                generator_model,
+                os.environ.get("WYE_GENERATOR__KEY", ""),
+                tokens=REPLY_TOKENS,
+            )
+            with JudgeClient(endpoint) as model:
+                prices = Prices(price_sent, price_received)
+                refiner = Refiner(
+                    what, session.snapshot.corpus, store, session.analyser, model, prices=prices
+                )
+                try:
+                    found = refiner.run(alpha, way, agree, progress(), seed=seed, at_once=at_once)
+                except TrainingError:
+                    typer.echo(str(refiner.report), err=True)
+                    raise
+        typer.echo(rounded_json(asdict(found)) if as_json else str(found))
+        if found.interrupted:
+            raise typer.Exit(INTERRUPTED)
