@@ -68,8 +68,10 @@ from backends.types import Passage
 
 log = logging.getLogger(__name__)
 
-# Bounds what one compaction rewrites: a fragment that has this many rows is left alone.
 ROWS_PER_FRAGMENT = 65_536
+# A compaction rewrites fragments of fewer rows than one of these, and leaves larger ones alone. So
+# each of many rows that are written one by one is rewritten a few times.
+TIERS = (1_024, 8_192, ROWS_PER_FRAGMENT)
 _ROWS_AT_ONCE = 512
 KEEP_VERSIONS = timedelta(hours=1)
 # Whoever follows an index holds some kilobytes for each: under many small writes, an hour of them
@@ -475,15 +477,27 @@ class Writer:
         self._dataset.update({"id": "concat(id, '#0000')"}, where=f"{whole} AND NOT ({kept})")
         self._flush()
 
-    def compact(self, keep: timedelta = KEEP_VERSIONS) -> None:
-        """Merge small files, and drop versions that nobody should be reading any more.
+    def crowded(self, fragments: int) -> int:
+        """Rows that `compact` should merge to, as so many fragments have about as few; or 0."""
+        sizes = [fragment.metadata.num_rows for fragment in self._dataset.get_fragments()]
+        return max(
+            (
+                most
+                for least, most in pairwise((0, *TIERS))
+                if sum(least <= size < most for size in sizes) >= fragments
+            ),
+            default=0,
+        )
+
+    def compact(self, keep: timedelta = KEEP_VERSIONS, rows: int = ROWS_PER_FRAGMENT) -> None:
+        """Merge fragments of fewer rows, and drop versions that nobody should be reading any more.
 
         A version counts as unread once it was superseded longer than `keep` ago, or by more than
         `MOST_VERSIONS` others, so a reader that calls `PassageStore.refresh` more often than that
         never loses the files under its feet.
         """
         with reading(self.folder, also=()):
-            plan = Compaction.plan(self._dataset, {"target_rows_per_fragment": ROWS_PER_FRAGMENT})
+            plan = Compaction.plan(self._dataset, {"target_rows_per_fragment": rows})
             done = [task.execute(self._dataset) for task in plan.tasks]
             if done:
                 flush_files(self.folder, [new for each in done for new in each.new_fragments])

@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 WINDOW = 512
 # After so long, what is analysed is written though the window has not ended.
 COMMIT_SECONDS = 30.0
-# A window leaves a fragment behind; fewer than this are not worth rewriting.
+# A window leaves a fragment behind; fewer than this of about one size are not worth rewriting.
 COMPACT_FROM = 32
 
 
@@ -227,8 +227,8 @@ class _Ingest:
         """Store what the end of the stream tells: the last document has no further chunks."""
         with self._clock.stage("write"):
             self._count(removed=self._writer.delete(self._end_document()))
-            if self._writer.fragments >= COMPACT_FROM:
-                self._writer.compact()
+            if rows := self._writer.crowded(COMPACT_FROM):
+                self._writer.compact(rows=rows)
 
     def _count(self, **more: int) -> None:
         counts = {name: getattr(self.report, name) + count for name, count in more.items()}

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import backends.store.index
 import backends.store.ingest
 from backends.documents import chunk_passage
 from backends.errors import IndexLockedError, IndexMismatchError, SourceError
@@ -355,6 +356,22 @@ def test_many_windows_are_compacted_at_the_end(
     ingest(index, corpus(12), analyser, batch_passages=3)
     assert len(index.snapshot().get_fragments()) == 1
     assert index.count() == 12
+
+
+def test_small_writes_are_compacted_without_what_is_large(
+    index: PassageStore, analyser: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends.store.ingest, "COMPACT_FROM", 4)
+    monkeypatch.setattr(backends.store.index, "TIERS", (4, 16, 64))
+    sizes = []
+    for count in range(1, 41):
+        ingest(index, corpus(count), analyser)
+        sizes.append([fragment.count_rows() for fragment in index.snapshot().get_fragments()])
+    assert sizes[:5] == [[1], [1, 1], [1, 1, 1], [4], [4, 1]]
+    assert sizes[11] == [4, 4, 4]
+    assert sizes[15:18] == [[4, 4, 4, 4], [17], [17, 1]]
+    assert sizes[39] == [17, 17, 4, 1, 1]
+    assert all(sum(rows) == count for count, rows in enumerate(sizes, start=1))
 
 
 def test_the_report_says_where_the_time_went(index: PassageStore) -> None:
