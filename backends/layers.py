@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from backends.types import Float16, Float32, Int32, Int64, Mask
 
+_MOST_PIECES = 4_096
+"""Stretches of rows up to which they are copied one by one: with more, each row is gathered."""
+
 T = TypeVar("T")
 _Value = TypeVar("_Value", bound=np.generic)
 
@@ -76,6 +79,8 @@ class Layers:
 
     def lay(self, base: NDArray[_Value], added: NDArray[_Value], axis: int = 0) -> NDArray[_Value]:
         """Values of the rows of both layers as one array, in order."""
+        if len(self._pieces) > _MOST_PIECES:
+            return np.concatenate([base, added], axis).take(self.places, axis)
         both = np.moveaxis(base, axis, 0), np.moveaxis(added, axis, 0)
         parts = [both[layer][start:stop] for layer, start, stop in self._pieces]
         found = np.concatenate(parts) if parts else both[0][:0]
@@ -87,11 +92,13 @@ class Layers:
         parts = (both[layer][start:stop] for layer, start, stop in self._pieces)
         return [*chain.from_iterable(parts)]
 
-    @property
+    @cached_property
     def places(self) -> Int64:
         """(n,) where each row lies when the added ones are laid behind the whole base."""
-        added = self.base + np.arange(len(self.added), dtype=np.int64)
-        return self.lay(np.arange(self.base, dtype=np.int64), added)
+        rows = np.arange(self.base + len(self.added), dtype=np.int64)
+        first = 0, self.base
+        parts = [rows[first[layer] :][start:stop] for layer, start, stop in self._pieces]
+        return np.concatenate([rows[:0], *parts])
 
     @cached_property
     def of_base(self) -> Int32:

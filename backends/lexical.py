@@ -369,8 +369,12 @@ class LayeredLexicalRetriever(LexicalRetriever):
             idf = np.float32(self._idf(number))
             found = self._base.frequencies_of(number), self.frequencies_of(number)
             for own, norms, (rows, often) in zip(scores, self._norms, found, strict=True):
-                share = often / (norms[rows] + often)
-                own[rows] += (idf * share).astype(np.float32)
+                times = often.astype(np.float64)
+                share = norms.take(rows)
+                share += times
+                np.divide(times, share, out=share)
+                share *= idf
+                np.add.at(own, rows, share.astype(np.float32))
         return self._layers.lay(scores[0], scores[1])
 
     def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:

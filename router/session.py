@@ -372,6 +372,7 @@ class Session:
         self._analyser: Analyser | None = None
         self._snapshot: Snapshot | None = None
         self._before: Snapshot | None = None
+        self._later_base = 0  # version of the last later base that was moved to, or tried
         self._own_router: RoutingModel | None = None  # with the thresholds that it came with
         self._router: RoutingModel | None = None
 
@@ -600,13 +601,17 @@ class Session:
             IndexDamagedError: What is left of it is older than the version in view.
         """
         base = self._snapshot.base if self._snapshot else None
-        if self.index.is_newest and not (base and _later_files(self.index, self.settings, base)):
+        files = _later_files(self.index, self.settings, base) if base else None
+        later_base = files.version if files else 0
+        # One that cannot be read is not tried again.
+        if self.index.is_newest and later_base <= self._later_base:
             return None
         newest = PassageStore.open(self.folder, self.index.fingerprint)
         if newest.fault and newest.version < self.index.version:
             raise IndexDamagedError(newest.fault)
         later = copy(self)
         later.index = newest
+        later._later_base = later_base
         later._snapshot, later._before = None, self._snapshot
         return later
 

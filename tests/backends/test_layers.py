@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import backends.layers
 from backends.layers import LayeredRows, LayeredStrings, Layers
 from backends.numerics import half_products, products, products_of_all
 from backends.types import Int64
@@ -40,6 +41,10 @@ def test_rows_have_the_numbers_of_one_list(given: Layers) -> None:
     laid = [-1 - row if is_added else row for is_added, row in expected]
     assert given.lay(base, added).tolist() == laid
     assert given.lay(np.stack([base] * 2), np.stack([added] * 2), axis=1).tolist() == [laid] * 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends.layers, "_MOST_PIECES", 0)
+        assert given.lay(base, added).tolist() == laid
+        assert given.lay(np.stack([base] * 2), np.stack([added] * 2), 1).tolist() == [laid] * 2
     assert given.listed(base.tolist(), added.tolist()) == laid
     assert given.places.tolist() == [row if row >= 0 else given.base - 1 - row for row in laid]
     numbers = {row: number for number, (is_added, row) in enumerate(expected) if not is_added}

@@ -19,7 +19,7 @@ import router.session
 from backends.dense import DenseSettings
 from backends.errors import IndexDamagedError
 from backends.lexical import LexicalSettings
-from backends.store.derived import LAYOUT
+from backends.store.derived import LAYOUT, DerivedFiles
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.store.snapshot import Corpus
@@ -374,6 +374,41 @@ def test_a_session_moves_over_to_a_base_that_was_derived_meanwhile(
     )
     assert ours.ranking == theirs.ranking
     assert later.reload() is None
+
+
+@pytest.mark.parametrize("whole", range(4))
+def test_a_base_of_which_parts_are_missing_is_none(
+    tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, whole: int
+) -> None:
+    """Its process was killed; dense codes, the graph, its walk and BM25 come before passages."""
+    chance = random.Random(whole)
+    index = twenty(tmp_path, chance)
+    before = Snapshot(index, LOCAL)
+    answers(before)
+    ingest(index, [passage(99, chance)], HASHES)
+    index.refresh()
+    expected = answers(Snapshot(index, LOCAL, before))
+    written: list[str] = []
+
+    def write(files: DerivedFiles, part: str, *given: object) -> None:
+        if len(written) == whole:
+            raise KeyboardInterrupt
+        written.append(part)
+        original(files, part, *given)  # type: ignore[arg-type]
+
+    original = DerivedFiles.write
+    monkeypatch.setattr(DerivedFiles, "write", write)
+    with pytest.raises(KeyboardInterrupt):
+        Snapshot.derive(index, LOCAL)
+    monkeypatch.setattr(DerivedFiles, "write", original)
+    assert "passages" not in written
+    for earlier in (before, None):
+        later = Snapshot(index, LOCAL, earlier)
+        assert later.base.version == before.version
+        assert answers(later) == expected
+    Snapshot.derive(index, LOCAL)
+    assert Snapshot(index, LOCAL, before).base.version == index.version
+    assert {file.parent.name for file in files_in(tmp_path)} == {index.derived.folder.name}
 
 
 def test_one_process_derives_at_a_time(folder: Path, kept: None) -> None:
