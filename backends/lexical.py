@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
@@ -47,6 +48,8 @@ their idf is high, and say nothing about the subject: leaving them out raises ev
 
 _FUNCTION_TERMS = frozenset(STOPWORDS)
 _OFTEN = "frequencies"
+_MOST_WORDS = 100_000
+"""Words that versions on top of a base have beyond its own, before they are numbered anew."""
 _WEIGHTS = ("weights.starts", "weights.passages", "weights.values")
 NO_TERM = "no term of the question occurs in the corpus"
 
@@ -167,6 +170,11 @@ class LexicalRetriever:
             _OFTEN: self.frequencies,
             **dict(zip(_WEIGHTS, weights, strict=True)),
         }
+
+    @cached_property
+    def since(self) -> "_Since":
+        """What was read for versions on top of this one."""
+        return _Since(FurtherWords(self._words), {}, Lock())
 
     @cached_property
     def frequencies(self) -> NDArray[np.unsignedinteger]:
@@ -314,6 +322,20 @@ class LexicalRetriever:
         return np.array(terms, np.int32), np.array(lengths, np.int32)
 
 
+@dataclass(slots=True)
+class _Since:
+    """What is on top of a base, so that one version after the other reads what is new in it.
+
+    Attributes:
+        words: Numbers of words that the base has not.
+        terms: By text, of the last version.
+    """
+
+    words: FurtherWords
+    terms: dict[str, Int32]
+    lock: Lock
+
+
 class LayeredLexicalRetriever(LexicalRetriever):
     """The same over a version in two layers, whose weights are made for the terms of a question.
 
@@ -335,8 +357,20 @@ class LayeredLexicalRetriever(LexicalRetriever):
         self.ids, self.settings = ids, base.settings
         self._stopwords = base._stopwords
         self._layers, self._base = layers, base
-        self._words = FurtherWords(base._words)
-        self._terms, self._lengths = self._read(texts)
+        texts, since = [*texts], base.since
+        with since.lock:
+            if len(since.words) > _MOST_WORDS:
+                since.words, since.terms = FurtherWords(base._words), {}
+            self._words = since.words
+            new = [text for text in dict.fromkeys(texts) if text not in since.terms]
+            terms, lengths = self._read(new)
+            known = since.terms | dict(
+                zip(new, np.split(terms, np.cumsum(lengths[:-1])), strict=False)
+            )
+            since.terms = {text: known[text] for text in texts}
+        read = [known[text] for text in texts]
+        self._terms = np.concatenate([np.empty(0, np.int32), *read])
+        self._lengths = np.array([*map(len, read)], np.int32)
         owners = np.repeat(np.arange(len(self._lengths)), self._lengths)
         pairs = self._terms.astype(np.int64) << 32 | owners
         self._pairs, self._often = np.unique(pairs, return_counts=True)

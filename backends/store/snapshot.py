@@ -12,7 +12,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -491,8 +491,9 @@ def _layered(index: PassageStore, base: Corpus) -> Corpus | None:
         stamps = _stamps(dataset).items()
         known = {n: replace(s, deletions=_MIXED) if n in mixed else s for n, s in stamps}
         base = replace(base, _addresses=moved, _fragments=known)
-    before = [bisect_left(base.ids, id_) for id_ in added.ids]
-    left = np.array(before, np.int64)
+    ids = base.ids.strings if isinstance(base.ids, StringTable) else base.ids
+    before = ids.place if isinstance(ids, Strings) else partial(bisect_left, ids)
+    left = np.array([*map(before, added.ids)], np.int64)
     left -= np.searchsorted(gone, left)
     passages = Layers(len(base), gone, left + np.arange(len(left)))
     sentences = passages.owned(base.sentence_passage, added.sentence_passage)

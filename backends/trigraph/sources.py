@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -41,9 +41,15 @@ class Spellings:
     entity: Int32
     frequency: Int32
     order: Int32
+    _found: dict[str, list[int]] = field(init=False, default_factory=dict, compare=False)
 
     def of(self, key: str) -> list[int]:
-        """The names with a key, ascending."""
+        """The names with a key, ascending; remembered, as one version asks after the other."""
+        if key not in self._found:
+            self._found[key] = self._find(key)
+        return self._found[key]
+
+    def _find(self, key: str) -> list[int]:
         order, keys = self.order, self.keys
         place = bisect_left(order, key, key=keys.__getitem__)
         found: list[int] = []
