@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.numerics import ragged
 from backends.types import Int32, Int64, Mask, UInt32
 
 _SHORT = 2**31 - 2**20
@@ -121,15 +120,10 @@ def starts_like_a_name(token: str) -> bool:
 
 
 # Words as numbers, and sentences as rows of them.
-#
-# A number stays with its word from one version of a corpus to the next, so that sentences which are
-# in both need not be read again. Words that no sentence has any more do no harm but take room.
 
 
 # Closes a sentence: no name has it, so none crosses into the next.
 END = -2
-# Unused words that are not worth starting over for.
-_SPARE = 10_000
 
 
 class Words:
@@ -178,15 +172,6 @@ class Words:
         known = self._known  # a later version may take it away meanwhile
         return self._numbers.get(word, -1) if known is None else known.find(word)
 
-    def are_worn(self, used: Int32) -> bool:
-        """Whether most words are out of use, so that it is time to start over.
-
-        Args:
-            used: (m,) numbers in use, repeats kept.
-        """
-        distinct = int(np.count_nonzero(np.bincount(used, minlength=1)))
-        return len(self) > 2 * distinct + _SPARE
-
 
 class FurtherWords(Words):
     """Words whose numbers follow those of others, which stay as they are."""
@@ -234,16 +219,6 @@ class SentenceWords:
             packed.append(END)
             lengths.append(len(packed) - start)
         return cls(np.array(packed, np.int32), np.array(lengths, np.int32))
-
-    def joined(self, more: "SentenceWords", source: Int64) -> "SentenceWords":
-        """Some sentences of these and of more, by their place in both end to end."""
-        lengths = np.concatenate([self.lengths, more.lengths])
-        packed = np.concatenate([self.packed, more.packed])
-        return SentenceWords(packed[ragged(lengths, source)], lengths[source])
-
-    def are_worn(self, words: Words) -> bool:
-        """Whether most words are in no sentence any more."""
-        return words.are_worn(self.packed[self.packed >= 0] >> 1)
 
 
 class _Packed(dict[str, int]):

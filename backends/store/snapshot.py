@@ -214,32 +214,6 @@ class Corpus:
         texts: list[str] = found.to_pylist()
         return texts
 
-    @property
-    def origin(self) -> Int64 | None:
-        """(n,) row of each passage in the base, -1 where it was added; None without a base."""
-        if self.two is None:
-            return None
-        places = self.two.passages.places
-        return np.where(places < self.two.passages.base, places, -1)
-
-    @property
-    def changed(self) -> Int64:
-        """Rows that the base has not, ascending; all without a base."""
-        if self.two is None:
-            return np.arange(len(self), dtype=np.int64)
-        return self.two.passages.added
-
-    @property
-    def places(self) -> Int64:
-        """(n,) where each passage lies when the added ones are laid behind the base.
-
-        Raises:
-            ValueError: There is no base.
-        """
-        if self.two is None:
-            raise ValueError("This version was read from nothing")
-        return self.two.passages.places
-
     def iter_texts(self, rows: Int64 | None = None) -> Iterator[tuple[str, str]]:
         """Title and text of passages in the order asked for, by default of all in row order.
 

@@ -15,7 +15,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from backends.numerics import distinct, sums, without
-from backends.store.derived import Arrays, pack_strings, unpack_strings
+from backends.store.derived import (
+    Arrays,
+    pack_strings,
+    pack_table,
+    unpack_strings,
+    unpack_table,
+)
 from backends.store.snapshot import Corpus
 from backends.trigraph.bridging import MentionGraph
 from backends.trigraph.linking import (
@@ -23,13 +29,12 @@ from backends.trigraph.linking import (
     NameTrie,
     NameWords,
     NormalisedCorpus,
-    name_words,
     normalise,
 )
 from backends.trigraph.lists import Lists, PlainLists
 from backends.trigraph.sources import Keys, NameStarts, Spellings
 from backends.types import Float64, Int32, Int64, Mask
-from backends.words import Strings, ascending, places
+from backends.words import SentenceWords, Strings, Words, ascending, places
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -62,51 +67,51 @@ class AssemblySettings:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a graph was made from, for the version after.
+    """What a graph was made from, as far as one that is laid over it needs it.
 
     Attributes:
         keys: e entity keys, ascending.
-        name_words: Their names in words.
-        normalised: The names and sentences of the corpus.
+        words: The numbers of words.
+        sentences: s sentences in words; none where names in running text do not count.
+        starts: Where words stand in them.
         surfaces: Named-entity surfaces.
         phrases: Noun phrases; none where they do not count.
         titles: The entities of each passage's title, as `title_keys` has them.
-        starts: Where words stand in the sentences.
     """
 
     keys: Strings
-    name_words: NameWords
-    normalised: NormalisedCorpus
+    words: Words
+    sentences: SentenceWords
+    starts: NameStarts
     surfaces: Spellings
     phrases: Spellings
     titles: PlainLists
-    starts: NameStarts
 
     def to_arrays(self) -> Arrays:
         """All of it, for `from_arrays`."""
-        titles = {"titled_by.starts": self.titles.starts, "titled_by.entities": self.titles.items}
         return {
             **pack_strings("keys", self.keys),
-            **self.name_words.to_arrays(),
-            **self.normalised.to_arrays(),
+            **pack_table("words", self.words.table),
+            "sentences.packed": self.sentences.packed,
+            "sentences.lengths": self.sentences.lengths,
+            **self.starts.to_arrays(),
             **self.surfaces.to_arrays("surfaces"),
             **self.phrases.to_arrays("phrases"),
-            **titles,
-            **self.starts.to_arrays(),
+            "titled_by.starts": self.titles.starts,
+            "titled_by.entities": self.titles.items,
         }
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Ground":
         """What gave these arrays."""
-        normalised = NormalisedCorpus.from_arrays(arrays)
         return cls(
             unpack_strings("keys", arrays),
-            NameWords.from_arrays(arrays),
-            normalised,
-            Spellings.from_arrays("surfaces", normalised.surfaces, arrays),
-            Spellings.from_arrays("phrases", normalised.phrases, arrays),
-            PlainLists(arrays["titled_by.starts"], arrays["titled_by.entities"]),
+            Words(unpack_table("words", arrays)),
+            SentenceWords(arrays["sentences.packed"], arrays["sentences.lengths"]),
             NameStarts.from_arrays(arrays),
+            Spellings.from_arrays("surfaces", arrays),
+            Spellings.from_arrays("phrases", arrays),
+            PlainLists(arrays["titled_by.starts"], arrays["titled_by.entities"]),
         )
 
 
@@ -123,7 +128,7 @@ class TriGraph:
         totals: (n,) sum of the counts of each passage.
         mentions: M: which sentence mentions which entity.
         titled: For each entity the passages whose title it is, ascending.
-        kept: What all this was made from, for the version after; None where it was made of another.
+        kept: What all this was made from; None where it was laid over another.
     """
 
     keys: Keys
@@ -145,10 +150,10 @@ class TriGraph:
         """What all this was made from.
 
         Raises:
-            ValueError: It was made of another graph.
+            ValueError: It was laid over another graph.
         """
         if self.kept is None:
-            raise ValueError("This graph was made of another, which has what both come from")
+            raise ValueError("This graph was laid over another, which has what it was made from")
         return self.kept
 
     @property
@@ -211,7 +216,7 @@ class TriGraph:
                 lists("mentions.entity_starts", "mentions.entities"),
             ),
             titled=lists("titled.starts", "titled.passages"),
-            names=NameTrie.from_arrays(ground.normalised.words, arrays),
+            names=NameTrie.from_arrays(ground.words, arrays),
             display_names=DisplayNames.from_arrays(corpus, ground.keys, arrays),
             kept=ground,
         )
@@ -228,35 +233,14 @@ class _Numbers:
     title_entity: Int64  # its entity
 
 
-def assemble(
-    corpus: Corpus, settings: AssemblySettings, before: tuple[Corpus, TriGraph] | None = None
-) -> TriGraph:
-    """Build the Tri-Graph of a corpus.
-
-    Args:
-        before: The version that this one was read after, and its graph with the same settings. The
-            graph is the same without it, but takes longer.
-    """
-    if corpus.origin is None:
-        before = None
+def assemble(corpus: Corpus, settings: AssemblySettings) -> TriGraph:
+    """Build the Tri-Graph of a corpus."""
     sizes = len(corpus.entities.code), len(corpus.phrases.code)
     wanted = wants_phrases(settings, *sizes)
-    known = before[1].kept if before else None
-    normalised = normalise(
-        corpus,
-        sentences=settings.link_text,
-        phrases=wanted,
-        before=(before[0], known.normalised) if before and known else None,
-    )
+    normalised = normalise(corpus, sentences=settings.link_text, phrases=wanted)
     frequency = phrase_frequency(corpus) if wanted else np.empty(0, np.int64)
     numbers = _number(corpus, settings, normalised, recurring(frequency, len(corpus)))
-    # Words may have been numbered anew, and a name means what its words mean.
-    same = known is not None and known.normalised.words is normalised.words
-    rows = name_words(
-        numbers.keys,
-        normalised.words,
-        (known.keys, known.name_words) if known and same else None,
-    )
+    rows = NameWords.of(numbers.keys, normalised.words)
     size = len(numbers.keys)
     named = np.zeros(size, bool)
     named[numbers.surface[numbers.surface >= 0]] = True
@@ -287,40 +271,32 @@ def assemble(
             numbers.surface,
             np.stack([numbers.title_passage, numbers.title_entity]),
         ),
-        kept=_ground(corpus, numbers, rows, normalised, frequency),
+        kept=_ground(corpus, numbers, normalised, frequency),
     )
 
 
 def _ground(
-    corpus: Corpus,
-    numbers: _Numbers,
-    rows: NameWords,
-    normalised: NormalisedCorpus,
-    frequency: Int64,
+    corpus: Corpus, numbers: _Numbers, normalised: NormalisedCorpus, frequency: Int64
 ) -> Ground:
     mentioned = np.bincount(corpus.entities.code, minlength=len(numbers.surface))
     # Keys and entities have one order; what is no entity has the empty key.
     by_key = np.argsort(numbers.surface, kind="stable")
-    phrases = pc.sort_indices(normalised.phrases.array).to_numpy()
+    phrase = numbers.phrase[: len(normalised.phrases)].astype(np.int32)
+    phrases = pc.sort_indices(normalised.phrases.array).to_numpy().astype(np.int32)
     titles = np.bincount(numbers.title_passage, minlength=len(corpus))
     return Ground(
         numbers.keys,
-        rows,
-        normalised,
+        normalised.words,
+        normalised.sentences,
+        NameStarts.of(normalised.sentences, len(normalised.words)),
         Spellings(
             normalised.surfaces,
             numbers.surface.astype(np.int32),
             mentioned.astype(np.int32),
             by_key.astype(np.int32),
         ),
-        Spellings(
-            normalised.phrases,
-            numbers.phrase[: len(normalised.phrases)].astype(np.int32),
-            frequency.astype(np.int32),
-            phrases.astype(np.int32),
-        ),
+        Spellings(normalised.phrases, phrase, frequency.astype(np.int32), phrases),
         PlainLists.from_lengths(titles, numbers.title_entity),
-        NameStarts.of(normalised.sentences, len(normalised.words)),
     )
 
 

@@ -1,8 +1,7 @@
 """Names in a corpus: normalised, found in running text, and written as a reader expects.
 
 A corpus is normalised once: every name to its entity key, every sentence to the numbers of its
-words. Assembling a Tri-Graph spends its time here, one string after the other. All of it depends on
-single names, titles and sentences, so a version takes over from the one before what both have.
+words. Assembling a Tri-Graph spends its time here, one string after the other.
 `NameTrie` then links the names of entities in sentences and questions, and `DisplayNames` turns
 entities back into names.
 """
@@ -11,14 +10,12 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, islice
-from typing import overload
+from itertools import chain
 
 import numpy as np
 
 from backends.numerics import ragged
-from backends.store.derived import Arrays, pack_strings, pack_table, unpack_strings, unpack_table
+from backends.store.derived import Arrays
 from backends.store.snapshot import Corpus
 from backends.types import Int32, Int64, Mask
 from backends.words import (
@@ -27,8 +24,6 @@ from backends.words import (
     Words,
     entity_key,
     is_informative,
-    joined,
-    places,
     title_keys,
     title_names,
     tokenise,
@@ -39,7 +34,6 @@ MAX_WORDS = 8
 MIN_SINGLE_WORD = 4
 # Words of running text that are looked at together, to bound memory.
 _BLOCK = 2_000_000
-_NAME_ARRAYS = ("words", "lengths", "informative", "linked")
 _TRIE_ARRAYS = ("_edges", "_ends", "_first", "others")
 # Bits of a word's number in an edge.
 _SHIFT = 32
@@ -50,7 +44,7 @@ class NormalisedCorpus:
     """The names and sentences of one version of a corpus, normalised.
 
     Attributes:
-        words: The numbers of words, shared with versions before and after.
+        words: The numbers of words.
         sentences: s sentences in words; none where names in running text do not count.
         surfaces: The key of each named-entity surface.
         phrases: The key of each noun phrase; empty where they do not count.
@@ -63,125 +57,23 @@ class NormalisedCorpus:
     phrases: Strings
     titles: Sequence[tuple[str, ...]]
 
-    def to_arrays(self) -> Arrays:
-        """All of it, for `from_arrays`."""
-        return {
-            **pack_table("words", self.words.table),
-            "sentences.packed": self.sentences.packed,
-            "sentences.lengths": self.sentences.lengths,
-            **pack_strings("surfaces", self.surfaces),
-            **pack_strings("phrases", self.phrases),
-            **pack_strings("titles", chain.from_iterable(self.titles)),
-            "titles.of": np.array([len(keys) for keys in self.titles], np.int32),
-        }
 
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "NormalisedCorpus":
-        """What gave these arrays."""
-        return cls(
-            Words(unpack_table("words", arrays)),
-            SentenceWords(arrays["sentences.packed"], arrays["sentences.lengths"]),
-            unpack_strings("surfaces", arrays),
-            unpack_strings("phrases", arrays),
-            TitleKeys(unpack_strings("titles", arrays), arrays["titles.of"]),
-        )
-
-
-class TitleKeys(Sequence[tuple[str, ...]]):
-    """The keys of each passage's title, made to strings once a later version asks for them."""
-
-    def __init__(self, keys: Strings, counts: Int32) -> None:
-        self._keys, self._counts = keys, counts
-
-    def __len__(self) -> int:
-        return len(self._counts)
-
-    @overload
-    def __getitem__(self, place: int) -> tuple[str, ...]: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[tuple[str, ...]]: ...
-    def __getitem__(self, place: int | slice) -> tuple[str, ...] | Sequence[tuple[str, ...]]:
-        return self._all[place]
-
-    @cached_property
-    def _all(self) -> list[tuple[str, ...]]:
-        keys = iter(self._keys)
-        return [tuple(islice(keys, count)) for count in self._counts.tolist()]
-
-
-def normalise(
-    corpus: Corpus,
-    *,
-    sentences: bool,
-    phrases: bool,
-    before: tuple[Corpus, NormalisedCorpus] | None = None,
-) -> NormalisedCorpus:
-    """Normalise a corpus, or what of it the version before lacks.
+def normalise(corpus: Corpus, *, sentences: bool, phrases: bool) -> NormalisedCorpus:
+    """Normalise a corpus.
 
     Args:
         sentences: Whether names in running text count.
         phrases: Whether noun phrases do.
-        before: The version that this one was read after.
     """
-    if corpus.origin is None or (before and before[1].sentences.are_worn(before[1].words)):
-        before = None
-    old, normalised = before or (None, None)
-    words = Words() if normalised is None else normalised.words
-    surfaces = _keys(
-        corpus.entities.names,
-        old.entities.names if old else Strings(()),
-        normalised.surfaces if normalised else Strings(()),
-    )
-    noun_phrases = _keys(
-        corpus.phrases.names if phrases else Strings(()),
-        old.phrases.names if old and normalised and normalised.phrases else Strings(()),
-        normalised.phrases if normalised else Strings(()),
-    )
+    words = Words()
+    texts = chain.from_iterable(corpus.iter_sentence_texts()) if sentences else ()
     return NormalisedCorpus(
         words,
-        _sentences(corpus, words, before) if sentences else SentenceWords.of((), words),
-        surfaces,
-        noun_phrases,
-        _titles(corpus, before),
+        SentenceWords.of(texts, words),
+        Strings(map(entity_key, corpus.entities.names)),
+        Strings(map(entity_key, corpus.phrases.names if phrases else ())),
+        [title_keys(title) for title in corpus.titles],
     )
-
-
-def _keys(names: Strings, known: Strings, keys: Strings) -> Strings:
-    """The key of each name, some of which are known."""
-    source = places(names, known)
-    new = np.flatnonzero(source < 0)
-    made = Strings(map(entity_key, names.where(source < 0)))
-    source[new] = len(keys) + np.arange(len(new), dtype=np.int64)
-    return joined(keys, made, source)
-
-
-def _titles(
-    corpus: Corpus, before: tuple[Corpus, NormalisedCorpus] | None
-) -> list[tuple[str, ...]]:
-    if before is None or corpus.origin is None:
-        return [title_keys(title) for title in corpus.titles]
-    known = before[1].titles
-    return [
-        known[origin] if origin >= 0 else title_keys(title)
-        for title, origin in zip(corpus.titles, corpus.origin.tolist(), strict=True)
-    ]
-
-
-def _sentences(
-    corpus: Corpus, words: Words, before: tuple[Corpus, NormalisedCorpus] | None
-) -> SentenceWords:
-    texts = chain.from_iterable(corpus.iter_sentence_texts(corpus.changed))
-    read = SentenceWords.of(texts, words)
-    if before is None or corpus.origin is None:
-        return read
-    old, normalised = before
-    counts = [_per_passage(old), _per_passage(corpus)[corpus.changed]]
-    return normalised.sentences.joined(read, ragged(np.concatenate(counts), corpus.places))
-
-
-def _per_passage(corpus: Corpus) -> Int64:
-    """(n,) sentences of each passage."""
-    return np.bincount(corpus.sentence_passage, minlength=len(corpus)).astype(np.int64)
 
 
 def says_enough(key: str) -> bool:
@@ -225,42 +117,6 @@ class NameWords:
             np.array(informative, bool),
             np.array(linked, bool),
         )
-
-    def to_arrays(self) -> Arrays:
-        """All of it, for `from_arrays`."""
-        return {f"names.{name}": getattr(self, name) for name in _NAME_ARRAYS}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "NameWords":
-        """What gave these arrays."""
-        return cls(*(arrays[f"names.{name}"] for name in _NAME_ARRAYS))
-
-    def joined(self, more: "NameWords", source: Int64) -> "NameWords":
-        """Some of these and of more, by their place in both end to end."""
-        lengths = np.concatenate([self.lengths, more.lengths])
-        words = np.concatenate([self.words, more.words])
-        return NameWords(
-            words[ragged(lengths, source)],
-            lengths[source],
-            np.concatenate([self.informative, more.informative])[source],
-            np.concatenate([self.linked, more.linked])[source],
-        )
-
-
-def name_words(keys: Strings, words: Words, before: tuple[Strings, NameWords] | None) -> NameWords:
-    """The words of each entity's name.
-
-    Args:
-        before: The keys of the version before, and its names.
-    """
-    if before is None:
-        return NameWords.of(keys, words)
-    known, names = before
-    source = places(keys, known)
-    new = np.flatnonzero(source < 0)
-    made = NameWords.of(keys.where(source < 0), words)
-    source[new] = len(known) + np.arange(len(new), dtype=np.int64)
-    return names.joined(made, source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,7 +308,7 @@ class _Change:
     def _find_names(self) -> list[Int64]:
         """Make what finds names; rows of the base where others are found than before."""
         ground, trie = self._ground, self._graph.names
-        words = FurtherWords(ground.normalised.words)
+        words = FurtherWords(ground.words)
         changed = [key for key, name in self._names.items() if name.was_named != name.is_named]
         named = NameWords.of(changed, words)
         ends = np.cumsum(named.lengths)
@@ -336,7 +336,7 @@ class _Change:
             if best >= 0:
                 found.append(best)
             if self._settings.link_text:
-                sentences = ground.starts.sentences_with(ground.normalised.sentences, name)
+                sentences = ground.starts.sentences_with(ground.sentences, name)
                 places.append(self._two.base.sentence_passage[sentences].astype(np.int64))
         added = NameTrie.of([(self._keys[entity], entity) for entity in sorted(found)], words)
         self._words = words
@@ -365,7 +365,7 @@ class _Change:
         passages = two.passages.of_base[rows].astype(np.int64)
         words = SentenceWords(np.empty(0, np.int32), np.empty(0, np.int32))
         if self._settings.link_text:
-            every = ground.normalised.sentences
+            every = ground.sentences
             ends, own = ground.starts.ends[sentences], every.lengths[sentences]
             words = SentenceWords(every.packed[_ranges(ends - own, own.astype(np.int64))], own)
         number = two.sentences.of_base[sentences].astype(np.int64)
@@ -468,11 +468,9 @@ class _Change:
 
     def _are_linked(self, entity: Int32) -> Mask:
         """Which entities that were found say enough to be linked wherever they stand."""
-        is_new, rows = self._entities.split(entity)
-        found = np.empty(len(entity), bool)
-        found[~is_new] = self._ground.name_words.linked[rows[~is_new]]
-        found[is_new] = [says_enough(self._keys[one]) for one in entity[is_new].tolist()]
-        return found
+        known, place = np.unique(entity, return_inverse=True)
+        said = [says_enough(self._keys[one]) for one in known.tolist()]
+        return np.array(said, bool)[place]
 
     def _touched(self, taken: Mask, node: Int64) -> Int64:
         """Entities and edges that passages mention which are taken apart, before or after."""

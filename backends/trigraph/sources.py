@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from backends.store.derived import Arrays
+from backends.store.derived import Arrays, pack_strings, unpack_strings
 from backends.types import Int32, Int64
 from backends.words import SentenceWords, Strings
 
@@ -59,13 +59,14 @@ class Spellings:
         return found
 
     def to_arrays(self, name: str) -> Arrays:
-        """All but the keys, for `from_arrays`."""
-        return {f"{name}.{part}": getattr(self, part) for part in _SPELLINGS}
+        """All of it, for `from_arrays`."""
+        parts = {f"{name}.{part}": getattr(self, part) for part in _SPELLINGS}
+        return {**pack_strings(name, self.keys), **parts}
 
     @classmethod
-    def from_arrays(cls, name: str, keys: Strings, arrays: Arrays) -> "Spellings":
-        """What gave these arrays, with the same keys."""
-        return cls(keys, *(arrays[f"{name}.{part}"] for part in _SPELLINGS))
+    def from_arrays(cls, name: str, arrays: Arrays) -> "Spellings":
+        """What gave these arrays."""
+        return cls(unpack_strings(name, arrays), *(arrays[f"{name}.{part}"] for part in _SPELLINGS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,38 +50,12 @@ def test_each_word_is_its_number_with_a_mark_for_a_name(sentences: list[str]) ->
     assert found.packed.dtype == found.lengths.dtype == np.int32
 
 
-@given(texts, texts, st.data())
-def test_joined_is_as_if_read_in_that_order(
-    old: list[str], new: list[str], data: st.DataObject
-) -> None:
-    words = Words()
-    before, after = SentenceWords.of(old, words), SentenceWords.of(new, words)
-    both = [*old, *new]
-    places = st.lists(st.integers(0, len(both) - 1), max_size=9) if both else st.just([])
-    source = data.draw(places)
-    joined = before.joined(after, np.array(source, np.int64))
-    straight = SentenceWords.of([both[place] for place in source], words)
-    assert joined.packed.tolist() == straight.packed.tolist()
-    assert joined.lengths.tolist() == straight.lengths.tolist()
-
-
 def test_numbers_stay_and_case_does_not_count_in_sentences() -> None:
     words = Words()
     assert [words.number(word) for word in ("a", "b", "a", "A")] == [0, 1, 0, 2]
     assert (words.find("b"), words.find("c"), len(words)) == (1, -1, 3)
     found = SentenceWords.of(["STRASSE straße"], words)
     assert (found.packed >> 1).tolist() == [3, 3, -1]
-
-
-def test_too_many_unused_words_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends.words, "_SPARE", 1)
-    words = Words()
-    SentenceWords.of(["a b c"], words)
-    assert SentenceWords.of(["a b c"], words).are_worn(words) is False
-    assert SentenceWords.of(["a"], words).are_worn(words) is False
-    assert SentenceWords.of([], words).are_worn(words)
-    words.number("d")
-    assert SentenceWords.of(["a"], words).are_worn(words)
 
 
 @pytest.mark.parametrize(

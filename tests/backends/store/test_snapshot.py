@@ -241,25 +241,26 @@ def test_on_top_of_another_version_it_is_the_same(
 
 
 def check_origin(later: Corpus, before: Corpus) -> None:
-    if later.origin is None:
+    if later.two is None:
         return
-    for row, origin in enumerate(later.origin.tolist()):
-        assert origin < 0 or later.ids[row] == before.ids[origin]
-        stored = dict(zip(before.ids, before.hashes, strict=True))
-        assert (origin >= 0) == (stored.get(later.ids[row]) == later.hashes[row])
-    np.testing.assert_array_equal(later.changed, np.flatnonzero(later.origin < 0))
+    layers, added = later.two.passages, later.two.added
+    assert [later.ids[row] for row in layers.added.tolist()] == added.ids
+    stored = dict(zip(before.ids, before.hashes, strict=True))
+    now = dict(zip(later.ids, later.hashes, strict=True))
+    assert [i for i in later.ids if stored.get(i) != now[i]] == added.ids
+    gone = [row for row, id_ in enumerate(before.ids) if now.get(id_) != stored[id_]]
+    assert layers.gone.tolist() == gone
 
 
 def test_only_what_changed_is_read_and_the_earlier_version_stays(tmp_path: Path) -> None:
     passages = some_passages(20)
     index = make(tmp_path, passages)
     before = read_corpus(index)
-    assert before.changed.tolist() == list(range(20))
     new = Passage("new", "New", "Anna met Bob.")
     write(index, [new], [passages[3].id])
     later = read_corpus(index, before)
-    assert [later.ids[row] for row in later.changed] == ["new"]
-    assert list(later.iter_texts(later.changed)) == [("New", "Anna met Bob.")]
+    assert later.two
+    assert list(later.two.added.iter_texts()) == [("New", "Anna met Bob.")]
     check(later, [*passages[:3], *passages[4:], new])
     check(before, passages)
 
@@ -269,7 +270,7 @@ def test_much_that_is_new_is_read_in_one_pass(tmp_path: Path) -> None:
     before = read_corpus(index)
     write(index, [replace(p, id=f"x{p.id}", document=f"x{p.document}") for p in some_passages(9)])
     later = read_corpus(index, before)
-    assert later.origin is None
+    assert later.two is None
     assert_same(later, read_corpus(index))
 
 
@@ -283,7 +284,8 @@ def test_passages_that_share_one_content(tmp_path: Path) -> None:
     before = read_corpus(index)
     write(index, [Passage("c", "Other", "Carol met Bob.")])
     later = read_corpus(index, before)
-    assert later.changed.tolist() == [later.ids.index("c")]
+    assert later.two
+    assert later.two.added.ids == ["c"]
     assert_same(later, read_corpus(index))
 
 
