@@ -11,6 +11,7 @@
 
 from wye_client.client import (
     Answer,
+    AnswerOptions,
     AsyncClient,
     Client,
     Decision,
@@ -18,12 +19,14 @@ from wye_client.client import (
     Hit,
     Hits,
     SearchOptions,
+    Turn,
     Written,
     WyeError,
 )
 
 __all__ = [
     "Answer",
+    "AnswerOptions",
     "AsyncClient",
     "Client",
     "Decision",
@@ -31,6 +34,7 @@ __all__ = [
     "Hit",
     "Hits",
     "SearchOptions",
+    "Turn",
     "Written",
     "WyeError",
 ]

@@ -76,6 +76,27 @@ class SearchOptions(TypedDict, total=False):
     explain: bool
 
 
+class Turn(TypedDict):
+    """What was said before, by "user" or "assistant"."""
+
+    role: str
+    content: str
+
+
+class AnswerOptions(SearchOptions, total=False):
+    """How to answer, beside how to search.
+
+    Attributes:
+        history: Earlier turns of the conversation, oldest first.
+        abstain_below: No answer is given where answerability is less, 0 to 1.
+        max_tokens: Of the answer of a language model.
+    """
+
+    history: Sequence[Turn]
+    abstain_below: float
+    max_tokens: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A passage that was found.
@@ -145,9 +166,14 @@ class Answer:
 
     Attributes:
         text: Numbers in square brackets name passages of `found`, from 1.
-        citations: Each passage that the text names: index, id, title, document.
+        citations: Each passage that the text names: index, id, title, document, and the sentences
+            that are quoted, each with its text, start and end.
         generator: Name of the language model, or "extractive".
         note: Why the answer is not a language model's; "" when it is.
+        short: In a few words; "" where nothing stands out, and of a language model.
+        segments: The text in parts without brackets, each with the passages that it is from.
+        finish_reason: "stop", "length", or "error" when it broke off.
+        usage: Tokens, as the language model's endpoint counts them.
     """
 
     text: str
@@ -155,6 +181,10 @@ class Answer:
     generator: str
     note: str
     found: Hits
+    short: str = ""
+    segments: tuple[Mapping[str, Any], ...] = ()
+    finish_reason: str = "stop"
+    usage: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +241,7 @@ class _Calls:
         return _Call("POST", "/v1/retrieve", _found, {"question": question, **options})
 
     @staticmethod
-    def _answer(question: str, options: SearchOptions) -> _Call[Answer]:
+    def _answer(question: str, options: AnswerOptions) -> _Call[Answer]:
         return _Call("POST", "/v1/answer", _answer, {"question": question, **options})
 
     @staticmethod
@@ -302,7 +332,7 @@ class Client(_Calls):
         """
         return self._send(self._search(question, options))
 
-    def answer(self, question: str, **options: Unpack[SearchOptions]) -> Answer:
+    def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
         """An answer from passages, with citations."""
         return self._send(self._answer(question, options))
 
@@ -382,7 +412,7 @@ class AsyncClient(_Calls):
         """
         return await self._send(self._search(question, options))
 
-    async def answer(self, question: str, **options: Unpack[SearchOptions]) -> Answer:
+    async def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
         """An answer from passages, with citations."""
         return await self._send(self._answer(question, options))
 
@@ -486,6 +516,11 @@ def _answer(reply: Mapping[str, Any]) -> Answer:
         generator=reply["generator"],
         note=reply["note"],
         found=_found(reply["retrieval"]),
+        # A server of before has no short answer and no segments.
+        short=reply.get("short_answer", ""),
+        segments=tuple(reply.get("segments", ())),
+        finish_reason=reply["finish_reason"],
+        usage=reply.get("usage", {}),
     )
 
 

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from wye_client import AsyncClient, Client, Document, Written, WyeError
+from wye_client import AsyncClient, Client, Document, Turn, Written, WyeError
 
 from backends.store.ingest import ingest
 from backends.types import Passage
@@ -71,8 +71,11 @@ def test_documents_go_there_and_are_found(url: str, secret: tuple[str, str]) -> 
         assert written == Written(5, 0, 0, 0, written.version), "as a job, since they are many"
         assert wye.add(documents[:1]).unchanged == 1
         assert wye.document("d/3 #") == documents[3]
-        answer = wye.answer("Which bridge 3?", route="lexical", k=1)
-        assert answer.generator == "extractive"
+        history: list[Turn] = [{"role": "user", "content": "Hello."}]
+        answer = wye.answer("Which bridge 3?", route="lexical", k=1, history=history)
+        assert (answer.generator, answer.finish_reason, answer.usage) == ("extractive", "stop", {})
+        assert [part["passages"] for part in answer.segments] == [[1]]
+        assert answer.citations[0]["sentences"][0]["text"] == "The bridge 3."
         assert answer.found.passages[0].metadata == {"n": 3}
         kept = wye.search("bridge", route="lexical", filter={"type": "gte", "key": "n", "value": 3})
         assert {passage.metadata["n"] for passage in kept.passages} == {3, 4}
