@@ -94,7 +94,7 @@ class ClueRetriever:
 
     @cached_property
     def _units(self) -> Units:
-        return self._graph.units or Units(self._corpus)
+        return self._graph.units or Units(self._corpus, self._graph.scorer)
 
     def search(
         self, queries: Sequence[Query], k: int, allowed: Mask | None = None
@@ -182,8 +182,9 @@ class ClueRetriever:
                     reached = found.setdefault(tuple(sorted((*taken, way[0]))), {})
                     for entity in mentions.entities_of(way[0]):
                         reached[entity] = min(way, reached.get(entity, way))
-            sets = sorted(found)
-            scores = self._units.scores(query, sets, self.settings.score, allowed)
+            by = self.settings.score
+            sets = self._units.narrowed(query, sorted(found), by, allowed)
+            scores = self._units.scores(query, sets, by, allowed)
             best = top_rows(scores, self.settings.sets).tolist() if sets else []
             beam = [(sets[at], _State(found[sets[at]], float(scores[at]))) for at in best]
             followed += beam

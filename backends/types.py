@@ -180,6 +180,14 @@ class Ranking:
     degraded: str = ""
 
 
+class TextScorer(Protocol):
+    """A model that reads a question together with texts."""
+
+    def score(self, question: str, texts: Sequence[str]) -> Float32:
+        """(n,) how well each of n texts fits a question; higher is better."""
+        ...
+
+
 class Retriever(Protocol):
     """One way of ranking the passages of one index version. Batch in, batch out, in order."""
 

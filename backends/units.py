@@ -2,13 +2,14 @@
 
 Clue-RAG extracts knowledge units with a language model, and ranks sets of them with another. Here
 the units are the sentences that the index stores, and sets are scored without a model: by how close
-they are to the question, by the share of its words that they have, or by both.
+they are to the question, by the share of its words that they have, or by both. Where there is a
+model that reads texts, it scores those that are best by that.
 """
 
 import math
 from array import array
 from collections.abc import Sequence
-from itertools import chain, compress
+from itertools import chain, compress, islice
 from typing import Literal
 
 import numpy as np
@@ -16,12 +17,14 @@ import numpy as np
 from backends.lexical import content_terms
 from backends.numerics import distinct, half_products, spans, top_rows
 from backends.store.snapshot import Corpus
-from backends.types import Float32, Float64, Int64, Mask, Query
+from backends.types import Float32, Float64, Int64, Mask, Query, TextScorer
 from backends.words import Words
 
 Set = tuple[int, ...]
 """Rows of sentences, ascending."""
 Scoring = Literal["overlap", "cosine", "mix"]
+MOST_READ = 64
+"""Sets that a model reads of a question at a time."""
 OVERLAP_SHARE = 0.5
 """Of the words' share beside the cosine, in a mix of both."""
 
@@ -29,9 +32,13 @@ OVERLAP_SHARE = 0.5
 class Units:
     """The sentences of one version of the index."""
 
-    def __init__(self, corpus: Corpus) -> None:
-        """Read the words of all sentences, each with the title it stands under."""
-        self._corpus = corpus
+    def __init__(self, corpus: Corpus, scorer: TextScorer | None = None) -> None:
+        """Read the words of all sentences, each with the title it stands under.
+
+        Args:
+            scorer: Reads sets, each as one text.
+        """
+        self._corpus, self._scorer = corpus, scorer
         self._words = Words()
         found, lengths = array("i"), array("i")
         texts = chain.from_iterable(corpus.iter_sentence_texts())
@@ -68,10 +75,41 @@ class Units:
             found[own] += self._corpus.sentence_vectors[rows].astype(np.float32)
         return found
 
+    def narrowed(
+        self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None = None
+    ) -> Sequence[Set]:
+        """The sets that a model is to read, in order; all where there is none.
+
+        Args:
+            by: What decides which.
+            allowed: (n,) passages that take part, in which words are counted; None for all.
+        """
+        if self._scorer is None or len(sets) <= MOST_READ:
+            return sets
+        best = top_rows(self._worth(query, sets, by, allowed), MOST_READ)
+        return [sets[row] for row in sorted(best.tolist())]
+
     def scores(
         self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None = None
     ) -> Float64:
-        """(n,) what sets of sentences are worth to a question; at least one sentence in each.
+        """(n,) what sets of sentences are worth to a question, to a model that reads them if any.
+
+        At least one sentence is in each; `by` and `allowed` are as in `narrowed`.
+        """
+        if self._scorer is None:
+            return self._worth(query, sets, by, allowed)
+        rows = [row for one in sets for row in one]
+        texts = iter(self._corpus.sentence_texts(rows) if rows else ())
+        titles = (self._corpus.titles[row] for row in self._corpus.sentence_passage[rows].tolist())
+        told = (f"{title}: {next(texts)}" if title else next(texts) for title in titles)
+        return self._scorer.score(
+            query.text, [" ".join(islice(told, len(one))) for one in sets]
+        ).astype(np.float64)
+
+    def _worth(
+        self, query: Query, sets: Sequence[Set], by: Scoring, allowed: Mask | None
+    ) -> Float64:
+        """(n,) what sets are worth without a model.
 
         Args:
             by: "overlap", "cosine", or "mix" for the cosine and half of the overlap.

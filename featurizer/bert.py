@@ -25,7 +25,7 @@ from featurizer.errors import UnsupportedModelError
 from featurizer.types import Float32, Span
 
 if TYPE_CHECKING:
-    from openvino import Model, Node
+    from openvino import CompiledModel, Model, Node
 
 log = logging.getLogger(__name__)
 
@@ -73,11 +73,9 @@ class Bert:
         """
         home, self.pooling = _modules(folder)
         config = _read(home / "config.json")
-        for name, allowed in _ALLOWED.items():
-            if config.get(name) not in allowed:
-                raise UnsupportedModelError(f"its {name} is '{config.get(name)}'")
-        self._tokenizer, limit = _tokenizer(home, config)
-        tensors, mapped = _tensors(home / "model.safetensors")
+        check_architecture(config)
+        self._tokenizer, limit = read_tokenizer(home, config)
+        tensors, mapped = read_tensors(home / "model.safetensors")
         # RoBERTa counts from the place behind that of its padding.
         first = 0 if config["model_type"] == "bert" else config["pad_token_id"] + 1
         self._words = tensors["embeddings.word_embeddings.weight"]
@@ -87,20 +85,13 @@ class Bert:
         )
         self.dimension = int(self._words.shape[1])
         self.max_tokens = min(limit, len(self._places))
-        openvino = _openvino()
-        core = openvino.Core()
-        halves = not exact and "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+        openvino = as_openvino()
+        own = openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+        halves = not exact and "BF16" in own
         self.dtype = "bfloat16" if halves else "float32"
-        self._compiled = core.compile_model(
-            _graph(openvino, tensors, config),
-            "CPU",
-            {
-                "INFERENCE_PRECISION_HINT": "bf16" if halves else "f32",
-                "NUM_STREAMS": threads,
-                "INFERENCE_NUM_THREADS": threads,
-                "ENABLE_CPU_PINNING": False,
-            },
-        )
+        states, inputs = states_graph(openvino, tensors, config)
+        model = openvino.Model([states], inputs, "bert")
+        self._compiled = compile_model(model, threads, halves=halves)
         self._requests = threading.local()
         self._mapped, self._texts = mapped, count(1)
         self._threads = threads
@@ -130,7 +121,7 @@ class Bert:
         """Places of texts with so many tokens, in groups for `run_together`, the longest first."""
         of_size: dict[int, list[int]] = {}
         for place, length in enumerate(lengths):
-            of_size.setdefault(_padded(length), []).append(place)
+            of_size.setdefault(padded(length), []).append(place)
         groups = []
         # No thread is left without work for the sake of larger groups.
         share = -(-len(lengths) // self._threads)
@@ -151,7 +142,7 @@ class Bert:
         rows there are. Nobody promises it for all processors, so the first group of each shape is
         computed in both ways, and if they differ, texts of that shape go one by one.
         """
-        shape = len(texts), _padded(len(texts[0]))
+        shape = len(texts), padded(len(texts[0]))
         if len(texts) == 1 or not self._same.get(shape, True):
             return [self.run(ids) for ids in texts]
         found = self._run(texts)
@@ -169,7 +160,7 @@ class Bert:
         request = getattr(self._requests, "own", None)
         if request is None:
             request = self._requests.own = self._compiled.create_infer_request()
-        rows = np.zeros((len(texts), _padded(len(texts[0])), self.dimension), np.float32)
+        rows = np.zeros((len(texts), padded(len(texts[0])), self.dimension), np.float32)
         mask = np.zeros((len(texts), 1, 1, rows.shape[1]), np.float32)
         for place, ids in enumerate(texts):
             rows[place, : len(ids)] = self._words[ids] + self._places[: len(ids)]
@@ -187,7 +178,8 @@ class Bert:
             self._mapped.madvise(mmap.MADV_DONTNEED)
 
 
-def _padded(tokens: int) -> int:
+def padded(tokens: int) -> int:
+    """Tokens with those that they are padded with."""
     return -(-tokens // MULTIPLE) * MULTIPLE
 
 
@@ -213,7 +205,7 @@ def _modules(folder: Path) -> tuple[Path, str]:
     return folder / modules[0]["path"], str(said)
 
 
-def _tokenizer(home: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, int]:
+def read_tokenizer(home: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, int]:
     """The tokenizer, which cuts and pads nothing, and how many tokens the model reads."""
     if not (home / "tokenizer.json").is_file():
         raise UnsupportedModelError("it has no tokenizer.json")
@@ -232,7 +224,7 @@ def _tokenizer(home: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, int]:
     return tokenizer, int(limit if wanted is None else min(wanted, limit))
 
 
-def _tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
+def read_tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
     """What a safetensors file holds, without its architecture's prefix, and the mapped file.
 
     The library of that name copies every tensor; here float32 is read where it lies.
@@ -261,8 +253,45 @@ def _tensors(file: Path) -> tuple[Tensors, mmap.mmap]:
     return found, mapped
 
 
-def _graph(openvino: ModuleType, tensors: Tensors, config: Mapping[str, Any]) -> "Model":
-    """From rows of embeddings (b, t, d) and what is added to their attention to states (b, t, d).
+def check_architecture(config: Mapping[str, Any], kinds: Sequence[str] = ()) -> None:
+    """Refuse a model that is not computed here.
+
+    Args:
+        config: Of the transformer.
+        kinds: Its types; all of BERT's kin where none are named.
+
+    Raises:
+        UnsupportedModelError: Says why.
+    """
+    for name, allowed in {**_ALLOWED, **({"model_type": kinds} if kinds else {})}.items():
+        if config.get(name) not in allowed:
+            raise UnsupportedModelError(f"its {name} is '{config.get(name)}'")
+
+
+def compile_model(model: "Model", threads: int, *, halves: bool) -> "CompiledModel":
+    """A model for so many calls at the same time, each on one thread; in bfloat16 or float32."""
+    return (
+        as_openvino()
+        .Core()
+        .compile_model(
+            model,
+            "CPU",
+            {
+                "INFERENCE_PRECISION_HINT": "bf16" if halves else "f32",
+                "NUM_STREAMS": threads,
+                "INFERENCE_NUM_THREADS": threads,
+                "ENABLE_CPU_PINNING": False,
+            },
+        )
+    )
+
+
+def states_graph(
+    openvino: ModuleType, tensors: Tensors, config: Mapping[str, Any]
+) -> "tuple[Node, list[Node]]":
+    """The states of tokens, and the two inputs that they are made of.
+
+    From rows of embeddings (b, t, d) and what is added to their attention to states (b, t, d).
 
     As in arXiv 1810.04805; nobody pays attention to padding.
     """
@@ -300,10 +329,10 @@ def _graph(openvino: ModuleType, tensors: Tensors, config: Mapping[str, Any]) ->
         x = norm(ops.add(seen, x), f"{layer}.attention.output.LayerNorm")
         inner = ops.gelu(dense(x, f"{layer}.intermediate.dense"), "erf")
         x = norm(ops.add(dense(inner, f"{layer}.output.dense"), x), f"{layer}.output.LayerNorm")
-    return openvino.Model([x], [rows, mask], "bert")
+    return x, [rows, mask]
 
 
-def _openvino() -> ModuleType:
+def as_openvino() -> ModuleType:
     """OpenVINO without its converter, which reports over the network that it was imported."""
     converter = "openvino.tools.ovc"
     hidden = "openvino" not in sys.modules

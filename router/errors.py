@@ -31,3 +31,7 @@ class FeatureError(RouterError):
 
 class ModelFileError(RouterError):
     """A router model that is missing, damaged, or made for another build."""
+
+
+class RerankerError(RouterError):
+    """An endpoint that should score texts and does not."""

@@ -25,7 +25,7 @@ from backends.trigraph.graph import TriGraph, assemble
 from backends.trigraph.overlay import overlay
 from backends.trigraph.push import LocalWalk
 from backends.trigraph.retriever import TriGraphRetriever
-from backends.types import Mask, Passage, Retriever
+from backends.types import Mask, Passage, Retriever, TextScorer
 from featurizer.analyser import Analyser, AnalyserSettings
 from router.batch import FurtherArm
 from router.errors import ModelFileError
@@ -248,7 +248,9 @@ class Snapshot:
                 lexical = self.lexical.score if self._settings.graph.weighs_lexical else None
                 graph, walk = self.assembled or self._assemble()
                 settings = self._settings.graph
-                self._graph = TriGraphRetriever(self.corpus, settings, lexical, graph, walk)
+                self._graph = TriGraphRetriever(
+                    self.corpus, settings, lexical, graph, walk, scorer=self._scorer
+                )
                 local = self._graph.local_walk
                 if walk is None and self._base is None and local is not None:
                     self._files.write(_WALK, local.to_arrays(), settings.assembly)
@@ -286,7 +288,12 @@ class Snapshot:
         if kind == "units":
             settings = replace(settings, activation="bridging")
         lexical = self.lexical.score if settings.weighs_lexical else None
-        return TriGraphRetriever(corpus, settings, lexical)
+        return TriGraphRetriever(corpus, settings, lexical, scorer=self._scorer)
+
+    @cached_property
+    def _scorer(self) -> TextScorer | None:
+        own = self._settings.reranker
+        return import_module("router.text_scorer").open_scorer(own) if own.model else None
 
     def _own_lexical(self) -> LexicalRetriever:
         settings = self._settings.lexical

@@ -104,6 +104,20 @@ def _folder(name: str, what: str, point: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
+class RerankerSettings:
+    """Which model reads what `clue` and the graph by facts start from; for work at leisure.
+
+    Attributes:
+        model: A folder with a cross-encoder, or the address of an API that has /rerank; empty for
+            none. A server takes none, for its other questions would wait.
+        name: Of the model at that address.
+    """
+
+    model: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class IngestSettings:
     """How passages get into an index.
 
@@ -188,6 +202,7 @@ class Settings(BaseSettings):
         graph: The graph arm.
         fusion: How rankings become one.
         router: Which router decides, and by which thresholds.
+        reranker: Which model reads what `clue` and the graph by facts start from.
     """
 
     model_config = SettingsConfigDict(
@@ -205,6 +220,7 @@ class Settings(BaseSettings):
     fusion: FusionSettings = Field(default_factory=FusionSettings)
     router: RoutingSettings = Field(default_factory=RoutingSettings)
     relevance: RelevanceSettings = Field(default_factory=RelevanceSettings)
+    reranker: RerankerSettings = Field(default_factory=RerankerSettings)
 
     @model_validator(mode="before")
     @classmethod

@@ -20,6 +20,7 @@ from starlette.types import Scope
 from router.session import ModelCache, Session
 from service.arms.file import read_arms
 from service.collections import Collection, router_settings
+from service.errors import ServiceError
 from service.http import problems
 from service.http.auth import refuse_open_server
 from service.http.keys import KeyRing
@@ -113,6 +114,11 @@ def build(
     """
     serve = settings.serve
     refuse_open_server(serve)
+    if settings.reranker.model:
+        raise ServiceError(
+            "WYE_RERANKER__MODEL is for commands and Python: a server would keep other questions "
+            "waiting while a model reads. Unset it."
+        )
     models = ModelCache()
     if openers is None:
         openers = indexes(settings, models)

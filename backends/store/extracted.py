@@ -173,6 +173,15 @@ class ExtractedStore:
                 database.executemany("DELETE FROM extracted WHERE kind = ? AND id = ?", gone)
         return len(gone)
 
+    def digest(self) -> str:
+        """Of all that was extracted and analysed; "" where nothing was."""
+        found = self._rows(
+            "SELECT kind, id, content, sentences FROM extracted WHERE analyser = ?"
+            " ORDER BY kind, id",
+            self._analyser,
+        )
+        return blake2b(canonical_json(found).encode(), digest_size=16).hexdigest() if found else ""
+
     def inventory(self) -> dict[str, object]:
         """How much there is of each kind, and by which models; empty where there is nothing."""
         found: dict[str, object] = {}

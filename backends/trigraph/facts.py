@@ -37,7 +37,9 @@ def best_facts(units: Units, query: Query, allowed: Mask | None) -> tuple[Int64,
         Their rows, best first, equal ones by row, and their scores in [0, 1].
     """
     pool = np.sort(units.nearest(query.vector, POOL, allowed))
-    scores = units.scores(query, [(row,) for row in pool.tolist()], "mix", allowed)
+    sets = units.narrowed(query, [(row,) for row in pool.tolist()], "mix", allowed)
+    pool = np.array([row for (row,) in sets], np.int64)
+    scores = units.scores(query, sets, "mix", allowed)
     best = np.argsort(-scores, kind="stable")[:FACTS]
     low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)
     values = (scores[best] - low) / (high - low) if high > low else np.ones(len(best))

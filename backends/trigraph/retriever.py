@@ -46,7 +46,7 @@ from backends.trigraph.pagerank import (
 )
 from backends.trigraph.push import LocalWalk, local_walk
 from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
-from backends.types import Float32, Float64, Int64, Mask, Query, Ranking
+from backends.types import Float32, Float64, Int64, Mask, Query, Ranking, TextScorer
 from backends.units import Units
 
 if TYPE_CHECKING:
@@ -247,6 +247,8 @@ class TriGraphRetriever:
         lexical: LexicalScores | None = None,
         graph: TriGraph | None = None,
         walk: LocalWalk | None = None,
+        *,
+        scorer: TextScorer | None = None,
     ) -> None:
         """Rank the passages of a corpus.
 
@@ -254,6 +256,7 @@ class TriGraphRetriever:
             lexical: (n,) BM25 scores of a query; needed when a lexical weight is not 0.
             graph: Of the same corpus and settings; None to build it.
             walk: Of that graph, where it was kept; None to arrange it.
+            scorer: Reads what facts and clue start from; None for words and vectors alone.
 
         Raises:
             ValueError: It is needed and missing: leaving BM25 out unasked would go unnoticed.
@@ -268,7 +271,8 @@ class TriGraphRetriever:
         self.graph = assemble(corpus, settings.assembly) if graph is None else graph
         self.finder = SeedFinder(self.graph, corpus, settings.seeds)
         self.lexical = lexical
-        self.units = Units(corpus) if settings.activation == "facts" else None
+        self.scorer = scorer
+        self.units = Units(corpus, scorer) if settings.activation == "facts" else None
         # Made now, so that no question waits for it.
         found = walk if walk and self.walks_locally else self._walk()
         self._whole = FilteredGraph(self.graph, found)

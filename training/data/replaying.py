@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from backends.progress import Progress, Silent
 from backends.sources import DocumentSource
+from backends.store.extracted import ExtractedStore
 from backends.types import Ranking
 from router.session import Session
 from router.settings import Settings, load_settings
@@ -90,7 +91,11 @@ def key_of(session: Session, dataset: Dataset, depth: int = DEPTH) -> ReplayKey:
     rows = session.index.snapshot().to_table(columns=["id", "content_hash"]).to_pylist()
     passages = sorted((row["id"], row["content_hash"]) for row in rows)
     parts = (settings.dense, settings.lexical, settings.graph, settings.fusion)
-    taken = [asdict(part) for part in (*parts, session.gateway.steps)]
+    taken: list[object] = [asdict(part) for part in (*parts, session.gateway.steps)]
+    # Where there is none of it, replays keep the key that they had before there was any.
+    taken += [asdict(settings.reranker)] if settings.reranker.model else []
+    extracted = ExtractedStore(session.folder, session.index.fingerprint).digest()
+    taken += [extracted] if extracted else []
     asked: list[object] = [
         [asdict(q), sorted(dataset.judgements[q.id].items())] for q in dataset.questions
     ]

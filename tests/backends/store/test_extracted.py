@@ -69,7 +69,7 @@ def test_where_nothing_was_extracted_nothing_is_made(index: PassageStore) -> Non
     assert store.read("units") == []
     assert store.drop("units") == 0
     assert store.forget_others({}) == 0
-    assert store.inventory() == {}
+    assert (store.inventory(), store.digest()) == ({}, "")
     assert refine(read_corpus(index), store, "units") is None
     assert not store.path.exists()
     assert "extracted" not in take_inventory(index.path)
@@ -149,6 +149,15 @@ def test_the_inventory_says_what_there_is(index: PassageStore) -> None:
     }
     assert store_of(index).drop("units") == 2
     assert store_of(index).inventory() == {}
+
+
+def test_a_digest_tells_apart_what_was_extracted(index: PassageStore) -> None:
+    digests = []
+    for items in (["Ada lived."], ["Ada died."], ["Ada died.", "Ada lived."]):
+        keep(index, PASSAGES[0], *items)
+        digests += [store_of(index).digest(), store_of(index).digest()]
+    assert digests[::2] == digests[1::2]
+    assert len({*digests}) == 3
 
 
 def test_a_later_schema_is_refused_and_a_damaged_file_told(index: PassageStore) -> None:

@@ -1,0 +1,137 @@
+"""A cross-encoder: a model that reads a question together with a text and says how well it fits.
+
+BERT with a classification head is computed by OpenVINO as the encoder is; any other architecture
+that sentence-transformers can load is computed by PyTorch.
+"""
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from featurizer.bert import (
+    Tensors,
+    as_openvino,
+    check_architecture,
+    compile_model,
+    padded,
+    read_tensors,
+    read_tokenizer,
+    states_graph,
+)
+from featurizer.errors import ModelError, UnsupportedModelError
+from featurizer.types import Float32
+
+if TYPE_CHECKING:
+    from openvino import Model
+
+log = logging.getLogger(__name__)
+
+
+class _Pairs(Protocol):
+    def score(self, question: str, texts: Sequence[str]) -> Float32: ...
+
+
+class CrossEncoder:
+    """Scores texts for a question; each by itself, so that a score does not depend on the others.
+
+    Attributes:
+        engine: "openvino" or "pytorch".
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Load a folder as `transformers` saves a classifier of one label.
+
+        Raises:
+            ModelError: It is missing or damaged, or of an architecture that needs PyTorch where
+                that is not installed.
+        """
+        if not (folder / "config.json").is_file():
+            raise ModelError(
+                f"No cross-encoder at '{folder}': expected a folder with config.json, "
+                "model.safetensors and tokenizer.json. Nothing is downloaded."
+            )
+        try:
+            self._pairs: _Pairs = _ByOpenVino(folder)
+            self.engine = "openvino"
+        except UnsupportedModelError as reason:
+            log.warning("The cross-encoder in %s is computed by PyTorch: %s.", folder, reason)
+            self._pairs = _ByPyTorch(folder)
+            self.engine = "pytorch"
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+            raise ModelError(
+                f"The cross-encoder in {folder} cannot be loaded: {error}. Copy it again from "
+                "where it came."
+            ) from error
+
+    def score(self, question: str, texts: Sequence[str]) -> Float32:
+        """(n,) how well each of n texts fits a question, 0 to 1."""
+        return self._pairs.score(question, texts)
+
+
+class _ByOpenVino:
+    def __init__(self, folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        check_architecture(config, ("bert",))
+        self._tokenizer, limit = read_tokenizer(folder, config)
+        self._tokenizer.enable_truncation(limit)
+        tensors, self._mapped = read_tensors(folder / "model.safetensors")
+        if "classifier.weight" not in tensors or len(tensors["classifier.weight"]) != 1:
+            raise UnsupportedModelError("it has no classifier of one label")
+        self._words = tensors["embeddings.word_embeddings.weight"]
+        self._places = tensors["embeddings.position_embeddings.weight"]
+        self._kinds = tensors["embeddings.token_type_embeddings.weight"]
+        self._compiled = compile_model(_graph(tensors, config), 1, halves=False)
+
+    def score(self, question: str, texts: Sequence[str]) -> Float32:
+        return np.array([self._logit(question, text) for text in texts], np.float32)
+
+    def _logit(self, question: str, text: str) -> float:
+        pair = self._tokenizer.encode(question, text)
+        size = len(pair.ids)
+        rows = np.zeros((1, padded(size), self._words.shape[1]), np.float32)
+        rows[0, :size] = self._words[pair.ids] + self._places[:size] + self._kinds[pair.type_ids]
+        mask = np.zeros((1, 1, 1, rows.shape[1]), np.float32)
+        mask[..., size:] = np.finfo(np.float32).min
+        return float(self._compiled({0: rows, 1: mask})[0][0, 0])
+
+
+def _graph(tensors: Tensors, config: dict[str, Any]) -> "Model":
+    """From rows of embeddings (1, t, d) and what is added to their attention to a score (1, 1)."""
+    openvino = as_openvino()
+    ops = openvino.opset13
+    states, inputs = states_graph(openvino, tensors, config)
+    first = ops.gather(states, np.int64(0), np.int64(1))
+    for name, then in (("pooler.dense", ops.tanh), ("classifier", ops.sigmoid)):
+        product = ops.matmul(first, ops.constant(tensors[f"{name}.weight"]), False, True)
+        first = then(ops.add(product, ops.constant(tensors[f"{name}.bias"])))
+    return openvino.Model([first], inputs, "cross-encoder")
+
+
+class _ByPyTorch:
+    def __init__(self, folder: Path) -> None:
+        try:
+            from sentence_transformers import CrossEncoder as Model  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise ModelError(
+                f"The cross-encoder in {folder} needs PyTorch and sentence-transformers, which are "
+                f"not installed ({error}): pip install 'wye[torch]'."
+            ) from error
+        try:
+            self._model: Any = Model(str(folder), device="cpu", local_files_only=True)
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise ModelError(
+                f"sentence-transformers cannot load {folder}: {error}. Copy it again from where it "
+                "came."
+            ) from error
+        if self._model.num_labels != 1:
+            raise ModelError(f"The cross-encoder in {folder} has {self._model.num_labels} labels.")
+
+    def score(self, question: str, texts: Sequence[str]) -> Float32:
+        found = [
+            self._model.predict([(question, text)], show_progress_bar=False)[0] for text in texts
+        ]
+        return np.array(found, np.float32)

@@ -1,0 +1,75 @@
+"""Models that score texts for a question, as the settings name them: a folder, or an endpoint."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx2
+import numpy as np
+
+from backends.types import Float32, TextScorer
+from featurizer.cross_encoder import CrossEncoder
+from router.errors import RerankerError
+from router.settings import RerankerSettings
+
+LONGEST_BODY = 1_000_000
+"""Bytes of a reply."""
+_SECONDS = 60.0
+
+
+def open_scorer(settings: RerankerSettings) -> TextScorer:
+    """The model that the settings name.
+
+    Raises:
+        ModelError: A folder is missing or damaged.
+    """
+    if settings.model.startswith(("http://", "https://")):
+        return EndpointScorer(settings.model, settings.name)
+    return CrossEncoder(Path(settings.model))
+
+
+class EndpointScorer:
+    """A reranker behind an address, as vLLM, TEI, llama.cpp and Wye itself speak it."""
+
+    def __init__(self, url: str, name: str) -> None:
+        """Send nothing yet.
+
+        Args:
+            url: Base of the API, to which /rerank is added.
+            name: Of the model there.
+        """
+        self._url, self._name = f"{url.rstrip('/')}/rerank", name
+        self._client = httpx2.Client(timeout=_SECONDS, trust_env=False)
+
+    def score(self, question: str, texts: Sequence[str]) -> Float32:
+        """(n,) what the endpoint says of each of n texts; higher is better.
+
+        Raises:
+            RerankerError: It does not answer, or not for every text.
+        """
+        if not texts:
+            return np.empty(0, np.float32)
+        asked = {"model": self._name, "query": question, "documents": list(texts)}
+        body = bytearray()
+        try:
+            with self._client.stream("POST", self._url, json=asked) as reply:
+                reply.raise_for_status()
+                for part in reply.iter_bytes():
+                    body += part
+                    if len(body) > LONGEST_BODY:
+                        raise RerankerError(f"{self._url} sent more than {LONGEST_BODY:,} bytes.")
+        except httpx2.HTTPError as error:
+            raise RerankerError(
+                f"{self._url} did not answer: {error}. Check the address."
+            ) from error
+        found = np.full(len(texts), np.nan, np.float32)
+        try:
+            for one in json.loads(body)["results"]:
+                if not 0 <= one["index"] < len(texts):
+                    raise IndexError
+                found[one["index"]] = one["relevance_score"]
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+            raise RerankerError(f"{self._url} sent no scores of a reranker.") from error
+        if not np.isfinite(found).all():
+            raise RerankerError(f"{self._url} did not score all {len(texts)} texts.")
+        return found

@@ -1,0 +1,146 @@
+"""Scores of a reranker behind a real connection, and what clue and facts make of them."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wye
+from backends.units import MOST_READ
+from featurizer.errors import ModelError
+from router.errors import RerankerError
+from router.session import Session
+from router.settings import RerankerSettings, load_settings
+from router.text_scorer import LONGEST_BODY, EndpointScorer, open_scorer
+from router.types import Route
+from service.app import build
+from service.errors import ServiceError
+from service.settings import ServiceSettings
+
+Say = Callable[[Mapping[str, Any]], object]
+
+
+@contextmanager
+def endpoint(say: Say) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Speaks /rerank; what it was asked is listed."""
+    asked: list[dict[str, Any]] = []
+
+    class Speaking(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append(body | {"path": self.path})
+            said = say(body)
+            content = said if isinstance(said, bytes) else json.dumps(said).encode()
+            self.send_response(500 if said is None else 200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own word
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Speaking) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def scores(of: Sequence[float]) -> dict[str, object]:
+    found = [{"index": place, "relevance_score": score} for place, score in enumerate(of)]
+    return {"results": sorted(found, key=lambda one: -one["relevance_score"])}
+
+
+def plums(body: Mapping[str, Any]) -> dict[str, object]:
+    """Texts that speak of plums are what is wanted."""
+    return scores([float("plums" in text) for text in body["documents"]])
+
+
+def test_scores_come_in_the_order_of_the_texts() -> None:
+    with endpoint(lambda body: scores([0.5, 2, -1])) as (url, asked):
+        found = EndpointScorer(f"{url}/", "reader").score("Which?", ["a", "b", "c"])
+        assert found.tolist() == [0.5, 2, -1]
+        assert EndpointScorer(url, "reader").score("Which?", []).shape == (0,)
+    assert asked == [
+        {"path": "/v1/rerank", "model": "reader", "query": "Which?", "documents": ["a", "b", "c"]}
+    ]
+    with pytest.raises(RerankerError, match="did not answer"):
+        EndpointScorer(url, "").score("Which?", ["a"])
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (None, "did not answer"),
+        (b"<html>", "no scores"),
+        ({"results": [{"index": 7, "relevance_score": 1}]}, "no scores"),
+        ({"results": [{"index": -1, "relevance_score": 1}]}, "no scores"),
+        ({"results": [{"index": 0}]}, "no scores"),
+        ({"results": []}, "did not score all 2"),
+        (scores([float("nan"), 1.0]), "did not score all 2"),
+        (b"[" * 100_000, "no scores"),
+        (b" " * (LONGEST_BODY + 1), "more than"),
+    ],
+)
+def test_a_reply_that_is_none_is_refused(said: object, why: str) -> None:
+    with (
+        endpoint(lambda body: said) as (url, _),
+        pytest.raises(RerankerError, match=why),
+    ):
+        EndpointScorer(url, "").score("Which?", ["a", "b"])
+
+
+def test_a_folder_is_a_cross_encoder(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="No cross-encoder"):
+        open_scorer(RerankerSettings(str(tmp_path)))
+
+
+@pytest.mark.parametrize(("route", "activation"), [(Route.CLUE, "eq5"), (Route.GRAPH, "facts")])
+def test_what_it_reads_decides_where_clue_and_facts_start(
+    route: Route,
+    activation: str,
+    tmp_path: Path,
+    fake_models: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    towns = ("Mostar", "Jajce", "Travnik", "Livno", "Konjic")
+    with wye.create(tmp_path) as made:
+        told = {town: f"{town} is a town. Boats of {town} sail." for town in towns}
+        told["Livno"] = "Livno is known for plums."
+        made.add([wye.Document(town, town, text) for town, text in told.items()])
+        many = (f"Como likes Mostar and {n} more." for n in range(2 * MOST_READ))
+        made.add([wye.Document(f"n{n}", "", text) for n, text in enumerate(many)])
+    monkeypatch.setenv("WYE_GRAPH__ACTIVATION", activation)
+    with endpoint(plums) as (url, asked):
+        monkeypatch.setenv("WYE_RERANKER__MODEL", url)
+        with Session.open(load_settings(), tmp_path) as session:
+            question = "Which town of Livno or Mostar is known for fruit?"
+            found = [session.gateway.search([question], route, 5)[0].ranking.hits for _ in range(2)]
+    assert found[0] == found[1]
+    assert asked
+    assert all(0 < len(body["documents"]) <= MOST_READ for body in asked)
+    if route is Route.CLUE:
+        assert found[0][0].id == "Livno"
+
+
+def test_a_server_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WYE_RERANKER__MODEL", "reader")
+    with pytest.raises(ServiceError, match="WYE_RERANKER__MODEL is for commands"):
+        build(ServiceSettings(), {})
+
+
+def test_without_it_nothing_is_scored(tmp_path: Path, fake_models: None) -> None:
+    with wye.create(tmp_path) as made:
+        made.add([wye.Document("a", "Ada", "Ada is here.")])
+    with Session.open(load_settings(), tmp_path) as session:
+        assert session.snapshot.graph.scorer is None
+        assert np.isfinite(session.gateway.search(["Ada?"], Route.CLUE, 1)[0].ranking.hits[0].score)
