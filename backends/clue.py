@@ -18,10 +18,11 @@ from functools import cached_property
 
 import numpy as np
 
-from backends.numerics import half_products, rank_rows, require_k, top_rows
+from backends.numerics import half_products, make_ranking, rank_rows, require_k, top_rows
 from backends.trigraph.bridging import Activation, Bridge
 from backends.trigraph.explanation import Explanation
 from backends.trigraph.facts import QUESTION
+from backends.trigraph.pagerank import Masses
 from backends.trigraph.retriever import (
     FilteredGraph,
     Trace,
@@ -30,7 +31,7 @@ from backends.trigraph.retriever import (
     in_parts,
 )
 from backends.trigraph.seeds import Seed
-from backends.types import Float32, Float64, Mask, Query, Ranking
+from backends.types import Float32, Mask, Query, Ranking
 from backends.units import Scoring, Set, Units
 
 NO_CLUE = "no sentence of a passage that takes part mentions anything: ranked by similarity alone"
@@ -112,28 +113,29 @@ class ClueRetriever:
         for part in in_parts(queries, len(self._corpus)):
             batch = self._graph.batch(part, allowed)
             traces = [self._trace(query, batch.filtered) for query in part]
-            settled = batch.run_pagerank(traces)
-            for column, (query, trace) in enumerate(zip(part, traces, strict=True)):
-                mass = np.ascontiguousarray(settled[:, column])
-                rankings.append(self._rank(query, trace, mass, k, allowed))
+            for one in zip(part, traces, batch.run_pagerank(traces), strict=True):
+                rankings.append(self._rank(*one, k, allowed))
         return rankings
 
     def explain(self, query: Query, ranking: Ranking, allowed: Mask | None = None) -> Explanation:
         """Say which units led to the passages of a ranking of this or another arm."""
         batch = self._graph.batch([query], allowed)
         trace = self._trace(query, batch.filtered)
-        settled = batch.run_pagerank([trace])[:, 0]
+        (settled,) = batch.run_pagerank([trace])
         return explain_walk(self._graph.graph, self._corpus, trace, settled, ranking)
 
     def _rank(
-        self, query: Query, trace: Trace, mass: Float64, k: int, allowed: Mask | None
+        self, query: Query, trace: Trace, settled: Masses, k: int, allowed: Mask | None
     ) -> Ranking:
         ids = self._corpus.ids
-        if not trace.prior.any():
+        if not len(trace.passages):
             near = np.vecdot(self._corpus.vectors, query.vector)
             rows = None if allowed is None else np.flatnonzero(allowed)
             return rank_rows(self.name, ids, near, rows, k, degraded=NO_CLUE)
-        return rank_rows(self.name, ids, mass, np.flatnonzero(mass > 0), k)
+        passages, mass = settled
+        rows, mass = passages[mass > 0], mass[mass > 0]
+        best = top_rows(mass, k)
+        return make_ranking(self.name, ids, rows[best], mass[best], candidates=len(rows))
 
     def _trace(self, query: Query, filtered: FilteredGraph) -> Trace:
         """What the question names, where units led, and the mass the walk restarts with."""
@@ -144,14 +146,12 @@ class ClueRetriever:
         for unit, gain in self._gains(query, followed, filtered.allowed):
             passage = int(corpus.sentence_passage[unit])
             best[passage] = max(gain, best.get(passage, gain))
-        prior = np.zeros(len(corpus))
-        if best:
-            rows = np.array(sorted(best), np.int64)
-            near = np.vecdot(corpus.vectors[rows], query.vector)
-            worth = np.array([best[row] for row in rows.tolist()]) + near
-            prior[rows] = np.exp(SHARPNESS * (worth - worth.max()))
+        rows = np.array(sorted(best), np.int64)
+        near = np.vecdot(corpus.vectors[rows], query.vector)
+        worth = np.array([best[row] for row in rows.tolist()]) + near
+        prior = np.exp(SHARPNESS * (worth - worth.max(initial=-np.inf)))
         activation = self._activation(query, anchors, followed)
-        return Trace(seeds, activation, prior, np.zeros(len(activation.entities)))
+        return Trace(seeds, activation, rows, prior, np.zeros(len(activation.entities)))
 
     def _anchors(
         self, query: Query, filtered: FilteredGraph

@@ -9,12 +9,12 @@ book is that of a normal distribution.
 
 Whatever finds candidates, their scores are those of `backends.numerics`, which depend on nothing
 but two vectors, and ties are cut by id. So score and order are the same in any batch, and for the
-exact kind no passage that belongs in the answer is missed. The graph arm of a small corpus needs
-the scores of all passages; where it will follow, `scores` and `rank` give the list as well, so that
-no product is made twice.
+exact kind no passage that belongs in the answer is missed. The graph arm goes by the same scores;
+where it will follow, `scores` and `rank` give the list as well, so that no product is made twice.
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from backends.numerics import (
     require_mask,
     top_rows,
 )
-from backends.types import Float32, Int64, Mask, Query, Ranking, UInt8
+from backends.types import Float32, Int64, Mask, Query, Ranking, Scores, UInt8
 
 _PRODUCTS_AT_ONCE = 2**22
 """Inner products held at a time: 16 MiB."""
@@ -55,7 +55,8 @@ of 32 takes nine times as long on one thread."""
 _FETCHED = 10
 """Candidates that codes propose for each passage asked for."""
 
-_LEAST_FETCHED = 200
+_LEAST = 100
+"""Passages asked for at least, so that shorter lists are made of the same candidates."""
 
 _SEED = 7
 _CODES = 16
@@ -169,7 +170,7 @@ class DenseRetriever:
         candidates = len(self.ids) if rows is None else len(rows)
         found: Iterator[tuple[Int64, Float32]]
         if self._scan_codes is not None:
-            found = (self.nearest(vector, k, allowed) for vector in vectors)
+            found = (self._best(v, self._proposed(v, k, allowed), k) for v in vectors)
         elif rows is not None:
             found = self._scan(vectors, k, rows)
         elif isinstance(self.vectors, LayeredRows):
@@ -182,20 +183,28 @@ class DenseRetriever:
         ]
 
     @property
-    def scores_all(self) -> bool:
-        """Whether every vector is looked at, so that `rank` of `scores` is what `search` gives."""
-        return self._scan_codes is None
+    def deepest(self) -> int:
+        """So many passages of `rank` of `scores` are what `search` gives."""
+        return sys.maxsize if self._scan_codes is None else _LEAST
 
-    def scores(self, queries: Sequence[Query]) -> list[Float32]:
-        """(n,) inner products of each question with every passage.
+    def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
+        """Inner products of each question with every passage, or with those that codes propose.
+
+        Args:
+            allowed: (n,) passages of which codes propose some, or None for all.
 
         Raises:
-            RequestError: A vector does not fit this index.
+            RequestError: The mask or a vector does not fit this index.
         """
-        return list(products_of_all(self.vectors, query_matrix(queries, self.vectors.shape[1])))
+        require_mask(allowed, len(self.ids))
+        vectors = query_matrix(queries, self.vectors.shape[1])
+        if self._scan_codes is None:
+            return [Scores(None, own) for own in products_of_all(self.vectors, vectors)]
+        proposed = ((vector, self._proposed(vector, _LEAST, allowed)) for vector in vectors)
+        return [Scores(rows, self._products(vector, rows)) for vector, rows in proposed]
 
-    def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
-        """At most k passages by one question's (n,) `scores`.
+    def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
+        """At most k passages by the `scores` of one question under the same mask.
 
         Raises:
             RequestError: k is below 1, or the mask does not fit this index.
@@ -203,33 +212,29 @@ class DenseRetriever:
         require_k(k)
         require_mask(allowed, len(self.ids))
         rows = None if allowed is None else np.flatnonzero(allowed)
-        return rank_rows(self.name, self.ids, scores, rows, k)
+        if scores.rows is None:
+            return rank_rows(self.name, self.ids, scores.values, rows, k)
+        best = top_rows(scores.values, k)
+        found, candidates = scores.rows[best], len(self.ids if rows is None else rows)
+        return make_ranking(self.name, self.ids, found, scores.values[best], candidates=candidates)
 
-    def nearest(
-        self, vector: Float32, k: int, allowed: Mask | None = None
-    ) -> tuple[Int64, Float32]:
-        """Rows of at most k passages, best first, and their inner products with one vector.
-
-        Args:
-            vector: (d,) finite float32.
-            allowed: (n,) mask over the passages, or None for all.
-        """
-        if self._scan_codes is None:
-            rows = np.arange(len(self.vectors)) if allowed is None else np.flatnonzero(allowed)
-            return next(self._scan(vector[None], k, rows))
-        size = len(self.vectors)
-        fetched, share = max(_FETCHED * k, _LEAST_FETCHED), 1.0
+    def _proposed(self, vector: Float32, k: int, allowed: Mask | None) -> Int64:
+        """Rows, ascending, that codes propose for the best k of those allowed."""
+        size, k = len(self.vectors), max(k, _LEAST)
+        scan, fetched, share = self._scan_codes, _FETCHED * k, 1.0
         if allowed is not None:
             share = float(allowed.mean())
             if share * size <= fetched * _GATHER_COST:
-                return next(self._scan(vector[None], k, np.flatnonzero(allowed)))
-        proposed = self._scan_codes(rotated(vector[None]), min(size, math.ceil(fetched / share)))
-        rows = np.sort(proposed[1])
+                return np.flatnonzero(allowed)
+        if scan is None:
+            return np.arange(size)
+        proposed = scan(rotated(vector[None]), min(size, math.ceil(fetched / share)))
+        rows: Int64 = np.sort(proposed[1])
         if allowed is not None:
             rows = rows[allowed[rows]]
             if len(rows) < min(k, int(allowed.sum())):
-                rows = np.flatnonzero(allowed)
-        return self._best(vector, rows, k)
+                return np.flatnonzero(allowed)
+        return rows
 
     def _flat(self, passages: Float32, vectors: Float32, k: int) -> Iterator[tuple[Int64, Float32]]:
         """The best k of all rows and their scores, for each question."""
@@ -256,7 +261,11 @@ class DenseRetriever:
 
     @cached_property
     def _longest(self) -> float:
-        return _longest(np.asarray(self.vectors))
+        """Euclidean length of the longest row: 1 for unit vectors, up to how they were stored."""
+        vectors = np.asarray(self.vectors)
+        if len(vectors) == 0:
+            return 0.0
+        return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max()))
 
     def _scan(self, vectors: Float32, k: int, rows: Int64) -> Iterator[tuple[Int64, Float32]]:
         """The best k of some rows (ascending)."""
@@ -271,18 +280,15 @@ class DenseRetriever:
 
     def _best(self, vector: Float32, rows: Int64, k: int) -> tuple[Int64, Float32]:
         """Cut ascending rows to the best k, ties by row."""
-        few = len(rows) * _GATHER_COST < len(self.vectors)
-        scores = products(self.vectors[rows] if few else self.vectors, vector)
-        own = scores if few else scores[rows]
+        own = self._products(vector, rows)
         best = top_rows(own, k)
         return rows[best], own[best]
 
-
-def _longest(vectors: Float32) -> float:
-    """Euclidean length of the longest row: 1 for unit vectors, up to how they were stored."""
-    if len(vectors) == 0:
-        return 0.0
-    return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max()))
+    def _products(self, vector: Float32, rows: Int64) -> Float32:
+        """Inner products of some rows with one vector."""
+        few = len(rows) * _GATHER_COST < len(self.vectors)
+        scores = products(self.vectors[rows] if few else self.vectors, vector)
+        return scores if few else scores[rows]
 
 
 def encode(vectors: Float32) -> UInt8:

@@ -7,6 +7,7 @@ content, written in another order, would not give the same answer.
 
 import math
 import re
+import sys
 import unicodedata
 from array import array
 from collections import Counter
@@ -23,7 +24,7 @@ from backends.coverage import WordCoverage, bits
 from backends.layers import Layers
 from backends.numerics import RequestError, rank_rows, require_k, require_mask
 from backends.store.derived import Arrays, pack_table, unpack_table
-from backends.types import Float32, Int32, Int64, Mask, Query, Ranking
+from backends.types import Float32, Int32, Int64, Mask, Query, Ranking, Scores
 from backends.words import FurtherWords, Words
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ class LexicalRetriever:
     """
 
     name = "lexical"
-    scores_all = True
+    deepest = sys.maxsize
+    """`rank` of `scores` gives what `search` does."""
 
     def __init__(
         self,
@@ -222,9 +224,10 @@ class LexicalRetriever:
         require_k(k)
         return [self.rank(scores, k, allowed) for scores in self.scores(queries)]
 
-    def scores(self, queries: Sequence[Query]) -> list[Float32]:
-        """(n,) BM25 of every passage, for each question."""
-        return [self.score(query) for query in queries]
+    def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
+        """(n,) BM25 of every passage, for each question; whatever is allowed."""
+        del allowed
+        return [Scores(None, self.score(query)) for query in queries]
 
     def score(self, query: Query) -> Float32:
         """(n,) BM25 of every passage; 0 where no term is shared, above 0 elsewhere."""
@@ -257,19 +260,19 @@ class LexicalRetriever:
             )
         return np.array(scores, np.float32)
 
-    def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
-        """At most k passages by one question's (n,) `scores`.
+    def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
+        """At most k passages by one question's `scores`.
 
         Raises:
             RequestError: k is below 1, or the mask does not fit this index.
         """
         require_k(k)
         require_mask(allowed, len(self.ids))
-        matching = scores > 0
+        matching = scores.values > 0
         if not matching.any():
             return Ranking(self.name, (), 0, NO_TERM)
         rows = np.flatnonzero(matching if allowed is None else matching & allowed)
-        return rank_rows(self.name, self.ids, scores, rows, k)
+        return rank_rows(self.name, self.ids, scores.values, rows, k)
 
     def words_in(
         self, text: str, rows: Sequence[int], titles: Sequence[str]

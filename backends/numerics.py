@@ -269,8 +269,13 @@ def spans(starts: Int32 | Int64, chosen: Int32 | Int64) -> Int64:
     Returns:
         One place for each element.
     """
-    first = starts[chosen].astype(np.int64)
-    lengths = starts[chosen + 1] - first
+    return ranges(starts[chosen], starts[chosen + 1])
+
+
+def ranges(first: Int32 | Int64, last: Int32 | Int64) -> Int64:
+    """The whole numbers from each first one up to the last, which is left out, end to end."""
+    first = first.astype(np.int64)
+    lengths = last - first
     ends = np.cumsum(lengths)
     return np.repeat(first - (ends - lengths), lengths) + np.arange(lengths.sum(), dtype=np.int64)
 
@@ -291,11 +296,20 @@ def distinct(values: Int64) -> Int64:
     return ascending[np.flatnonzero(np.diff(ascending, prepend=ascending[:1] - 1))]
 
 
+def located(values: Int32 | Int64, ascending: Int32 | Int64) -> tuple[Int64, Mask]:
+    """Where values lie in a list without repeats, and which do; 0 for the others."""
+    if not len(ascending):
+        return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
+    if ascending[0] == 0 and ascending[-1] == len(ascending) - 1:
+        known = (values >= 0) & (values < len(ascending))
+        return np.where(known, values, 0).astype(np.int64), known
+    # NumPy would copy all of a list of another type.
+    wanted = values.astype(ascending.dtype, copy=False)
+    place = np.searchsorted(ascending, wanted)
+    place[place == len(ascending)] = 0
+    return place, ascending[place] == wanted
+
+
 def without(values: Int64, others: Int64) -> Int64:
     """The values that are not among the others; both as of `distinct`."""
-    if not len(others):
-        return values
-    place = np.searchsorted(others, values)
-    place[place == len(others)] = 0
-    kept: Int64 = values[others[place] != values]
-    return kept
+    return values[~located(values, others)[1]]

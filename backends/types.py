@@ -20,6 +20,18 @@ Scalar = str | int | float | bool | None
 Metadata = Mapping[str, Scalar | Sequence[Scalar]]
 
 
+class Scores(NamedTuple):
+    """What an arm knows of the passages for one question.
+
+    Attributes:
+        rows: (m,) passages that were looked at, ascending; None for all of them.
+        values: (m,) score of each.
+    """
+
+    rows: Int64 | None
+    values: Float32
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """One unit of retrieval: a short document, or one chunk of a longer one.

@@ -133,8 +133,9 @@ class ZoomRetriever:
         first = np.isin(entities, [seed.entity for seed in seeds])
         value = own[entities]
         activation = Activation(entities, value, value, np.where(first, 1, 2).astype(np.int64))
-        trace = Trace(seeds, activation, edges[0, :n], edges[0, n + entities])
-        return explain_walk(self.graph.graph, self._corpus, trace, mass[:n], ranking)
+        rows = np.arange(n, dtype=np.int64)
+        trace = Trace(seeds, activation, rows, edges[0, :n], edges[0, n + entities])
+        return explain_walk(self.graph.graph, self._corpus, trace, (rows, mass[:n]), ranking)
 
     def shared(self, filtered: FilteredGraph) -> SharedGraph:
         """What all questions share of a graph; that of all passages is kept."""

@@ -11,7 +11,7 @@ import numpy as np
 from backends.coverage import Coverage, NameCoverage, WordCoverage
 from backends.trigraph.explanation import Explanation
 from backends.trigraph.seeds import SeedStats
-from backends.types import Float32, Float64, Mask, Query, Ranking, Retriever
+from backends.types import Float32, Float64, Mask, Query, Ranking, Retriever, Scores
 from featurizer.registry import FEATURE_NAMES
 from router.fusion import FusionSettings, fuse_text
 from router.query_performance import CHEAP_SIGNALS, DENSE_SIGNALS, SEED_SIGNALS, signals
@@ -26,18 +26,18 @@ _BY_NAMES = frozenset({Route.GRAPH, *FURTHER})
 
 
 class TextArm(Retriever, Protocol):
-    """An arm whose scores of all passages the graph's prior is made of."""
+    """An arm whose scores the graph's prior is made of."""
 
     @property
-    def scores_all(self) -> bool:
-        """Whether `rank` of `scores` is what `search` gives; an approximate index skips most."""
+    def deepest(self) -> int:
+        """So many passages of `rank` of `scores` are what `search` gives; 0 where none are."""
         ...
 
-    def scores(self, queries: Sequence[Query]) -> list[Float32]:
-        """(n,) scores of every passage, for each question."""
+    def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
+        """Scores of the passages for each question, as far as the arm looks at them."""
         ...
 
-    def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
+    def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
         """At most k passages by these scores."""
         ...
 
@@ -61,8 +61,8 @@ class GraphBatch(Protocol):
         self,
         places: Sequence[int],
         k: int,
-        similarities: Mapping[int, Float32],
-        lexical: Mapping[int, Float32],
+        similarities: Mapping[int, Scores],
+        lexical: Mapping[int, Scores],
     ) -> list[Ranking]:
         """At most k passages for some of the questions, with the scores that are known of them."""
         ...
@@ -141,7 +141,7 @@ class Arms(Protocol):
 class Batch:
     """Questions on their way through one version of an index.
 
-    Seeds, scores of all passages, rankings and walks are kept for as long as the batch, so that
+    Seeds, scores of passages, rankings and walks are kept for as long as the batch, so that
     nothing is computed twice for a question. Questions are named by their place in the batch.
 
     Attributes:
@@ -176,7 +176,7 @@ class Batch:
         self._graph: GraphBatch | None = None
         self._starts: dict[int, tuple[SeedStats, ...]] = {}
         self._rankings: dict[Route, dict[int, tuple[int, Ranking]]] = {}
-        self._scores: dict[Route, dict[int, Float32]] = {Route.DENSE: {}, Route.LEXICAL: {}}
+        self._scores: dict[Route, dict[int, Scores]] = {Route.DENSE: {}, Route.LEXICAL: {}}
         self._signals = np.full((len(reading.questions), len(CHEAP_SIGNALS)), np.nan)
 
     def prepare(
@@ -319,15 +319,16 @@ class Batch:
         self.reading.parse(places, tokens=tokens)
 
     def _score(self, vectors: Float32) -> None:
-        """Score all passages for the text arms, beside the parser: the graph's prior takes that."""
+        """Score passages for the text arms, beside the parser: the graph's prior takes that."""
         for arm in (Route.DENSE, Route.LEXICAL):
             if self._keeps(arm):
                 queries = list(map(Query, self.reading.questions, vectors))
-                self._scores[arm].update(enumerate(self._text_arm(arm).scores(queries)))
+                found = self._text_arm(arm).scores(queries, self._allowed)
+                self._scores[arm].update(enumerate(found))
 
     def _keeps(self, arm: Route) -> bool:
-        """Whether scores of all passages are worth keeping, since the graph is likely to follow."""
-        return {arm, Route.GRAPH} <= self._ahead and self._text_arm(arm).scores_all
+        """Whether scores of passages are worth keeping, since the graph is likely to follow."""
+        return {arm, Route.GRAPH} <= self._ahead and self._text_arm(arm).deepest > 0
 
     def _text_arm(self, arm: Route) -> TextArm:
         return self._arms.dense if arm == Route.DENSE else self._arms.lexical
@@ -343,9 +344,9 @@ class Batch:
         retriever, kept = self._text_arm(arm), self._scores[arm]
         if self._keeps(arm):
             missing = [place for place in places if place not in kept]
-            scores = retriever.scores([queries[place] for place in missing])
+            scores = retriever.scores([queries[place] for place in missing], self._allowed)
             kept.update(zip(missing, scores, strict=True))
-        if all(place in kept for place in places):
+        if depth <= retriever.deepest and all(place in kept for place in places):
             return [retriever.rank(kept[place], depth, self._allowed) for place in places]
         return retriever.search([queries[place] for place in places], depth, self._allowed)
 

@@ -249,7 +249,13 @@ class Snapshot:
                 graph, walk = self.assembled or self._assemble()
                 settings = self._settings.graph
                 self._graph = TriGraphRetriever(
-                    self.corpus, settings, lexical, graph, walk, scorer=self._scorer
+                    self.corpus,
+                    settings,
+                    lexical,
+                    graph,
+                    walk,
+                    near=self.dense.scores,
+                    scorer=self._scorer,
                 )
                 local = self._graph.local_walk
                 if walk is None and self._base is None and local is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backends.numerics import sums
+from backends.numerics import located, sums
 from backends.trigraph.lists import Lists, Numbers, PlainLists
 from backends.types import Float32, Float64, Int64
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 Similarity = Callable[[Int64], Float32]
+HUB = 2000
+"""Sentences or passages that an entity is mentioned in, from which on it says next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def bridge(
     steps: int,
     threshold: float,
     sentences_per_entity: int,
+    within: Callable[[], Int64] | None = None,
 ) -> Activation:
     """Activate entities step by step; equal in values to `reference.bridge`.
 
@@ -108,6 +111,7 @@ def bridge(
         steps: T, the seeds' own step included; 1 leaves it at the seeds.
         threshold: An entity whose value is below is neither activated nor expanded.
         sentences_per_entity: Of the sentences not used before, each entity takes its best so many.
+        within: Gives the rows of sentences, ascending, to which those of hubs are restricted.
     """
     value, weight = dict(seeds), dict(seeds)
     level = dict.fromkeys(seeds, 1)
@@ -117,7 +121,9 @@ def bridge(
     reached = dict(seeds)
     for step in range(2, steps + 1):
         expanded = sorted(e for e, reached_value in reached.items() if reached_value >= threshold)
-        _compare_sentences(graph, [e for e in expanded if e not in known], similarity, known)
+        _compare_sentences(
+            graph, [e for e in expanded if e not in known], similarity, known, within
+        )
         found: dict[int, float] = {}
         for entity in expanded:
             for sentence, sigma in _best_unused(*known[entity], used, sentences_per_entity):
@@ -194,18 +200,26 @@ def _compare_sentences(
     entities: list[int],
     similarity: Similarity,
     known: dict[int, tuple[Int64, Float32]],
+    within: Callable[[], Int64] | None,
 ) -> None:
     """Compare the sentences of entities with the question, in one call for all of them."""
     if not entities:
         return
     # Entities share few sentences: to compare one twice costs less than to find it.
-    chosen = np.array(entities, np.int64)
-    ends = np.cumsum(graph.sentences.lengths(chosen))[:-1]
-    sentences = graph.sentences.of(chosen).astype(np.int64)
+    own = [graph.sentences_of(entity) for entity in entities]
+    if within is not None:
+        own = [_among(one, within()) if len(one) > HUB else one for one in own]
+    ends = np.cumsum([len(one) for one in own])[:-1]
+    sentences = np.concatenate(own).astype(np.int64)
     # A copy, for sentences will be struck out in it.
     sigma = similarity(sentences).copy()
     lists = zip(np.split(sentences, ends), np.split(sigma, ends), strict=True)
     known.update(zip(entities, lists, strict=True))
+
+
+def _among(sentences: Numbers, within: Int64) -> Int64:
+    """Those of an entity's sentences that are in a list."""
+    return within[located(within, sentences)[1]]
 
 
 def _best_unused(

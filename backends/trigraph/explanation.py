@@ -143,7 +143,7 @@ def explain_passages(
         ids: Of all passages.
         rows: Of the ranked ones.
         activation: The active entities.
-        mass: (2, n) shares of the restart mass and of the settled mass.
+        mass: (2, r) their shares of the restart mass and of the settled mass.
     """
     order = np.lexsort((activation.entities, -activation.weight))
     active = activation.entities[order]
@@ -152,11 +152,11 @@ def explain_passages(
     return tuple(
         PassageNote(
             ids[row],
-            float(mass[0, row]),
-            float(mass[1, row]),
+            prior,
+            pagerank,
             tuple(map(graph.display_names.of, names[passages == row].tolist())),
         )
-        for row in rows
+        for row, prior, pagerank in zip(rows, *mass.tolist(), strict=True)
     )
 
 

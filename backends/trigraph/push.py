@@ -9,17 +9,17 @@ mass, so no more than 1 / ((1 - d) * threshold) edges are ever followed, however
 The walk is that of `backends.trigraph.pagerank`, and so is the result, up to the bound.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from backends.numerics import distinct, sums, top_rows
+from backends.numerics import distinct, sums, top_rows, without
 from backends.store.derived import Arrays
 from backends.trigraph.lists import Lists, Numbers, PlainLists
-from backends.trigraph.pagerank import Masses, reciprocal
+from backends.trigraph.pagerank import reciprocal
 from backends.types import Float64, Int64, Mask
 
 if TYPE_CHECKING:
@@ -130,6 +130,11 @@ class LocalWalk:
         entities = PlainLists(own.starts, own.items, arrays["entities.shares"])
         return cls(Edges(PlainLists(*passages)), Edges(entities), arrays["returned"])
 
+    def kept(self, passages: Int64, damping: float) -> Float64:
+        """Share of what some passages restart with that stays, though they send nothing on."""
+        kept: Float64 = (1 - damping) / (1 - damping**2 * self.returned[passages])
+        return kept
+
     @contextmanager
     def states(self) -> "Iterator[_PushStates]":
         """Room for one walk at a time, kept for the next: fresh pages cost more than a walk."""
@@ -178,19 +183,22 @@ class LocalWalk:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Where one walk restarts; the rest of the graph has nothing.
+    """Where one walk restarts.
 
     Attributes:
-        passages: (p,) rows of passages, each at most once.
+        passages: (p,) rows of passages, ascending.
         passage_mass: (p,) non-negative.
         entities: (a,) entities, each at most once.
         entity_mass: (a,) non-negative.
+        reached: Gives what some further passages restart with, by their rows: asked of those that
+            most mass reaches, which keep it and send nothing on. None where the rest has nothing.
     """
 
     passages: Int64
     passage_mass: Float64
     entities: Int64
     entity_mass: Float64
+    reached: Callable[[Int64], Float64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,19 +218,7 @@ class Settled:
     edges: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stationary:
-    """Where several walks settle, as far as they were followed.
-
-    Attributes:
-        passages: (n, b) probability mass, never more than the true one.
-        missing: (b,) largest sum over all passages of what is missing from it.
-        edges: How many edges were followed.
-    """
-
-    passages: Float64
-    missing: Float64
-    edges: int
+_NOWHERE = Settled(np.empty(0, np.int64), np.empty(0), 0.0, 0)
 
 
 def local_walk(weights: "sparse.csc_array") -> LocalWalk:
@@ -276,62 +272,72 @@ def settle(
 
 def personalized_pagerank(
     walk: LocalWalk,
-    restart_passages: Float64,
-    restart_entities: Sequence[Masses],
+    restarts: Sequence[Restart],
     *,
     damping: float,
     threshold: float = THRESHOLD,
     most: int = MOST,
-) -> Stationary:
-    """What `backends.trigraph.pagerank.personalized_pagerank` computes, where the restart is dense.
+) -> list[Settled]:
+    """What `backends.trigraph.pagerank` computes, where many passages restart.
 
     Every passage keeps what it restarts with, and what its own entities give back of that. Only
-    those that stand out send the rest on, so the work beyond one look at each passage does not
-    grow with their number.
+    those that stand out send the rest on, so beyond one look at each passage of a restart the work
+    does not grow.
 
     Args:
-        restart_passages: (n, b) non-negative.
-        restart_entities: b times non-negative.
+        restarts: Each is normalised; one without mass settles nowhere.
         damping: Probability in [0, 1) of following an edge rather than restarting.
         threshold: Above 0. A node with m edges holds up to m times this share of the largest
-            restart mass that any node of its column has. A share of the largest and not of the
-            sum, which grows with the corpus while what stands out does not.
+            restart mass that any node of its walk has. A share of the largest and not of the
+            sum, which grows with the passages while what stands out does not.
         most: At least 1. So many passages may push what they restart with, those with most of it.
 
     Raises:
         ValueError: Damping or threshold is out of range.
     """
     _require(damping, threshold)
-    degree = walk.passages.lists.sizes
-    kept = (1 - damping) / (1 - damping**2 * walk.returned)
-    settled = np.zeros_like(restart_passages)
-    missing = np.zeros(restart_passages.shape[1])
-    edges = 0
-    for column, (entities, values) in enumerate(restart_entities):
-        prior = restart_passages[:, column]
-        total = float(prior.sum() + values.sum())
-        if total <= 0:
-            continue
-        level = threshold * max(prior.max(initial=0.0), values.max(initial=0.0))
-        rows = np.flatnonzero(prior > level * degree)
-        if len(rows) > most:
-            rows = np.sort(rows[top_rows(prior[rows], most)])
-        pushed = float(prior[rows].sum())
-        started = Restart(rows, prior[rows], entities, values)
-        share = pushed + float(values.sum())
-        mass = prior * kept
-        mass[rows] = 0
-        missing[column] = max((float(prior.sum()) - pushed) / (1 + damping) - float(mass.sum()), 0)
-        mass /= total
-        missing[column] /= total
-        if share > 0:
-            with walk.states() as states:
-                walked = _settle(states, started, damping, level / share)
-            mass[walked.passages] += walked.mass * (share / total)
-            missing[column] += walked.error * share / total
-            edges += walked.edges
-        settled[:, column] = mass
-    return Stationary(settled, missing, edges)
+    with walk.states() as states:
+        return [
+            _settle_far(walk, states, restart, damping=damping, threshold=threshold, most=most)
+            for restart in restarts
+        ]
+
+
+def _settle_far(
+    walk: LocalWalk,
+    states: "_PushStates",
+    restart: Restart,
+    *,
+    damping: float,
+    threshold: float,
+    most: int,
+) -> Settled:
+    rows, prior, values = restart.passages, restart.passage_mass, restart.entity_mass
+    total = float(prior.sum() + values.sum())
+    if total <= 0:
+        return _NOWHERE
+    level = threshold * max(prior.max(initial=0.0), values.max(initial=0.0))
+    far = np.flatnonzero(prior > level * walk.passages.lengths(rows))
+    if len(far) > most:
+        far = np.sort(far[top_rows(prior[far], most)])
+    started = Restart(rows[far], prior[far], restart.entities, values)
+    pushed = float(prior[far].sum())
+    share = pushed + float(values.sum())
+    mass = prior * walk.kept(rows, damping)
+    mass[far] = 0
+    missing = max((float(prior.sum()) - pushed) / (1 + damping) - float(mass.sum()), 0)
+    walked = _settle(states, started, damping, level / share) if share > 0 else _NOWHERE
+    reached = distinct(np.concatenate([rows, walked.passages]))
+    settled = np.zeros(len(reached))
+    settled[np.searchsorted(reached, rows)] = mass / total
+    settled[np.searchsorted(reached, walked.passages)] += walked.mass * (share / total)
+    if restart.reached is not None:
+        late = np.searchsorted(reached, without(walked.passages, rows))
+        late = np.sort(late[top_rows(settled[late], most)])
+        own = reached[late]
+        settled[late] += restart.reached(own) * walk.kept(own, damping) / total
+    error = missing / total + walked.error * share / total
+    return Settled(reached, settled, error, walked.edges)
 
 
 def _require(damping: float, threshold: float) -> None:
@@ -345,7 +351,7 @@ def _settle(states: "_PushStates", restart: Restart, damping: float, threshold: 
     passages, entities = states.passages, states.entities
     total = float(restart.passage_mass.sum() + restart.entity_mass.sum())
     if total <= 0:
-        return Settled(np.empty(0, np.int64), np.empty(0), 0.0, 0)
+        return _NOWHERE
     entities.start(restart.entities, restart.entity_mass / total)
     passages.start(restart.passages, restart.passage_mass / total)
     edges = 0

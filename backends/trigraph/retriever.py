@@ -6,7 +6,7 @@ what each step found, so a ranking explains itself from the very numbers that ma
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import numpy as np
@@ -14,14 +14,18 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from backends.coverage import NameCoverage, bits
+from backends.dense import DenseRetriever, DenseSettings
 from backends.numerics import (
+    distinct,
     half_products,
-    products_of_all,
-    query_matrix,
-    rank_rows,
+    located,
+    make_ranking,
+    products,
+    ranges,
     require_k,
     require_mask,
-    sums,
+    top_rows,
+    without,
 )
 from backends.store.snapshot import Corpus
 from backends.trigraph import push
@@ -36,6 +40,7 @@ from backends.trigraph.facts import activate, best_facts
 from backends.trigraph.graph import AssemblySettings, TriGraph, assemble
 from backends.trigraph.lists import Numbers
 from backends.trigraph.pagerank import (
+    Masses,
     Walk,
     personalized_pagerank,
     reciprocal,
@@ -44,9 +49,19 @@ from backends.trigraph.pagerank import (
     walk_on,
     with_edges,
 )
-from backends.trigraph.push import LocalWalk, local_walk
+from backends.trigraph.prior import Prior
+from backends.trigraph.push import LocalWalk, Restart, local_walk
 from backends.trigraph.seeds import Seed, SeedFinder, SeedSettings, SeedStats
-from backends.types import Float32, Float64, Int64, Mask, Query, Ranking, TextScorer
+from backends.types import (
+    Float32,
+    Float64,
+    Int64,
+    Mask,
+    Query,
+    Ranking,
+    Scores,
+    TextScorer,
+)
 from backends.units import Units
 
 if TYPE_CHECKING:
@@ -55,10 +70,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _Value = TypeVar("_Value", bound=np.generic)
 LexicalScores = Callable[[Query], Float32]
-# Power of a passage's closeness to the question where its title may not have been meant.
-DOUBT = 4
+Similarities = Callable[[Sequence[Query], Mask | None], list[Scores]]
+"""Questions, and the passages that take part, to what is known of each one's similarities."""
 CELLS = 16_000_000
 """Passages times questions of a batch, to bound memory: 128 MB an array."""
+STANDING = 1000
+"""Passages with the best BM25 that have a prior where not all have."""
+FAR = 1024
+"""Passages whose least similarity stands for that of all, ..."""
+SAMPLE = 8192
+"""... those of so many that are least like the mean of these."""
 NO_SEED = "no entity of the question is in the graph: ranked by the passages' prior alone"
 
 
@@ -225,14 +246,19 @@ class Trace:
     """Everything that led from one question to its restart masses.
 
     Attributes:
-        prior: (n,) restart mass given to passages, before normalisation.
+        passages: (c,) rows of the passages that have a prior, ascending.
+        prior: (c,) restart mass given to each, before normalisation.
         restart: (a,) restart mass given to the activated entities, before normalisation.
+        reached: Gives the prior of further passages, once the walk has reached them; None where all
+            have one.
     """
 
     seeds: tuple[Seed, ...]
     activation: Activation
+    passages: Int64
     prior: Float64
     restart: Float64
+    reached: Callable[[Int64], Float64] | None = None
 
 
 class TriGraphRetriever:
@@ -248,6 +274,7 @@ class TriGraphRetriever:
         graph: TriGraph | None = None,
         walk: LocalWalk | None = None,
         *,
+        near: Similarities | None = None,
         scorer: TextScorer | None = None,
     ) -> None:
         """Rank the passages of a corpus.
@@ -256,6 +283,9 @@ class TriGraphRetriever:
             lexical: (n,) BM25 scores of a query; needed when a lexical weight is not 0.
             graph: Of the same corpus and settings; None to build it.
             walk: Of that graph, where it was kept; None to arrange it.
+            near: Similarities of questions as the dense arm knows them; None for those of all
+                passages. Where it knows those of some, these, those with the best BM25 and those
+                that mention what became active have a prior, and others once they are reached.
             scorer: Reads what facts and clue start from; None for words and vectors alone.
 
         Raises:
@@ -271,6 +301,8 @@ class TriGraphRetriever:
         self.graph = assemble(corpus, settings.assembly) if graph is None else graph
         self.finder = SeedFinder(self.graph, corpus, settings.seeds)
         self.lexical = lexical
+        exact = DenseSettings(kind="exact")
+        self.near = near or DenseRetriever(corpus.ids, corpus.vectors, exact).scores
         self.scorer = scorer
         self.units = Units(corpus, scorer) if settings.activation == "facts" else None
         # Made now, so that no question waits for it.
@@ -305,6 +337,19 @@ class TriGraphRetriever:
             return self._whole
         return self._whole.among(allowed)
 
+    @cached_property
+    def far(self) -> Int64:
+        """Rows of some passages, spread evenly over all, those least like their mean first."""
+        vectors = self.corpus.vectors
+        rows = np.arange(0, len(vectors), max(1, len(vectors) // SAMPLE), dtype=np.int64)
+        sample = vectors[rows]
+        return rows[np.argsort(products(sample, sample.mean(axis=0)), kind="stable")]
+
+    @cached_property
+    def far_vectors(self) -> Float32:
+        """Vectors of the first of them."""
+        return self.corpus.vectors[self.far[:FAR]]
+
     @property
     def local_walk(self) -> LocalWalk | None:
         """The walk over the whole graph, where walks are local."""
@@ -337,7 +382,7 @@ class TriGraphBatch:
         self._settings = arm.settings
         self._in_words: dict[int, tuple[Seed, ...]] = {}
         self._seeds: dict[int, tuple[Seed, ...]] = {}
-        self._walked: dict[int, tuple[Trace, Float64]] = {}
+        self._walked: dict[int, tuple[Trace, Masses]] = {}
 
     def needs_parse(self, place: int) -> bool:
         """Whether a question's mentions bear on where its walk starts."""
@@ -361,7 +406,7 @@ class TriGraphBatch:
         Args:
             ids: Of the passages.
         """
-        filtered, rows = self._filtered, np.array(self._arm.corpus.rows(ids), np.int32)
+        filtered, rows = self._filtered, np.array(self._arm.corpus.rows(ids), np.int64)
         found = []
         for seed in self._named(place):
             entity = np.array([seed.entity], np.int64)
@@ -372,8 +417,8 @@ class TriGraphBatch:
                     value=seed.value,
                     degree=len(mentioned),
                     titled=len(titled),
-                    titles=bits((titled[:, None] == rows).any(axis=0).tolist()),
-                    texts=bits((mentioned[:, None] == rows).any(axis=0).tolist()),
+                    titles=bits(located(rows, titled)[1].tolist()),
+                    texts=bits(located(rows, mentioned)[1].tolist()),
                 )
             )
         return tuple(found)
@@ -382,13 +427,14 @@ class TriGraphBatch:
         self,
         places: Sequence[int],
         k: int,
-        similarities: Mapping[int, Float32] | None = None,
-        lexical: Mapping[int, Float32] | None = None,
+        similarities: Mapping[int, Scores] | None = None,
+        lexical: Mapping[int, Scores] | None = None,
     ) -> list[Ranking]:
         """At most k passages for some of the questions.
 
         Args:
-            similarities: (n,) similarities of questions for which they are known already.
+            similarities: Of questions for which they are known already, as the dense arm knows
+                them.
             lexical: Their BM25 scores likewise.
 
         Raises:
@@ -396,12 +442,16 @@ class TriGraphBatch:
         """
         require_k(k)
         missing = [place for place in places if place not in self._walked]
-        near = dict(similarities or {})
-        near.update(self._similarities([place for place in missing if place not in near]))
-        traces = [self.trace(place, near[place], (lexical or {}).get(place)) for place in missing]
-        settled = self.run_pagerank(traces) if traces else np.empty((0, 0))
-        for column, (place, trace) in enumerate(zip(missing, traces, strict=True)):
-            self._walked[place] = trace, np.ascontiguousarray(settled[:, column])
+        near, words = dict(similarities or {}), lexical or {}
+        unknown = [place for place in missing if place not in near]
+        queries = [self._queries[place] for place in unknown]
+        near.update(zip(unknown, self._arm.near(queries, self._filtered.allowed), strict=True))
+        traces = [
+            self.trace(place, near[place], words[place].values if place in words else None)
+            for place in missing
+        ]
+        found = zip(traces, self.run_pagerank(traces), strict=True)
+        self._walked.update(zip(missing, found, strict=True))
         return [self._rank(*self._walked[place], k) for place in places]
 
     def explain(self, place: int, ranking: Ranking) -> Explanation:
@@ -419,53 +469,91 @@ class TriGraphBatch:
         return self._filtered
 
     def trace(
-        self, place: int, similarity: Float32 | None = None, lexical: Float32 | None = None
+        self, place: int, similarity: Scores | None = None, lexical: Float32 | None = None
     ) -> Trace:
         """Seeds, activation and restart masses of a question.
 
         Args:
-            similarity: (n,) to every passage; None to compute it.
+            similarity: As the dense arm knows it; None to ask for it.
             lexical: (n,) BM25 of every passage; None to compute it.
 
         Raises:
             RequestError: The question's vector does not fit this index.
         """
-        settings = self._settings
-        allowed, query = self._filtered.allowed, self._queries[place]
+        query, filtered, settings = self._queries[place], self._filtered, self._settings
         if similarity is None:
-            similarity = self._similarities([place])[place]
+            (similarity,) = self._arm.near([query], filtered.allowed)
         if lexical is None or not settings.weighs_lexical:
             lexical = self._lexical(query)
         seeds = self._found(place) if self._arm.units is None else ()
-        activation = self._activate(query, seeds)
-        near = _scaled(similarity, allowed)
-        prior = self._prior(near, lexical, seeds, activation)
-        self._add_titles(prior, near, seeds, activation)
-        degree = self._filtered.degree(activation.entities)
-        shared = np.maximum(degree, 1) ** settings.degree_power
-        restart = np.where(degree > 0, self._mass(activation) / shared, 0)
-        if allowed is not None:
-            prior[~allowed] = 0
-        return Trace(seeds, activation, prior, restart)
+        rows = similarity.rows
+        standing = None if rows is None else self._standing_out(rows, lexical)
+        activation = self._activate(query, seeds, standing)
+        prior = Prior(settings, filtered, seeds, activation, with_hubs=standing is None)
+        reached = None
+        if rows is None or standing is None:
+            passages, similar = self._passages, similarity.values[self._passages]
+            prior.scale(similar, lexical[passages])
+        else:
+            vectors = self._arm.corpus.vectors
+            passages = distinct(np.concatenate([standing, prior.named]))
+            others = without(passages, rows)
+            similar = np.empty(len(passages), np.float32)
+            similar[np.searchsorted(passages, rows)] = similarity.values
+            similar[np.searchsorted(passages, others)] = products(vectors[others], query.vector)
+            far = products(self._far_vectors, query.vector)
+            prior.scale(np.append(far, similar), lexical[passages])
 
-    def run_pagerank(self, traces: Sequence[Trace]) -> Float64:
-        """(n, b) mass that settles on the passages, from the restart masses of each trace."""
-        filtered, settings = self._filtered, self._settings
-        # A column for each question, contiguous.
-        prior = np.array([trace.prior for trace in traces]).T
-        restart = [(trace.activation.entities, trace.restart) for trace in traces]
-        walk, damping = filtered.walk, settings.damping
+            def reached(late: Int64) -> Float64:
+                return prior.of(late, products(vectors[late], query.vector), lexical[late])
+
+        mass = activation.weight if settings.summed else activation.value
+        shared = np.maximum(prior.degree, 1) ** settings.degree_power
+        restart = np.where(prior.degree > 0, mass / shared, 0)
+        own = prior.of(passages, similar, lexical[passages])
+        return Trace(seeds, activation, passages, own, restart, reached)
+
+    def run_pagerank(self, traces: Sequence[Trace]) -> list[Masses]:
+        """Passages on which mass settles, ascending, from the restart masses of each trace."""
+        walk, settings = self._filtered.walk, self._settings
         if isinstance(walk, LocalWalk):
-            return push.personalized_pagerank(walk, prior, restart, damping=damping).passages
-        return personalized_pagerank(
-            walk, prior, restart, damping=damping, tolerance=settings.tolerance
+            restarts = [
+                Restart(t.passages, t.prior, t.activation.entities, t.restart, t.reached)
+                for t in traces
+            ]
+            settled = push.personalized_pagerank(walk, restarts, damping=settings.damping)
+            return [(own.passages, own.mass) for own in settled]
+        prior = np.zeros((len(self._arm.corpus), len(traces)), order="F")
+        for column, trace in enumerate(traces):
+            prior[trace.passages, column] = trace.prior
+        restart = [(trace.activation.entities, trace.restart) for trace in traces]
+        swept = personalized_pagerank(
+            walk, prior, restart, damping=settings.damping, tolerance=settings.tolerance
         )
+        return [(self._passages, own[self._passages]) for own in swept.T]
 
-    def _similarities(self, places: Sequence[int]) -> dict[int, Float32]:
-        """(n,) similarities of questions to every passage."""
-        vectors = self._arm.corpus.vectors
-        asked = query_matrix([self._queries[place] for place in places], vectors.shape[1])
-        return dict(zip(places, products_of_all(vectors, asked), strict=True))
+    @cached_property
+    def _passages(self) -> Int64:
+        """Rows of the passages that take part, ascending."""
+        allowed = self._filtered.allowed
+        if allowed is None:
+            return np.arange(len(self._arm.corpus), dtype=np.int64)
+        return np.flatnonzero(allowed)
+
+    @cached_property
+    def _far_vectors(self) -> Float32:
+        """Vectors of passages that take part and that most questions are far from."""
+        arm, allowed = self._arm, self._filtered.allowed
+        if allowed is None:
+            return arm.far_vectors
+        return arm.corpus.vectors[arm.far[allowed[arm.far]][:FAR]]
+
+    def _standing_out(self, near: Int64, lexical: Float32) -> Int64:
+        """Rows, ascending, of the passages that are near or have the best BM25."""
+        allowed = self._filtered.allowed
+        own = lexical if allowed is None else np.where(allowed, lexical, np.float32(0))
+        best = top_rows(own, STANDING)
+        return distinct(np.concatenate([near, best[own[best] > 0]]))
 
     def _named(self, place: int) -> tuple[Seed, ...]:
         if place not in self._in_words:
@@ -484,16 +572,26 @@ class TriGraphBatch:
             return np.zeros(len(self._arm.corpus), np.float32)
         return self._arm.lexical(query)
 
-    def _rank(self, trace: Trace, settled: Float64, k: int) -> Ranking:
+    def _rank(self, trace: Trace, settled: Masses, k: int) -> Ranking:
         walked = len(trace.activation.entities) > 0
-        score = settled if walked else trace.prior
-        allowed = self._filtered.allowed
-        eligible = None if allowed is None else np.flatnonzero(allowed)
-        name, ids, degraded = self._arm.name, self._arm.corpus.ids, "" if walked else NO_SEED
-        return rank_rows(name, ids, score, eligible, k, degraded=degraded)
+        rows, score = settled if walked else (trace.passages, trace.prior)
+        allowed, corpus = self._filtered.allowed, self._arm.corpus
+        candidates = len(corpus) if allowed is None else int(np.count_nonzero(allowed))
+        best, why = top_rows(score, k), "" if walked else NO_SEED
+        return make_ranking(
+            self._arm.name, corpus.ids, rows[best], score[best], candidates=candidates, degraded=why
+        )
 
-    def _activate(self, query: Query, seeds: tuple[Seed, ...]) -> Activation:
+    def _activate(
+        self, query: Query, seeds: tuple[Seed, ...], standing: Int64 | None
+    ) -> Activation:
         corpus, allowed = self._arm.corpus, self._filtered.allowed
+
+        @cache
+        def standing_sentences() -> Int64:
+            owners = corpus.sentence_passage
+            own = np.zeros(0, owners.dtype) if standing is None else standing.astype(owners.dtype)
+            return ranges(np.searchsorted(owners, own), np.searchsorted(owners, own, "right"))
 
         def similarity(sentences: NDArray[np.int64]) -> Float32:
             near = half_products(corpus.sentence_vectors, sentences, query.vector)
@@ -517,56 +615,8 @@ class TriGraphBatch:
             steps=settings.steps,
             threshold=settings.threshold,
             sentences_per_entity=settings.sentences_per_entity,
+            within=None if standing is None else standing_sentences,
         )
-
-    def _prior(
-        self, near: Float64, lexical: Float32, seeds: tuple[Seed, ...], activation: Activation
-    ) -> Float64:
-        """(λ·sim + ln(1 + Σ a_e·ln(1 + N_e)/L_e))·W_p, with BM25 beside similarity."""
-        prior = _share_of_best(lexical, self._filtered.allowed)
-        prior *= self._lexical_weight(seeds)
-        prior += near
-        prior *= self._settings.similarity_weight
-        bonus = self._bonus(activation)
-        mentioned = np.flatnonzero(bonus)
-        prior[mentioned] += np.log1p(bonus[mentioned])
-        prior *= self._settings.passage_weight
-        return prior
-
-    def _bonus(self, activation: Activation) -> Float64:
-        """(n,) Σ a_e·ln(1 + N_e)/L_e over the active entities that a passage mentions."""
-        rows, counts, degree = self._filtered.mentions(activation.entities)
-        each = np.repeat(activation.value / activation.level, degree)
-        often = np.log1p(counts.astype(np.float64))
-        return sums(rows, each * often, len(self._arm.corpus))
-
-    def _lexical_weight(self, seeds: tuple[Seed, ...]) -> float:
-        """BM25 matters where names do not already say what the question is about."""
-        sure = _entities([seed for seed in seeds if seed.value >= 1])
-        if self._filtered.titles(sure)[1].any():
-            return self._settings.lexical_weight_titled
-        return self._settings.lexical_weight
-
-    def _add_titles(
-        self, prior: Float64, near: Float64, seeds: tuple[Seed, ...], activation: Activation
-    ) -> None:
-        """An activated title sends the walk to the passages it stands over.
-
-        Squaring the value lets a title named outright, or reached along several bridges, stand
-        out, and an uncertain one recede. Where only lower-case words of the question matched the
-        title, its passage must be close to the question as well.
-        """
-        entities = activation.entities
-        passages, over = self._filtered.titles(entities)
-        share = self._settings.title_weight * self._mass(activation) ** 2 / np.maximum(over, 1)
-        doubtful = [seed.entity for seed in seeds if seed.value < 1]
-        closeness = near[passages]
-        meant = np.repeat(~np.isin(entities, doubtful), over)
-        closeness = np.where(meant, closeness, closeness**DOUBT)
-        np.add.at(prior, passages, np.repeat(share, over) * closeness)
-
-    def _mass(self, activation: Activation) -> Float64:
-        return activation.weight if self._settings.summed else activation.value
 
 
 def _entities(seeds: Sequence[Seed]) -> Int64:
@@ -574,42 +624,36 @@ def _entities(seeds: Sequence[Seed]) -> Int64:
     return np.array([seed.entity for seed in seeds], np.int64)
 
 
+def mass_on(rows: Int64, masses: Masses) -> Float64:
+    """(r,) mass on some passages."""
+    places, known = located(rows, masses[0])
+    found = np.zeros(len(rows))
+    found[known] = masses[1][places[known]]
+    return found
+
+
 def explain_walk(
-    graph: TriGraph, corpus: Corpus, trace: Trace, settled: Float64, ranking: Ranking
+    graph: TriGraph, corpus: Corpus, trace: Trace, settled: Masses, ranking: Ranking
 ) -> Explanation:
     """How the passages of a ranking came to their places, in the numbers of a walk.
 
     Args:
-        settled: (n,) mass on the passages.
+        settled: Passages, ascending, and the mass on each.
     """
     total = trace.prior.sum() + trace.restart.sum()
-    shares = np.stack([trace.prior / (total or 1), settled / (settled.sum() or 1)])
     rows = corpus.rows([hit.id for hit in ranking.hits])
+    own = np.array(rows, np.int64)
+    shares = np.stack(
+        [
+            mass_on(own, (trace.passages, trace.prior)) / (total or 1),
+            mass_on(own, settled) / (settled[1].sum() or 1),
+        ]
+    )
     return Explanation(
         explain_seeds(graph, trace.seeds),
         explain_entities(graph, corpus, trace.activation),
         explain_passages(graph, corpus.ids, rows, trace.activation, shares),
     )
-
-
-def _scaled(similarity: Float32, allowed: Mask | None) -> Float64:
-    """Similarity scaled to [0, 1] over the passages that take part; all equal gives 1."""
-    own = similarity if allowed is None else similarity[allowed]
-    if not len(own):
-        return np.zeros(len(similarity))
-    low, high = float(own.min()), float(own.max())
-    if high <= low:
-        return np.ones(len(similarity))
-    scaled = similarity.astype(np.float64)
-    scaled -= low
-    scaled /= high - low
-    return np.clip(scaled, 0, 1, out=scaled)
-
-
-def _share_of_best(scores: Float32, allowed: Mask | None) -> Float64:
-    own = scores if allowed is None else scores[allowed]
-    best = float(own.max(initial=0.0))
-    return scores.astype(np.float64) / best if best > 0 else np.zeros(len(scores))
 
 
 def in_parts(questions: Sequence[T], passages: int) -> Iterator[Sequence[T]]:

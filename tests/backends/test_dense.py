@@ -75,9 +75,9 @@ def test_values_and_order_equal_a_slow_scan_for_questions_of_any_length(
         assert (ranking.retriever, ranking.candidates, ranking.degraded) == ("dense", 500, "")
         expected = vectors.astype(np.float64) @ query.vector.astype(np.float64)
         np.testing.assert_allclose(
-            retriever.scores([query])[0], expected, atol=1e-6 * max(length, 1)
+            retriever.scores([query])[0].values, expected, atol=1e-6 * max(length, 1)
         )
-        assert retriever.scores([query])[0].dtype == np.float32
+        assert retriever.scores([query])[0].values.dtype == np.float32
 
 
 @given(
@@ -122,13 +122,28 @@ def test_a_ranking_does_not_depend_on_the_batch(chosen: DenseSettings) -> None:
     asked = questions(unit(generator, 40, 64))
     together = retriever.search(asked, 20)
     assert together == [retriever.search([query], 20)[0] for query in asked]
-    assert retriever.scores_all == (chosen.kind == "auto")
-    if retriever.scores_all:
-        allowed = generator.random(2000) < 0.1
-        scores = retriever.scores(asked)
-        assert together == [retriever.rank(one, 20) for one in scores]
-        some = retriever.search(asked, 20, allowed)
-        assert some == [retriever.rank(one, 20, allowed) for one in scores]
+    assert together == [retriever.rank(one, 20) for one in retriever.scores(asked)]
+    for share in (0.1, 0.9):
+        allowed = generator.random(2000) < share
+        for k in (20, min(retriever.deepest, 2000)):
+            scores = retriever.scores(asked, allowed)
+            some = retriever.search(asked, k, allowed)
+            assert some == [retriever.rank(one, k, allowed) for one in scores]
+
+
+def test_codes_give_the_scores_of_what_they_propose_and_no_others() -> None:
+    generator = np.random.default_rng(12)
+    vectors, allowed = clustered(generator, 6000, 16), generator.random(6000) < 0.8
+    retriever = DenseRetriever(ids_of(6000), vectors, COMPRESSED)
+    asked = unit(generator, 3, 16)
+    for query, (rows, values) in zip(asked, retriever.scores(questions(asked)), strict=True):
+        assert rows is not None
+        assert 1000 <= len(rows) < 1100
+        assert (np.diff(rows) > 0).all()
+        np.testing.assert_allclose(values, vectors[rows] @ query, atol=1e-6)
+    for rows, _ in retriever.scores(questions(asked), allowed):
+        assert rows is not None
+        assert allowed[rows].all()
 
 
 def clustered(generator: np.random.Generator, n: int, d: int) -> Float32:
@@ -185,7 +200,7 @@ def test_a_large_corpus_is_compressed_by_itself() -> None:
     for size, is_exact in ((59, True), (60, False)):
         chosen = DenseSettings(compressed_from=60)
         retriever = DenseRetriever(ids_of(size), vectors[:size], chosen)
-        assert retriever.scores_all == is_exact
+        assert (retriever.deepest > 100) == is_exact
         assert (retriever.index_bytes == 0) == is_exact
 
 
@@ -234,7 +249,10 @@ def test_in_two_layers_it_ranks_as_in_one(
     for allowed in (None, generator.random(size) < 0.9, generator.random(size) < 0.1):
         assert layered.search(asked, 7, allowed) == alone.search(asked, 7, allowed)
     for ours, theirs in zip(layered.scores(asked), alone.scores(asked), strict=True):
-        assert ours.tolist() == theirs.tolist()
+        assert ours.values.tolist() == theirs.values.tolist()
+        assert (ours.rows is None) == (theirs.rows is None)
+        if ours.rows is not None and theirs.rows is not None:
+            assert ours.rows.tolist() == theirs.rows.tolist()
 
 
 def test_nothing_to_search_in_or_to_ask() -> None:

@@ -11,6 +11,7 @@ from backends.numerics import (
     RequestError,
     distinct,
     half_products,
+    located,
     make_ranking,
     products,
     query_matrix,
@@ -104,6 +105,19 @@ def test_halves_give_what_their_float32_give(seed: int, count: int, dimension: i
 
 
 values = st.lists(st.integers(-(2**62), 2**62) | st.integers(0, 5), max_size=12)
+
+
+few = st.lists(st.integers(-3, 30), max_size=20)
+
+
+@given(few, few)
+def test_values_are_located_in_an_ascending_list(some: list[int], others: list[int]) -> None:
+    ascending = sorted(set(others))
+    for listed in (np.array(ascending, np.int32), np.arange(len(ascending))):
+        places, known = located(np.array(some, np.int64), listed)
+        members = listed.tolist()
+        assert known.tolist() == [value in members for value in some]
+        assert places[known].tolist() == [members.index(v) for v in some if v in members]
 
 
 @given(values, values)

@@ -8,7 +8,7 @@ import numpy as np
 from backends.coverage import NameCoverage, WordCoverage, bits
 from backends.trigraph.explanation import Explanation
 from backends.trigraph.seeds import SeedStats
-from backends.types import Float32, Float64, Mask, Query, RankedHit, Ranking
+from backends.types import Float32, Float64, Mask, Query, RankedHit, Ranking, Scores
 from featurizer.analyser import Analyser
 from featurizer.constituency.tree import Tree
 from featurizer.encoder import EncodedText, pool_spans
@@ -25,7 +25,7 @@ Log = list[tuple[str, list[str], int]]
 class FakeArm:
     """Ranks the passages p0, p1, … in this order, as a graph the other way round."""
 
-    scores_all = False
+    deepest = 0
 
     def __init__(self, name: str, count: int, log: Log) -> None:
         self.name = name
@@ -42,10 +42,10 @@ class FakeArm:
         hits = tuple(RankedHit(id_, 1 / rank, rank) for rank, id_ in enumerate(ids, start=1))
         return [Ranking(self.name, hits, self._count) for _ in queries]
 
-    def scores(self, queries: Sequence[Query]) -> list[Float32]:
+    def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
         raise NotImplementedError
 
-    def rank(self, scores: Float32, k: int, allowed: Mask | None = None) -> Ranking:
+    def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
         raise NotImplementedError
 
 
@@ -90,8 +90,8 @@ class FakeGraphBatch:
         self,
         places: Sequence[int],
         k: int,
-        similarities: Mapping[int, Float32],
-        lexical: Mapping[int, Float32],
+        similarities: Mapping[int, Scores],
+        lexical: Mapping[int, Scores],
     ) -> list[Ranking]:
         del similarities, lexical
         return self._arm.search([self._queries[place] for place in places], k, self._allowed)

@@ -1,15 +1,17 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from backends import dense
+from backends.dense import DenseSettings
 from backends.lexical import LexicalRetriever
 from backends.store.index import PassageStore
 from backends.store.ingest import ingest
 from backends.trigraph import retriever as trigraph
+from backends.trigraph.retriever import TriGraphSettings
 from backends.trigraph.seeds import SeedFinder
 from backends.types import Float32, Float64, Passage
 from benchmarks.hashing import HashAnalyser
@@ -102,16 +104,21 @@ class ToFusion(ByLength):
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("route", [Route.AUTO, Route.FUSION, Route.GRAPH])
 @pytest.mark.parametrize("filter_", [None, {"type": "ne", "key": "topic", "value": "opera"}])
+@pytest.mark.parametrize("kind", ["exact", "compressed"])
 def test_nothing_is_computed_twice_for_a_question(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    *,
     count: int,
     route: Route,
     filter_: object,
+    kind: Literal["exact", "compressed"],
 ) -> None:
     index = PassageStore.create(tmp_path, HASHES.dimension, HASHES.fingerprint)
     ingest(index, LIBRARY, HASHES)
-    snapshot = Snapshot(index, Settings())
+    walk: Literal["full", "local"] = "full" if kind == "exact" else "local"
+    settings = Settings(dense=DenseSettings(kind=kind), graph=TriGraphSettings(walk=walk))
+    snapshot = Snapshot(index, settings)
     gateway = Gateway(lambda: snapshot, Hashed, FusionSettings(), ToFusion)
     calls: Counter[str] = Counter()
 
@@ -125,8 +132,10 @@ def test_nothing_is_computed_twice_for_a_question(
         monkeypatch.setattr(owner, name, wrapper)
 
     counted(SeedFinder, "find")
-    counted(dense, "products_of_all", "similarities")
-    counted(trigraph, "products_of_all", "similarities")
+    if kind == "exact":
+        counted(dense, "products_of_all", "similarities")
+    else:
+        counted(dense.DenseRetriever, "_proposed")
     counted(LexicalRetriever, "score")
     counted(trigraph, "bridge")
     counted(trigraph.TriGraphBatch, "run_pagerank")
@@ -136,7 +145,7 @@ def test_nothing_is_computed_twice_for_a_question(
     questions = ["Where is Stari Most?", "Does the Neretva reach Mostar?", "Who crosses London?"]
     replies = gateway.search(questions[:count], route, 3, filter_, explain=True)
     assert all(reply.explanation and reply.explanation.seeds for reply in replies)
-    each = ("find", "similarities", "score", "bridge")
+    each = ("find", "similarities" if kind == "exact" else "_proposed", "score", "bridge")
     once = ("run_pagerank", "filtered")
     assert calls == {**dict.fromkeys(each, count), **dict.fromkeys(once, 1)}
 

@@ -114,8 +114,8 @@ def test_shares_match_the_scores_and_add_up_to_no_more_than_one(
     total = trace.prior.sum() + trace.restart.sum()
     priors = {note.id: note.prior for note in explanation.passages}
     assert sum(priors.values()) <= 1
-    for row, id_ in enumerate(retriever.corpus.ids):
-        assert priors.get(id_, 0) == pytest.approx(trace.prior[row] / total)
+    for row, prior in zip(trace.passages.tolist(), trace.prior.tolist(), strict=True):
+        assert priors.get(retriever.corpus.ids[row], 0) == pytest.approx(prior / total)
 
 
 def test_passages_name_the_active_entities_they_mention_strongest_first(

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -6,6 +8,7 @@ from scipy import sparse
 
 from backends.trigraph import push as local
 from backends.trigraph.pagerank import (
+    Masses,
     personalized_pagerank,
     reciprocal,
     share_of_mentions,
@@ -45,6 +48,22 @@ def dense(settled: Settled, n: int) -> np.ndarray:
     mass = np.zeros(n)
     mass[settled.passages] = settled.mass
     return mass
+
+
+def sparse_restarts(passages: np.ndarray, entities: list[Masses]) -> list[Restart]:
+    """Of the passages that have mass, for each column."""
+    rows = [np.flatnonzero(column) for column in passages.T]
+    return [
+        Restart(own, column[own], *mass)
+        for own, column, mass in zip(rows, passages.T, entities, strict=True)
+    ]
+
+
+def assert_within_the_bound(full: np.ndarray, found: list[Settled]) -> None:
+    for column, settled in zip(full.T, found, strict=True):
+        missing = column - dense(settled, len(column))
+        assert missing.min(initial=0.0) >= -1e-12
+        assert missing.sum() <= settled.error + 1e-12
 
 
 def solved(weights: sparse.csc_array, restart: Restart, damping: float = DAMPING) -> np.ndarray:
@@ -132,14 +151,37 @@ def test_dense_restarts_settle_within_the_bound(
     entities = sparse.csc_array(rng.random((20, columns)) * (rng.random((20, columns)) < 0.2))
     own = per_column(entities)
     full = personalized_pagerank(walk, passages, own, damping=DAMPING, tolerance=1e-14)
+    given = sparse_restarts(passages, own)
     found = local.personalized_pagerank(
-        pushed, passages, own, damping=DAMPING, threshold=threshold, most=most
+        pushed, given, damping=DAMPING, threshold=threshold, most=most
     )
-    missing = full - found.passages
-    assert missing.min(initial=0.0) >= -1e-12
-    assert (missing.sum(axis=0) <= found.missing + 1e-12).all()
-    whole = local.personalized_pagerank(pushed, passages, own, damping=DAMPING, threshold=1e-13)
-    np.testing.assert_allclose(whole.passages, full, rtol=0, atol=1e-10)
+    assert_within_the_bound(full, found)
+    whole = local.personalized_pagerank(pushed, given, damping=DAMPING, threshold=1e-13)
+    for column, settled in zip(full.T, whole, strict=True):
+        np.testing.assert_allclose(dense(settled, 25), column, rtol=0, atol=1e-10)
+
+
+def test_passages_that_are_reached_keep_what_they_restart_with() -> None:
+    # A chain: passages 0 and 1 share an entity, and so do 1 and 2; 3 is alone.
+    walk = laid_out(sparse.csc_array([[1.0, 0], [1, 1], [0, 1], [0, 0]]))
+    start = Restart(np.array([0]), np.array([2.0]), np.empty(0, int), np.empty(0))
+    asked: list[int] = []
+
+    def reached(rows: np.ndarray) -> np.ndarray:
+        asked.extend(rows.tolist())
+        own: np.ndarray = np.array([0.0, 0.5, 0.25, 0.125])[rows]
+        return own
+
+    (without,) = local.personalized_pagerank(walk, [start], damping=DAMPING)
+    (found,) = local.personalized_pagerank(walk, [replace(start, reached=reached)], damping=DAMPING)
+    assert asked == [1, 2]
+    kept = (1 - DAMPING) / (1 - DAMPING**2 * walk.returned)
+    added = dense(found, 4) - dense(without, 4)
+    assert added == pytest.approx(np.array([0, 0.5, 0.25, 0]) * kept / 2)
+    (one,) = local.personalized_pagerank(
+        walk, [replace(start, reached=reached)], damping=DAMPING, most=1
+    )
+    assert (dense(one, 4) > dense(without, 4)).tolist() == [False, True, False, False]
 
 
 def test_settings_out_of_range_are_refused() -> None:
@@ -171,11 +213,9 @@ def test_among_some_passages_mass_settles_as_in_a_graph_of_them(
     full = personalized_pagerank(small, passages, own, damping=DAMPING, tolerance=1e-14)
     walk = local_walk(share_of_mentions(counts))
     for some in (walk.among(allowed, grown, kept), walk.among(allowed, grown, kept)):
-        found = local.personalized_pagerank(
-            some, passages, own, damping=DAMPING, threshold=threshold
-        )
-        missing = full - found.passages
-        assert missing.min(initial=0.0) >= -1e-12
-        assert (missing.sum(axis=0) <= found.missing + 1e-12).all()
-        whole = local.personalized_pagerank(some, passages, own, damping=DAMPING, threshold=1e-13)
-        np.testing.assert_allclose(whole.passages, full, rtol=0, atol=1e-10)
+        given = sparse_restarts(passages, own)
+        found = local.personalized_pagerank(some, given, damping=DAMPING, threshold=threshold)
+        assert_within_the_bound(full, found)
+        whole = local.personalized_pagerank(some, given, damping=DAMPING, threshold=1e-13)
+        for column, settled in zip(full.T, whole, strict=True):
+            np.testing.assert_allclose(dense(settled, 25), column, rtol=0, atol=1e-10)

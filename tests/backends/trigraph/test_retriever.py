@@ -11,11 +11,13 @@ import pytest
 from backends.coverage import NameCoverage
 from backends.numerics import RequestError
 from backends.store.snapshot import Corpus
+from backends.trigraph import bridging, prior
 from backends.trigraph import retriever as trigraph
 from backends.trigraph.facts import ENTITIES, best_facts
 from backends.trigraph.graph import AssemblySettings
+from backends.trigraph.pagerank import Masses
+from backends.trigraph.prior import DOUBT
 from backends.trigraph.retriever import (
-    DOUBT,
     NO_SEED,
     PRESETS,
     PUBLISHED,
@@ -23,7 +25,7 @@ from backends.trigraph.retriever import (
     TriGraphSettings,
 )
 from backends.trigraph.seeds import SeedSettings
-from backends.types import Float32, Float64, Mask, Mention, Passage, Query, Ranking
+from backends.types import Float32, Float64, Mask, Mention, Passage, Query, Ranking, Scores
 from backends.units import Units
 from tests.backends import reference
 from tests.backends.conftest import NAMES, PHRASES, many_passages, unmarked
@@ -210,6 +212,76 @@ def test_scores_equal_those_of_the_slow_versions_with_and_without_a_filter(
         batch = retriever.batch(asked, mask)
         bridged += sum(len(batch.trace(place).activation.bridges) for place in range(len(asked)))
     assert bridged > 10 or variant == "equation 5"  # which goes along all sentences at once
+
+
+def knowing(retriever: TriGraphRetriever, share: float) -> TriGraphRetriever:
+    """The same arm, told of the similarities of the nearest passages alone."""
+
+    def near(queries: Sequence[Query], allowed: Mask | None) -> list[Scores]:
+        rows = np.arange(len(retriever.corpus)) if allowed is None else np.flatnonzero(allowed)
+        found = []
+        for _, values in retriever.near(queries, allowed):
+            nearest = rows[np.argsort(-values[rows], kind="stable")]
+            own = np.sort(nearest[: max(1, round(share * len(rows)))])
+            found.append(Scores(own, values[own]))
+        return found
+
+    own = replace(retriever.settings, walk="local")
+    corpus, graph = retriever.corpus, retriever.graph
+    return TriGraphRetriever(corpus, own, lexical_over(corpus.ids), graph, near=near)
+
+
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v not in ("facts", "equation 5")])
+@pytest.mark.parametrize("hub", [1, 2000])
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_priors_of_all_passages_are_those_of_a_corpus_whose_similarities_are_all_known(
+    corpus_of: CorpusOf, monkeypatch: pytest.MonkeyPatch, variant: str, hub: int, share: float
+) -> None:
+    for module in (bridging, prior):
+        monkeypatch.setattr(module, "HUB", hub)
+    settings = replace(VARIANTS[variant], walk="local")
+    whole = make(corpus_of, many_passages(60, 3), settings)
+    told = knowing(whole, 1)
+    mask = None if share == 1 else np.random.default_rng(3).random(60) < share
+    asked = questions(15)
+    for place in range(len(asked)):
+        one, other = (arm.batch(asked, mask).trace(place) for arm in (whole, told))
+        assert one.passages.tolist() == other.passages.tolist()
+        np.testing.assert_allclose(one.prior, other.prior, rtol=1e-12)
+        assert one.restart.tolist() == other.restart.tolist()
+        assert one.activation.bridges == other.activation.bridges
+    for ours, theirs in zip(
+        told.search(asked, 60, mask), whole.search(asked, 60, mask), strict=True
+    ):
+        assert [hit.id for hit in ours.hits] == [hit.id for hit in theirs.hits]
+        assert (ours.candidates, ours.degraded) == (theirs.candidates, theirs.degraded)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6])
+def test_some_passages_have_the_priors_that_they_have_among_all(
+    corpus_of: CorpusOf, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    monkeypatch.setattr(trigraph, "STANDING", 3)
+    settings = TriGraphSettings(threshold=0.01, walk="local")
+    whole = make(corpus_of, many_passages(60, 3), settings)
+    told = knowing(whole, 0.1)
+    mask = None if share == 1 else np.random.default_rng(3).random(60) < share
+    asked = questions(15)
+    fewer = 0
+    for place in range(len(asked)):
+        one, other = (arm.batch(asked, mask).trace(place) for arm in (whole, told))
+        where = np.isin(one.passages, other.passages)
+        assert one.passages[where].tolist() == other.passages.tolist()
+        np.testing.assert_allclose(one.prior[where], other.prior, rtol=1e-12)
+        assert other.reached is not None
+        np.testing.assert_allclose(other.reached(one.passages), one.prior, rtol=1e-12)
+        fewer += len(other.passages) < len(one.passages)
+    assert fewer > 5
+    together = told.search(asked, 5, mask)
+    assert together == [told.search([query], 5, mask)[0] for query in asked]
+    if mask is not None:
+        allowed = {id_ for id_, own in zip(whole.corpus.ids, mask, strict=True) if own}
+        assert all(hit.id in allowed for ranking in together for hit in ranking.hits)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -421,6 +493,14 @@ def walks(corpus_of: CorpusOf) -> Callable[..., TriGraphRetriever]:
     return make
 
 
+def laid_out(settled: Sequence[Masses], size: int) -> Float64:
+    """(n, b) mass on all passages."""
+    found = np.zeros((size, len(settled)))
+    for column, (rows, mass) in enumerate(settled):
+        found[rows, column] = mass
+    return found
+
+
 @pytest.mark.parametrize("filtered", [False, True])
 def test_local_walks_score_a_little_lower_and_never_higher(
     walks: Callable[..., TriGraphRetriever], filtered: bool
@@ -429,8 +509,8 @@ def test_local_walks_score_a_little_lower_and_never_higher(
     full, local = walks(walk="full", tolerance=1e-9), walks(walk="local")
     batch = full.batch(ASKED, allowed)
     traces = [batch.trace(place) for place in range(len(ASKED))]
-    swept = batch.run_pagerank(traces)
-    pushed = local.batch(ASKED, allowed).run_pagerank(traces)
+    swept = laid_out(batch.run_pagerank(traces), 40)
+    pushed = laid_out(local.batch(ASKED, allowed).run_pagerank(traces), 40)
     missing = swept - pushed
     assert missing.min() >= -1e-9
     assert 0 < missing.sum(axis=0).max() < 0.2
