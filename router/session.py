@@ -46,9 +46,9 @@ FURTHER_ARMS: Mapping[Route, Callable[[TriGraphRetriever], FurtherArm]] = {
 }
 """How an arm that is asked only where it is named is made of the graph; see `types.FURTHER`."""
 
-LEAST_OUTGROWN = 1_000
+LEAST_OUTGROWN = 500
 """Passages on top of a base that it has to be made anew for, or `MOST_SHARE` where that is more."""
-MOST_SHARE = 0.003
+MOST_SHARE = 0.001
 _LEXICAL = "lexical"
 _DENSE = "dense"
 _GRAPH = "graph"
