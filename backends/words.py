@@ -131,6 +131,8 @@ class Words:
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         """Know some words, each once, by their place."""
+        self.found: dict[str, int] = {}
+        """Words that `FurtherWords` have found, remembered for the next."""
         self._known = known if isinstance(known, StringTable) else None
         self._made: dict[str, int] | None = None
         if self._known is None:
@@ -182,7 +184,9 @@ class FurtherWords(Words):
 
     def number(self, word: str) -> int:
         """The number of a word, which is made if there is none."""
-        found = self._others.find(word)
+        found = self._others.found.get(word, -1)
+        if found < 0 and (found := self._others.find(word)) >= 0:
+            self._others.found[word] = found
         # The others may have been given more since.
         return found if 0 <= found < self._first else self._first + super().number(word)
 

@@ -5,7 +5,7 @@ file: entities are numbered by their key, passages by their id, and two passages
 only where they are consecutive chunks of one document.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -86,6 +86,13 @@ class Ground:
     surfaces: Spellings
     phrases: Spellings
     titles: PlainLists
+    _found: dict[str, int] = field(init=False, default_factory=dict, compare=False)
+
+    def find(self, key: str) -> int:
+        """The entity with a key, -1 where there is none; remembered, as `Spellings.of` does."""
+        if key not in self._found:
+            self._found[key] = self.keys.find(key)
+        return self._found[key]
 
     def to_arrays(self) -> Arrays:
         """All of it, for `from_arrays`."""

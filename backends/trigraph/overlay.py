@@ -31,6 +31,7 @@ from backends.trigraph.graph import (
 )
 from backends.trigraph.linking import (
     MAX_WORDS,
+    MIN_SINGLE_WORD,
     DisplayNames,
     Link,
     NameTrie,
@@ -156,7 +157,7 @@ class _Change:
 
     def _name(self, key: str) -> _Name:
         if key not in self._names:
-            self._names[key] = _Name(self._ground.keys.find(key))
+            self._names[key] = _Name(self._ground.find(key))
         return self._names[key]
 
     def _count_mentions(self, lost: Int32) -> None:
@@ -164,9 +165,10 @@ class _Change:
         for code, times in Counter(lost.tolist()).items():
             key = self._ground.surfaces.keys[code]
             self._name(key).mentions[base[code]] -= times
+        surfaces = [*added.names]
+        self._surface_keys = [*map(entity_key, surfaces)]
         for code, times in Counter(added.code.tolist()).items():
-            surface = added.names[code]
-            self._name(entity_key(surface)).mentions[surface] += times
+            self._name(self._surface_keys[code]).mentions[surfaces[code]] += times
 
     def _count_phrases(self, place: Int64, lost: Int32) -> None:
         two, phrases = self._two, self._ground.phrases
@@ -293,7 +295,7 @@ class _Change:
         born = sorted(key for key, name in there if name.entity < 0)
         dead = [name.entity for name in names.values() if name.entity >= 0 and not name.is_there]
         gone = np.sort(np.array(dead, np.int64))
-        before = np.array([bisect_left(ground.keys, key) for key in born], np.int64)
+        before = np.array([ground.keys.place(key) for key in born], np.int64)
         size, edges = len(ground.keys), self._edges
         self._entities = self._nodes = _layers(size, gone, before)
         if len(edges) or edges.base:
@@ -303,7 +305,8 @@ class _Change:
                 np.concatenate([before, size + self._before]),
             )
         self._keys = LayeredKeys(self._entities, ground.keys, born)
-        self._numbers = {key: self._keys.find(key) for key, _ in there}
+        known = {key: self._entities.number(name.entity) for key, name in there if name.entity >= 0}
+        self._numbers = known | dict(zip(born, self._entities.added.tolist(), strict=True))
 
     def _find_names(self) -> list[Int64]:
         """Make what finds names; rows of the base where others are found than before."""
@@ -407,8 +410,7 @@ class _Change:
         if self._settings.link_text:
             texts = chain.from_iterable(added.iter_sentence_texts())
             words = SentenceWords.of(texts, self._words)
-        keys = [entity_key(surface) for surface in added.entities.names]
-        surface = np.array([self._numbers.get(key, -1) for key in keys], np.int64)
+        surface = np.array([self._numbers.get(key, -1) for key in self._surface_keys], np.int64)
         keys = [entity_key(phrase) for phrase in added.phrases.names if self._with_phrases]
         phrase = np.full(len(added.phrases.names), -1, np.int64)
         for code, key in enumerate(keys):
@@ -468,9 +470,15 @@ class _Change:
 
     def _are_linked(self, entity: Int32) -> Mask:
         """Which entities that were found say enough to be linked wherever they stand."""
-        known, place = np.unique(entity, return_inverse=True)
-        said = [says_enough(self._keys[one]) for one in known.tolist()]
-        return np.array(said, bool)[place]
+        is_new, rows = self._entities.split(entity)
+        found = np.empty(len(entity), bool)
+        base = self._ground.keys.array.take(pa.array(rows[~is_new]))
+        enough = pc.greater_equal(pc.utf8_length(base), MIN_SINGLE_WORD)
+        found[~is_new] = pc.or_(enough, pc.match_substring(base, " ")).to_numpy(
+            zero_copy_only=False
+        )
+        found[is_new] = [says_enough(self._keys[one]) for one in entity[is_new].tolist()]
+        return found
 
     def _touched(self, taken: Mask, node: Int64) -> Int64:
         """Entities and edges that passages mention which are taken apart, before or after."""

@@ -1,7 +1,7 @@
 """Whence the entities of a graph come, so that it is known what a few other passages change."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -82,6 +82,7 @@ class NameStarts:
     first: Int64
     places: Int32 | Int64
     ends: Int64
+    _found: dict[tuple[int, ...], Int64] = field(init=False, default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, sentences: SentenceWords, words: int) -> "NameStarts":
@@ -96,14 +97,21 @@ class NameStarts:
             np.cumsum(sentences.lengths, dtype=np.int64),
         )
 
-    def sentences_with(self, sentences: SentenceWords, name: Sequence[int]) -> Int64:
+    def sentences_with(self, sentences: SentenceWords, name: tuple[int, ...]) -> Int64:
         """Rows of the sentences in which a name begins like one, ascending, repeats kept.
+
+        They are remembered, as one version asks after the other.
 
         Args:
             sentences: Those that all this was made of.
             name: The numbers of its words, at least one.
         """
-        if not 0 <= name[0] < len(self.first) - 1:
+        if name not in self._found:
+            self._found[name] = self._find(sentences, name)
+        return self._found[name]
+
+    def _find(self, sentences: SentenceWords, name: tuple[int, ...]) -> Int64:
+        if max(name) >= len(self.first) - 1:
             return np.empty(0, np.int64)
         places = self.places[self.first[name[0]] : self.first[name[0] + 1]]
         for after, word in enumerate(name[1:], 1):

@@ -15,7 +15,8 @@ def test_sentences_with_a_name_are_those_that_have_its_words_side_by_side(
 ) -> None:
     words = Words()
     sentences = SentenceWords.of(map(" ".join, texts), words)
-    codes = [words.number(word.casefold()) for word in name]
+    known = len(words)
+    codes = tuple(words.number(word.casefold()) for word in name)
     expected = [
         row
         for row, text in enumerate(texts)
@@ -24,7 +25,7 @@ def test_sentences_with_a_name_are_those_that_have_its_words_side_by_side(
         and [word.casefold() for word in text[start : start + len(name)]]
         == [word.casefold() for word in name]
     ]
-    starts = NameStarts.of(sentences, len(words))
+    starts = NameStarts.of(sentences, known)
     assert starts.sentences_with(sentences, codes).tolist() == expected
 
 
