@@ -558,7 +558,7 @@ class Session:
     @property
     def outgrown(self) -> int:
         """See `Snapshot.outgrown`, of the version in view."""
-        return self.snapshot.outgrown if self.index.derived.is_kept else 0
+        return self.snapshot.outgrown
 
     def keep_derived(self) -> None:
         """Have the files of `backends.store.derived` on the disk before a question waits for them.
@@ -613,15 +613,17 @@ class Session:
             IndexMismatchError: It was made anew with other models.
             IndexDamagedError: What is left of it is older than the version in view.
         """
+        newest = self.index
+        if not newest.is_newest:
+            newest = PassageStore.open(self.folder, newest.fingerprint)
+            if newest.fault and newest.version < self.index.version:
+                raise IndexDamagedError(newest.fault)
         base = self._snapshot.base if self._snapshot else None
-        files = _later_files(self.index, self.settings, base) if base else None
+        files = _later_files(newest, self.settings, base) if base else None
         later_base = files.version if files else 0
         # One that cannot be read is not tried again.
-        if self.index.is_newest and later_base <= self._later_base:
+        if newest is self.index and later_base <= self._later_base:
             return None
-        newest = PassageStore.open(self.folder, self.index.fingerprint)
-        if newest.fault and newest.version < self.index.version:
-            raise IndexDamagedError(newest.fault)
         later = copy(self)
         later.index = newest
         later._later_base = later_base
