@@ -154,9 +154,12 @@ class LayeredRows(Generic[_Value]):
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         is_added, own = self.layers.split(rows)
-        found = np.empty((len(own), *self.base.shape[1:]), self.base.dtype)
-        found[~is_added] = self.base[own[~is_added]]
-        found[is_added] = self.added[own[is_added]]
+        at = np.flatnonzero(is_added)
+        if len(at) == len(own):
+            return self.added[own]
+        added, own[at] = own[at], 0
+        found: NDArray[_Value] = self.base[own]
+        found[at] = self.added[added]
         return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[_Value]:  # noqa: ANN401
