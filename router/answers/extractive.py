@@ -15,7 +15,7 @@ from backends.documents import split_sentences
 from backends.lexical import content_terms
 from router.answers.comparing import compare
 from router.answers.expected import OPEN, expected
-from router.answers.short import STANDS_OUT, options, shares
+from router.answers.short import STANDS_OUT, options, shares, terms_of
 
 # Chosen on dev questions of 2wiki, popqa and nq by how often the three sentences hold the answer.
 # What a word of the question is worth once a chosen sentence has said it.
@@ -69,7 +69,7 @@ def extract(question: str, passages: Sequence[tuple[str, str]], most: int = 3) -
     if not _bears(question, passages):
         return Extract()
     short, share, told = _short(question, passages)
-    others = best_sentences(question, passages, most)
+    others = _best(question, passages, most)
     chosen = [*dict.fromkeys((*told, *others))][: max(most, len(told))]
     places = {
         quote: (quote.number, passages[quote.number - 1][1].find(quote.text)) for quote in chosen
@@ -121,16 +121,19 @@ def best_sentences(
         In the order of the passages; fewer than wanted when no more bear on it, and none when the
         passages seem to be about something else.
     """
+    return _best(question, passages, most) if _bears(question, passages) else []
+
+
+def _best(question: str, passages: Sequence[tuple[str, str]], most: int) -> list[Quote]:
+    """The same of passages that bear on the question."""
     rest = [
-        _Sentence(Quote(text, number), _terms(text), place == 0)
+        _Sentence(Quote(text, number), terms_of(text), place == 0)
         for number, (_, body) in enumerate(passages, start=1)
         for place, text in enumerate(split_sentences(body))
     ]
     order = {sentence.quote: place for place, sentence in reversed([*enumerate(rest)])}
     rarity = _rarity(rest)
     asked = _terms(question)
-    if not _bears(question, passages):
-        return []
     worth: dict[str, float] = dict.fromkeys(asked, 1.0)
     chosen: list[Quote] = []
     while rest and len(chosen) < most:

@@ -6,8 +6,9 @@ A logistic model weighs it: the shares that it gives to the candidates say how f
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -132,7 +133,7 @@ def _chosen(
 ) -> list[Sentence]:
     """The sentences that bear most on a question, in order."""
     rest = [
-        Sentence(text, number, place, start, frozenset(content_terms(text)))
+        Sentence(text, number, place, start, terms_of(text))
         for number, (title, body) in enumerate(passages)
         for place, (text, start) in enumerate(_sentences(title, body))
     ]
@@ -228,9 +229,9 @@ class _Context:
             f"title:{hops}": float(text in around.titles),
             f"own title:{hops}": float(f" {text} " in f" {around.titles[number]} "),
             f"of own title:{hops}": float(not terms.isdisjoint(around.title_terms[number])),
-            "after a cue": _nearness(one.first - p for p in self.cues if p < one.first),
-            "before a cue": _nearness(p - one.last + 1 for p in self.cues if p >= one.last),
-            "after the first cue": _nearness(one.first - p for p in self.first if p < one.first),
+            "after a cue": _after(self.cues, one.first),
+            "before a cue": _before(self.cues, one.last),
+            "after the first cue": _after(self.first, one.first),
             "noun": float(
                 bool(around.noun)
                 and around.noun in self.stems[max(0, one.first - 4) : one.last + 4]
@@ -291,8 +292,22 @@ _KINDS: Mapping[str, Callable[[_Context, Candidate, str], dict[str, float]]] = {
 }
 
 
-def _nearness(distances: Iterable[int]) -> float:
-    return max(0.0, 1 - (min(distances, default=_NEAR + 1) - 1) / _NEAR)
+def _after(cues: Sequence[int], first: int) -> float:
+    """How near a candidate is behind the last of the ascending cues before it, 0 to 1."""
+    at = bisect_left(cues, first)
+    return max(0.0, 1 - (first - cues[at - 1] - 1) / _NEAR) if at else 0.0
+
+
+def _before(cues: Sequence[int], last: int) -> float:
+    """How near a candidate that ends before `last` is to the next of the cues, 0 to 1."""
+    at = bisect_left(cues, last)
+    return max(0.0, 1 - (cues[at] - last) / _NEAR) if at < len(cues) else 0.0
+
+
+@lru_cache(maxsize=256)
+def terms_of(sentence: str) -> frozenset[str]:
+    """Content terms of a sentence; the short answer and the quotes read the same ones."""
+    return frozenset(content_terms(sentence))
 
 
 @lru_cache(maxsize=20_000)
