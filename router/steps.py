@@ -10,6 +10,7 @@ share of the best that these searches give it; what is first for the whole quest
 All searches of a level go together, for all questions of a batch.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -168,7 +169,7 @@ class CorpusPassages:
         corpus = self._corpus
         (row,) = corpus.rows([id_])
         found = [(corpus.titles[row], -1)]
-        start, end = np.searchsorted(corpus.sentence_passage, [row, row + 1]).tolist()
+        start, end = (bisect_left(corpus.sentence_passage, own) for own in (row, row + 1))
         near = corpus.sentence_vectors[start:end].astype(np.float32) @ vector
         for place in np.argsort(-near, kind="stable")[:sentences].tolist():
             sentence = start + place

@@ -63,7 +63,8 @@ class Mentions:
 
     def of(self, sentence: int) -> list[str]:
         """What a sentence mentions, in order."""
-        first, last = np.searchsorted(self.sentence, [sentence, sentence + 1])
+        # NumPy's would copy all of them, for the number is of another type.
+        first, last = (bisect_left(self.sentence, row) for row in (sentence, sentence + 1))
         return [self.names[code] for code in self.code[first:last].tolist()]
 
 

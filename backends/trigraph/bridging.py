@@ -207,8 +207,9 @@ def _compare_sentences(
         return
     # Entities share few sentences: to compare one twice costs less than to find it.
     own = [graph.sentences_of(entity) for entity in entities]
-    if within is not None:
-        own = [_among(one, within()) if len(one) > HUB else one for one in own]
+    if within is not None and any(len(one) > HUB for one in own):
+        near = within()
+        own = [_among(one, near) if len(one) > HUB else one for one in own]
     ends = np.cumsum([len(one) for one in own])[:-1]
     sentences = np.concatenate(own).astype(np.int64)
     # A copy, for sentences will be struck out in it.

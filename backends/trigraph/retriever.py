@@ -6,7 +6,7 @@ what each step found, so a ranking explains itself from the very numbers that ma
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import numpy as np
@@ -587,7 +587,6 @@ class TriGraphBatch:
     ) -> Activation:
         corpus, allowed = self._arm.corpus, self._filtered.allowed
 
-        @cache
         def standing_sentences() -> Int64:
             owners = corpus.sentence_passage
             own = np.zeros(0, owners.dtype) if standing is None else standing.astype(owners.dtype)
