@@ -492,8 +492,9 @@ class TriGraphBatch:
         prior = Prior(settings, filtered, seeds, activation, with_hubs=standing is None)
         reached = None
         if rows is None or standing is None:
-            passages, similar = self._passages, similarity.values[self._passages]
-            prior.scale(similar, lexical[passages])
+            passages, similar = self._passages, similarity.values[self._taking_part]
+            words = lexical[self._taking_part]
+            prior.scale(similar, words)
         else:
             vectors = self._arm.corpus.vectors
             passages = distinct(np.concatenate([standing, prior.named]))
@@ -502,7 +503,8 @@ class TriGraphBatch:
             similar[np.searchsorted(passages, rows)] = similarity.values
             similar[np.searchsorted(passages, others)] = products(vectors[others], query.vector)
             far = products(self._far_vectors, query.vector)
-            prior.scale(np.append(far, similar), lexical[passages])
+            words = lexical[passages]
+            prior.scale(np.append(far, similar), words)
 
             def reached(late: Int64) -> Float64:
                 return prior.of(late, products(vectors[late], query.vector), lexical[late])
@@ -510,7 +512,7 @@ class TriGraphBatch:
         mass = activation.weight if settings.summed else activation.value
         shared = np.maximum(prior.degree, 1) ** settings.degree_power
         restart = np.where(prior.degree > 0, mass / shared, 0)
-        own = prior.of(passages, similar, lexical[passages])
+        own = prior.of(passages, similar, words)
         return Trace(seeds, activation, passages, own, restart, reached)
 
     def run_pagerank(self, traces: Sequence[Trace]) -> list[Masses]:
@@ -530,15 +532,19 @@ class TriGraphBatch:
         swept = personalized_pagerank(
             walk, prior, restart, damping=settings.damping, tolerance=settings.tolerance
         )
-        return [(self._passages, own[self._passages]) for own in swept.T]
+        return [(self._passages, own[self._taking_part]) for own in swept.T]
 
     @cached_property
     def _passages(self) -> Int64:
         """Rows of the passages that take part, ascending."""
-        allowed = self._filtered.allowed
-        if allowed is None:
+        if self._filtered.allowed is None:
             return np.arange(len(self._arm.corpus), dtype=np.int64)
-        return np.flatnonzero(allowed)
+        return np.flatnonzero(self._filtered.allowed)
+
+    @property
+    def _taking_part(self) -> slice | Int64:
+        """The same, to index with: all of an array are not copied."""
+        return slice(None) if self._filtered.allowed is None else self._passages
 
     @cached_property
     def _far_vectors(self) -> Float32:
