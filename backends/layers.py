@@ -36,6 +36,7 @@ class Layers:
         # As places among the rows of the base that are left.
         self._gone = gone - np.arange(len(gone))
         self._added = added - np.arange(len(added))
+        self._ended = np.append(added, -1)
         self._lists = [each.tolist() for each in (gone, added, self._gone, self._added)]
 
     def owned(self, base: Int32 | Int64, added: Int32 | Int64) -> "Layers":
@@ -54,12 +55,16 @@ class Layers:
     def split(self, numbers: Int32 | Int64) -> tuple[Mask, Int64]:
         """Which of some rows are added ones, and their rows in their own layer."""
         at = np.searchsorted(self.added, numbers)
-        is_added = np.zeros(len(numbers), bool)
-        inside = at < len(self.added)
-        is_added[inside] = self.added[at[inside]] == numbers[inside]
-        left = numbers - at
-        rows = left + np.searchsorted(self._gone, left, "right")
-        return is_added, np.where(is_added, at, rows)
+        is_added = self._ended[at] == numbers
+        return is_added, np.where(is_added, at, self._row(numbers - at))
+
+    def rows(self, numbers: Int32 | Int64) -> Int64:
+        """Rows of the base that have some numbers; those of added ones mean nothing."""
+        return self._row(numbers - np.searchsorted(self.added, numbers))
+
+    def _row(self, left: Int64) -> Int64:
+        """Rows of the base by their place among those that are left."""
+        return left + np.searchsorted(self._gone, left, "right")
 
     def number(self, row: int) -> int:
         """Number of a row of the base; -1 if it is gone."""

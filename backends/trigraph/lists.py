@@ -43,8 +43,8 @@ class Lists(Protocol):
         """The items of some lists, end to end."""
         ...
 
-    def valued(self, chosen: Numbers) -> tuple[Numbers, Values]:
-        """The same with the value of each."""
+    def valued(self, chosen: Numbers) -> tuple[Numbers, Values, Int64]:
+        """The same with the value of each, and how many each list has."""
         ...
 
     def plain(self) -> "PlainLists":
@@ -95,10 +95,10 @@ class PlainLists:
         """The items of some lists, end to end."""
         return self.items[spans(self.starts, chosen)]
 
-    def valued(self, chosen: Numbers) -> tuple[Numbers, Values]:
-        """The same with the value of each."""
+    def valued(self, chosen: Numbers) -> tuple[Numbers, Values, Int64]:
+        """The same with the value of each, and how many each list has."""
         places = spans(self.starts, chosen)
-        return self.items[places], self.values[places]
+        return self.items[places], self.values[places], self.lengths(chosen)
 
     def plain(self) -> "PlainLists":
         """Themselves."""
@@ -127,6 +127,7 @@ class PatchedLists:
         """
         self._base, self._owners, self._items = base, owners, items
         self._patched, self.patch = patched, patch
+        self._ended = np.append(patched, -1)
 
     def __len__(self) -> int:
         """How many lists there are."""
@@ -142,11 +143,7 @@ class PatchedLists:
 
     def lengths(self, chosen: Numbers) -> Int64:
         """How many items each of some lists has."""
-        is_patched, rows = self._split(chosen)
-        found = np.empty(len(chosen), np.int64)
-        found[is_patched] = self.patch.lengths(rows[is_patched])
-        found[~is_patched] = self._base.lengths(rows[~is_patched])
-        return found
+        return self._lengths(*self._split(chosen))
 
     def one(self, which: int) -> Numbers:
         """The items of one list."""
@@ -161,19 +158,20 @@ class PatchedLists:
         own = self._items.of_base[self._base.of(rows[~is_patched])]
         if not is_patched.any():
             return own
-        patch = rows[is_patched]
-        return _mixed(self._is_of_patch(is_patched, rows), self.patch.of(patch), own)
+        mask = np.repeat(is_patched, self._lengths(is_patched, rows))
+        return _mixed(mask, self.patch.of(rows[is_patched]), own)
 
-    def valued(self, chosen: Numbers) -> tuple[Numbers, Values]:
-        """The same with the value of each."""
+    def valued(self, chosen: Numbers) -> tuple[Numbers, Values, Int64]:
+        """The same with the value of each, and how many each list has."""
         is_patched, rows = self._split(chosen)
-        items, values = self._base.valued(rows[~is_patched])
+        items, values, lengths = self._base.valued(rows[~is_patched])
         own = self._items.of_base[items]
         if not is_patched.any():
-            return own, values
-        items, others = self.patch.valued(rows[is_patched])
-        mask = self._is_of_patch(is_patched, rows)
-        return _mixed(mask, items, own), _mixed(mask, others, values)
+            return own, values, lengths
+        more, others, sizes = self.patch.valued(rows[is_patched])
+        lengths = _mixed(is_patched, sizes, lengths)
+        mask = np.repeat(is_patched, lengths)
+        return _mixed(mask, more, own), _mixed(mask, others, values), lengths
 
     def plain(self) -> PlainLists:
         """All of them as three arrays, which are made when they are first asked for."""
@@ -184,21 +182,19 @@ class PatchedLists:
         every = np.arange(len(self), dtype=np.int64)
         if not len(self._base.plain().values) + len(self.patch.values):
             return PlainLists.from_lengths(self.sizes, self.of(every))
-        return PlainLists.from_lengths(self.sizes, *self.valued(every))
+        return PlainLists.from_lengths(self.sizes, *self.valued(every)[:2])
 
     def _split(self, chosen: Numbers) -> tuple[Mask, Int64]:
         """Which lists the patch has, and the place of each there or in the base."""
         place = np.searchsorted(self._patched, chosen)
-        inside = place < len(self._patched)
-        is_patched = np.zeros(len(chosen), bool)
-        is_patched[inside] = self._patched[place[inside]] == chosen[inside]
-        return is_patched, np.where(is_patched, place, self._owners.split(chosen)[1])
+        is_patched: Mask = self._ended[place] == chosen
+        return is_patched, np.where(is_patched, place, self._owners.rows(chosen))
 
-    def _is_of_patch(self, is_patched: Mask, rows: Int64) -> Mask:
-        lengths = np.empty(len(rows), np.int64)
-        lengths[is_patched] = self.patch.lengths(rows[is_patched])
-        lengths[~is_patched] = self._base.lengths(rows[~is_patched])
-        return np.repeat(is_patched, lengths)
+    def _lengths(self, is_patched: Mask, rows: Int64) -> Int64:
+        found = np.empty(len(rows), np.int64)
+        found[is_patched] = self.patch.lengths(rows[is_patched])
+        found[~is_patched] = self._base.lengths(rows[~is_patched])
+        return found
 
 
 def patched_lists(
@@ -225,7 +221,7 @@ def patched_lists(
     if new[2] is None:
         before, values = base.of(rows[known]), None
     else:
-        before, values = base.valued(rows[known])
+        before, values, _ = base.valued(rows[known])
     kept = ~lost[before]
     size = len(items)
     there = own[kept] * size + items.of_base[before[kept]]

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backends.layers import LayeredStrings, Layers
-from backends.numerics import distinct, sums, without
+from backends.numerics import distinct, ranges, sums, without
 from backends.store.snapshot import AnyMentions, Corpus, TwoCorpora
 from backends.trigraph.bridging import MentionGraph
 from backends.trigraph.graph import (
@@ -370,7 +370,7 @@ class _Change:
         if self._settings.link_text:
             every = ground.sentences
             ends, own = ground.starts.ends[sentences], every.lengths[sentences]
-            words = SentenceWords(every.packed[_ranges(ends - own, own.astype(np.int64))], own)
+            words = SentenceWords(every.packed[ranges(ends - own, ends)], own)
         number = two.sentences.of_base[sentences].astype(np.int64)
         place, code = _coded(base.entities, sentences)
         entity = ground.surfaces.entity[code]
@@ -674,24 +674,18 @@ def _layers(base: int, gone: Int64, before: Int64) -> Layers:
     return Layers(base, gone, left + np.arange(len(left)))
 
 
-def _ranges(first: Int64, lengths: Int64) -> Int64:
-    """Numbers from each of some on, so many of them, end to end."""
-    ends = np.cumsum(lengths)
-    return np.repeat(first - (ends - lengths), lengths) + np.arange(lengths.sum(), dtype=np.int64)
-
-
 def _sentences_of(corpus: Corpus, rows: Int64) -> tuple[Int64, Int64]:
     """Sentences of some passages, end to end, and how many each has."""
     owner = corpus.sentence_passage
     first, last = (np.searchsorted(owner, rows.astype(owner.dtype), s) for s in ("left", "right"))
-    return _ranges(first, last - first), last - first
+    return ranges(first, last), last - first
 
 
 def _coded(mentions: AnyMentions, sentences: Int64) -> tuple[Int64, Int32]:
     """What some sentences mention: the place of the sentence among them, and the code of a name."""
     of, wanted = mentions.sentence, sentences.astype(mentions.sentence.dtype)
     first, last = (np.searchsorted(of, wanted, side) for side in ("left", "right"))
-    places = _ranges(first, last - first)
+    places = ranges(first, last)
     return np.repeat(np.arange(len(sentences)), last - first), mentions.code[places]
 
 

@@ -56,8 +56,8 @@ class Edges:
 
     def follow(self, nodes: Int64, mass: Float64) -> tuple[Numbers, Float64, int]:
         """A target and its mass for each edge that takes mass of some nodes; how many there are."""
-        targets, shares = self.lists.valued(nodes)
-        return targets, shares * np.repeat(mass, self.lengths(nodes)), len(targets)
+        targets, shares, lengths = self.lists.valued(nodes)
+        return targets, shares * np.repeat(mass, lengths), len(targets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class KeptEdges(Edges):
 
     def follow(self, nodes: Int64, mass: Float64) -> tuple[Numbers, Float64, int]:
         """The same, on the edges that are left."""
-        targets, shares = self.lists.valued(nodes)
+        targets, shares, lengths = self.lists.valued(nodes)
         followed = len(targets)
-        owner = np.repeat(np.arange(len(nodes)), self.lengths(nodes))
+        owner = np.repeat(np.arange(len(nodes)), lengths)
         if self.of_targets is not None:
             shares = shares * self.of_targets[targets]
             left = np.flatnonzero(shares)

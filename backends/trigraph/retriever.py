@@ -178,8 +178,7 @@ class FilteredGraph:
 
     def mentions(self, entities: Int64) -> tuple[Numbers, Float32, Int64]:
         """Passages that mention some entities, end to end: rows, how often, and (a,) how many."""
-        passages = self._graph.passages
-        return self._left(*passages.valued(entities), passages.lengths(entities))
+        return self._left(*self._graph.passages.valued(entities))
 
     def titles(self, entities: Int64) -> tuple[Numbers, Int64]:
         """Passages whose title some entities are, end to end: rows, and (a,) how many."""
