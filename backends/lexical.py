@@ -242,6 +242,31 @@ class LexicalRetriever:
                 np.add.at(scores, weights.passages[own], weights.values[own])
         return scores
 
+    @property
+    def total_terms(self) -> int:
+        """Terms of all passages, repeats counted."""
+        return round(self.mean_length * len(self.ids))
+
+    def frequency(self, term: str) -> int:
+        """How many passages have a term."""
+        return self.passages_with(self._words.find(term))
+
+    def score_weighed(self, asked: Sequence[tuple[str, float]], mean: float) -> Float32:
+        """(n,) BM25 of every passage as a part of a larger corpus.
+
+        Args:
+            asked: Terms of a question, repeats kept, with their inverse document frequencies there.
+            mean: Terms of a passage there, on average.
+        """
+        k1, b = self.settings.k1, self.settings.b
+        scores = np.zeros(len(self._lengths), np.float32)
+        for term, idf in asked:
+            rows, often = self.frequencies_of(self._words.find(term))
+            length = self._lengths[rows].astype(np.float64)
+            share = often / (k1 * ((1 - b) + b * length / (mean or 1.0)) + often)
+            scores[rows] += (np.float32(idf) * share).astype(np.float32)
+        return scores
+
     def score_texts(self, question: str, texts: Iterable[str]) -> Float32:
         """(n,) BM25 of n texts that need not be in the index, as if they were.
 
@@ -413,6 +438,11 @@ class LayeredLexicalRetriever(LexicalRetriever):
                 share *= idf
                 np.add.at(own, rows, share.astype(np.float32))
         return self._layers.lay(scores[0], scores[1])
+
+    def score_weighed(self, asked: Sequence[tuple[str, float]], mean: float) -> Float32:
+        """(n,) BM25 of every passage as a part of a larger corpus."""
+        base = self._base.score_weighed(asked, mean)
+        return self._layers.lay(base, super().score_weighed(asked, mean))
 
     def frequencies_of(self, number: int) -> tuple[Int32, NDArray[np.unsignedinteger]]:
         """Added passages that have a term, as rows of their layer, and how often."""

@@ -37,6 +37,7 @@ OTHERS = (
     "plain_dense",
     "reload_latency",
     "remote_arms",
+    "shards",
     "short_answers",
     "soak",
     "start",

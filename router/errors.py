@@ -21,6 +21,10 @@ class RequestLogError(RouterError):
     """A request log that cannot be written or read."""
 
 
+class ShardError(RouterError):
+    """A shard of an index that does not answer, or something that shards cannot do."""
+
+
 class PolicyError(RouterError, ValueError):
     """Thresholds out of order, a score that is none, or a budget that nothing can be held to."""
 

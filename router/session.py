@@ -547,6 +547,10 @@ class Session:
         """What becomes of scores; None as long as no question has needed the router."""
         return self._router.policy if self._router else None
 
+    def lost(self) -> Mapping[str, str]:
+        """Parts of the index that were left out since this was last asked, and why."""
+        return {}
+
     def build(self) -> None:
         """Build all arms now rather than when a question first needs one; asks the models nothing.
 

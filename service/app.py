@@ -46,6 +46,7 @@ from service.routes import (
     rerank,
     responses,
     retrieve,
+    shard,
     stats,
     store_files,
     vector_stores,
@@ -53,6 +54,7 @@ from service.routes import (
 from service.schemas.documents import DocumentsRequest
 from service.service import Service
 from service.settings import ServiceSettings, load_settings
+from service.sharded import ShardedCollection, ShardedSession, shard_urls
 
 CONSOLE = Path(__file__).parent / "ui"
 
@@ -71,6 +73,7 @@ ROUTERS = (
     jobs.router,
     feedback.router,
     stats.router,
+    shard.router,
     health.router,
     metrics.router,
 )
@@ -123,13 +126,17 @@ def build(
     if openers is None:
         openers = indexes(settings, models)
     arms = read_arms(settings.arms, list(openers), serve.deadline_ms / 1000)
+    dealt = shard_urls(serve)
     ring = KeyRing(serve.keys, serve.keys_file)
     counts = Metrics()
     traces = provider(serve.traces)
     service = Service(
         settings,
         {
-            **{name: Collection(name, opener) for name, opener in openers.items()},
+            **{
+                name: (ShardedCollection if name in dealt else Collection)(name, opener)
+                for name, opener in openers.items()
+            },
             **remote_collections(settings, list(openers), arms, models),
         },
         ring=ring,
@@ -195,12 +202,18 @@ def indexes(settings: ServiceSettings, models: ModelCache) -> dict[str, Opener]:
             collection that there is not.
     """
     folders, remote = served(settings)
-    routers = router_settings(settings, [*folders, *remote])
+    dealt = shard_urls(settings.serve)
+    if both := folders.keys() & dealt.keys():
+        raise ServiceError(f"'{min(both)}' has an index here and shards elsewhere; name one anew.")
+    routers = router_settings(settings, [*folders, *dealt, *remote])
+    own = {name: settings.model_copy(update={"router": routers[name]}) for name in routers}
+    seconds = settings.serve.shard_ms / 1000
     return {
-        name: partial(
-            Session.open, settings.model_copy(update={"router": routers[name]}), folder, models
-        )
-        for name, folder in folders.items()
+        **{name: partial(Session.open, own[name], at, models) for name, at in folders.items()},
+        **{
+            name: partial(ShardedSession.connect, own[name], urls, seconds, models)
+            for name, urls in dealt.items()
+        },
     }
 
 

@@ -94,6 +94,9 @@ class Collection:
         self._deriving: Deriving | None = None
         self._derived_for = 0  # passages on top of the base when that was started
 
+    is_stored_here = True
+    """Whether documents are written to a folder of this machine."""
+
     @property
     def has_index(self) -> bool:
         """Whether there is one."""

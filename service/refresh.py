@@ -168,7 +168,8 @@ class Refresher:
         session = collection.session
         self._metrics.index_version.labels(collection.name).set(session.version)
         self._metrics.index_passages.labels(collection.name).set(session.count)
-
+        if not collection.is_stored_here:
+            return
         served = self._served.setdefault(collection.name, ServedVersions(session.folder))
         if served is None:
             return

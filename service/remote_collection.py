@@ -77,6 +77,8 @@ class RemoteCollection(Collection):
             if route not in asked
         }
 
+    is_stored_here = False
+
     @property
     def has_index(self) -> bool:
         """Whether there is one."""
@@ -179,7 +181,7 @@ def served(settings: ServiceSettings) -> tuple[dict[str, Path], tuple[str, ...]]
     Raises:
         ServiceError: There is none of either, or one is not named well.
     """
-    elsewhere = bool(names_without_index(settings.arms, ()))
+    elsewhere = bool(names_without_index(settings.arms, ()) or settings.serve.shards)
     folders = index_folders(settings.serve.indexes, settings.index, required=not elsewhere)
     return folders, names_without_index(settings.arms, list(folders))
 

@@ -96,6 +96,7 @@ class SearchResult:
         seconds: By stage, waiting first. Questions of one batch share its time equally.
         total: Seconds from queueing to the answer.
         remote: What remote arms had to do with it; None where the collection has none.
+        lost: Shards that did not answer, and why.
     """
 
     params: SearchParams
@@ -106,12 +107,22 @@ class SearchResult:
     seconds: Mapping[str, float]
     total: float = 0.0
     remote: "RemoteOutcome | None" = None
+    lost: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def degraded(self) -> str:
         """Why this is not what was asked for, or ""."""
         remote = self.remote.degraded if self.remote else ""
-        return self.fallback or remote or self.reply.ranking.degraded
+        shards = [f"the shard {name} {reason}" for name, reason in self.lost.items()]
+        lost = f"degraded: {'; '.join(shards)}; answered without" if shards else ""
+        return self.fallback or remote or lost or self.reply.ranking.degraded
+
+    @property
+    def missing(self) -> dict[str, str] | None:
+        """Why shards or remote arms gave nothing, by name; None where there are no such."""
+        if self.remote is None and not self.lost:
+            return None
+        return {**self.lost, **(self.remote.missing if self.remote else {})}
 
     @property
     def degradation(self) -> str:
@@ -243,7 +254,7 @@ class Searcher:
             passages = session.passages(sorted(set().union(*shown)))
         except Exception as error:  # noqa: BLE001 - a fault in an arm must not end the thread
             return self._search_apart(session, params, entries, fallback, error)
-        ended = perf_counter()
+        ended, lost = perf_counter(), session.lost()
         pace = self._paces[params.collection, route]
         pace.learn((ended - started) / len(entries), self._clock())
         return [
@@ -258,6 +269,7 @@ class Searcher:
                     **reply.seconds,
                     "fetching": (ended - searched) / len(entries),
                 },
+                lost=lost,
             )
             for entry, reply, ids in zip(entries, replies, shown, strict=True)
         ]

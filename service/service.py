@@ -41,6 +41,7 @@ from service.remote_collection import RemoteCollection
 from service.schemas.stats import RecentQuestion
 from service.search import QueuedQuestion, RouteParams, Searcher, SearchParams, SearchResult
 from service.settings import LONGEST_DEADLINE_MS, ServiceSettings
+from service.sharded import ShardCalls
 
 T = TypeVar("T")
 
@@ -111,7 +112,9 @@ class Service:
             )
             for name, collection in collections.items()
         }
-        indexed = {name: each for name, each in self.writers.items() if collections[name].has_index}
+        indexed = {
+            name: each for name, each in self.writers.items() if collections[name].is_stored_here
+        }
         self.jobs = JobRunner(indexed, settings.documents, metrics.documents)
         self._ledger = self._opened_ledger()
         for name, own in self.arms.items():
@@ -125,6 +128,7 @@ class Service:
             lambda arm, outcome: metrics.arms.shadow.labels(arm, outcome).inc(),
             lambda name, call: self._count_arms(name, RemoteOutcome({call.name: call})),
         )
+        self.shard_calls = ShardCalls()
         self.log_fault = ""
         self.recent: deque[RecentQuestion] = deque(maxlen=REMEMBERED)
         self.answered: Counter[str] = Counter()  # by collection

@@ -79,6 +79,10 @@ class ServeSettings:
         workers: Processes that answer, each with its own models in memory.
         indexes: Collections to serve, as NAME=DIR with commas between them; the first is the
             default. Without any, WYE_INDEX is served as "default".
+        shards: Addresses of servers that an index is dealt to, as NAME=URL with commas between
+            them, a collection's several times; this server asks them all and has no index of its
+            own for it. WYE_SHARD_KEY has their API key, of the scope admin, where they want one.
+        shard_ms: Longest that a shard may take for a part of an answer.
         routers: Routers of collections, as NAME=MODEL with commas between them; MODEL as in
             WYE_ROUTER__MODEL, which counts for all others. MODEL alone is for "default".
         thresholds: Thresholds files of collections, as NAME=FILE with commas between them.
@@ -110,6 +114,8 @@ class ServeSettings:
     port: Annotated[int, Field(ge=0, le=65_535)] = 8000
     workers: Positive = 1
     indexes: tuple[str, ...] = ()
+    shards: tuple[str, ...] = ()
+    shard_ms: Positive = 2_000
     routers: tuple[str, ...] = ()
     thresholds: tuple[str, ...] = ()
     keys: tuple[str, ...] = field(default=(), repr=False)

@@ -233,6 +233,12 @@ class NameTrie:
             start += 1 if link is None else link.length
         return found
 
+    def longest(self, tokens: Sequence[str]) -> list[Link]:
+        """The longest name from each token on, where there is one; they may overlap."""
+        codes = [self._words.find(token.casefold()) for token in tokens]
+        found = (self._longest_from(codes, start) for start in range(len(codes)))
+        return [link for link in found if link is not None]
+
     def find_all(self, sentences: SentenceWords) -> tuple[Int32, Int32]:
         """Names in many sentences that start like a name: with a capital letter or a digit.
 

@@ -154,18 +154,10 @@ class SeedFinder:
         seeds = []
         for link in self._graph.names.find(tokens):
             end = link.start + link.length
-            value = self._confidence(tokens, link.start, end)
+            value = confidence(tokens, link.start, end, self._settings)
             words = stretch(query.text, link.start, link.length)
             seeds.append(Seed(link.entity, value, words, "vocabulary"))
         return seeds
-
-    def _confidence(self, tokens: Sequence[str], start: int, end: int) -> float:
-        # The first word of a question has a capital letter whatever it is.
-        if any(starts_like_a_name(token) for token in tokens[max(start, 1) : end]):
-            return 1.0
-        # An article before the word is part of the name: "the godfather".
-        single = end - start == 1 and (start == 0 or tokens[start - 1].casefold() != "the")
-        return self._settings.lower_case_word if single else self._settings.lower_case_name
 
     def _phrases(self, query: Query) -> list[Seed]:
         seeds = []
@@ -174,6 +166,16 @@ class SeedFinder:
             if mention.kind == "phrase" and entity >= 0 and self._graph.is_phrase[entity]:
                 seeds.append(Seed(entity, self._settings.noun_phrase, mention.text, "phrase"))
         return seeds
+
+
+def confidence(tokens: Sequence[str], start: int, end: int, settings: SeedSettings) -> float:
+    """Value of a seed that some tokens of a question name."""
+    # The first word of a question has a capital letter whatever it is.
+    if any(starts_like_a_name(token) for token in tokens[max(start, 1) : end]):
+        return 1.0
+    # An article before the word is part of the name: "the godfather".
+    single = end - start == 1 and (start == 0 or tokens[start - 1].casefold() != "the")
+    return settings.lower_case_word if single else settings.lower_case_name
 
 
 def _best(found: Sequence[Seed], degree: Degree) -> tuple[Seed, ...]:

@@ -75,8 +75,8 @@ def retrieve_reply(result: SearchResult) -> RetrieveReply:
         batch=result.entry.size,
         index=IndexValue(collection=params.collection, version=reply.version),
         degraded=result.degraded,
-        missing=[MissingArm(arm=name, reason=why) for name, why in remote.missing.items()]
-        if remote
+        missing=[MissingArm(arm=name, reason=why) for name, why in result.missing.items()]
+        if result.missing is not None
         else None,
         spent=remote.spent if remote else None,
         saved=remote.saved if remote else None,

@@ -1,0 +1,677 @@
+"""The arms of an index that is dealt to shards: each question goes to all, and one list comes back.
+
+Dense and lexical rankings are those of one index: inner products need nothing of other passages,
+and the counts that BM25 needs are added up. The graph goes by rounds. Names of a question are the
+longest that any shard knows; bridging takes the nearest sentence of any; what restarts is weighed
+by what all have; and the mass of a walk is exchanged by the keys of entities. A name that only
+another shard has is linked where a question comes upon it, but takes no part in later steps.
+
+A shard that fails, or is late, is left out until `revive` reaches it again; `missing` says why.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from backends.coverage import NameCoverage, WordCoverage, bits
+from backends.filters import parse_filter
+from backends.lexical import NO_TERM, LexicalSettings, content_terms, terms
+from backends.trigraph.explanation import Explanation
+from backends.trigraph.linking import says_enough
+from backends.trigraph.retriever import NO_SEED, TriGraphSettings
+from backends.trigraph.seeds import SeedStats, confidence
+from backends.types import Float32, Mask, Passage, Query, RankedHit, Ranking, Scores
+from backends.words import entity_key, stretch, tokenise
+from router.batch import FurtherArm
+from router.errors import ShardError
+from router.settings import Settings
+from router.types import Route
+
+ROUNDS = 2
+"""Steps of a walk; d⁴, a sixteenth, of what the next would move is left out."""
+EXCHANGED = 64
+"""Entities that each shard tells of after a step: those with the most mass."""
+COMPARED = 8
+"""Sentences of an entity that each shard tells of; those that were used are passed over."""
+
+
+class ShardClient(Protocol):
+    """A shard somewhere."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        """The answer to one of `shard.CALLS`.
+
+        Raises:
+            ShardError: There is none in time; says why.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ask it nothing more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """Stands where a mask would: which passages take part."""
+
+    filter: object | None
+    ids: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seed:
+    """A seed by the key of its entity; see `seeds.Seed`."""
+
+    key: str
+    value: float
+    mention: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence of a shard; `starts` are places of words that begin like a name."""
+
+    near: float
+    shard: str
+    row: int
+    mentions: list[str]
+    words: list[str]
+    starts: list[int]
+
+
+@dataclass(slots=True)
+class _Active:
+    """Active entities by their keys; see `bridging.Activation`."""
+
+    value: dict[str, float]
+    weight: dict[str, float] = field(default_factory=dict)
+    level: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.weight, self.level = dict(self.value), dict.fromkeys(self.value, 1)
+
+
+class Shards:
+    """All shards of an index, asked side by side.
+
+    Attributes:
+        about: What each said of itself.
+        missing: Why some are left out.
+    """
+
+    def __init__(self, clients: Sequence[ShardClient]) -> None:
+        """Ask each what it has.
+
+        Raises:
+            ShardError: None answers.
+        """
+        self._clients = clients
+        self._pool = ThreadPoolExecutor(len(clients), thread_name_prefix="wye-shard")
+        self.missing: dict[str, str] = {}
+        self.about: dict[str, dict[str, Any]] = {}
+        self._lost: dict[str, str] = {}
+        self.revive()
+
+    def revive(self) -> bool:
+        """Ask each shard again what it has; whether anything is otherwise than before.
+
+        Raises:
+            ShardError: None answers.
+        """
+        before = self.about, self.missing
+        self.about, self.missing = self._answers(self._clients, "about", {})
+        self._require(self.about)
+        return before != (self.about, self.missing)
+
+    def ask(self, name: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401
+        """What each shard that is there answers to the same, by its name.
+
+        Raises:
+            ShardError: None is left.
+        """
+        missing = self.missing
+        asked = [client for client in self._clients if client.name not in missing]
+        answers, failed = self._answers(asked, name, arguments)
+        if failed:
+            self.missing = {**missing, **failed}
+        self._lost.update(self.missing)
+        self._require(answers)
+        return answers
+
+    def lost(self) -> dict[str, str]:
+        """Shards that were left out since this was last asked, and why."""
+        found, self._lost = self._lost, {}
+        return found
+
+    def _answers(
+        self, clients: Sequence[ShardClient], name: str, arguments: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Answers by the names of shards, and why others give none."""
+
+        def ask(client: ShardClient) -> Any:  # noqa: ANN401
+            try:
+                return client.call(name, arguments)
+            except ShardError as error:
+                return error
+
+        names = [client.name for client in clients]
+        found = dict(zip(names, self._pool.map(ask, clients), strict=True))
+        failed = {own: str(one) for own, one in found.items() if isinstance(one, ShardError)}
+        return {own: one for own, one in found.items() if own not in failed}, failed
+
+    def _require(self, answers: Mapping[str, Any]) -> None:
+        if not answers:
+            why = "; ".join(f"{name} {reason}" for name, reason in self.missing.items())
+            raise ShardError(f"No shard answers: {why}.")
+
+    def total(self, what: str) -> int:
+        """Sum over the shards that are there of "passages", "terms" or "version"."""
+        return sum(own[what] for name, own in self.about.items() if name not in self.missing)
+
+    @property
+    def has_phrases(self) -> bool:
+        """Whether noun phrases are entities anywhere."""
+        return any(own["phrases"] for own in self.about.values())
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._pool.shutdown(cancel_futures=True)
+        for client in self._clients:
+            client.close()
+
+
+class ShardedArms:
+    """What `router.batch.Arms` wants, over shards.
+
+    Attributes:
+        version: Sum of those of the shards: it grows with each of them.
+    """
+
+    def __init__(self, shards: Shards, settings: Settings) -> None:
+        """Ask nothing yet."""
+        self.shards = shards
+        self.version = shards.total("version")
+        self.dense = DenseArm(shards)
+        self.lexical = LexicalArm(shards, settings.lexical)
+        self.graph = GraphArm(shards, settings.graph, self.lexical)
+
+    def __len__(self) -> int:
+        """How many passages there are."""
+        return self.shards.total("passages")
+
+    @property
+    def passages(self) -> "ShardedPassages":
+        """What steps look at in what was found."""
+        return ShardedPassages(self.shards)
+
+    def fetch(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """Id -> passage."""
+        found = self.shards.ask("passages", ids=list(ids)).values()
+        return {one["id"]: Passage(**one) for answer in found for one in answer}
+
+    def texts(self, ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Title and text of passages, in the order asked for."""
+        found = self.fetch(ids)
+        return [(found[id_].title, found[id_].text) for id_ in ids]
+
+    def further(self, arm: Route) -> FurtherArm:
+        """None.
+
+        Raises:
+            ShardError: Always.
+        """
+        raise ShardError(f"Route '{arm}' cannot be asked for where an index is dealt to shards.")
+
+    def allowed(self, filter_: object | None) -> Mask | None:
+        """What stands for the mask of a filter; shards make their own of it.
+
+        Raises:
+            FilterError: It is no filter.
+        """
+        if filter_ is None:
+            return None
+        parse_filter(filter_)
+        return cast(Mask, _Allowed(filter_))
+
+    def words_in(self, text: str, ids: Sequence[str]) -> tuple[WordCoverage, ...]:
+        """The content words of a question among a few passages."""
+        asked = content_terms(text)
+        found = _by_id(self.shards.ask("words", text=text, ids=list(ids)))
+        weights = self.lexical.idf(asked)
+        return tuple(
+            WordCoverage(
+                word,
+                weights[word],
+                *(bits([bool(found[i][place][side]) for i in ids]) for side in (0, 1)),
+            )
+            for place, word in enumerate(asked)
+        )
+
+
+class DenseArm:
+    """Inner products of all shards."""
+
+    name = str(Route.DENSE)
+    deepest = 0
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+
+    def search(
+        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
+    ) -> list[Ranking]:
+        """At most k passages for each question."""
+        vectors = [_plain(query.vector) for query in queries]
+        found = self._shards.ask("dense", vectors=vectors, k=k, **_filter(allowed, ids=True))
+        return _merged(self.name, found.values(), k)
+
+    def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
+        """None: they stay where the passages are."""
+        raise NotImplementedError
+
+    def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
+        """None, likewise."""
+        raise NotImplementedError
+
+
+class LexicalArm:
+    """BM25 with the statistics of all shards."""
+
+    name = str(Route.LEXICAL)
+    deepest = 0
+
+    def __init__(self, shards: Shards, settings: LexicalSettings) -> None:
+        self._shards = shards
+        self._settings = settings
+
+    @property
+    def mean(self) -> float:
+        """Terms of a passage, on average."""
+        return self._shards.total("terms") / max(1, self._shards.total("passages"))
+
+    def idf(self, asked: Iterable[str]) -> dict[str, float]:
+        """Inverse document frequency of terms."""
+        distinct = list(dict.fromkeys(asked))
+        found = self._shards.ask("frequencies", terms=distinct).values() if distinct else ()
+        size = self._shards.total("passages")
+        sums = [sum(counts) for counts in zip(*found, strict=True)]
+        return {
+            term: math.log(1 + (size - passages + 0.5) / (passages + 0.5))
+            for term, passages in zip(distinct, sums, strict=True)
+        }
+
+    def weighed(self, texts: Sequence[str]) -> list[list[tuple[str, float]]]:
+        """The terms of questions with their weights."""
+        own = self._settings
+        asked = [terms(text, own.stemmer, frozenset(own.stopwords)) for text in texts]
+        weights = self.idf(term for each in asked for term in each)
+        return [[(term, weights[term]) for term in each] for each in asked]
+
+    def search(
+        self, queries: Sequence[Query], k: int, allowed: Mask | None = None
+    ) -> list[Ranking]:
+        """At most k passages for each question."""
+        asked = self.weighed([query.text for query in queries])
+        given = {"questions": asked, "mean": self.mean, "k": k, **_filter(allowed)}
+        return _merged(self.name, self._shards.ask("lexical", **given).values(), k, NO_TERM)
+
+    def scores(self, queries: Sequence[Query], allowed: Mask | None = None) -> list[Scores]:
+        """None: they stay where the passages are."""
+        raise NotImplementedError
+
+    def rank(self, scores: Scores, k: int, allowed: Mask | None = None) -> Ranking:
+        """None, likewise."""
+        raise NotImplementedError
+
+
+class GraphArm:
+    """The graphs of all shards."""
+
+    def __init__(self, shards: Shards, settings: TriGraphSettings, lexical: LexicalArm) -> None:
+        """Ask nothing yet.
+
+        Raises:
+            ShardError: The settings want what shards do not do.
+        """
+        if settings.activation != "bridging" or settings.seeds.nearest:
+            raise ShardError("Shards go along bridges from names; take the graph's defaults.")
+        self.shards, self.settings, self.lexical = shards, settings, lexical
+        self.walks = count()
+
+    def needs_vector(self, mention: str) -> bool:  # noqa: ARG002
+        """Never: names are found word for word."""
+        return False
+
+    def batch(self, queries: Sequence[Query], allowed: Mask | None) -> "ShardedGraphBatch":
+        """Questions to be asked together."""
+        return ShardedGraphBatch(self, queries, _filter(allowed))
+
+
+class ShardedGraphBatch:
+    """Questions on their way through the graphs; see `retriever.TriGraphBatch`."""
+
+    def __init__(
+        self, arm: GraphArm, queries: Sequence[Query], filter_: Mapping[str, object]
+    ) -> None:
+        self._arm, self._queries, self._filter = arm, queries, filter_
+        self._ask: Callable[..., dict[str, Any]] = arm.shards.ask
+        self._in_words: dict[int, list[_Seed]] = {}
+        self._seeds: dict[int, list[_Seed]] = {}
+
+    def needs_parse(self, place: int) -> bool:
+        """Whether a question's mentions bear on where its walk starts."""
+        return not self._suffice(self._named(place))
+
+    def seeds(self, place: int) -> tuple[SeedStats, ...]:
+        """Where a question's walk starts."""
+        found = self._found(place)
+        counts = self._counts([seed.key for seed in found])
+        return tuple(
+            SeedStats(seed.mention, seed.value, seed.origin, passages, titles)
+            for seed, (passages, titles, _) in zip(found, counts, strict=True)
+        )
+
+    def names_in(self, place: int, ids: Sequence[str]) -> tuple[NameCoverage, ...]:
+        """The names that stand in the words of a question, among a few passages."""
+        named = self._named(place)
+        if not named:
+            return ()
+        keys = [seed.key for seed in named]
+        found, counts = _by_id(self._ask("named", keys=keys, ids=list(ids))), self._counts(keys)
+        return tuple(
+            NameCoverage(
+                seed.mention,
+                seed.value,
+                *counts[row][:2],
+                *(bits([bool(found[id_][row][side]) for id_ in ids]) for side in (0, 1)),
+            )
+            for row, seed in enumerate(named)
+        )
+
+    def search(
+        self,
+        places: Sequence[int],
+        k: int,
+        similarities: Mapping[int, Scores],  # noqa: ARG002
+        lexical: Mapping[int, Scores],  # noqa: ARG002
+    ) -> list[Ranking]:
+        """At most k passages for some of the questions."""
+        return [self._walk(place, k) for place in places]
+
+    def explain(self, place: int, ranking: Ranking) -> Explanation:  # noqa: ARG002
+        """Nothing: what led there stays with the shards."""
+        return Explanation((), (), ())
+
+    def _named(self, place: int) -> list[_Seed]:
+        """The longest names in a question's words, from left to right."""
+        if place not in self._in_words:
+            text, settings = self._queries[place].text, self._arm.settings.seeds
+            tokens = tokenise(text)
+            (links,) = self._links([tokens]) if settings.vocabulary else ([],)
+            found = [
+                _Seed(
+                    key,
+                    confidence(tokens, start, start + length, settings),
+                    stretch(text, start, length),
+                    "vocabulary",
+                )
+                for start, length, key in links
+            ]
+            self._in_words[place] = self._best(found)
+        return self._in_words[place]
+
+    def _links(
+        self, texts: Sequence[list[str]], starts: Sequence[Collection[int]] | None = None
+    ) -> list[list[tuple[int, int, str]]]:
+        """Names in texts, the longest of any shard, from left to right, none overlapping.
+
+        Args:
+            starts: Where in each text one may start; None for everywhere.
+        """
+        answers = self._ask("names", texts=list(texts)).values() if texts else ()
+        found = []
+        for place, tokens in enumerate(texts):
+            longest: dict[int, tuple[int, str]] = {}
+            for start, length, key in (link for answer in answers for link in answer[place]):
+                if starts is None or start in starts[place]:
+                    longest[start] = max(longest.get(start, (0, "")), (length, key))
+            links, start = [], 0
+            while start < len(tokens):
+                length, key = longest.get(start, (1, ""))
+                if key:
+                    links.append((start, length, key))
+                start += length
+            found.append(links)
+        return found
+
+    def _suffice(self, seeds: Sequence[_Seed]) -> bool:
+        return not self._arm.shards.has_phrases and any(seed.value >= 1 for seed in seeds)
+
+    def _found(self, place: int) -> list[_Seed]:
+        if place not in self._seeds:
+            named = self._named(place)
+            if not self._suffice(named):
+                tagged = list(self._tagged(self._queries[place], "entity"))
+                phrases = list(self._tagged(self._queries[place], "phrase"))
+                named = self._best([*tagged, *named, *phrases])
+            self._seeds[place] = named
+        return self._seeds[place]
+
+    def _tagged(self, query: Query, kind: str) -> Iterator[_Seed]:
+        """Mentions of a kind that are entities of that kind."""
+        mentions = [mention.text for mention in query.mentions if mention.kind == kind]
+        keys = [entity_key(text) for text in mentions]
+        value = 1.0 if kind == "entity" else self._arm.settings.seeds.noun_phrase
+        origin = "name" if kind == "entity" else "phrase"
+        counts = self._counts(keys)
+        for text, key, (passages, _, is_name) in zip(mentions, keys, counts, strict=True):
+            if passages and is_name == (kind == "entity"):
+                yield _Seed(key, value, text, origin)
+
+    def _best(self, found: Sequence[_Seed]) -> list[_Seed]:
+        counts = self._counts([seed.key for seed in found])
+        best: dict[str, _Seed] = {}
+        for seed, (passages, _, _) in zip(found, counts, strict=True):
+            if passages and (seed.key not in best or best[seed.key].value < seed.value):
+                best[seed.key] = seed
+        return [*best.values()]
+
+    def _counts(self, keys: Sequence[str]) -> list[tuple[int, int, bool]]:
+        """Of each key its passages, titled ones, and whether any shard has it for a name."""
+        if not keys:
+            return []
+        found = self._ask("entities", keys=list(keys), **self._filter).values()
+        return [
+            (sum(p for p, _, _ in own), sum(t for _, t, _ in own), any(n for _, _, n in own))
+            for own in zip(*found, strict=True)
+        ]
+
+    def _activate(self, query: Query, seeds: Sequence[_Seed]) -> _Active:
+        """Bridging, see `bridging.bridge`: the nearest sentences of any shard."""
+        settings, used = self._arm.settings, set[tuple[str, int]]()
+        active = _Active({seed.key: seed.value for seed in seeds})
+        known: dict[str, list[_Sentence]] = {}
+        reached = dict(active.value)
+        for step in range(2, settings.steps + 1):
+            expanded = sorted(key for key, value in reached.items() if value >= settings.threshold)
+            self._compare(query, [key for key in expanded if key not in known], known)
+            found: dict[str, float] = {}
+            taken: list[tuple[float, _Sentence]] = []
+            for key in expanded:
+                unused = [one for one in known[key] if (one.shard, one.row) not in used]
+                for one in unused[: settings.sentences_per_entity]:
+                    used.add((one.shard, one.row))
+                    if reached[key] * one.near >= settings.threshold:
+                        taken.append((reached[key] * one.near, one))
+            words, starts = [one.words for _, one in taken], [one.starts for _, one in taken]
+            for (passed_on, one), links in zip(taken, self._links(words, starts), strict=True):
+                named = {key for _, _, key in links if says_enough(key)}
+                for other in {*one.mentions, *named}:
+                    active.weight[other] = active.weight.get(other, 0.0) + passed_on
+                    found[other] = max(found.get(other, 0.0), passed_on)
+                    active.level.setdefault(other, step)
+            for key, value in found.items():
+                active.value[key] = max(active.value.get(key, 0.0), value)
+            reached = found
+            if not found:
+                break
+        return active
+
+    def _compare(
+        self, query: Query, keys: Sequence[str], known: dict[str, list["_Sentence"]]
+    ) -> None:
+        if not keys:
+            return
+        vector = _plain(query.vector)
+        given = {"vector": vector, "keys": list(keys), "most": COMPARED, **self._filter}
+        found = self._ask("sentences", **given)
+        for place, key in enumerate(keys):
+            of_all = (
+                _Sentence(near, shard, row, *rest)
+                for shard, answer in found.items()
+                for near, row, *rest in answer[place]
+            )
+            known[key] = sorted(of_all, key=lambda one: (-one.near, one.shard, one.row))
+
+    def _walk(self, place: int, k: int) -> Ranking:
+        query, settings, arm = self._queries[place], self._arm.settings, self._arm
+        seeds = self._found(place)
+        active = self._activate(query, seeds)
+        keys = sorted(active.value)
+        walk = f"{id(arm)}-{next(arm.walks)}"
+        (asked,) = arm.lexical.weighed([query.text])
+        given = {"vector": _plain(query.vector), "terms": asked, "mean": arm.lexical.mean}
+        begun = self._ask("begin", walk=walk, keys=keys, **given, **self._filter).values()
+        counts = [tuple(map(sum, zip(*own, strict=True))) for own in _columns(begun, "counts")]
+        mass = active.weight if settings.summed else active.value
+        restart = [
+            mass[key] / passages**settings.degree_power if passages else 0.0
+            for key, (passages, _, _) in zip(keys, counts, strict=True)
+        ]
+        doubtful = {seed.key for seed in seeds if seed.value < 1}
+        sure = [seed.key for seed in seeds if seed.value >= 1]
+        titled = dict(zip(keys, (own[1] for own in counts), strict=True))
+        rows = [
+            (
+                *(key, active.value[key], mass[key], each / own[2] if own[2] else 0.0),
+                *(active.level[key], own[1], key in doubtful),
+            )
+            for key, each, own in zip(keys, restart, counts, strict=True)
+        ]
+        lows, highs = (
+            [own[name] for own in begun if own[name] is not None] for name in ("low", "high")
+        )
+        weight = (
+            settings.lexical_weight_titled
+            if any(titled[key] for key in sure)
+            else settings.lexical_weight
+        )
+        scales = {
+            "low": min(lows, default=0.0),
+            "high": max(highs, default=0.0),
+            "best": max(own["best"] for own in begun),
+            "lexical_weight": weight,
+        }
+        answers = self._ask("restart", walk=walk, active=rows, most=EXCHANGED, **scales)
+        total = sum(own["total"] for own in answers.values()) + sum(restart)
+        offered = {key for own in answers.values() for key in own["passed"]}
+        for _ in range(ROUNDS if keys else 0):
+            offered = self._step(walk, sorted(offered))
+        found = self._ask("rank", walk=walk, k=k).values()
+        share = (1 - settings.damping) / total if total else 0.0
+        hits = [(id_, score * share) for own, _ in found for id_, score in own]
+        return _ranking(
+            str(Route.GRAPH), hits, k, sum(size for _, size in found), "" if keys else NO_SEED
+        )
+
+    def _step(self, walk: str, keys: Sequence[str]) -> set[str]:
+        """Exchange masses of entities, and walk a step; the keys to be exchanged next."""
+        found = self._ask("masses", walk=walk, keys=list(keys)).values()
+        shared = {}
+        for key, own in zip(keys, zip(*found, strict=True), strict=True):
+            passed, weight = (sum(each) for each in zip(*own, strict=True))
+            shared[key] = passed / weight if weight else 0.0
+        given = {"walk": walk, "shared": shared, "most": EXCHANGED}
+        answers = self._ask("step", **given).values()
+        return {key for own in answers for key in own}
+
+
+class ShardedPassages:
+    """What steps look at; see `steps.Passages`. Sentences are numbered as they come."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self._sentences: list[str] = []
+
+    def names(self, id_: str, vector: Float32, sentences: int) -> Iterator[tuple[str, int]]:
+        """The title, then the entities of the sentences nearest to a vector."""
+        given = {"id_": id_, "vector": _plain(vector), "sentences": sentences}
+        for answer in self._shards.ask("candidates", **given).values():
+            for name, sentence in answer:
+                if not sentence:
+                    yield name, -1
+                    continue
+                if sentence not in self._sentences[-1:]:
+                    self._sentences.append(sentence)
+                yield name, len(self._sentences) - 1
+
+    def sentence(self, row: int) -> str:
+        """Text of a sentence."""
+        return self._sentences[row]
+
+    def mask(self, ids: Iterable[str]) -> Mask:
+        """What stands for the mask of some passages."""
+        return cast(Mask, _Allowed(None, tuple(ids)))
+
+
+def _plain(vector: Float32) -> list[float]:
+    found: list[float] = np.asarray(vector, np.float32).tolist()
+    return found
+
+
+def _filter(allowed: object, *, ids: bool = False) -> dict[str, object]:
+    """What a shard is told of the passages that take part."""
+    if not isinstance(allowed, _Allowed):
+        return {}
+    named = {"ids": list(allowed.ids)} if ids and allowed.ids is not None else {}
+    return {"filter": allowed.filter, **named}
+
+
+def _columns(answers: Iterable[Mapping[str, Any]], name: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(answer[name] for answer in answers), strict=True)
+
+
+def _by_id(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {id_: found for answer in answers.values() for id_, found in answer.items()}
+
+
+def _merged(
+    name: str, answers: Iterable[Sequence[tuple[Any, int]]], k: int, none: str = ""
+) -> list[Ranking]:
+    """Of each question one list of those of all shards."""
+    merged = []
+    for own in zip(*answers, strict=True):
+        hits = [(id_, score) for found, _ in own for id_, score in found]
+        candidates = sum(size for _, size in own)
+        merged.append(_ranking(name, hits, k, candidates, "" if candidates else none))
+    return merged
+
+
+def _ranking(
+    name: str, hits: Iterable[tuple[str, float]], k: int, candidates: int, degraded: str = ""
+) -> Ranking:
+    best = sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:k]
+    ranked = tuple(RankedHit(id_, score, rank) for rank, (id_, score) in enumerate(best, 1))
+    return Ranking(name, ranked, candidates, degraded)

@@ -1,0 +1,205 @@
+"""Shards together find what one index finds, and what is left of them when one is lost."""
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import router.sharding.arms
+from backends.filters import parse_filter
+from backends.store.index import PassageStore
+from backends.store.ingest import ingest
+from backends.types import Passage, Ranking
+from benchmarks.hashing import FakeAnalyser, HashAnalyser
+from featurizer.analyser import AnalyserSettings
+from router.errors import ShardError
+from router.gateway import Gateway
+from router.session import Session, Snapshot
+from router.settings import Settings, load_settings
+from router.sharding.arms import ShardedArms, Shards
+from router.sharding.shard import Shard
+from router.types import Reply, Route
+
+pytestmark = pytest.mark.usefixtures("fake_models")
+NAMES = [f"Name{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+QUESTIONS = ["Who met Namea and Nameq?", "Where is Namez with Nameb?", "nothing that is named here"]
+
+
+class Wire:
+    """A shard behind JSON, that can be lost."""
+
+    def __init__(self, name: str, shard: Shard) -> None:
+        self.name = name
+        self.shard = shard
+        self.is_lost = False
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        if self.is_lost:
+            raise ShardError("is lost")
+        return json.loads(json.dumps(self.shard.call(name, json.loads(json.dumps(arguments)))))
+
+    def close(self) -> None:
+        self.is_lost = True
+
+
+def corpus(count: int) -> list[Passage]:
+    """Passages whose every name is tagged, so that shards lose no link."""
+    draw = random.Random(7)
+    return [
+        Passage(
+            f"p{number:03}",
+            NAMES[number] if number < len(NAMES) else "",
+            " ".join(f"{a} met {b} by {c}." for a, b, c in (draw.sample(NAMES, 3) for _ in "123")),
+            {"even": number % 2 == 0},
+        )
+        for number in range(count)
+    ]
+
+
+def made(folder: Path, passages: Sequence[Passage]) -> Path:
+    analyser = HashAnalyser()
+    pins = FakeAnalyser(AnalyserSettings()).fingerprint
+    ingest(
+        PassageStore.create(folder, analyser.dimension, pins),
+        passages,
+        FakeAnalyser(AnalyserSettings()),
+    )
+    return folder
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return load_settings()
+
+
+@pytest.fixture
+def whole(tmp_path: Path, settings: Settings) -> Iterator[Session]:
+    with Session.open(settings, made(tmp_path / "whole", corpus(60))) as session:
+        yield session
+
+
+@pytest.fixture
+def wires(tmp_path: Path, settings: Settings) -> list[Wire]:
+    folders = [made(tmp_path / f"{n}", corpus(60)[n::3]) for n in range(3)]
+    snapshots = [Snapshot(PassageStore.open(folder), settings) for folder in folders]
+    return [Wire(f"s{n}", Shard(snapshot)) for n, snapshot in enumerate(snapshots)]
+
+
+@pytest.fixture
+def arms(wires: list[Wire], settings: Settings) -> Iterator[ShardedArms]:
+    shards = Shards(wires)
+    yield ShardedArms(shards, settings)
+    shards.close()
+
+
+Ask = Callable[..., list[Ranking]]
+
+
+@pytest.fixture
+def ask(arms: ShardedArms, whole: Session, settings: Settings) -> Ask:
+    gateway = Gateway(lambda: arms, lambda: whole.analyser, settings.fusion)
+
+    def search(route: Route, filter_: object | None = None, k: int = 10) -> list[Ranking]:
+        replies: list[Reply] = gateway.search(QUESTIONS, route, k, filter_)
+        return [reply.ranking for reply in replies]
+
+    return search
+
+
+def same(ours: Sequence[Ranking], replies: Sequence[Reply], tolerance: float) -> None:
+    for own, reply in zip(ours, replies, strict=True):
+        expected = reply.ranking
+        assert (own.candidates, own.degraded) == (expected.candidates, expected.degraded)
+        scores = {hit.id: hit.score for hit in expected.hits}
+        found = {hit.id: hit.score for hit in own.hits}
+        assert found.keys() == scores.keys()
+        near = [found[id_] for id_ in scores]
+        np.testing.assert_allclose(near, [*scores.values()], rtol=tolerance, atol=1e-7)
+
+
+FILTERS = [None, {"type": "eq", "key": "even", "value": True}]
+
+
+@pytest.mark.parametrize("filter_", FILTERS)
+@pytest.mark.parametrize("route", [Route.DENSE, Route.LEXICAL])
+def test_text_arms_are_those_of_one_index(
+    ask: Ask, whole: Session, route: Route, filter_: object
+) -> None:
+    same(ask(route, filter_), whole.gateway.search(QUESTIONS, route, 10, filter_), 1e-6)
+
+
+@pytest.mark.parametrize("filter_", FILTERS)
+def test_the_graph_is_that_of_one_index_where_no_link_is_lost_and_all_is_exchanged(
+    ask: Ask, whole: Session, filter_: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"ROUNDS": 20, "EXCHANGED": 10_000, "COMPARED": 10_000}.items():
+        monkeypatch.setattr(router.sharding.arms, name, value)
+    same(
+        ask(Route.GRAPH, filter_, 99),
+        whole.gateway.search(QUESTIONS, Route.GRAPH, 99, filter_),
+        0.02,
+    )
+
+
+def test_a_few_rounds_give_nearly_the_same(ask: Ask, whole: Session) -> None:
+    for own, reply in zip(
+        ask(Route.FUSION), whole.gateway.search(QUESTIONS, Route.FUSION, 10), strict=True
+    ):
+        first = [{hit.id for hit in ranking.hits[:5]} for ranking in (own, reply.ranking)]
+        assert len(first[0] & first[1]) >= 4
+
+
+def test_what_is_left_answers_when_one_is_lost(
+    ask: Ask, arms: ShardedArms, wires: list[Wire]
+) -> None:
+    before = ask(Route.DENSE, k=99)[0]
+    wires[1].is_lost = True
+    for route in (Route.DENSE, Route.LEXICAL, Route.GRAPH, Route.FUSION):
+        found = ask(route, k=99)[0]
+        assert {hit.id for hit in found.hits} <= {p.id for n in (0, 2) for p in corpus(60)[n::3]}
+        assert found.hits
+    assert arms.shards.missing == {"s1": "is lost"}
+    assert len(arms) == 40
+    wires[1].is_lost = False
+    assert arms.shards.revive()
+    assert ask(Route.DENSE, k=99)[0] == before
+    assert not arms.shards.revive()
+    for wire in wires:
+        wire.is_lost = True
+    with pytest.raises(ShardError, match="No shard answers: s0 is lost; s1 is lost; s2 is lost"):
+        ask(Route.DENSE)
+
+
+def test_one_lost_in_the_midst_of_a_walk(ask: Ask, wires: list[Wire]) -> None:
+    call = wires[2].call
+
+    def failing(name: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        wires[2].is_lost |= name == "masses"
+        return call(name, arguments)
+
+    wires[2].call = failing  # type: ignore[method-assign]
+    assert ask(Route.GRAPH)[0].hits
+    assert not vars(wires[0].shard)["_walks"]
+
+
+def test_passages_and_what_is_asked_of_them(arms: ShardedArms, whole: Session) -> None:
+    ids = [passage.id for passage in corpus(60)[:7]]
+    assert arms.fetch(ids) == whole.passages(ids)
+    assert arms.texts(ids) == whole.snapshot.texts(ids)
+    ours, theirs = (each.words_in(QUESTIONS[0], ids) for each in (arms, whole.snapshot))
+    assert [(w.term, w.titles, w.texts) for w in ours] == [
+        (w.term, w.titles, w.texts) for w in theirs
+    ]
+    np.testing.assert_allclose([w.weight for w in ours], [w.weight for w in theirs])
+    vector = np.ones(8, np.float32)
+    found = [*arms.passages.names("p003", vector, 2)]
+    expected = [*whole.snapshot.passages.names("p003", vector, 2)]
+    assert [name for name, _ in found] == [name for name, _ in expected]
+    assert arms.allowed(None) is None
+    assert parse_filter(FILTERS[1])
+    with pytest.raises(ShardError, match="cannot be asked for"):
+        arms.further(Route.CLUE)

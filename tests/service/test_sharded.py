@@ -1,0 +1,128 @@
+"""A server that has an index dealt to others: it answers as one, and says who is missing."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from backends.store.ingest import ingest
+from backends.types import Passage
+from router.errors import ShardError
+from router.session import Session
+from router.settings import load_settings
+from service.app import build
+from service.errors import ServiceError
+from service.settings import ServeSettings, ServiceSettings
+from service.sharded import HttpShard, shard_urls
+from tests.live import inside, listening, until
+
+pytestmark = pytest.mark.usefixtures("fake_models")
+QUESTION = "Who met Ada and Babbage?"
+
+
+def passages() -> list[Passage]:
+    names = ["Ada", "Babbage", "Menabrea", "Turin", "Plana", "Quetelet"]
+    return [
+        Passage(f"p{n}", name, f"{name} met {names[n - 1]} and {names[n - 2]} there.", {"n": n})
+        for n, name in enumerate(names)
+    ]
+
+
+def made(folder: Path, own: list[Passage]) -> Path:
+    with Session.create(load_settings(), folder) as session:
+        ingest(session.index, own, session.analyser)
+    return folder
+
+
+def server(folder: Path) -> ServiceSettings:
+    return ServiceSettings(index=folder)
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Iterator[tuple[list[str], ExitStack]]:
+    """Addresses of two shards, and what stops the second."""
+    folders = [made(tmp_path / f"{n}", passages()[n::2]) for n in range(2)]
+    with listening(build(server(folders[0]))) as first, ExitStack() as stack:
+        second = stack.enter_context(listening(build(server(folders[1]))))
+        yield [first, second], stack
+
+
+@pytest.fixture
+def client(shards: tuple[list[str], ExitStack]) -> Iterator[TestClient]:
+    serve = ServeSettings(shards=tuple(f"library={url}" for url in shards[0]), refresh_seconds=0.05)
+    with inside(build(ServiceSettings(serve=serve))) as opened:
+        yield opened
+
+
+def ask(client: TestClient, route: str, **more: object) -> dict[str, Any]:
+    body = {"question": QUESTION, "route": route, "k": 10, **more}
+    reply = client.post("/v1/retrieve", json=body)
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+@pytest.mark.parametrize("route", ["dense", "lexical", "hybrid", "graph", "fusion"])
+def test_it_answers_as_one_index(client: TestClient, tmp_path: Path, route: str) -> None:
+    with inside(build(server(made(tmp_path / "whole", passages())))) as whole:
+        expected = ask(whole, route)["passages"]
+    found = ask(client, route)
+    assert "missing" not in found
+    assert {p["id"]: p["text"] for p in found["passages"]} == {p["id"]: p["text"] for p in expected}
+    if route in ("dense", "lexical", "hybrid"):
+        assert [p["id"] for p in found["passages"]] == [p["id"] for p in expected]
+    kept = ask(client, route, filter={"type": "lt", "key": "n", "value": 3})
+    assert {p["id"] for p in kept["passages"]} <= {"p0", "p1", "p2"}
+
+
+def test_a_shard_that_is_lost_is_missing(
+    client: TestClient, shards: tuple[list[str], ExitStack]
+) -> None:
+    urls, stack = shards
+    assert len(ask(client, "dense")["passages"]) == 6
+    stack.close()
+    until(lambda: "missing" in ask(client, "fusion"))
+    found = ask(client, "fusion")
+    assert {p["id"] for p in found["passages"]} == {"p0", "p2", "p4"}
+    assert [one["arm"] for one in found["missing"]] == [urls[1]]
+    assert found["degraded"].startswith(f"degraded: the shard {urls[1]} ")
+    assert client.get("/ready").status_code == 200
+
+
+def test_what_takes_the_index_itself_is_refused(client: TestClient) -> None:
+    documents = {"documents": [{"id": "new", "text": "Ada met Babbage."}]}
+    reply = client.post("/v1/documents", json=documents)
+    assert (reply.status_code, "dealt to other servers" in reply.text) == (409, True)
+    assert client.post("/v1/shard", json={"name": "about", "arguments": {}}).status_code == 404
+    body = {"question": QUESTION, "route": "clue"}
+    assert client.post("/v1/retrieve", json=body).status_code == 409
+
+
+def test_only_calls_that_there_are_are_answered(shards: tuple[list[str], ExitStack]) -> None:
+    shard = HttpShard(shards[0][0], 10)
+    assert shard.call("about", {})["passages"] == 3
+    for name, arguments in (("call", {}), ("rank", {"walk": "x", "k": 1}), ("rank", {"j": 1})):
+        with pytest.raises(ShardError, match="answered with status 4"):
+            shard.call(name, arguments)
+    nobody = HttpShard("http://127.0.0.1:9", 1)
+    with pytest.raises(ShardError, match="cannot be reached"):
+        nobody.call("about", {})
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        late = HttpShard(f"http://127.0.0.1:{silent.getsockname()[1]}", 0.2)
+        with pytest.raises(ShardError, match="did not answer in time"):
+            late.call("about", {})
+    for each in (shard, nobody, late):
+        each.close()
+
+
+def test_addresses_by_collection() -> None:
+    entries = ("http://a:1", "b=http://b:1/", "b=https://c")
+    found = shard_urls(ServeSettings(shards=entries))
+    assert found == {"b": ["http://b:1", "https://c"], "default": ["http://a:1"]}
+    for wrong in ("b=ftp://c", "b c=http://d", "nothing"):
+        with pytest.raises(ServiceError):
+            shard_urls(ServeSettings(shards=(wrong,)))
