@@ -100,6 +100,10 @@ class DerivedFiles:
                 return files
         return None
 
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each part that there is, by its name."""
+        return {file.stem: file.stat().st_size for file in sorted(self.folder.glob("*.arrays"))}
+
     def read(self, part: str, settings: object = None) -> Arrays | None:
         """Arrays of a part by name, mapped; None where there are none that can be used.
 

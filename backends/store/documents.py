@@ -213,10 +213,28 @@ def take_inventory(folder: Path) -> dict[str, object]:
         "documents": len(pc.unique(documents)),
         **mentions,
         **({"extracted": extracted} if extracted else {}),
+        **_files(index),
         "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),
         "dimension": index.dimension,
         "schema": SCHEMA_VERSION,
         "pins": dict(sorted(index.fingerprint.items())),
+    }
+
+
+def _files(index: PassageStore) -> dict[str, object]:
+    """Fragments of the version in view, and what is kept that is derived from it or one before."""
+    fragments = [fragment.metadata for fragment in index.snapshot().get_fragments()]
+    files = index.derived.latest() if not index.fault else None
+    sizes = files.sizes() if files else {}
+    return {
+        "fragments": {
+            "count": len(fragments),
+            "rows": sum(fragment.physical_rows for fragment in fragments),
+            "deleted rows": sum(fragment.num_deletions for fragment in fragments),
+        },
+        "derived": {"of version": files.version, "bytes": sum(sizes.values()), **sizes}
+        if files and sizes
+        else {},
     }
 
 

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+import backends.store.index
 from backends.errors import IndexNotFoundError
 from backends.store.documents import (
     Removal,
@@ -38,6 +39,27 @@ def test_it_counts_what_reading_the_whole_corpus_counts(index: PassageStore, cou
     assert found["entities"] == len(corpus.entities.names)
     assert found["entity mentions"] == len(corpus.entities.code)
     assert found["noun phrases"] == len(corpus.phrases.names)
+    fragments = PassageStore.open(index.path).snapshot().get_fragments()
+    lost = sum(fragment.metadata.num_deletions for fragment in fragments)
+    assert found["fragments"] == {
+        "count": len(fragments),
+        "rows": len(corpus) + lost,
+        "deleted rows": lost,
+    }
+    assert found["derived"] == {}
+
+
+def test_it_tells_what_is_kept_of_what_is_derived(
+    index: PassageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends.store.index, "KEPT_FROM", 0)
+    ingest(index, map(passage, range(12)), ANALYSER)
+    read_corpus(index)
+    derived = take_inventory(index.path)["derived"]
+    size = (index.derived.folder / "passages.arrays").stat().st_size
+    assert derived == {"of version": index.version, "bytes": size, "passages": size}
+    remove(index.path, Removal(ids=("p1#1",)))
+    assert take_inventory(index.path)["derived"] == derived
 
 
 @pytest.fixture
