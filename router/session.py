@@ -17,6 +17,7 @@ from backends.lexical import LayeredLexicalRetriever, LexicalRetriever
 from backends.progress import Progress
 from backends.refined import refine
 from backends.store.derived import DerivedFiles
+from backends.store.documents import stored_files
 from backends.store.extracted import ExtractedStore, Kind
 from backends.store.index import PassageStore
 from backends.store.ingest import IngestReport, ingest
@@ -546,6 +547,14 @@ class Session:
     def policy(self) -> Policy | None:
         """What becomes of scores; None as long as no question has needed the router."""
         return self._router.policy if self._router else None
+
+    def files(self) -> Mapping[str, Mapping[str, int]] | None:
+        """See `backends.store.documents.stored_files`; None where there is no index here.
+
+        Raises:
+            IndexDamagedError: It cannot be read.
+        """
+        return stored_files(self.index)
 
     def lost(self) -> Mapping[str, str]:
         """Parts of the index that were left out since this was last asked, and why."""

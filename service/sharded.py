@@ -138,6 +138,9 @@ class ShardedSession(Session):
         """The arms of all shards."""
         return cast(Snapshot, self._arms)
 
+    def files(self) -> None:
+        """There are none here."""
+
     def lost(self) -> Mapping[str, str]:
         """Shards that were left out since this was last asked, and why."""
         return self._arms.shards.lost()

@@ -213,7 +213,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
         "documents": len(pc.unique(documents)),
         **mentions,
         **({"extracted": extracted} if extracted else {}),
-        **_files(index),
+        **stored_files(index),
         "bytes on disk": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()),
         "dimension": index.dimension,
         "schema": SCHEMA_VERSION,
@@ -221,7 +221,7 @@ def take_inventory(folder: Path) -> dict[str, object]:
     }
 
 
-def _files(index: PassageStore) -> dict[str, object]:
+def stored_files(index: PassageStore) -> dict[str, dict[str, int]]:
     """Fragments of the version in view, and what is kept that is derived from it or one before."""
     fragments = [fragment.metadata for fragment in index.snapshot().get_fragments()]
     files = index.derived.latest() if not index.fault else None

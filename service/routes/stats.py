@@ -1,5 +1,6 @@
 """What happened lately, for the console."""
 
+import asyncio
 import math
 import os
 import time
@@ -9,12 +10,14 @@ from dataclasses import asdict
 
 from fastapi import APIRouter, Request
 
+from backends.errors import BackendError
 from router.types import Route
 from service.collections import Collection
 from service.http.auth import READ
 from service.http.keys import Scope
 from service.http.problems import key_of
 from service.schemas.stats import (
+    FilesValue,
     RecentQuestion,
     RemoteArmValue,
     RouteTimesValue,
@@ -55,7 +58,9 @@ async def stats(request: Request, service: Served) -> StatsReply:
         queue_depth=service.batcher.depth,
         routes=route_times(recent),
         degraded=Counter(one.degraded for one in recent if one.degraded),
-        collections=[_scores(each, recent) for each in seen.values()],
+        collections=[
+            _scores(each, recent, await asyncio.to_thread(_files, each)) for each in seen.values()
+        ],
         remote_arms=[
             RemoteArmValue(
                 arm=arm.name,
@@ -76,7 +81,19 @@ async def stats(request: Request, service: Served) -> StatsReply:
     )
 
 
-def _scores(collection: Collection, recent: Sequence[RecentQuestion]) -> ScoresValue:
+def _files(collection: Collection) -> FilesValue | None:
+    if not (collection.is_ready and collection.has_index):
+        return None
+    try:
+        found = collection.session.files()
+    except BackendError:  # /ready says what is wrong
+        return None
+    return None if found is None else FilesValue.model_validate(found)
+
+
+def _scores(
+    collection: Collection, recent: Sequence[RecentQuestion], files: FilesValue | None
+) -> ScoresValue:
     policy = collection.policy
     own = [one for one in recent if one.collection == collection.name]
     return ScoresValue(
@@ -87,6 +104,7 @@ def _scores(collection: Collection, recent: Sequence[RecentQuestion]) -> ScoresV
         thresholds=None if policy is None else asdict(policy.thresholds),
         simple=None if policy is None else policy.simple,
         latency_ms={} if policy is None else {str(r): ms for r, ms in policy.latency_ms.items()},
+        files=files,
         error=collection.error,
     )
 

@@ -16,6 +16,20 @@ class RouteTimesValue(BaseModel):
     p95_ms: float
 
 
+class FilesValue(BaseModel):
+    """What an index has on the disk."""
+
+    fragments: dict[str, int] = Field(
+        description="Of the version searched: their `count`, their `rows`, `deleted rows` of them."
+    )
+    derived: dict[str, int] = Field(
+        description=(
+            "What is kept that was derived, and mapped by who opens the index: `of version`, "
+            "`bytes`, and those of each part. Empty where nothing is kept."
+        )
+    )
+
+
 class ScoresValue(BaseModel):
     """What the router made of one collection's questions, and how it comes to routes."""
 
@@ -35,6 +49,7 @@ class ScoresValue(BaseModel):
     latency_ms: dict[str, float] = Field(
         description="What the thresholds file says each route takes, for `max_latency_ms`."
     )
+    files: FilesValue | None = Field(description="Null where there is no index here.")
     error: str = Field(
         description=(
             "What is wrong with the newest index or with the thresholds file, so that those before "

@@ -158,6 +158,9 @@ class Library(Session, Gateway):
     def build(self) -> None:
         self.batches = []
 
+    def files(self) -> dict[str, dict[str, int]]:
+        return {"fragments": {"count": 1}, "derived": {}}
+
     def passages(self, ids: Sequence[str]) -> dict[str, Passage]:
         return {id_: self._passages[id_] for id_ in ids}
 
