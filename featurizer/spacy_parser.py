@@ -32,7 +32,7 @@ PIECE_TOKENS = 1_500
 RUN_CHARACTERS = 128
 _RUN = re.compile(rf"\S{{0,{RUN_CHARACTERS}}}\s*")
 _PART_CHARACTERS = 2_000
-_WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
+_WORD_OR_SIGN = re.compile(r"[^\W_]+|[^\w\s]|_")
 _SENTENCE_ENDS = frozenset(".!?\n")
 # Of a question, what comes later is not parsed; the encoder reads less still (256 tokens).
 QUESTION_CHARACTERS = 2_000

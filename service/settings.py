@@ -81,7 +81,7 @@ class ServeSettings:
             default. Without any, WYE_INDEX is served as "default".
         shards: Addresses of servers that an index is dealt to, as NAME=URL with commas between
             them, a collection's several times; this server asks them all and has no index of its
-            own for it. WYE_SHARD_KEY has their API key, of the scope admin, where they want one.
+            own for it. WYE_KEY has their API key, of the scope admin, where they want one.
         shard_ms: Longest that a shard may take for a part of an answer.
         routers: Routers of collections, as NAME=MODEL with commas between them; MODEL as in
             WYE_ROUTER__MODEL, which counts for all others. MODEL alone is for "default".

@@ -18,7 +18,7 @@ from backends.types import Passage
 from router.errors import ShardError
 from router.rerank import Reranker
 from router.session import ModelCache, Session, Snapshot
-from router.settings import Settings
+from router.settings import KEY, Settings
 from router.sharding.arms import ShardedArms, Shards
 from router.sharding.shard import Shard
 from router.types import FURTHER, Route
@@ -28,8 +28,6 @@ from service.http.problems import Problem
 from service.settings import ServeSettings
 
 PATH = "/v1/shard"
-KEY = "WYE_SHARD_KEY"
-"""Variable with the API key for the shards, if they want one; it needs the scope admin."""
 
 
 class ShardCalls:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 HERE = Path(service.__file__).parent
-MOST_FUNCTIONS = 41
+MOST_FUNCTIONS = 42
 
 
 class Way:
