@@ -1,5 +1,6 @@
 """A later base for an index that has grown far beyond the one that it is on top of."""
 
+import logging
 import multiprocessing
 import os
 from pathlib import Path
@@ -14,6 +15,8 @@ from router.session import Snapshot
 from router.settings import Settings
 
 LOCK = ".lock"
+
+log = logging.getLogger(__name__)
 
 
 class Deriving:
@@ -48,8 +51,10 @@ def derive(folder: Path, settings: Settings) -> None:
     try:
         with lock:
             Snapshot.derive(PassageStore.open(folder), settings)
-    except (Timeout, BackendError, OSError):
-        return  # the base that there is goes on being used
+    except Timeout:
+        return  # another process is at it
+    except (BackendError, OSError) as error:
+        log.warning("No new base was made of %s, and the one there is goes on: %s.", folder, error)
 
 
 def _end_with_parent() -> None:

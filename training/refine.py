@@ -103,7 +103,7 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Extent:
     """What asking comes to.
 
     Attributes:
@@ -212,7 +212,7 @@ class Refiner:
         self,
         share: float,
         by: Selection,
-        agree: Callable[[Estimate], None],
+        agree: Callable[[Extent], None],
         progress: Progress,
         *,
         seed: int = 0,
@@ -266,13 +266,13 @@ class Refiner:
                 report.price = self._prices.of(report.sent, report.received)
         return report
 
-    def estimate(self, rows: Sequence[int]) -> Estimate:
+    def estimate(self, rows: Sequence[int]) -> Extent:
         """What asking about some passages comes to."""
         text = sum(len(self._asked(row)) for row in rows)
         sent = (text + len(rows) * len(PROMPTS[self._kind])) // TOKEN_CHARACTERS
         received = round(_REPLY[self._kind] * text / TOKEN_CHARACTERS)
         price = self._prices.of(sent, received)
-        return Estimate(self._kind, len(rows), len(self._corpus), sent, received, price)
+        return Extent(self._kind, len(rows), len(self._corpus), sent, received, price)
 
     def _asked(self, row: int) -> str:
         title, text = self._corpus.titles[row], self._corpus.texts([row])[0]

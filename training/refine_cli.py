@@ -83,7 +83,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         from router.settings import load_settings
         from training.data.remote import confirmed
         from training.judge import JudgeClient, JudgeSettings
-        from training.refine import REPLY_TOKENS, Estimate, Prices, Refiner
+        from training.refine import REPLY_TOKENS, Extent, Prices, Refiner
 
         what = next((one for one in KINDS if one == kind), None)
         way = next((one for one in SELECTIONS if one == by), None)
@@ -96,7 +96,7 @@ def register(app: typer.Typer, progress: "Callable[[], Progress]") -> None:
         if settings.index is None:
             raise TrainingError("Which index? Give --index DIR, or set WYE_INDEX.")
 
-        def agree(estimate: Estimate) -> None:
+        def agree(estimate: Extent) -> None:
             confirmed(
                 estimate,
                 yes=yes,

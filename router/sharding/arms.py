@@ -203,9 +203,9 @@ class ShardedArms:
         """Ask nothing yet."""
         self.shards = shards
         self.version = shards.total("version")
-        self.dense = DenseArm(shards)
-        self.lexical = LexicalArm(shards, settings.lexical)
-        self.graph = GraphArm(shards, settings.graph, self.lexical)
+        self.dense = ShardedDense(shards)
+        self.lexical = ShardedLexical(shards, settings.lexical)
+        self.graph = ShardedGraph(shards, settings.graph, self.lexical)
 
     def __len__(self) -> int:
         """How many passages there are."""
@@ -260,7 +260,7 @@ class ShardedArms:
         )
 
 
-class DenseArm:
+class ShardedDense:
     """Inner products of all shards."""
 
     name = str(Route.DENSE)
@@ -286,7 +286,7 @@ class DenseArm:
         raise NotImplementedError
 
 
-class LexicalArm:
+class ShardedLexical:
     """BM25 with the statistics of all shards."""
 
     name = str(Route.LEXICAL)
@@ -336,10 +336,10 @@ class LexicalArm:
         raise NotImplementedError
 
 
-class GraphArm:
+class ShardedGraph:
     """The graphs of all shards."""
 
-    def __init__(self, shards: Shards, settings: TriGraphSettings, lexical: LexicalArm) -> None:
+    def __init__(self, shards: Shards, settings: TriGraphSettings, lexical: ShardedLexical) -> None:
         """Ask nothing yet.
 
         Raises:
@@ -363,7 +363,7 @@ class ShardedGraphBatch:
     """Questions on their way through the graphs; see `retriever.TriGraphBatch`."""
 
     def __init__(
-        self, arm: GraphArm, queries: Sequence[Query], filter_: Mapping[str, object]
+        self, arm: ShardedGraph, queries: Sequence[Query], filter_: Mapping[str, object]
     ) -> None:
         self._arm, self._queries, self._filter = arm, queries, filter_
         self._ask: Callable[..., dict[str, Any]] = arm.shards.ask

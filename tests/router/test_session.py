@@ -375,6 +375,21 @@ def test_a_session_moves_over_to_a_base_that_was_derived_meanwhile(
     assert later.reload() is None
 
 
+def test_a_base_that_cannot_be_made_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = twenty(tmp_path, random.Random(0))
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Snapshot, "derive", full)
+    (index.path / "derived").mkdir(exist_ok=True)
+    monkeypatch.setattr("os.nice", lambda _: 0)
+    derive(index.path, LOCAL)
+    assert "no space left on device" in caplog.text
+
+
 @pytest.mark.parametrize("whole", range(4))
 def test_a_base_of_which_parts_are_missing_is_none(
     tmp_path: Path, kept: None, monkeypatch: pytest.MonkeyPatch, whole: int
