@@ -51,6 +51,12 @@ def add(folder: Path, *ids: str) -> None:
         ingest(target.index, rows, target.analyser)
 
 
+@pytest.fixture(autouse=True)
+def as_nice_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is derived in the tests' own process leaves its priority alone."""
+    monkeypatch.setattr("os.nice", lambda _: 0)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     add(tmp_path / "index", "p0", "p1", "p2", "p3")
@@ -385,7 +391,6 @@ def test_a_base_that_cannot_be_made_is_told(
 
     monkeypatch.setattr(Snapshot, "derive", full)
     (index.path / "derived").mkdir(exist_ok=True)
-    monkeypatch.setattr("os.nice", lambda _: 0)
     derive(index.path, LOCAL)
     assert "no space left on device" in caplog.text
 
